@@ -1,0 +1,28 @@
+//! Everything that a core gets from outside itself: tasks, time, randomness,
+//! files, sockets, other cores and side threads.
+//!
+//! One trait, [`Runtime`], has three backends: `monoio` (io_uring, or epoll where
+//! io_uring is refused), `glommio`, and `sim`, a deterministic simulation with a
+//! disk that fails in every way a disk may. Code above this crate names no
+//! backend; it takes `R: Runtime` and obtains everything through that value, so
+//! that a simulation seed replays exactly. One conformance suite
+//! ([`conformance`]) runs over all backends.
+//!
+//! What must be absent: this crate knows nothing of logs, tenants or HTTP.
+//!
+//! # Contract shared by all backends
+//!
+//! - Buffers are owned: an operation takes a `Vec<u8>` and gives it back with the
+//!   result. Reads append at `len..capacity`; they never grow a buffer.
+//! - Deadlines are arguments. An operation that passes its deadline fails with
+//!   [`std::io::ErrorKind::TimedOut`]; bytes may have been consumed by then, so
+//!   the stream must be closed, never used again.
+//! - Dropping a task handle detaches the task.
+//! - A failed [`File::sync_data`] poisons the file: every later write or sync on
+//!   it fails. The kernel may have dropped the dirty pages, so trying again on
+//!   the same pages would report success for lost bytes.
+//! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
+
+mod traits;
+
+pub use traits::*;

@@ -1,0 +1,303 @@
+//! The contract between a core's code and the machine under it.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Number of a core within this process, from zero. Not the kernel's CPU number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct CoreId(pub u16);
+
+impl CoreId {
+    /// The core's place in an array with one slot per core.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A point on the monotonic clock of this process, in nanoseconds since an
+/// arbitrary origin that all cores share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Monotonic(pub u64);
+
+impl Monotonic {
+    /// A deadline that never passes.
+    pub const NEVER: Monotonic = Monotonic(u64::MAX);
+
+    /// This point moved `duration` later; saturates at [`Monotonic::NEVER`].
+    pub fn after(self, duration: Duration) -> Monotonic {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Monotonic(self.0.saturating_add(nanos))
+    }
+
+    /// Time from `earlier` to this point; zero if `earlier` is the later one.
+    pub fn since(self, earlier: Monotonic) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// How [`Runtime::open`] treats an existing or missing file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenMode {
+    /// The file must exist; it is opened for reading only.
+    Read,
+    /// The file must exist; it is opened for reading and writing.
+    ReadWrite,
+    /// The file must not exist; it is created for reading and writing.
+    CreateNew,
+}
+
+/// One entry of [`Runtime::read_dir`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirEntry {
+    /// Name within the folder, without the folder's own path.
+    pub name: String,
+    /// Whether the entry is itself a folder.
+    pub is_dir: bool,
+    /// Size in bytes; zero for folders.
+    pub len_bytes: u64,
+}
+
+/// Space of the file system under a path, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskSpace {
+    /// Size of the whole file system.
+    pub total_bytes: u64,
+    /// What this process may still allocate.
+    pub available_bytes: u64,
+}
+
+/// What a core may ask of the machine. Cheap to clone; stays on its core.
+#[allow(async_fn_in_trait)]
+pub trait Runtime: Clone + 'static {
+    /// An open file.
+    type File: File;
+    /// A listening TCP socket.
+    type Listener: Listener<Reader = Self::Reader, Writer = Self::Writer>;
+    /// The receiving half of a TCP connection.
+    type Reader: Reader;
+    /// The sending half of a TCP connection.
+    type Writer: Writer;
+    /// A handle to a spawned task; awaiting it gives the task's output,
+    /// dropping it detaches the task.
+    type Task<T: 'static>: Future<Output = T> + 'static;
+
+    /// Name of the backend and of the driver in use, for the log and the
+    /// metrics: `monoio/io_uring`, `monoio/epoll`, `glommio/io_uring`, `sim`.
+    fn driver_name(&self) -> &'static str;
+
+    /// The core this value belongs to.
+    fn core(&self) -> CoreId;
+
+    /// How many cores the process was launched on.
+    fn core_count(&self) -> u16;
+
+    /// The monotonic clock.
+    fn now(&self) -> Monotonic;
+
+    /// The wall clock, in nanoseconds since the Unix epoch.
+    fn unix_nanos(&self) -> i64;
+
+    /// A random number; from the seed in the simulation, from the operating
+    /// system's generator (seeded once per core) elsewhere. Not for secrets.
+    fn random_u64(&self) -> u64;
+
+    /// Starts a task on this core.
+    fn spawn<F>(&self, future: F) -> Self::Task<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static;
+
+    /// Runs a blocking or long computation on the side thread and gives its
+    /// result. For work that would stall a core: it costs two thread wake-ups.
+    async fn offload<T, F>(&self, work: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static;
+
+    /// Returns when the clock has reached `deadline`. Backends may be late by a
+    /// timer tick (1 ms on monoio), never early.
+    async fn sleep_until(&self, deadline: Monotonic);
+
+    /// Lets every other ready task and the I/O driver make progress.
+    async fn yield_now(&self);
+
+    /// Listens on `address` with `SO_REUSEPORT`, so that every core may hold a
+    /// listener on one port and the kernel spreads connections over them.
+    fn listen(&self, address: SocketAddr) -> io::Result<Self::Listener>;
+
+    /// Opens a TCP connection.
+    async fn connect(
+        &self,
+        address: SocketAddr,
+        deadline: Monotonic,
+    ) -> io::Result<(Self::Reader, Self::Writer)>;
+
+    /// Opens a file.
+    async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Self::File>;
+
+    /// Creates a folder and its missing parents. Their durability needs
+    /// [`Runtime::sync_dir`] on each parent.
+    async fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// Lists a folder, sorted by name.
+    async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// Renames a file, replacing `to` if it exists. Durable after
+    /// [`Runtime::sync_dir`] on the folder.
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Durable after [`Runtime::sync_dir`] on the folder.
+    async fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, renames and removals in a folder durable.
+    async fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Space on the file system that holds `path`.
+    async fn disk_space(&self, path: &Path) -> io::Result<DiskSpace>;
+
+    /// Takes an exclusive lock on the file at `path`, creating it if needed, so
+    /// that a second process cannot use the same data. The lock lives as long as
+    /// the returned file. [`io::ErrorKind::WouldBlock`] if another holds it.
+    async fn lock_file(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Reads a whole small file (configuration, manifests). Fails with
+    /// [`io::ErrorKind::FileTooLarge`] if it holds more than `max_bytes`.
+    async fn read_file(&self, path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
+        let file = self.open(path, OpenMode::Read).await?;
+        let len_bytes = file.len_bytes().await?;
+        if len_bytes > max_bytes as u64 {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let (result, buffer) =
+            file.read_exact_at(Vec::with_capacity(len_bytes as usize), 0, len_bytes as usize).await;
+        result.map(|()| buffer)
+    }
+
+    /// Writes a whole small file so that after a crash it holds either its old
+    /// content or the new one: temporary file, sync, rename, folder sync.
+    async fn replace_file(&self, path: &Path, content: Vec<u8>) -> io::Result<()> {
+        let temporary = temporary_path(path);
+        match self.remove_file(&temporary).await {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.open(&temporary, OpenMode::CreateNew).await?;
+        let (result, _) = file.write_all_at(content, 0).await;
+        result?;
+        file.sync_data().await?;
+        self.rename(&temporary, path).await?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("."))).await
+    }
+}
+
+/// Where [`Runtime::replace_file`] writes before it renames. Left-overs of a
+/// crash carry this ending and may be removed at start.
+pub fn temporary_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
+/// An open file. Operations may run at the same time through shared references;
+/// the file closes when the value is dropped.
+#[allow(async_fn_in_trait)]
+pub trait File: 'static {
+    /// Reads at `offset_bytes` into `buffer[len..capacity]` and extends `buffer`
+    /// by what came. `Ok(0)` means end of file (or no spare capacity).
+    async fn read_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<usize>, Vec<u8>);
+
+    /// Reads exactly `count_bytes` at `offset_bytes`, appended to `buffer`, whose
+    /// capacity grows if needed. [`io::ErrorKind::UnexpectedEof`] if the file
+    /// ends before.
+    async fn read_exact_at(
+        &self,
+        mut buffer: Vec<u8>,
+        offset_bytes: u64,
+        count_bytes: usize,
+    ) -> (io::Result<()>, Vec<u8>) {
+        let start = buffer.len();
+        buffer.reserve_exact(count_bytes);
+        while buffer.len() - start < count_bytes {
+            let done = buffer.len() - start;
+            let (result, returned) = self.read_at(buffer, offset_bytes + done as u64).await;
+            buffer = returned;
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::UnexpectedEof.into()), buffer),
+                // A reused buffer may have more room than was asked for.
+                Ok(_) => buffer.truncate(start + count_bytes),
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// Writes the whole buffer at `offset_bytes`, extending the file if needed.
+    /// After an error any part of the range may hold old or new bytes.
+    async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>);
+
+    /// Makes all completed writes durable (`fdatasync`). See the crate's contract
+    /// about failures.
+    async fn sync_data(&self) -> io::Result<()>;
+
+    /// Reserves space for `0..len_bytes` and extends the file to that length;
+    /// new bytes read as zero. [`io::ErrorKind::StorageFull`] without space.
+    /// Never shrinks a file.
+    async fn allocate(&self, len_bytes: u64) -> io::Result<()>;
+
+    /// Cuts the file, or extends it with zeros, to `len_bytes`.
+    async fn truncate(&self, len_bytes: u64) -> io::Result<()>;
+
+    /// Current length in bytes.
+    async fn len_bytes(&self) -> io::Result<u64>;
+}
+
+/// A listening socket of one core.
+#[allow(async_fn_in_trait)]
+pub trait Listener: 'static {
+    /// Receiving half of accepted connections.
+    type Reader: Reader;
+    /// Sending half of accepted connections.
+    type Writer: Writer;
+
+    /// Waits for the next connection. Errors such as running out of file
+    /// descriptors are passing: wait a little and accept again.
+    async fn accept(&self) -> io::Result<(Self::Reader, Self::Writer, SocketAddr)>;
+
+    /// The bound address; tells the port when port 0 was asked for.
+    fn local_address(&self) -> io::Result<SocketAddr>;
+}
+
+/// The receiving half of a connection.
+#[allow(async_fn_in_trait)]
+pub trait Reader: 'static {
+    /// Reads into `buffer[len..capacity]` and extends `buffer` by what came.
+    /// `Ok(0)` means that the peer closed its side (or no spare capacity).
+    async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic)
+    -> (io::Result<usize>, Vec<u8>);
+}
+
+/// The sending half of a connection. The connection closes when both halves are
+/// dropped.
+#[allow(async_fn_in_trait)]
+pub trait Writer: 'static {
+    /// Writes the whole buffer and gives it back.
+    async fn write_all(
+        &mut self,
+        buffer: Vec<u8>,
+        deadline: Monotonic,
+    ) -> (io::Result<()>, Vec<u8>);
+
+    /// Sends everything written and then the end-of-stream mark. The other
+    /// half's pending read ends soon after, with an error or end of stream.
+    async fn shutdown(&mut self) -> io::Result<()>;
+}
