@@ -1,1 +1,5 @@
-//! Placeholder.
+//! LogQL: the query language.
+//!
+//! [`syntax`] turns query text into a checked tree and prints trees back.
+
+pub mod syntax;
