@@ -23,6 +23,28 @@
 //!   the same pages would report success for lost bytes.
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 
+mod budget;
+mod clock;
+mod entropy;
+mod file_ops;
+mod latch;
+mod launch;
+pub mod mesh;
+pub mod monoio_backend;
+mod poison;
+mod pool;
+mod race;
+mod side_thread;
+mod signals;
+mod socket;
+#[cfg(test)]
+mod testing;
 mod traits;
 
+pub use budget::{Budget, Reservation};
+pub use latch::{Latch, LatchWait};
+pub use launch::LaunchOptions;
+pub use pool::BufferPool;
+pub(crate) use side_thread::SideThreads;
+pub use signals::{FORCED_EXIT_CODE, stop_on_signals};
 pub use traits::*;

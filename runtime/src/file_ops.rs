@@ -1,0 +1,208 @@
+//! Blocking file operations, for the side threads.
+//!
+//! What the drivers cannot do through a ring (or do on the core's own thread)
+//! happens here, the same for every backend on a real machine.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is where the operations of Runtime end, on a thread that may block"
+)]
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::{DirEntry, DiskSpace, OpenMode};
+
+/// Most bytes that one read or write call is asked for; the kernel's own limit
+/// is a little below 2 GiB, and a ring entry counts in 32 bits.
+pub(crate) const LONGEST_TRANSFER: usize = 1 << 30;
+
+pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    match mode {
+        OpenMode::Read => {}
+        OpenMode::ReadWrite => {
+            options.write(true);
+        }
+        OpenMode::CreateNew => {
+            options.write(true).create_new(true);
+        }
+    }
+    options.open(path)
+}
+
+/// Opens for the lock alone; the content of an existing file stays.
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Entries sorted by name. One that vanishes meanwhile is left out; a name that
+/// is not UTF-8 is an error, because this crate's names are strings.
+pub(crate) fn read_dir(path: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let name = entry.file_name().into_string().map_err(|name| {
+            let text = format!("{} holds a name that is not UTF-8: {name:?}", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        let is_dir = metadata.is_dir();
+        let len_bytes = if is_dir { 0 } else { metadata.len() };
+        entries.push(DirEntry { name, is_dir, len_bytes });
+    }
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    // The parent of a bare file name is the empty path.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    File::open(path)?.sync_all()
+}
+
+pub(crate) fn disk_space(path: &Path) -> io::Result<DiskSpace> {
+    let path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a NUL byte"))?;
+    // SAFETY: `statvfs` holds integers only, for which zero is valid.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` ends in NUL and `stat` is writable.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // `f_bavail` counts what a process without privileges may take.
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), available_bytes: bytes(stat.f_bavail) })
+}
+
+/// `posix_fallocate` without its fallback of writing zeros to every block: on a
+/// file system without `fallocate` the file is extended, unreserved.
+pub(crate) fn allocate(file: &File, len_bytes: u64) -> io::Result<()> {
+    let current_bytes = file.metadata()?.len();
+    if len_bytes <= current_bytes {
+        return Ok(());
+    }
+    let length = checked_offset(len_bytes)?;
+    loop {
+        // SAFETY: a call with plain integers on a descriptor that `file` keeps open.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP) => return file.set_len(len_bytes),
+            _ => return Err(error),
+        }
+    }
+}
+
+pub(crate) fn truncate(file: &File, len_bytes: u64) -> io::Result<()> {
+    file.set_len(len_bytes)
+}
+
+pub(crate) fn len_bytes(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
+}
+
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+/// One `pread` into `buffer[len..capacity]`.
+pub(crate) fn read_at(
+    file: &File,
+    mut buffer: Vec<u8>,
+    offset_bytes: u64,
+) -> (io::Result<usize>, Vec<u8>) {
+    let offset = match checked_offset(offset_bytes) {
+        Ok(offset) => offset,
+        Err(error) => return (Err(error), buffer),
+    };
+    let result = read_into_spare(&mut buffer, |start, room| {
+        // SAFETY: `start` and `room` describe writable spare capacity, and
+        // `file` keeps the descriptor open.
+        unsafe { libc::pread(file.as_raw_fd(), start.cast(), room, offset) }
+    });
+    (result, buffer)
+}
+
+/// Lets `read` fill spare capacity like `read(2)`, and extends `buffer` by what
+/// came; an interrupted call is made again.
+///
+/// `read` gets the start of the spare capacity and its length, and must return
+/// how many bytes it has initialised from there, or -1 and `errno`.
+pub(crate) fn read_into_spare(
+    buffer: &mut Vec<u8>,
+    read: impl Fn(*mut u8, usize) -> isize,
+) -> io::Result<usize> {
+    loop {
+        let spare = buffer.spare_capacity_mut();
+        let room = spare.len().min(LONGEST_TRANSFER);
+        if room == 0 {
+            return Ok(0);
+        }
+        let count = read(spare.as_mut_ptr().cast(), room);
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return Err(error);
+        };
+        assert!(count <= room, "a read gives at most what was asked for");
+        // SAFETY: `read` has initialised `count` bytes after `len`, and they
+        // lie within the capacity, as just checked.
+        unsafe { buffer.set_len(buffer.len() + count) };
+        return Ok(count);
+    }
+}
+
+pub(crate) fn write_all_at(
+    file: &File,
+    buffer: Vec<u8>,
+    offset_bytes: u64,
+) -> (io::Result<()>, Vec<u8>) {
+    let result = checked_range(offset_bytes, buffer.len())
+        .and_then(|()| file.write_all_at(&buffer, offset_bytes));
+    (result, buffer)
+}
+
+/// A file offset as the kernel takes it. -1 would mean the current position to
+/// a ring, and other negative ones are errors anyway.
+pub(crate) fn checked_offset(offset_bytes: u64) -> io::Result<i64> {
+    i64::try_from(offset_bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a file offset beyond 2^63"))
+}
+
+/// Whether `len_bytes` from `offset_bytes` on stay within offsets that exist.
+pub(crate) fn checked_range(offset_bytes: u64, len_bytes: usize) -> io::Result<()> {
+    checked_offset(offset_bytes.saturating_add(len_bytes as u64)).map(|_| ())
+}

@@ -1,0 +1,242 @@
+//! Starting the cores: one pinned thread each, all of them or none.
+//!
+//! Guarantees: no `main` runs before every core has its driver, so that a
+//! machine that refuses io_uring is noticed while falling back is still
+//! possible. A panic on a core's thread or on a side thread ends the process:
+//! no core lives on without the others, and no half-done state is used again.
+
+use std::cell::Cell;
+use std::io;
+use std::panic;
+use std::process;
+use std::sync::{Arc, Once, mpsc};
+use std::thread;
+
+use crate::{CoreId, SideThreads};
+
+/// How many cores to launch, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// Number of cores, at least one.
+    pub cores: u16,
+    /// CPU numbers to pin the cores to, used in turn if there are fewer than
+    /// cores. `None` takes the CPUs that the process may use.
+    pub cpus: Option<Vec<usize>>,
+    /// Threads that run what [`crate::Runtime::offload`] is given, in the whole
+    /// process. The file operations that a driver cannot do have threads of
+    /// their own, as many again.
+    pub side_threads: u16,
+}
+
+impl LaunchOptions {
+    /// Options for `cores` cores and as many side threads, but at least two.
+    pub fn with_cores(cores: u16) -> LaunchOptions {
+        LaunchOptions { cores, cpus: None, side_threads: cores.max(2) }
+    }
+}
+
+impl Default for LaunchOptions {
+    /// One core for each CPU that the process may use.
+    fn default() -> Self {
+        let cpus = allowed_cpus().map_or(1, |cpus| cpus.len());
+        LaunchOptions::with_cores(u16::try_from(cpus).unwrap_or(u16::MAX).max(1))
+    }
+}
+
+/// What a core's thread learns about its place.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) core: CoreId,
+    pub(crate) core_count: u16,
+    pub(crate) side: SideThreads,
+}
+
+/// Where a core waits until all cores have built their driver.
+pub(crate) struct Gate {
+    report: mpsc::Sender<io::Result<()>>,
+    go: mpsc::Receiver<bool>,
+    reported: bool,
+}
+
+impl Gate {
+    /// Tells that this core is ready; false if the launch is called off.
+    #[must_use]
+    pub(crate) fn ready(&mut self) -> bool {
+        self.reported = true;
+        self.report.send(Ok(())).is_ok() && self.go.recv().unwrap_or(false)
+    }
+}
+
+/// Runs `body` on one thread per core and returns when all have returned.
+///
+/// An error means that a thread or a driver could not be had; no body has got
+/// past its [`Gate::ready`] then.
+#[expect(clippy::disallowed_methods, reason = "these threads are the cores")]
+pub(crate) fn run_on_cores<B>(options: &LaunchOptions, body: B) -> io::Result<()>
+where
+    B: Fn(Place, &mut Gate) -> io::Result<()> + Send + Sync + 'static,
+{
+    if options.cores == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one core is needed"));
+    }
+    let cpus = chosen_cpus(options)?;
+    let side = SideThreads::start(options.side_threads, options.side_threads)?;
+    let body = Arc::new(body);
+    let (report, reports) = mpsc::channel();
+    let mut threads = Vec::new();
+    let mut outcome = Ok(());
+    for number in 0..options.cores {
+        let place = Place { core: CoreId(number), core_count: options.cores, side: side.clone() };
+        let cpu = cpus.get(usize::from(number) % cpus.len().max(1)).copied();
+        let (go, wait) = mpsc::channel();
+        let mut gate = Gate { report: report.clone(), go: wait, reported: false };
+        let body = Arc::clone(&body);
+        let spawned = thread::Builder::new().name(format!("core-{number}")).spawn(move || {
+            stop_process_on_panic();
+            let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(place, &mut gate));
+            if !gate.reported {
+                // The launching thread waits for one report of each core.
+                let _ = gate.report.send(result);
+            }
+        });
+        match spawned {
+            Ok(thread) => threads.push((thread, go)),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
+    drop(report);
+    for _ in 0..threads.len() {
+        let result = reports.recv().unwrap_or_else(|_| Err(io::Error::other("a core vanished")));
+        outcome = outcome.and(result);
+    }
+    for (_, go) in &threads {
+        // A core that failed has gone already.
+        let _ = go.send(outcome.is_ok());
+    }
+    for (thread, _) in threads {
+        thread.join().map_err(|_| io::Error::other("a core panicked"))?;
+    }
+    outcome
+}
+
+/// From now on a panic on this thread ends the process, after its message.
+pub(crate) fn stop_process_on_panic() {
+    thread_local! {
+        static STOPS_PROCESS: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let earlier = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            earlier(info);
+            if STOPS_PROCESS.get() {
+                // Test harnesses capture what the hook above prints and would
+                // lose it with the process, so the message goes out again.
+                use std::io::Write;
+                let thread = thread::current();
+                let name = thread.name().unwrap_or("a core");
+                let _ = writeln!(io::stderr(), "{name}: {info}\nstopping the process");
+                process::abort();
+            }
+        }));
+    });
+    STOPS_PROCESS.set(true);
+}
+
+fn chosen_cpus(options: &LaunchOptions) -> io::Result<Vec<usize>> {
+    let Some(cpus) = &options.cpus else {
+        return Ok(allowed_cpus().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read the CPU affinity: the cores are not pinned");
+            Vec::new()
+        }));
+    };
+    let limit = libc::CPU_SETSIZE as usize;
+    if cpus.is_empty() || cpus.iter().any(|cpu| *cpu >= limit) {
+        let text = format!("the list of CPUs must name at least one, each below {limit}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(cpus.clone())
+}
+
+/// The CPUs that the process may use, in rising order.
+fn allowed_cpus() -> io::Result<Vec<usize>> {
+    // SAFETY: `cpu_set_t` is a plain bit array, for which all zeros is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is writable and its size is the one given.
+    if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the index is below `CPU_SETSIZE`, the number of bits in `set`.
+    let has = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
+}
+
+fn pin_thread(cpu: usize) -> io::Result<()> {
+    // SAFETY: `cpu_set_t` is a plain bit array, for which all zeros is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `chosen_cpus` admits only numbers below `CPU_SETSIZE`.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: `set` is readable and its size is the one given; 0 is this thread.
+    if unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(io::Error::new(
+            error.kind(),
+            format!("cannot pin a core to CPU {cpu}: {error}"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_cores_run_pinned_and_named() {
+        let seen = Arc::new(AtomicU32::new(0));
+        let mask = Arc::clone(&seen);
+        let options = LaunchOptions::with_cores(3);
+        run_on_cores(&options, move |place, gate| {
+            assert!(gate.ready());
+            let name = format!("core-{}", place.core);
+            assert_eq!(thread::current().name(), Some(name.as_str()));
+            assert_eq!(allowed_cpus().unwrap().len(), 1);
+            assert_eq!(place.core_count, 3);
+            mask.fetch_or(1 << place.core.0, Ordering::Relaxed);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen.load(Ordering::Relaxed), 0b111);
+    }
+
+    #[test]
+    fn one_core_that_cannot_start_stops_all() {
+        let options = LaunchOptions::with_cores(3);
+        let error = run_on_cores(&options, |place, gate| {
+            if place.core == CoreId(1) {
+                return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+            }
+            assert!(!gate.ready(), "core {} was let go", place.core);
+            Ok(())
+        });
+        assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn refuses_impossible_options() {
+        let refused = |options: &LaunchOptions| run_on_cores(options, |_, _| Ok(())).unwrap_err();
+        assert_eq!(refused(&LaunchOptions::with_cores(0)).kind(), io::ErrorKind::InvalidInput);
+        let mut options = LaunchOptions::with_cores(1);
+        options.cpus = Some(vec![1_000_000]);
+        assert_eq!(refused(&options).kind(), io::ErrorKind::InvalidInput);
+        options.cpus = Some(Vec::new());
+        assert_eq!(refused(&options).kind(), io::ErrorKind::InvalidInput);
+        options.cpus = Some(vec![libc::CPU_SETSIZE as usize - 1]);
+        assert!(refused(&options).to_string().contains("cannot pin"));
+    }
+}

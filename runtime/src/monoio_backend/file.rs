@@ -1,0 +1,151 @@
+//! Files of the monoio backend.
+//!
+//! On io_uring, reads, writes and syncs go through the ring. What monoio has no
+//! operation for, and everything on epoll, goes to the side threads.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use monoio::buf::{IoBuf, IoBufMut};
+
+use super::ChosenDriver;
+use crate::file_ops::{self, LONGEST_TRANSFER};
+use crate::poison::Poison;
+use crate::{File, SideThreads};
+
+/// A file of the monoio backend.
+pub struct MonoioFile {
+    handle: Handle,
+    side: SideThreads,
+    poison: Poison,
+}
+
+enum Handle {
+    Ring(monoio::fs::File),
+    Side(Arc<fs::File>),
+}
+
+impl MonoioFile {
+    pub(super) fn new(
+        file: fs::File,
+        driver: ChosenDriver,
+        side: SideThreads,
+    ) -> io::Result<MonoioFile> {
+        let handle = match driver {
+            ChosenDriver::Ring => Handle::Ring(monoio::fs::File::from_std(file)?),
+            ChosenDriver::Epoll => Handle::Side(Arc::new(file)),
+        };
+        Ok(MonoioFile { handle, side, poison: Poison::default() })
+    }
+
+    /// The file for a side thread. It stays open there even if this one closes
+    /// meanwhile.
+    fn for_side(&self) -> io::Result<Arc<fs::File>> {
+        match &self.handle {
+            Handle::Side(file) => Ok(Arc::clone(file)),
+            Handle::Ring(file) => {
+                // SAFETY: `file` owns the descriptor and outlives the borrow.
+                let fd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
+                Ok(Arc::new(fd.try_clone_to_owned()?.into()))
+            }
+        }
+    }
+
+    async fn on_side<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let file = self.for_side()?;
+        self.side.file(move || operation(&file)).await
+    }
+}
+
+impl File for MonoioFile {
+    async fn read_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<usize>, Vec<u8>) {
+        let file = match &self.handle {
+            Handle::Ring(file) => file,
+            Handle::Side(file) => {
+                let file = Arc::clone(file);
+                let read = move || file_ops::read_at(&file, buffer, offset_bytes);
+                return self.side.file(read).await;
+            }
+        };
+        if let Err(error) = file_ops::checked_offset(offset_bytes) {
+            return (Err(error), buffer);
+        }
+        let start = buffer.len();
+        let end = buffer.capacity().min(start.saturating_add(LONGEST_TRANSFER));
+        if start == end {
+            return (Ok(0), buffer);
+        }
+        let mut slice = buffer.slice_mut(start..end);
+        loop {
+            let (result, returned) = file.read_at(slice, offset_bytes).await;
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => slice = returned,
+                other => return (other, returned.into_inner()),
+            }
+        }
+    }
+
+    async fn write_all_at(
+        &self,
+        mut buffer: Vec<u8>,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, Vec<u8>) {
+        if let Err(error) = self.poison.check() {
+            return (Err(error), buffer);
+        }
+        let file = match &self.handle {
+            Handle::Ring(file) => file,
+            Handle::Side(file) => {
+                let file = Arc::clone(file);
+                let write = move || file_ops::write_all_at(&file, buffer, offset_bytes);
+                return self.side.file(write).await;
+            }
+        };
+        if let Err(error) = file_ops::checked_range(offset_bytes, buffer.len()) {
+            return (Err(error), buffer);
+        }
+        let mut done = 0;
+        while done < buffer.len() {
+            let end = buffer.len().min(done + LONGEST_TRANSFER);
+            let slice = buffer.slice(done..end);
+            let (result, returned) = file.write_at(slice, offset_bytes + done as u64).await;
+            buffer = returned.into_inner();
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    async fn sync_data(&self) -> io::Result<()> {
+        self.poison.check()?;
+        let guard = self.poison.begin_sync();
+        let result = match &self.handle {
+            Handle::Ring(file) => file.sync_data().await,
+            Handle::Side(_) => self.on_side(file_ops::sync_data).await,
+        };
+        guard.finish(result)
+    }
+
+    async fn allocate(&self, len_bytes: u64) -> io::Result<()> {
+        self.poison.check()?;
+        self.on_side(move |file| file_ops::allocate(file, len_bytes)).await
+    }
+
+    async fn truncate(&self, len_bytes: u64) -> io::Result<()> {
+        self.poison.check()?;
+        self.on_side(move |file| file_ops::truncate(file, len_bytes)).await
+    }
+
+    async fn len_bytes(&self) -> io::Result<u64> {
+        self.on_side(file_ops::len_bytes).await
+    }
+}

@@ -1,0 +1,191 @@
+//! TCP of the monoio backend.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{self, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::pin;
+use std::rc::Rc;
+
+use monoio::buf::{IoBuf, IoBufMut};
+use monoio::io::{AsyncReadRent, AsyncWriteRent, Splitable};
+use monoio::net::TcpStream;
+use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
+
+use super::{ChosenDriver, sleep_once};
+use crate::file_ops::LONGEST_TRANSFER;
+use crate::race::race;
+use crate::{Listener, Monotonic, Reader, Writer, clock, socket};
+
+/// A listening socket of the monoio backend. One task at a time may accept.
+pub struct MonoioListener {
+    listener: net::TcpListener,
+    /// The same socket, registered with the driver.
+    readiness: monoio::net::TcpListener,
+    driver: ChosenDriver,
+}
+
+impl MonoioListener {
+    pub(super) fn bind(address: SocketAddr, driver: ChosenDriver) -> io::Result<MonoioListener> {
+        let listener = socket::listen(address)?;
+        let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
+        Ok(MonoioListener { listener, readiness, driver })
+    }
+}
+
+impl Listener for MonoioListener {
+    type Reader = MonoioReader;
+    type Writer = MonoioWriter;
+
+    async fn accept(&self) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
+        loop {
+            if let Some((stream, address)) = socket::accept(&self.listener)? {
+                // A ring would give up on a non-blocking socket with EAGAIN
+                // instead of waiting for it; epoll needs one.
+                stream.set_nonblocking(self.driver == ChosenDriver::Epoll)?;
+                let (reader, writer) = split(TcpStream::from_std(stream)?);
+                return Ok((reader, writer, address));
+            }
+            // Not relaxed: on epoll that would report the readiness of the last
+            // connection for ever.
+            self.readiness.readable(false).await?;
+        }
+    }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+pub(super) async fn connect(
+    address: SocketAddr,
+    deadline: Monotonic,
+) -> io::Result<(MonoioReader, MonoioWriter)> {
+    // Dropping the attempt at the deadline closes its socket and loses nothing.
+    let attempt = pin!(TcpStream::connect_addr(address));
+    let stream = if deadline == Monotonic::NEVER {
+        attempt.await?
+    } else {
+        race(attempt, || sleep_once(deadline)).await.ok_or(io::ErrorKind::TimedOut)??
+    };
+    let _ = stream.set_nodelay(true);
+    Ok(split(stream))
+}
+
+/// What both halves keep alive.
+struct Connection {
+    fd: RawFd,
+    /// The writer's half after the writer is gone: dropping it would send the
+    /// end of the stream while the reader is still there.
+    parked: Cell<Option<TcpOwnedWriteHalf>>,
+}
+
+fn split(stream: TcpStream) -> (MonoioReader, MonoioWriter) {
+    let connection = Rc::new(Connection { fd: stream.as_raw_fd(), parked: Cell::new(None) });
+    let (read_half, write_half) = stream.into_split();
+    let reader =
+        MonoioReader { half: read_half, connection: Rc::clone(&connection), timed_out: false };
+    (reader, MonoioWriter { half: Some(write_half), connection })
+}
+
+/// The receiving half of a connection.
+pub struct MonoioReader {
+    half: TcpOwnedReadHalf,
+    connection: Rc<Connection>,
+    timed_out: bool,
+}
+
+impl Reader for MonoioReader {
+    async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic) -> (io::Result<usize>, Vec<u8>) {
+        if self.timed_out || clock::has_passed(deadline) {
+            return (Err(io::ErrorKind::TimedOut.into()), buffer);
+        }
+        let start = buffer.len();
+        let end = buffer.capacity().min(start.saturating_add(LONGEST_TRANSFER));
+        if start == end {
+            return (Ok(0), buffer);
+        }
+        let mut operation = pin!(self.half.read(buffer.slice_mut(start..end)));
+        let (result, slice) = if deadline == Monotonic::NEVER {
+            operation.await
+        } else if let Some(outcome) = race(operation.as_mut(), || sleep_once(deadline)).await {
+            outcome
+        } else {
+            // The kernel owns the buffer until the operation ends.
+            self.timed_out = true;
+            socket::stop_reading(self.connection.fd);
+            let (_, slice) = operation.await;
+            (Err(io::ErrorKind::TimedOut.into()), slice)
+        };
+        (result, slice.into_inner())
+    }
+}
+
+/// The sending half of a connection.
+pub struct MonoioWriter {
+    half: Option<TcpOwnedWriteHalf>,
+    connection: Rc<Connection>,
+}
+
+impl MonoioWriter {
+    fn half(&mut self) -> &mut TcpOwnedWriteHalf {
+        self.half.as_mut().expect("the half is there until the writer is dropped")
+    }
+}
+
+impl Writer for MonoioWriter {
+    async fn write_all(
+        &mut self,
+        mut buffer: Vec<u8>,
+        deadline: Monotonic,
+    ) -> (io::Result<()>, Vec<u8>) {
+        let fd = self.connection.fd;
+        let half = self.half();
+        let mut done = 0;
+        while done < buffer.len() {
+            if clock::has_passed(deadline) {
+                socket::stop_both(fd);
+                return (Err(io::ErrorKind::TimedOut.into()), buffer);
+            }
+            let end = buffer.len().min(done + LONGEST_TRANSFER);
+            let mut operation = pin!(half.write(buffer.slice(done..end)));
+            let outcome = if deadline == Monotonic::NEVER {
+                Some(operation.as_mut().await)
+            } else {
+                race(operation.as_mut(), || sleep_once(deadline)).await
+            };
+            let Some((result, slice)) = outcome else {
+                // As for reads; and half a message must not be followed by others.
+                socket::stop_both(fd);
+                let (_, slice) = operation.await;
+                return (Err(io::ErrorKind::TimedOut.into()), slice.into_inner());
+            };
+            buffer = slice.into_inner();
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    async fn shutdown(&mut self) -> io::Result<()> {
+        self.half().shutdown().await?;
+        let connection = Rc::downgrade(&self.connection);
+        monoio::spawn(async move {
+            monoio::time::sleep(socket::LINGER).await;
+            if let Some(connection) = connection.upgrade() {
+                socket::stop_reading(connection.fd);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Drop for MonoioWriter {
+    fn drop(&mut self) {
+        self.connection.parked.set(self.half.take());
+    }
+}

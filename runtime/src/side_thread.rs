@@ -1,0 +1,128 @@
+//! Side threads: where blocking calls and long computations go, so that a core
+//! never stalls.
+//!
+//! Two queues serve the whole process, each with its own threads. `files` takes
+//! the file operations that a backend's driver cannot do itself; they are short,
+//! and commits wait for them. `work` takes what [`crate::Runtime::offload`]
+//! is given, which may be long (compression, object storage). So a commit never
+//! waits behind a computation. Within a queue any free thread takes the next
+//! job, whichever core sent it: a core waits only while all threads are busy.
+//!
+//! A panicking job stops the process, like a panic on a core. A job whose caller
+//! has gone runs to its end and its result is dropped. The threads are not
+//! pinned; they end when the last runtime value is gone.
+
+use std::io;
+use std::thread;
+
+use futures_channel::oneshot;
+
+use crate::launch::stop_process_on_panic;
+
+/// Jobs waiting in one queue before a caller has to wait to hand one in.
+const QUEUE_JOBS: usize = 1024;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The sending side of both queues.
+#[derive(Clone)]
+pub(crate) struct SideThreads {
+    files: flume::Sender<Job>,
+    work: flume::Sender<Job>,
+}
+
+impl SideThreads {
+    /// Starts `files` and `work` threads for the two queues, at least one each.
+    pub(crate) fn start(files: u16, work: u16) -> io::Result<SideThreads> {
+        Ok(SideThreads {
+            files: start_queue("side-file", files)?,
+            work: start_queue("side-work", work)?,
+        })
+    }
+
+    /// Runs a file operation.
+    pub(crate) async fn file<T, F>(&self, operation: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        run(&self.files, operation).await
+    }
+
+    /// Runs a computation.
+    pub(crate) async fn work<T, F>(&self, computation: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        run(&self.work, computation).await
+    }
+}
+
+async fn run<T, F>(queue: &flume::Sender<Job>, work: F) -> T
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let job: Job = Box::new(move || {
+        // The caller may have gone: its result is of no use to anybody then.
+        let _ = sender.send(work());
+    });
+    if let Err(flume::TrySendError::Full(job) | flume::TrySendError::Disconnected(job)) =
+        queue.try_send(job)
+    {
+        let sent = queue.send_async(job).await;
+        assert!(sent.is_ok(), "side threads live as long as a sender of their queue");
+    }
+    receiver.await.expect("a job that panics ends the process, all others send their result")
+}
+
+#[expect(clippy::disallowed_methods, reason = "these are the threads that offload leads to")]
+fn start_queue(name: &str, threads: u16) -> io::Result<flume::Sender<Job>> {
+    let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
+    for number in 0..threads.max(1) {
+        let jobs = receiver.clone();
+        thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
+            stop_process_on_panic();
+            while let Ok(job) = jobs.recv() {
+                job();
+            }
+        })?;
+    }
+    Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures_util::future::join;
+
+    use super::*;
+    use crate::testing::block_on;
+
+    #[test]
+    fn a_long_computation_delays_neither_files_nor_other_threads() {
+        let side = SideThreads::start(1, 2).unwrap();
+        let (release, blocked) = mpsc::channel();
+        let long = side.work(move || blocked.recv_timeout(Duration::from_secs(20)).is_ok());
+        let others = async {
+            // Both would hang if they had to wait for `long`.
+            let file = side.file(|| 1).await;
+            let work = side.work(|| 2).await;
+            release.send(()).unwrap();
+            file + work
+        };
+        assert_eq!(block_on(join(long, others)), (true, 3));
+    }
+
+    #[test]
+    fn more_jobs_than_the_queue_holds_all_finish() {
+        let side = SideThreads::start(1, 1).unwrap();
+        let jobs = (0..3 * QUEUE_JOBS).map(|number| side.work(move || number));
+        let results = block_on(futures_util::future::join_all(jobs));
+        assert!(results.into_iter().eq(0..3 * QUEUE_JOBS));
+    }
+}
