@@ -25,6 +25,7 @@
 
 mod budget;
 mod clock;
+pub mod conformance;
 mod entropy;
 mod file_ops;
 mod latch;
