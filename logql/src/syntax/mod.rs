@@ -1,6 +1,7 @@
 //! Text of a query to syntax tree and back.
 
 pub mod ast;
+pub mod go_regex;
 
 /// Deepest nesting of metric expressions, counting one level per operand,
 /// argument and pair of parentheses.
