@@ -1,7 +1,15 @@
 //! Text of a query to syntax tree and back.
 
 pub mod ast;
+mod errors;
+mod go_bytes;
+pub mod go_duration;
+pub mod go_float;
 pub mod go_regex;
+pub mod go_text;
+mod names;
+
+pub use errors::ParseError;
 
 /// Deepest nesting of metric expressions, counting one level per operand,
 /// argument and pair of parentheses.
