@@ -49,6 +49,15 @@ pub(crate) fn stop_reading(fd: RawFd) {
     shut_down(fd, libc::SHUT_RD);
 }
 
+/// Sends the end of the stream after everything written.
+pub(crate) fn finish_writing(fd: RawFd) -> io::Result<()> {
+    // SAFETY: a call with plain integers; the caller holds the socket open.
+    if unsafe { libc::shutdown(fd, libc::SHUT_WR) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Ends pending reads and writes.
 pub(crate) fn stop_both(fd: RawFd) {
     shut_down(fd, libc::SHUT_RDWR);

@@ -154,11 +154,14 @@ pub(super) async fn one_half_keeps_the_connection<R: Runtime>(runtime: R, _: Pat
     near_writer.write_all(b"still here".to_vec(), NEVER).await.0.expect("write");
     assert_eq!(read_up_to(&mut far_reader, 10).await, b"still here");
 
-    let ((mut near_reader, near_writer), (_far_reader, mut far_writer)) = connected(&runtime).await;
+    let ((mut near_reader, near_writer), (mut far_reader, mut far_writer)) =
+        connected(&runtime).await;
     drop(near_writer);
     runtime.sleep_until(in_millis(&runtime, 5)).await;
     far_writer.write_all(b"me too".to_vec(), NEVER).await.0.expect("write");
     assert_eq!(read_up_to(&mut near_reader, 6).await, b"me too");
+    let (result, _) = far_reader.read(Vec::with_capacity(1), in_millis(&runtime, 10)).await;
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut, "the stream has ended");
 }
 
 pub(super) async fn an_abandoned_accept_loses_no_connection<R: Runtime>(runtime: R, _: PathBuf) {

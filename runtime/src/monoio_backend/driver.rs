@@ -8,6 +8,7 @@ use monoio::{Driver, IoUringDriver, LegacyDriver, RuntimeBuilder};
 
 use super::MonoioRuntime;
 use crate::launch::{Gate, LaunchOptions, Place, run_on_cores};
+use crate::ring_probe::{explain_refused_ring, probe_ring};
 
 /// Which driver [`launch`] shall use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,47 +44,20 @@ where
 {
     if driver != MonoioDriver::Epoll {
         let main = main.clone();
-        let outcome = if ring_is_usable() {
+        let outcome = probe_ring().map_err(|error| explain_refused_ring(&error)).and_then(|()| {
             run_on_cores(options, move |place, gate| run_with_ring(place, gate, &main))
-        } else {
-            Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the kernel refuses a probe of io_uring",
-            ))
-        };
+        });
         match outcome {
             Err(error) if driver == MonoioDriver::Auto => {
-                tracing::warn!(%error, "io_uring cannot be used: falling back to epoll");
+                tracing::warn!(%error, "falling back to epoll");
             }
-            Err(error) => return Err(explain_refusal(&error)),
-            Ok(()) => return Ok(()),
+            other => return other,
         }
     }
     run_on_cores(options, move |place, gate| {
         let runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build()?;
         run(place, gate, ChosenDriver::Epoll, runtime, &main)
     })
-}
-
-/// Adds what a user can do about a refused ring.
-pub(crate) fn explain_refusal(error: &io::Error) -> io::Error {
-    let advice = match error.raw_os_error() {
-        Some(libc::ENOMEM) => "raise the memlock limit (ulimit -l, LimitMEMLOCK=) to 8 MiB",
-        Some(libc::EPERM | libc::EACCES) => {
-            "allow the io_uring system calls (seccomp profile, sysctl kernel.io_uring_disabled)"
-        }
-        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
-        _ => "it needs Linux 5.11 or later and the io_uring system calls allowed",
-    };
-    io::Error::new(
-        error.kind(),
-        format!("io_uring cannot be used: {error}; {advice}, or run on monoio with epoll"),
-    )
-}
-
-/// Whether the kernel offers every operation that monoio uses.
-fn ring_is_usable() -> bool {
-    monoio::utils::detect_uring()
 }
 
 fn run_with_ring<F, Fut>(place: Place, gate: &mut Gate, main: &F) -> io::Result<()>
@@ -98,6 +72,7 @@ where
             .enable_timer()
             .build()
     };
+    let explain = |error| explain_refused_ring(&error);
     // Completions arrive when the core enters the kernel anyway, without an
     // interrupt (Linux 5.19), and the kernel may rely on one submitting thread
     // (6.0). Kernels that don't know a flag answer EINVAL.
@@ -105,9 +80,9 @@ where
     settings.setup_coop_taskrun().setup_single_issuer();
     let runtime = match build(settings) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            build(io_uring::IoUring::builder())?
+            build(io_uring::IoUring::builder()).map_err(explain)?
         }
-        other => other?,
+        other => other.map_err(explain)?,
     };
     run(place, gate, ChosenDriver::Ring, runtime, main)
 }

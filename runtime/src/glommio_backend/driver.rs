@@ -1,0 +1,48 @@
+//! Starting the executors.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use glommio::{LocalExecutorBuilder, Placement};
+
+use super::GlommioRuntime;
+use crate::launch::{LaunchOptions, run_on_cores};
+use crate::ring_probe::{explain_refused_ring, probe_ring};
+
+/// Entries of each of an executor's three rings.
+const RING_ENTRIES: usize = 512;
+
+/// Memory registered with the ring; only small reads use it here.
+const IO_MEMORY_BYTES: usize = 1 << 20;
+
+/// How long ready tasks run before the executor looks at its rings again.
+const PREEMPT_AFTER: Duration = Duration::from_millis(5);
+
+/// Runs `main` on every core and returns when all have returned.
+///
+/// # Errors
+///
+/// Only before any `main` has run: no thread or no ring could be had.
+pub fn launch<F, Fut>(options: &LaunchOptions, main: F) -> io::Result<()>
+where
+    F: Fn(GlommioRuntime) -> Fut + Send + Sync + Clone + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    probe_ring().map_err(|error| explain_refused_ring(&error))?;
+    run_on_cores(options, move |place, gate| {
+        // The thread is pinned already.
+        let executor = LocalExecutorBuilder::new(Placement::Unbound)
+            .name("core")
+            .ring_depth(RING_ENTRIES)
+            .io_memory(IO_MEMORY_BYTES)
+            .preempt_timer(PREEMPT_AFTER)
+            .make()
+            .map_err(|error| explain_refused_ring(&io::Error::from(error)))?;
+        let core = executor.run(async move { GlommioRuntime::new(place) })?;
+        if gate.ready() {
+            executor.run(main(core));
+        }
+        Ok(())
+    })
+}
