@@ -1,2 +1,85 @@
-//! Placeholder.
-fn main() {}
+//! `bench`: load for any server that speaks the Loki push and query API, and the
+//! proof that what was acknowledged can be read back.
+//!
+//! - `bench push` sends generated or real log lines, as fast as the server takes
+//!   them or at a fixed rate, and reports throughput, latency and the server's
+//!   own consumption.
+//! - `bench verify` reads the same lines back and compares them one by one.
+//! - `bench query` times LogQL queries, `bench get` plain GET requests.
+//!
+//! The tool shares the machine with the server it measures, so it prepares its
+//! requests before the clock starts and reports its own CPU time beside the
+//! server's. What must be absent: it links nothing of the server but the wire
+//! messages.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a plain command-line tool: it is never simulated and owns its threads"
+)]
+
+#[cfg(test)]
+mod end_to_end;
+#[cfg(test)]
+mod fake;
+mod files;
+mod get;
+mod http;
+mod kubernetes;
+mod labels;
+mod latency;
+mod ledger;
+mod line_styles;
+mod messages;
+mod procfs;
+mod push;
+mod query;
+mod random;
+mod report;
+mod schedule;
+mod source;
+mod target;
+#[cfg(test)]
+mod testing;
+mod units;
+mod verify;
+mod window;
+mod wire;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Load generator and verifier for Loki-compatible servers")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Push log lines and measure
+    Push(push::PushArgs),
+    /// Read pushed lines back and compare them
+    Verify(verify::VerifyArgs),
+    /// Time LogQL queries
+    Query(query::QueryArgs),
+    /// Time GET requests
+    Get(get::GetArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Push(args) => push::main(args),
+        Command::Verify(args) => verify::main(args),
+        Command::Query(args) => query::main(&args),
+        Command::Get(args) => get::main(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
