@@ -14,6 +14,9 @@ use std::thread;
 
 use crate::{CoreId, SideThreads};
 
+/// Address space for a core's stack; pages that are not used cost nothing.
+const CORE_STACK_BYTES: usize = 8 << 20;
+
 /// How many cores to launch, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchOptions {
@@ -71,7 +74,6 @@ impl Gate {
 ///
 /// An error means that a thread or a driver could not be had; no body has got
 /// past its [`Gate::ready`] then.
-#[expect(clippy::disallowed_methods, reason = "these threads are the cores")]
 pub(crate) fn run_on_cores<B>(options: &LaunchOptions, body: B) -> io::Result<()>
 where
     B: Fn(Place, &mut Gate) -> io::Result<()> + Send + Sync + 'static,
@@ -91,7 +93,9 @@ where
         let (go, wait) = mpsc::channel();
         let mut gate = Gate { report: report.clone(), go: wait, reported: false };
         let body = Arc::clone(&body);
-        let spawned = thread::Builder::new().name(format!("core-{number}")).spawn(move || {
+        let builder =
+            thread::Builder::new().name(format!("core-{number}")).stack_size(CORE_STACK_BYTES);
+        let spawned = builder.spawn(move || {
             stop_process_on_panic();
             let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(place, &mut gate));
             if !gate.reported {

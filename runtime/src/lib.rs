@@ -40,6 +40,7 @@ mod ring_probe;
 mod side_thread;
 mod signals;
 mod socket;
+mod streak;
 #[cfg(test)]
 mod testing;
 mod traits;

@@ -78,7 +78,6 @@ where
     receiver.await.expect("a job that panics ends the process, all others send their result")
 }
 
-#[expect(clippy::disallowed_methods, reason = "these are the threads that offload leads to")]
 fn start_queue(name: &str, threads: u16) -> io::Result<flume::Sender<Job>> {
     let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
     for number in 0..threads.max(1) {

@@ -270,7 +270,9 @@ pub trait Listener: 'static {
     type Writer: Writer;
 
     /// Waits for the next connection. Errors such as running out of file
-    /// descriptors are passing: wait a little and accept again.
+    /// descriptors are passing: wait a little and accept again. The future may
+    /// be dropped at any time; no connection is lost. One task at a time may
+    /// accept from a listener.
     async fn accept(&self) -> io::Result<(Self::Reader, Self::Writer, SocketAddr)>;
 
     /// The bound address; tells the port when port 0 was asked for.
@@ -282,6 +284,11 @@ pub trait Listener: 'static {
 pub trait Reader: 'static {
     /// Reads into `buffer[len..capacity]` and extends `buffer` by what came.
     /// `Ok(0)` means that the peer closed its side (or no spare capacity).
+    ///
+    /// After a read that timed out every later one fails with
+    /// [`io::ErrorKind::TimedOut`], because bytes may be missing between. The
+    /// sending half goes on working. The future must be driven to its end:
+    /// dropping it midway may lose bytes.
     async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic)
     -> (io::Result<usize>, Vec<u8>);
 }
@@ -290,14 +297,17 @@ pub trait Reader: 'static {
 /// dropped.
 #[allow(async_fn_in_trait)]
 pub trait Writer: 'static {
-    /// Writes the whole buffer and gives it back.
+    /// Writes the whole buffer and gives it back. A write that times out ends
+    /// the connection in both directions.
     async fn write_all(
         &mut self,
         buffer: Vec<u8>,
         deadline: Monotonic,
     ) -> (io::Result<()>, Vec<u8>);
 
-    /// Sends everything written and then the end-of-stream mark. The other
-    /// half's pending read ends soon after, with an error or end of stream.
+    /// Sends everything written and then the end-of-stream mark. The reader of
+    /// this connection goes on receiving for about a second, so that a peer that
+    /// still sends gets no reset; then its reads, the pending one included, end
+    /// with an error or end of stream.
     async fn shutdown(&mut self) -> io::Result<()>;
 }

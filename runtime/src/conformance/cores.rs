@@ -20,6 +20,9 @@ const ROUND_TRIPS: u64 = 10_000;
 /// a chance of 2^-63 on two cores.
 const CONNECTIONS: usize = 64;
 
+/// Names of the checks that [`MultiCore::run`] runs, in order.
+pub const NAMES: &[&str] = &["cores::wake_ups_arrive", "cores::listeners_share_a_port"];
+
 struct Ping {
     number: u64,
     answer: oneshot::Sender<u64>,
@@ -67,9 +70,9 @@ impl MultiCore {
                 let _ = ping.answer.send(ping.number + 1);
             }
         }));
-        within(&runtime, "cores::wake_ups_arrive", Box::pin(self.wake_ups_arrive(&runtime))).await;
+        within(&runtime, NAMES[0], Box::pin(self.wake_ups_arrive(&runtime))).await;
         let shared = Box::pin(self.listeners_share_a_port(&runtime));
-        within(&runtime, "cores::listeners_share_a_port", shared).await;
+        within(&runtime, NAMES[1], shared).await;
         self.meet(&runtime, &self.all_done).await;
     }
 

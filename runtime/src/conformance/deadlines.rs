@@ -20,6 +20,19 @@ pub(super) async fn a_silent_peer_times_out<R: Runtime>(runtime: R, _: PathBuf) 
     assert!(buffer.capacity() >= 64, "the buffer itself comes back");
 }
 
+pub(super) async fn after_a_timeout_nothing_is_read<R: Runtime>(runtime: R, _: PathBuf) {
+    let ((mut reader, _writer), (_far, mut far_writer)) = connected(&runtime).await;
+    let (result, _) = reader.read(Vec::with_capacity(8), in_millis(&runtime, 2)).await;
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    // The read that was given up may have taken bytes with it, so what comes
+    // later must not look like their continuation, nor like the end.
+    far_writer.write_all(b"rest".to_vec(), Monotonic::NEVER).await.0.expect("write");
+    runtime.sleep_until(in_millis(&runtime, 2)).await;
+    let (result, buffer) = reader.read(Vec::with_capacity(8), Monotonic::NEVER).await;
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(buffer, b"");
+}
+
 pub(super) async fn a_timeout_touches_no_other_connection<R: Runtime>(runtime: R, _: PathBuf) {
     // A read of another connection waits all the while, and new ones start
     // after each timeout: none may inherit a timer.

@@ -1,8 +1,10 @@
 //! TCP without deadlines.
 
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::rc::Rc;
 
 use futures_util::future::join;
 
@@ -180,6 +182,50 @@ pub(super) async fn an_abandoned_accept_loses_no_connection<R: Runtime>(runtime:
         let (mut far_reader, _far_writer, _) = listener.accept().await.expect("accepted");
         assert_eq!(read_up_to(&mut far_reader, 1).await, [round]);
     }
+}
+
+pub(super) async fn a_busy_connection_starves_nobody<R: Runtime>(runtime: R, _: PathBuf) {
+    const READS: usize = 4096;
+    let ((_near_reader, mut near_writer), (mut far_reader, _far_writer)) =
+        connected(&runtime).await;
+    let write = runtime.spawn(async move {
+        near_writer.write_all(pattern(READS * 16), NEVER).await.0.expect("write");
+        near_writer
+    });
+    let _near_writer = write.await;
+    // All the bytes are there, so no read has to wait.
+    let turns = Rc::new(Cell::new(0));
+    let (inner, counted) = (runtime.clone(), Rc::downgrade(&turns));
+    drop(runtime.spawn(async move {
+        while let Some(turns) = counted.upgrade() {
+            turns.set(turns.get() + 1);
+            drop(turns);
+            inner.yield_now().await;
+        }
+    }));
+    for _ in 0..READS {
+        assert_eq!(read_up_to(&mut far_reader, 16).await.len(), 16);
+    }
+    assert!(turns.get() >= READS / 200, "only {} turns in {READS} reads", turns.get());
+}
+
+pub(super) async fn busy_accepting_starves_nobody<R: Runtime>(runtime: R, _: PathBuf) {
+    const CONNECTIONS: usize = 200;
+    let listener = runtime.listen(loopback()).expect("a free port");
+    let address = listener.local_address().expect("a bound address");
+    let mut clients = Vec::new();
+    for _ in 0..CONNECTIONS {
+        clients.push(runtime.connect(address, NEVER).await.expect("connected"));
+    }
+    // All of them are there, so no accept has to wait.
+    let ran = Rc::new(Cell::new(false));
+    let flag = Rc::clone(&ran);
+    drop(runtime.spawn(async move { flag.set(true) }));
+    let mut accepted = Vec::new();
+    for _ in 0..CONNECTIONS / 2 {
+        accepted.push(listener.accept().await.expect("accepted"));
+    }
+    assert!(ran.get(), "accepting kept the core to itself");
 }
 
 pub(super) async fn empty_writes_do_nothing<R: Runtime>(runtime: R, _: PathBuf) {

@@ -159,7 +159,7 @@ impl Runtime for GlommioRuntime {
     }
 
     fn listen(&self, address: SocketAddr) -> io::Result<GlommioListener> {
-        GlommioListener::bind(address)
+        GlommioListener::bind(address, self.clone())
     }
 
     async fn connect(
@@ -167,7 +167,7 @@ impl Runtime for GlommioRuntime {
         address: SocketAddr,
         deadline: Monotonic,
     ) -> io::Result<(GlommioReader, GlommioWriter)> {
-        net::connect(address, deadline).await
+        net::connect(self, address, deadline).await
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<GlommioFile> {

@@ -12,18 +12,28 @@ use std::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
-use super::sleep_until;
+use super::{GlommioRuntime, sleep_until};
 use crate::race::race;
-use crate::{Listener, Monotonic, Reader, Writer, clock, socket};
+use crate::streak::Streak;
+use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
 
 /// A listening socket of the glommio backend.
 pub struct GlommioListener {
     listener: net::TcpListener,
+    streak: Streak,
+    runtime: GlommioRuntime,
 }
 
 impl GlommioListener {
-    pub(super) fn bind(address: SocketAddr) -> io::Result<GlommioListener> {
-        Ok(GlommioListener { listener: socket::listen(address)? })
+    pub(super) fn bind(
+        address: SocketAddr,
+        runtime: GlommioRuntime,
+    ) -> io::Result<GlommioListener> {
+        Ok(GlommioListener {
+            listener: socket::listen(address)?,
+            streak: Streak::default(),
+            runtime,
+        })
     }
 
     /// Waits until a connection may be there.
@@ -42,9 +52,13 @@ impl Listener for GlommioListener {
     type Writer = GlommioWriter;
 
     async fn accept(&self) -> io::Result<(GlommioReader, GlommioWriter, SocketAddr)> {
+        if self.streak.is_over() {
+            self.runtime.yield_now().await;
+        }
         loop {
             if let Some((accepted, address)) = socket::accept(&self.listener)? {
-                let (reader, writer) = split(stream(accepted));
+                self.streak.add();
+                let (reader, writer) = split(stream(accepted), self.runtime.clone());
                 return Ok((reader, writer, address));
             }
             self.readable().await?;
@@ -63,6 +77,7 @@ fn stream(socket: impl IntoRawFd) -> TcpStream {
 }
 
 pub(super) async fn connect(
+    runtime: &GlommioRuntime,
     address: SocketAddr,
     deadline: Monotonic,
 ) -> io::Result<(GlommioReader, GlommioWriter)> {
@@ -75,22 +90,29 @@ pub(super) async fn connect(
     };
     // Fails only if the peer has gone already, which the next read tells.
     let _ = stream.set_nodelay(true);
-    Ok(split(stream))
+    Ok(split(stream, runtime.clone()))
 }
 
 /// glommio's stream waits for reading and for writing apart, so both halves may
 /// wait at the same time. It is borrowed within a poll, never across one.
 type Shared = Rc<RefCell<TcpStream>>;
 
-fn split(stream: TcpStream) -> (GlommioReader, GlommioWriter) {
+fn split(stream: TcpStream, runtime: GlommioRuntime) -> (GlommioReader, GlommioWriter) {
     let stream = Rc::new(RefCell::new(stream));
-    let reader = GlommioReader { stream: Rc::clone(&stream), timed_out: false };
-    (reader, GlommioWriter { stream })
+    let reader = GlommioReader {
+        stream: Rc::clone(&stream),
+        runtime: runtime.clone(),
+        streak: Streak::default(),
+        timed_out: false,
+    };
+    (reader, GlommioWriter { stream, runtime, streak: Streak::default() })
 }
 
 /// The receiving half of a connection.
 pub struct GlommioReader {
     stream: Shared,
+    runtime: GlommioRuntime,
+    streak: Streak,
     timed_out: bool,
 }
 
@@ -115,6 +137,19 @@ impl GlommioReader {
             other => other,
         }
     }
+
+    /// `None` at the deadline.
+    async fn read_some(
+        &self,
+        buffer: &mut Vec<u8>,
+        deadline: Monotonic,
+    ) -> Option<io::Result<usize>> {
+        let read = pin!(self.streak.count(poll_fn(|cx| self.poll_read(cx, buffer))));
+        if deadline == Monotonic::NEVER {
+            return Some(read.await);
+        }
+        race(read, || sleep_until(deadline)).await
+    }
 }
 
 impl Reader for GlommioReader {
@@ -123,18 +158,16 @@ impl Reader for GlommioReader {
         mut buffer: Vec<u8>,
         deadline: Monotonic,
     ) -> (io::Result<usize>, Vec<u8>) {
+        if self.streak.is_over() {
+            self.runtime.yield_now().await;
+        }
         if self.timed_out || clock::has_passed(deadline) {
             return (Err(io::ErrorKind::TimedOut.into()), buffer);
         }
         if buffer.len() == buffer.capacity() {
             return (Ok(0), buffer);
         }
-        let mut operation = pin!(poll_fn(|cx| self.poll_read(cx, &mut buffer)));
-        let outcome = if deadline == Monotonic::NEVER {
-            Some(operation.await)
-        } else {
-            race(operation.as_mut(), || sleep_until(deadline)).await
-        };
+        let outcome = self.read_some(&mut buffer, deadline).await;
         let Some(result) = outcome else {
             self.timed_out = true;
             socket::stop_reading(self.stream.borrow().as_raw_fd());
@@ -147,6 +180,24 @@ impl Reader for GlommioReader {
 /// The sending half of a connection.
 pub struct GlommioWriter {
     stream: Shared,
+    runtime: GlommioRuntime,
+    streak: Streak,
+}
+
+impl GlommioWriter {
+    /// `None` at the deadline.
+    async fn write_some(&self, bytes: &[u8], deadline: Monotonic) -> Option<io::Result<usize>> {
+        if clock::has_passed(deadline) {
+            return None;
+        }
+        let write = pin!(self.streak.count(poll_fn(|cx| {
+            Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, bytes)
+        })));
+        if deadline == Monotonic::NEVER {
+            return Some(write.await);
+        }
+        race(write, || sleep_until(deadline)).await
+    }
 }
 
 impl Writer for GlommioWriter {
@@ -157,16 +208,10 @@ impl Writer for GlommioWriter {
     ) -> (io::Result<()>, Vec<u8>) {
         let mut done = 0;
         while done < buffer.len() {
-            let mut operation = pin!(poll_fn(|cx| {
-                Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, &buffer[done..])
-            }));
-            let outcome = if deadline == Monotonic::NEVER {
-                Some(operation.await)
-            } else if clock::has_passed(deadline) {
-                None
-            } else {
-                race(operation.as_mut(), || sleep_until(deadline)).await
-            };
+            if self.streak.is_over() {
+                self.runtime.yield_now().await;
+            }
+            let outcome = self.write_some(&buffer[done..], deadline).await;
             match outcome {
                 None => {
                     // Half a message must not be followed by others.

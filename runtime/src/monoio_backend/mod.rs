@@ -143,7 +143,7 @@ impl Runtime for MonoioRuntime {
     }
 
     fn listen(&self, address: SocketAddr) -> io::Result<MonoioListener> {
-        MonoioListener::bind(address, self.shared.driver)
+        MonoioListener::bind(address, self.clone())
     }
 
     async fn connect(
@@ -151,7 +151,7 @@ impl Runtime for MonoioRuntime {
         address: SocketAddr,
         deadline: Monotonic,
     ) -> io::Result<(MonoioReader, MonoioWriter)> {
-        net::connect(address, deadline).await
+        net::connect(self, address, deadline).await
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<MonoioFile> {

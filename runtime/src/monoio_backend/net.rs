@@ -12,24 +12,26 @@ use monoio::io::{AsyncReadRent, AsyncWriteRent, Splitable};
 use monoio::net::TcpStream;
 use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
 
-use super::{ChosenDriver, sleep_once};
+use super::{ChosenDriver, MonoioRuntime, sleep_once};
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
-use crate::{Listener, Monotonic, Reader, Writer, clock, socket};
+use crate::streak::Streak;
+use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
 
 /// A listening socket of the monoio backend. One task at a time may accept.
 pub struct MonoioListener {
     listener: net::TcpListener,
     /// The same socket, registered with the driver.
     readiness: monoio::net::TcpListener,
-    driver: ChosenDriver,
+    streak: Streak,
+    runtime: MonoioRuntime,
 }
 
 impl MonoioListener {
-    pub(super) fn bind(address: SocketAddr, driver: ChosenDriver) -> io::Result<MonoioListener> {
+    pub(super) fn bind(address: SocketAddr, runtime: MonoioRuntime) -> io::Result<MonoioListener> {
         let listener = socket::listen(address)?;
         let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
-        Ok(MonoioListener { listener, readiness, driver })
+        Ok(MonoioListener { listener, readiness, streak: Streak::default(), runtime })
     }
 }
 
@@ -38,12 +40,18 @@ impl Listener for MonoioListener {
     type Writer = MonoioWriter;
 
     async fn accept(&self) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
+        if self.streak.is_over() {
+            self.runtime.yield_now().await;
+        }
         loop {
             if let Some((stream, address)) = socket::accept(&self.listener)? {
+                self.streak.add();
                 // A ring would give up on a non-blocking socket with EAGAIN
                 // instead of waiting for it; epoll needs one.
-                stream.set_nonblocking(self.driver == ChosenDriver::Epoll)?;
-                let (reader, writer) = split(TcpStream::from_std(stream)?);
+                let driver = self.runtime.shared.driver;
+                stream.set_nonblocking(driver == ChosenDriver::Epoll)?;
+                let stream = TcpStream::from_std(stream)?;
+                let (reader, writer) = split(stream, self.runtime.clone());
                 return Ok((reader, writer, address));
             }
             // Not relaxed: on epoll that would report the readiness of the last
@@ -58,6 +66,7 @@ impl Listener for MonoioListener {
 }
 
 pub(super) async fn connect(
+    runtime: &MonoioRuntime,
     address: SocketAddr,
     deadline: Monotonic,
 ) -> io::Result<(MonoioReader, MonoioWriter)> {
@@ -68,8 +77,9 @@ pub(super) async fn connect(
     } else {
         race(attempt, || sleep_once(deadline)).await.ok_or(io::ErrorKind::TimedOut)??
     };
+    // Fails only if the peer has gone already, which the next read tells.
     let _ = stream.set_nodelay(true);
-    Ok(split(stream))
+    Ok(split(stream, runtime.clone()))
 }
 
 /// What both halves keep alive.
@@ -78,25 +88,36 @@ struct Connection {
     /// The writer's half after the writer is gone: dropping it would send the
     /// end of the stream while the reader is still there.
     parked: Cell<Option<TcpOwnedWriteHalf>>,
+    runtime: MonoioRuntime,
 }
 
-fn split(stream: TcpStream) -> (MonoioReader, MonoioWriter) {
-    let connection = Rc::new(Connection { fd: stream.as_raw_fd(), parked: Cell::new(None) });
+fn split(stream: TcpStream, runtime: MonoioRuntime) -> (MonoioReader, MonoioWriter) {
+    let (fd, parked) = (stream.as_raw_fd(), Cell::new(None));
+    let connection = Rc::new(Connection { fd, parked, runtime });
     let (read_half, write_half) = stream.into_split();
-    let reader =
-        MonoioReader { half: read_half, connection: Rc::clone(&connection), timed_out: false };
-    (reader, MonoioWriter { half: Some(write_half), connection })
+    let reader = MonoioReader {
+        half: read_half,
+        connection: Rc::clone(&connection),
+        streak: Streak::default(),
+        timed_out: false,
+    };
+    let streak = Streak::default();
+    (reader, MonoioWriter { half: Some(write_half), connection, streak })
 }
 
 /// The receiving half of a connection.
 pub struct MonoioReader {
     half: TcpOwnedReadHalf,
     connection: Rc<Connection>,
+    streak: Streak,
     timed_out: bool,
 }
 
 impl Reader for MonoioReader {
     async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic) -> (io::Result<usize>, Vec<u8>) {
+        if self.streak.is_over() {
+            self.connection.runtime.yield_now().await;
+        }
         if self.timed_out || clock::has_passed(deadline) {
             return (Err(io::ErrorKind::TimedOut.into()), buffer);
         }
@@ -105,7 +126,8 @@ impl Reader for MonoioReader {
         if start == end {
             return (Ok(0), buffer);
         }
-        let mut operation = pin!(self.half.read(buffer.slice_mut(start..end)));
+        let read = self.half.read(buffer.slice_mut(start..end));
+        let mut operation = pin!(self.streak.count(read));
         let (result, slice) = if deadline == Monotonic::NEVER {
             operation.await
         } else if let Some(outcome) = race(operation.as_mut(), || sleep_once(deadline)).await {
@@ -125,13 +147,10 @@ impl Reader for MonoioReader {
 pub struct MonoioWriter {
     half: Option<TcpOwnedWriteHalf>,
     connection: Rc<Connection>,
+    streak: Streak,
 }
 
-impl MonoioWriter {
-    fn half(&mut self) -> &mut TcpOwnedWriteHalf {
-        self.half.as_mut().expect("the half is there until the writer is dropped")
-    }
-}
+const HALF_IS_THERE: &str = "the half is there until the writer is dropped";
 
 impl Writer for MonoioWriter {
     async fn write_all(
@@ -140,15 +159,18 @@ impl Writer for MonoioWriter {
         deadline: Monotonic,
     ) -> (io::Result<()>, Vec<u8>) {
         let fd = self.connection.fd;
-        let half = self.half();
+        let half = self.half.as_mut().expect(HALF_IS_THERE);
         let mut done = 0;
         while done < buffer.len() {
+            if self.streak.is_over() {
+                self.connection.runtime.yield_now().await;
+            }
             if clock::has_passed(deadline) {
                 socket::stop_both(fd);
                 return (Err(io::ErrorKind::TimedOut.into()), buffer);
             }
             let end = buffer.len().min(done + LONGEST_TRANSFER);
-            let mut operation = pin!(half.write(buffer.slice(done..end)));
+            let mut operation = pin!(self.streak.count(half.write(buffer.slice(done..end))));
             let outcome = if deadline == Monotonic::NEVER {
                 Some(operation.as_mut().await)
             } else {
@@ -172,7 +194,7 @@ impl Writer for MonoioWriter {
     }
 
     async fn shutdown(&mut self) -> io::Result<()> {
-        self.half().shutdown().await?;
+        self.half.as_mut().expect(HALF_IS_THERE).shutdown().await?;
         let connection = Rc::downgrade(&self.connection);
         monoio::spawn(async move {
             monoio::time::sleep(socket::LINGER).await;
