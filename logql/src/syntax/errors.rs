@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-
+use super::ast::Stage;
 
 /// Why a query was refused. Its `Display` is the body that clients are shown.
 ///
@@ -33,6 +33,11 @@ impl ParseError {
         Self { line, col, message: message.into() }
     }
 
+    /// A stage that can't be built: its printed form names it.
+    #[must_use]
+    pub fn stage(stage: &Stage, detail: impl fmt::Display) -> Self {
+        Self::new(format!("stage '{stage}' : {detail}"))
+    }
 }
 
 impl fmt::Display for ParseError {

@@ -12,9 +12,8 @@ use super::go_text::quote;
 /// Go's message, `strconv.ParseFloat: parsing "x": invalid syntax` (or
 /// `value out of range`).
 pub fn parse_float(text: &str) -> Result<f64, String> {
-    let fail = |what| {
-        Err(format!("strconv.ParseFloat: parsing {}: {what}", quote(text.as_bytes())))
-    };
+    let fail =
+        |what| Err(format!("strconv.ParseFloat: parsing {}: {what}", quote(text.as_bytes())));
     let Some(value) = read_float(text) else { return fail("invalid syntax") };
     let unsigned = text.trim_start_matches(['+', '-']);
     if value.is_infinite() && !unsigned.starts_with(['i', 'I']) {
@@ -197,13 +196,16 @@ mod tests {
             assert_eq!(parse_float(text), Ok(value), "{text}");
         }
         assert!(parse_float("nAn").is_ok_and(f64::is_nan));
-        for text in ["", "abc", " 5", "1e", "1__0", "_1", "1_", "0x10", "0xp1", "+nan", "1e+", "."] {
+        for text in ["", "abc", " 5", "1e", "1__0", "_1", "1_", "0x10", "0xp1", "+nan", "1e+", "."]
+        {
             assert_eq!(
                 parse_float(text),
                 Err(format!("strconv.ParseFloat: parsing \"{text}\": invalid syntax"))
             );
         }
-        for text in ["1e400", "-1e400", "0x1p1024", "0x1.fffffffffffff8p1023", "0x1p99999999999999999999"] {
+        for text in
+            ["1e400", "-1e400", "0x1p1024", "0x1.fffffffffffff8p1023", "0x1p99999999999999999999"]
+        {
             assert_eq!(
                 parse_float(text),
                 Err(format!("strconv.ParseFloat: parsing \"{text}\": value out of range"))

@@ -116,9 +116,8 @@ pub(crate) fn unescape(inside: &str, quote: char) -> Option<Vec<u8>> {
 }
 
 fn hex(rest: &mut std::str::Chars<'_>, digits: u32) -> Option<u32> {
-    (0..digits).try_fold(0u32, |value, _| {
-        value.checked_mul(16)?.checked_add(rest.next()?.to_digit(16)?)
-    })
+    (0..digits)
+        .try_fold(0u32, |value, _| value.checked_mul(16)?.checked_add(rest.next()?.to_digit(16)?))
 }
 
 #[cfg(test)]

@@ -1,15 +1,26 @@
 //! Text of a query to syntax tree and back.
 
 pub mod ast;
+mod checker;
 mod errors;
 mod go_bytes;
 pub mod go_duration;
 pub mod go_float;
 pub mod go_regex;
 pub mod go_text;
+mod lexer;
 mod names;
+mod parser;
+pub mod pattern;
+mod printer;
 
+pub use checker::check_executable;
 pub use errors::ParseError;
+pub use parser::{
+    MAX_QUERY_LEN_BYTES, MAX_QUERY_REGEX_COST, SelectorError, parse, parse_bytes,
+    parse_log_selector, parse_matchers, parse_selector,
+};
+pub use printer::format;
 
 /// Deepest nesting of metric expressions, counting one level per operand,
 /// argument and pair of parentheses.

@@ -1,0 +1,388 @@
+//! Syntax tree back to text: the flat canonical form, which is the `Display` of
+//! every node, and [`format`], which breaks long queries into lines.
+//!
+//! What is printed parses to the same tree again, except for literals that are
+//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is the
+//! reference's; where that loses information (byte sizes, `vector()` arguments,
+//! `or` operands, empty label lists, precedence), this printer keeps it.
+
+mod pretty;
+mod regex_style;
+
+pub use pretty::format;
+
+use std::fmt::{self, Write};
+
+use super::ast::{
+    BinaryOperation, Cardinality, CompareOp, Expr, Extraction, Grouping, GroupingKind, LabelFilter,
+    LabelFormatValue, LabelReplace, LineFilter, LineOperand, LogExpr, LogRange, MatchOp, Matcher,
+    MatchingKind, MetricExpr, NameOrMatcher, RangeAggregation, Selector, Stage, Text, Unwrap,
+    UnwrapConversion, VectorAggregation, VectorMatching,
+};
+use super::go_bytes::write_bytes;
+use super::go_duration::{write_go_duration, write_prometheus_duration};
+use super::go_float::write_go_float;
+use super::go_text::quote_into;
+
+/// Text that is being built. Writing to it succeeds always.
+type Out = String;
+
+macro_rules! display {
+    ($($node:ty => $write:path;)*) => {
+        $(impl fmt::Display for $node {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut out = Out::new();
+                $write(&mut out, self);
+                f.write_str(&out)
+            }
+        })*
+    };
+}
+
+display! {
+    Expr => expr;
+    LogExpr => log;
+    Selector => selector;
+    Matcher => matcher;
+    Stage => stage;
+    LineFilter => line_filter;
+    LabelFilter => label_filter;
+    MetricExpr => metric;
+    Grouping => grouping;
+}
+
+/// The string as the language writes it, in double quotes.
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&super::go_text::quote(self))
+    }
+}
+
+fn separated<T>(out: &mut Out, items: &[T], separator: &str, write: impl Fn(&mut Out, &T)) {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push_str(separator);
+        }
+        write(out, item);
+    }
+}
+
+fn plain(out: &mut Out, value: impl fmt::Display) {
+    write!(out, "{value}").expect("writing to a String succeeds");
+}
+
+fn expr(out: &mut Out, expr: &Expr) {
+    match expr {
+        Expr::Log(expr) => log(out, expr),
+        Expr::Metric(expr) => metric(out, expr),
+    }
+}
+
+fn log(out: &mut Out, log: &LogExpr) {
+    selector(out, &log.selector);
+    for item in &log.stages {
+        out.push(' ');
+        stage(out, item);
+    }
+}
+
+fn selector(out: &mut Out, selector: &Selector) {
+    out.push('{');
+    separated(out, &selector.matchers, ", ", matcher);
+    out.push('}');
+}
+
+fn matcher(out: &mut Out, matcher: &Matcher) {
+    out.push_str(&matcher.name);
+    out.push_str(matcher.op.as_str());
+    quote_into(out, &matcher.value);
+}
+
+fn stage(out: &mut Out, stage: &Stage) {
+    let text = |out: &mut Out, keyword: &str, text: &Text| {
+        out.push_str(keyword);
+        quote_into(out, text);
+    };
+    match stage {
+        Stage::LineFilters(filters) => separated(out, filters, " ", line_filter),
+        Stage::Json(items) => {
+            out.push_str("| json");
+            extractions(out, items);
+        }
+        Stage::Logfmt(parser) => {
+            out.push_str("| logfmt");
+            if parser.strict {
+                out.push_str(" --strict");
+            }
+            if parser.keep_empty {
+                out.push_str(" --keep-empty");
+            }
+            extractions(out, &parser.extractions);
+        }
+        Stage::Regexp(pattern) => text(out, "| regexp ", pattern),
+        Stage::Pattern(pattern) => text(out, "| pattern ", pattern),
+        Stage::Unpack => out.push_str("| unpack"),
+        Stage::LabelFilter(filter) => {
+            out.push_str("| ");
+            label_filter(out, filter);
+        }
+        Stage::LineFormat(template) => text(out, "| line_format ", template),
+        Stage::LabelFormat(items) => {
+            out.push_str("| label_format ");
+            separated(out, items, ",", |out, item| {
+                out.push_str(&item.label);
+                out.push('=');
+                match &item.value {
+                    LabelFormatValue::Rename(source) => out.push_str(source),
+                    LabelFormatValue::Template(template) => quote_into(out, template),
+                }
+            });
+        }
+        Stage::Decolorize => out.push_str("| decolorize"),
+        Stage::Drop(items) => {
+            out.push_str("| drop ");
+            separated(out, items, ",", name_or_matcher);
+        }
+        Stage::Keep(items) => {
+            out.push_str("| keep ");
+            separated(out, items, ",", name_or_matcher);
+        }
+    }
+}
+
+fn line_filter(out: &mut Out, filter: &LineFilter) {
+    out.push_str(filter.op.as_str());
+    out.push(' ');
+    separated(out, &filter.operands, " or ", |out, operand| match operand {
+        LineOperand::Text(text) => quote_into(out, text),
+        LineOperand::Ip(pattern) => ip(out, pattern),
+    });
+}
+
+fn ip(out: &mut Out, pattern: &Text) {
+    out.push_str("ip(");
+    quote_into(out, pattern);
+    out.push(')');
+}
+
+fn extractions(out: &mut Out, items: &[Extraction]) {
+    if !items.is_empty() {
+        out.push(' ');
+    }
+    separated(out, items, ",", |out, item| {
+        out.push_str(&item.label);
+        out.push('=');
+        quote_into(out, &item.source);
+    });
+}
+
+fn name_or_matcher(out: &mut Out, item: &NameOrMatcher) {
+    match item {
+        NameOrMatcher::Name(name) => out.push_str(name),
+        NameOrMatcher::Matcher(item) => matcher(out, item),
+    }
+}
+
+fn label_filter(out: &mut Out, filter: &LabelFilter) {
+    let compare = |out: &mut Out, name: &str, op: CompareOp| {
+        out.push_str(name);
+        out.push_str(op.as_str());
+    };
+    let pair = |out: &mut Out, left, separator: &str, right| {
+        out.push_str("( ");
+        label_filter(out, left);
+        out.push_str(separator);
+        label_filter(out, right);
+        out.push_str(" )");
+    };
+    match filter {
+        LabelFilter::String(item)
+            if matches!(item.op, MatchOp::Regex | MatchOp::NotRegex)
+                && regex_style::prefers_raw_string(&item.value) =>
+        {
+            out.push_str(&item.name);
+            out.push_str(item.op.as_str());
+            out.push('`');
+            out.push_str(&item.value.to_string_lossy());
+            out.push('`');
+        }
+        LabelFilter::String(item) => matcher(out, item),
+        LabelFilter::Number { name, op, value } => {
+            compare(out, name, *op);
+            plain(out, value);
+        }
+        LabelFilter::Duration { name, op, value_ns } => {
+            compare(out, name, *op);
+            write_go_duration(out, *value_ns);
+        }
+        LabelFilter::Bytes { name, op, value_bytes } => {
+            compare(out, name, *op);
+            write_bytes(out, *value_bytes);
+        }
+        LabelFilter::Ip { name, negated, pattern } => {
+            out.push_str(name);
+            out.push_str(if *negated { "!=" } else { "=" });
+            ip(out, pattern);
+        }
+        LabelFilter::And(left, right) => pair(out, left, " , ", right),
+        LabelFilter::Or(left, right) => pair(out, left, " or ", right),
+    }
+}
+
+fn metric(out: &mut Out, expr: &MetricExpr) {
+    match expr {
+        MetricExpr::Literal(value) => write_go_float(out, *value),
+        MetricExpr::Vector(value) => vector(out, *value),
+        MetricExpr::RangeAggregation(node) => range_aggregation(out, node),
+        MetricExpr::VectorAggregation(node) => vector_aggregation(out, node),
+        MetricExpr::BinaryOperation(node) => binary_operation(out, node),
+        MetricExpr::LabelReplace(node) => label_replace(out, node),
+    }
+}
+
+/// Six decimals where that is exact, else as many as it takes.
+fn vector(out: &mut Out, value: f64) {
+    out.push_str("vector(");
+    let text = format!("{value:.6}");
+    if text.parse() == Ok(value) {
+        out.push_str(&text);
+    } else {
+        plain(out, value);
+    }
+    out.push(')');
+}
+
+fn range_aggregation(out: &mut Out, node: &RangeAggregation) {
+    out.push_str(node.function.as_str());
+    out.push('(');
+    if let Some(parameter) = node.parameter {
+        plain(out, parameter);
+        out.push(',');
+    }
+    log_range(out, &node.range);
+    out.push(')');
+    if let Some(item) = &node.grouping {
+        out.push(' ');
+        grouping(out, item);
+    }
+}
+
+fn log_range(out: &mut Out, range: &LogRange) {
+    log(out, &range.log);
+    if let Some(item) = &range.unwrap {
+        out.push(' ');
+        unwrap(out, item);
+        for filter in &item.filters {
+            out.push_str(" | ");
+            label_filter(out, filter);
+        }
+    }
+    out.push('[');
+    write_prometheus_duration(out, range.range_ns);
+    out.push(']');
+    if range.offset_ns != 0 {
+        out.push_str(" offset ");
+        write_go_duration(out, range.offset_ns);
+    }
+}
+
+/// The `unwrap` itself, without the filters behind it.
+fn unwrap(out: &mut Out, unwrap: &Unwrap) {
+    out.push_str("| unwrap ");
+    match unwrap.conversion {
+        UnwrapConversion::Number => out.push_str(&unwrap.label),
+        conversion => {
+            out.push_str(conversion.as_str().unwrap_or_default());
+            out.push('(');
+            out.push_str(&unwrap.label);
+            out.push(')');
+        }
+    }
+}
+
+fn grouping(out: &mut Out, grouping: &Grouping) {
+    grouping_with(out, grouping, ",");
+}
+
+fn grouping_with(out: &mut Out, grouping: &Grouping, separator: &str) {
+    out.push_str(match grouping.kind {
+        GroupingKind::By => "by ",
+        GroupingKind::Without => "without ",
+    });
+    names(out, &grouping.labels, separator);
+}
+
+fn names(out: &mut Out, labels: &[String], separator: &str) {
+    out.push('(');
+    separated(out, labels, separator, |out, label| out.push_str(label));
+    out.push(')');
+}
+
+fn vector_aggregation(out: &mut Out, node: &VectorAggregation) {
+    out.push_str(node.function.as_str());
+    if let Some(item) = &node.grouping {
+        out.push(' ');
+        grouping(out, item);
+    }
+    out.push('(');
+    if let Some(parameter) = node.parameter {
+        plain(out, parameter);
+        out.push(',');
+    }
+    metric(out, &node.expr);
+    out.push(')');
+}
+
+fn binary_operation(out: &mut Out, node: &BinaryOperation) {
+    out.push('(');
+    metric(out, &node.left);
+    out.push(' ');
+    operator(out, node, ",");
+    out.push(' ');
+    metric(out, &node.right);
+    out.push(')');
+}
+
+/// The operator with its modifiers. Without group modifier a label list is
+/// followed by a space.
+fn operator(out: &mut Out, node: &BinaryOperation, separator: &str) {
+    out.push_str(node.op.as_str());
+    if node.return_bool {
+        out.push_str(" bool");
+    }
+    if node.matching == VectorMatching::default() {
+        return;
+    }
+    out.push_str(match node.matching.kind {
+        MatchingKind::On => " on ",
+        MatchingKind::Ignoring => " ignoring ",
+    });
+    names(out, &node.matching.labels, separator);
+    out.push(' ');
+    let labels = match &node.matching.cardinality {
+        Cardinality::OneToOne => return,
+        Cardinality::GroupLeft(labels) => {
+            out.push_str("group_left");
+            labels
+        }
+        Cardinality::GroupRight(labels) => {
+            out.push_str("group_right");
+            labels
+        }
+    };
+    // A parenthesis that follows would be read as the label list.
+    if !labels.is_empty() || matches!(*node.right, MetricExpr::BinaryOperation(_)) {
+        out.push(' ');
+        names(out, labels, separator);
+    }
+}
+
+fn label_replace(out: &mut Out, node: &LabelReplace) {
+    out.push_str("label_replace(");
+    metric(out, &node.expr);
+    for text in [&node.dst, &node.replacement, &node.src, &node.regex] {
+        out.push(',');
+        quote_into(out, text);
+    }
+    out.push(')');
+}
