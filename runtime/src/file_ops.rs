@@ -154,6 +154,34 @@ pub(crate) fn read_at(
     (result, buffer)
 }
 
+/// Most bytes that [`read_cached_at`] copies, so that it takes a core no longer
+/// than handing the read to a side thread would.
+const LONGEST_CACHED_READ: usize = 512 << 10;
+
+/// Reads what the page cache holds, without waiting for a disk: `None` if the
+/// start of the range is not there, or the file system cannot tell. Otherwise
+/// like [`read_at`], if possibly shorter.
+pub(crate) fn read_cached_at(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    offset_bytes: u64,
+) -> io::Result<Option<usize>> {
+    let offset = checked_offset(offset_bytes)?;
+    let result = read_into_spare(buffer, |start, room| {
+        let part = libc::iovec { iov_base: start.cast(), iov_len: room.min(LONGEST_CACHED_READ) };
+        // SAFETY: `part` describes writable spare capacity, and `file` keeps
+        // the descriptor open.
+        unsafe { libc::preadv2(file.as_raw_fd(), &raw const part, 1, offset, libc::RWF_NOWAIT) }
+    });
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Lets `read` fill spare capacity like `read(2)`, and extends `buffer` by what
 /// came; an interrupted call is made again.
 ///
@@ -205,4 +233,32 @@ pub(crate) fn checked_offset(offset_bytes: u64) -> io::Result<i64> {
 /// Whether `len_bytes` from `offset_bytes` on stay within offsets that exist.
 pub(crate) fn checked_range(offset_bytes: u64, len_bytes: usize) -> io::Result<()> {
     checked_offset(offset_bytes.saturating_add(len_bytes as u64)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn cached_bytes_are_read_without_waiting() {
+        let path = std::env::temp_dir().join(format!("logsvc-cached-{}", std::process::id()));
+        let mut file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let mut buffer = Vec::with_capacity(64);
+        buffer.push(b'x');
+        // The bytes were just written. Only a file system that cannot answer
+        // gives `None`.
+        let read = read_cached_at(&file, &mut buffer, 4);
+        let end = read_cached_at(&file, &mut Vec::with_capacity(4), 10);
+        let beyond = read_cached_at(&file, &mut Vec::with_capacity(4), u64::MAX);
+        fs::remove_file(&path).unwrap();
+        if let Some(count) = read.unwrap() {
+            assert_eq!((count, buffer.as_slice()), (6, b"x456789".as_slice()));
+            assert_eq!(end.unwrap(), Some(0));
+        }
+        assert_eq!(beyond.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
 }

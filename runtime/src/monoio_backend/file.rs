@@ -1,7 +1,9 @@
 //! Files of the monoio backend.
 //!
 //! On io_uring, reads, writes and syncs go through the ring. What monoio has no
-//! operation for, and everything on epoll, goes to the side threads.
+//! operation for goes to the side threads. On epoll so does everything, except
+//! reads that the page cache can answer at once: two thread wake-ups would cost
+//! several times as much.
 
 use std::fs;
 use std::io;
@@ -10,16 +12,18 @@ use std::sync::Arc;
 
 use monoio::buf::{IoBuf, IoBufMut};
 
-use super::ChosenDriver;
+use super::{ChosenDriver, MonoioRuntime};
 use crate::file_ops::{self, LONGEST_TRANSFER};
 use crate::poison::Poison;
-use crate::{File, SideThreads};
+use crate::streak::Streak;
+use crate::{File, Runtime};
 
 /// A file of the monoio backend.
 pub struct MonoioFile {
     handle: Handle,
-    side: SideThreads,
+    runtime: MonoioRuntime,
     poison: Poison,
+    streak: Streak,
 }
 
 enum Handle {
@@ -28,16 +32,12 @@ enum Handle {
 }
 
 impl MonoioFile {
-    pub(super) fn new(
-        file: fs::File,
-        driver: ChosenDriver,
-        side: SideThreads,
-    ) -> io::Result<MonoioFile> {
-        let handle = match driver {
+    pub(super) fn new(file: fs::File, runtime: MonoioRuntime) -> io::Result<MonoioFile> {
+        let handle = match runtime.shared.driver {
             ChosenDriver::Ring => Handle::Ring(monoio::fs::File::from_std(file)?),
             ChosenDriver::Epoll => Handle::Side(Arc::new(file)),
         };
-        Ok(MonoioFile { handle, side, poison: Poison::default() })
+        Ok(MonoioFile { handle, runtime, poison: Poison::default(), streak: Streak::default() })
     }
 
     /// The file for a side thread. It stays open there even if this one closes
@@ -58,18 +58,31 @@ impl MonoioFile {
         operation: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let file = self.for_side()?;
-        self.side.file(move || operation(&file)).await
+        self.runtime.side().file(move || operation(&file)).await
     }
 }
 
 impl File for MonoioFile {
-    async fn read_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<usize>, Vec<u8>) {
+    async fn read_at(
+        &self,
+        mut buffer: Vec<u8>,
+        offset_bytes: u64,
+    ) -> (io::Result<usize>, Vec<u8>) {
         let file = match &self.handle {
             Handle::Ring(file) => file,
             Handle::Side(file) => {
+                if self.streak.is_over() {
+                    self.runtime.yield_now().await;
+                }
+                self.streak.add();
+                match file_ops::read_cached_at(file, &mut buffer, offset_bytes) {
+                    Ok(None) => {}
+                    Ok(Some(count)) => return (Ok(count), buffer),
+                    Err(error) => return (Err(error), buffer),
+                }
                 let file = Arc::clone(file);
                 let read = move || file_ops::read_at(&file, buffer, offset_bytes);
-                return self.side.file(read).await;
+                return self.runtime.side().file(read).await;
             }
         };
         if let Err(error) = file_ops::checked_offset(offset_bytes) {
@@ -103,7 +116,7 @@ impl File for MonoioFile {
             Handle::Side(file) => {
                 let file = Arc::clone(file);
                 let write = move || file_ops::write_all_at(&file, buffer, offset_bytes);
-                return self.side.file(write).await;
+                return self.runtime.side().file(write).await;
             }
         };
         if let Err(error) = file_ops::checked_range(offset_bytes, buffer.len()) {
