@@ -21,6 +21,9 @@ const PREEMPT_AFTER: Duration = Duration::from_millis(5);
 
 /// Runs `main` on every core and returns when all have returned.
 ///
+/// A core whose `main` has returned is gone, with all its tasks: cores that
+/// others still talk to must not return before them.
+///
 /// # Errors
 ///
 /// Only before any `main` has run: no thread or no ring could be had.

@@ -34,6 +34,9 @@ const RING_ENTRIES: u32 = 1024;
 
 /// Runs `main` on every core and returns when all have returned.
 ///
+/// A core whose `main` has returned is gone, with all its tasks: cores that
+/// others still talk to must not return before them.
+///
 /// # Errors
 ///
 /// Only before any `main` has run: no thread or no driver could be had.

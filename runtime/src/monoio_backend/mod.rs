@@ -4,7 +4,7 @@
 //!
 //! - Its own yield puts the task back to the front of the run queue, so that
 //!   neither the ring nor timers run. [`Runtime::yield_now`] waits for a trivial
-//!   event instead, see [`yielding`].
+//!   event instead, see `yielding.rs`.
 //! - Reads fill a buffer from its start: slices from `len` on are passed.
 //! - A cancelled accept or open leaks the descriptor that it completes with:
 //!   accepting is a readiness wait plus a plain `accept4`, opening is a blocking

@@ -46,10 +46,11 @@ impl Listener for MonoioListener {
         loop {
             if let Some((stream, address)) = socket::accept(&self.listener)? {
                 self.streak.add();
-                // A ring would give up on a non-blocking socket with EAGAIN
-                // instead of waiting for it; epoll needs one.
-                let driver = self.runtime.shared.driver;
-                stream.set_nonblocking(driver == ChosenDriver::Epoll)?;
+                // epoll needs a non-blocking socket; a ring would give up on one
+                // with EAGAIN instead of waiting for it.
+                if self.runtime.shared.driver == ChosenDriver::Epoll {
+                    stream.set_nonblocking(true)?;
+                }
                 let stream = TcpStream::from_std(stream)?;
                 let (reader, writer) = split(stream, self.runtime.clone());
                 return Ok((reader, writer, address));
