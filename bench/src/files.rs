@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn refuses_missing_empty_and_ambiguous_sources() {
         let folder = TempDir::new();
-        assert_eq!(expand(&[folder.path().to_owned()]).unwrap(), [PathBuf::new(); 0]);
+        assert!(expand(&[folder.path().to_owned()]).unwrap().is_empty());
         assert!(FileLines::open(&[], 1, 1).is_err());
         assert!(FileLines::open(&[folder.path().join("missing.log")], 1, 1).is_err());
         folder.write("a.log", b"x\n");

@@ -1,2 +1,151 @@
-//! Placeholder.
-fn main() {}
+//! `ci`: the project's checks, as commands that say what they found.
+//!
+//! Every check ends with exit status 0 or 1 and can be run alone; `all` runs them
+//! from the cheapest to the dearest and stops at the first that fails. The checks
+//! know the repository's rules and nothing of the code's meaning.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a plain command-line tool: it is never simulated and owns its processes"
+)]
+
+mod areas;
+mod blackbox;
+mod code;
+mod layers;
+mod process;
+mod tidy;
+
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: ci COMMAND [OPTIONS]
+
+  fmt        the code is formatted
+  layers     crates depend on each other only along the allowed arrows
+  tidy       the house rules that a program can see
+  lint       clippy has nothing to say
+  checks     fmt, layers, tidy and lint
+  test       all tests of the workspace
+  blackbox   the black-box corpus against a running server
+  all        checks and test, then blackbox if --corpus is given
+
+options of blackbox and all:
+  --corpus DIR   the corpus; blackbox is skipped where the folder is missing
+  --binary FILE  the server (default: target/release/logsvc)
+  --areas FILE   the areas to run (default: ci/blackbox-areas.txt)
+";
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ci: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
+    let command = args.next().unwrap_or_default();
+    let options = Options::parse(args)?;
+    let root = process::workspace_root()?;
+    std::env::set_current_dir(&root).with_context(|| format!("entering {root:?}"))?;
+    match command.as_str() {
+        "fmt" => fmt(),
+        "layers" => layers::check(),
+        "tidy" => tidy::check(),
+        "lint" => lint(),
+        "checks" => checks(),
+        "test" => test(),
+        "blackbox" => {
+            let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
+            blackbox::check(corpus, &options.binary(), &options.areas())
+        }
+        "all" => {
+            checks()?;
+            test()?;
+            match &options.corpus {
+                Some(corpus) => blackbox::check(corpus, &options.binary(), &options.areas()),
+                None => Ok(()),
+            }
+        }
+        _ => bail!("unknown command {command:?}\n\n{USAGE}"),
+    }
+}
+
+fn checks() -> Result<()> {
+    fmt()?;
+    layers::check()?;
+    tidy::check()?;
+    lint()
+}
+
+fn fmt() -> Result<()> {
+    process::cargo(&["fmt", "--all", "--check"])
+}
+
+fn lint() -> Result<()> {
+    process::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn test() -> Result<()> {
+    process::cargo(&["test", "--workspace"])
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    corpus: Option<PathBuf>,
+    binary: Option<PathBuf>,
+    areas: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
+        let mut options = Options::default();
+        while let Some(name) = args.next() {
+            let slot = match name.as_str() {
+                "--corpus" => &mut options.corpus,
+                "--binary" => &mut options.binary,
+                "--areas" => &mut options.areas,
+                _ => bail!("unknown option {name:?}\n\n{USAGE}"),
+            };
+            let value = args.next().with_context(|| format!("{name} needs a value"))?;
+            // The command runs in the workspace's folder, its arguments were given
+            // in the caller's.
+            *slot = Some(std::path::absolute(&value).with_context(|| format!("{value:?}"))?);
+        }
+        Ok(options)
+    }
+
+    fn binary(&self) -> PathBuf {
+        self.binary.clone().unwrap_or_else(|| process::target_folder().join("release/logsvc"))
+    }
+
+    fn areas(&self) -> PathBuf {
+        self.areas.clone().unwrap_or_else(|| PathBuf::from("ci/blackbox-areas.txt"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_unknown_ones_refused() {
+        let parse = |args: &[&str]| Options::parse(args.iter().map(|&arg| arg.to_owned()));
+        let options = parse(&["--binary", "/b", "--corpus", "/c"]).unwrap();
+        let expected =
+            Options { corpus: Some("/c".into()), binary: Some("/b".into()), areas: None };
+        assert_eq!(options, expected);
+        assert!(parse(&["--corpus"]).is_err());
+        assert!(parse(&["--faster"]).is_err());
+    }
+
+    #[test]
+    fn an_unknown_command_is_an_error() {
+        assert!(run(std::iter::once("deploy".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! The layering rule: which crate of the workspace may depend on which, and that
+//! the runtimes `monoio` and `glommio` are known to `logsvc-runtime` alone.
+//!
+//! Judged by `cargo metadata`, dependencies for tests and build scripts included:
+//! a test that reaches across a layer ties the crates together as well.
+
+use crate::process;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Every package of the workspace with the packages it may depend on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("logsvc-proto", &[]),
+    ("logsvc-runtime", &[]),
+    ("logsvc-logql", &["logsvc-proto"]),
+    ("logsvc-http", &["logsvc-runtime"]),
+    ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
+    (
+        "logsvc-server",
+        &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http", "logsvc-shards"],
+    ),
+    ("logsvc-bench", &["logsvc-proto"]),
+    ("logsvc-ci", &[]),
+];
+
+/// Packages that only one package may name.
+const OWNED: &[(&str, &str)] = &[("monoio", "logsvc-runtime"), ("glommio", "logsvc-runtime")];
+
+/// Runs the check on the workspace.
+pub(crate) fn check() -> Result<()> {
+    let mut command = process::cargo_command();
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: Value =
+        serde_json::from_str(&process::output(command)?).context("cargo metadata")?;
+    let faults = faults(&metadata)?;
+    if !faults.is_empty() {
+        bail!("layers: {} faults\n  {}", faults.len(), faults.join("\n  "));
+    }
+    println!("ci: layers hold");
+    Ok(())
+}
+
+/// Every dependency that breaks the rule, in words.
+fn faults(metadata: &Value) -> Result<Vec<String>> {
+    let mut faults = Vec::new();
+    let packages = metadata["packages"].as_array().context("metadata without packages")?;
+    for package in packages {
+        let name = package["name"].as_str().context("package without a name")?;
+        let Some((_, allowed)) = ARROWS.iter().find(|(package, _)| *package == name) else {
+            faults.push(format!("{name} has no place in the layers: add it to ARROWS"));
+            continue;
+        };
+        let dependencies = package["dependencies"].as_array().context("no dependencies")?;
+        for dependency in dependencies {
+            // The package's own name; a rename within Cargo.toml does not hide it.
+            let on = dependency["name"].as_str().context("dependency without a name")?;
+            let ours = on.starts_with("logsvc-") || !dependency["path"].is_null();
+            if ours && !allowed.contains(&on) {
+                faults.push(format!("{name} must not depend on {on}"));
+            }
+            if let Some((_, owner)) = OWNED.iter().find(|(package, _)| *package == on)
+                && *owner != name
+            {
+                faults.push(format!("{name} must not depend on {on}: only {owner} may"));
+            }
+        }
+    }
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn faults_of(package: &str, dependencies: &[&str]) -> Vec<String> {
+        let dependencies: Vec<Value> = dependencies
+            .iter()
+            .map(|name| {
+                let path = name.starts_with("logsvc-").then(|| format!("/somewhere/{name}"));
+                json!({"name": name, "path": path, "kind": "dev", "rename": "harmless"})
+            })
+            .collect();
+        let metadata = json!({"packages": [{"name": package, "dependencies": dependencies}]});
+        faults(&metadata).unwrap()
+    }
+
+    #[test]
+    fn allowed_arrows_are_allowed() {
+        assert_eq!(faults_of("logsvc-logql", &["logsvc-proto", "regex"]), [""; 0]);
+        assert_eq!(faults_of("logsvc-runtime", &["monoio", "glommio", "libc"]), [""; 0]);
+        assert_eq!(faults_of("logsvc-bench", &["logsvc-proto"]), [""; 0]);
+    }
+
+    #[test]
+    fn other_arrows_are_faults() {
+        for (package, on) in [
+            ("logsvc-proto", "logsvc-runtime"),
+            ("logsvc-runtime", "logsvc-proto"),
+            ("logsvc-http", "logsvc-proto"),
+            ("logsvc-shards", "logsvc-http"),
+            ("logsvc-bench", "logsvc-shards"),
+            ("logsvc-ci", "logsvc-proto"),
+        ] {
+            assert_eq!(faults_of(package, &[on]), [format!("{package} must not depend on {on}")]);
+        }
+    }
+
+    #[test]
+    fn runtimes_have_one_owner_and_new_packages_need_a_place() {
+        for runtime in ["monoio", "glommio"] {
+            let found = faults_of("logsvc-server", &["logsvc-runtime", runtime]);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("only logsvc-runtime may"), "{found:?}");
+        }
+        assert_eq!(faults_of("logsvc-new", &[]).len(), 1);
+    }
+
+    #[test]
+    fn arrows_have_no_cycle() {
+        // Every package depends only on such that can be placed before it.
+        let mut placed: Vec<&str> = Vec::new();
+        while placed.len() < ARROWS.len() {
+            let before = placed.len();
+            for (package, allowed) in ARROWS {
+                if !placed.contains(package) && allowed.iter().all(|on| placed.contains(on)) {
+                    placed.push(package);
+                }
+            }
+            assert!(placed.len() > before, "cycle beyond {placed:?}");
+        }
+    }
+}
