@@ -11,7 +11,10 @@
 
 pub mod ids;
 pub mod labels;
+pub mod messages;
+pub mod push;
 pub mod tenant;
+pub mod time;
 pub mod varint;
 
 pub use ids::StreamId;

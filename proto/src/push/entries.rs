@@ -1,0 +1,174 @@
+//! Visiting the entries of a stream.
+
+use crate::push::json::{Cursor, Dialect, RawText};
+use crate::push::protobuf;
+
+/// Where the entries of a stream are. Only made of bodies that were checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EntrySource<'a> {
+    /// The stream message.
+    Protobuf(protobuf::Fields<'a>),
+    /// The JSON array, from its `[` on; `None` if there is none.
+    Json(Option<Cursor<'a>>, Dialect),
+}
+
+/// A text that is in the body as it is, or unescaped in the scratch buffer.
+#[derive(Clone, Copy, Debug)]
+enum Text<'a> {
+    Body(&'a [u8]),
+    Scratch { start: usize, end: usize },
+}
+
+impl<'a> Text<'a> {
+    fn get<'s>(self, scratch: &'s [u8]) -> &'s [u8]
+    where
+        'a: 's,
+    {
+        match self {
+            Text::Body(text) => text,
+            Text::Scratch { start, end } => &scratch[start..end],
+        }
+    }
+}
+
+/// A cursor over entries. Not an [`Iterator`]: texts with JSON escapes are
+/// unescaped into a buffer that the next entry reuses.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    source: EntrySource<'a>,
+    started: bool,
+    scratch: Vec<u8>,
+    pairs: Vec<(Text<'a>, Text<'a>)>,
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRef<'e> {
+    /// Nanoseconds since the Unix epoch. `None` is an entry without a timestamp:
+    /// it counts as year 1, which is always too far behind.
+    pub timestamp_ns: Option<i64>,
+    /// The line, which need not be UTF-8.
+    pub line: &'e [u8],
+    /// The structured metadata as sent.
+    pub metadata: MetadataRef<'e>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn new(source: EntrySource<'a>) -> Entries<'a> {
+        Entries { source, started: false, scratch: Vec::new(), pairs: Vec::new() }
+    }
+
+    /// The next entry; `None` after the last.
+    #[allow(clippy::should_implement_trait)]
+    #[inline]
+    pub fn next(&mut self) -> Option<EntryRef<'_>> {
+        match &mut self.source {
+            EntrySource::Protobuf(fields) => protobuf::next_entry(fields),
+            EntrySource::Json(None, _) => None,
+            EntrySource::Json(Some(_), _) => self.next_json(),
+        }
+    }
+
+    fn next_json(&mut self) -> Option<EntryRef<'_>> {
+        let EntrySource::Json(Some(cursor), dialect) = &mut self.source else { return None };
+        let (scratch, pairs) = (&mut self.scratch, &mut self.pairs);
+        scratch.clear();
+        pairs.clear();
+        let entry = cursor
+            .next_entry(*dialect, &mut self.started, |name, value| {
+                let name = place(name, scratch);
+                let value = place(value, scratch);
+                pairs.push((name, value));
+            })
+            .expect("the body was checked")?;
+        let line = place(entry.line, scratch);
+        Some(EntryRef {
+            timestamp_ns: entry.timestamp_ns,
+            line: line.get(scratch),
+            metadata: MetadataRef(Pairs::Json { pairs, scratch }),
+        })
+    }
+}
+
+fn place<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a> {
+    if !text.has_escapes() {
+        return Text::Body(text.raw());
+    }
+    let start = scratch.len();
+    text.unescape_into(scratch);
+    Text::Scratch { start, end: scratch.len() }
+}
+
+/// The structured metadata of an entry as sent: in any order, with repetitions,
+/// not checked. See [`crate::push::metadata`] for what is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct MetadataRef<'e>(Pairs<'e>);
+
+#[derive(Clone, Copy, Debug)]
+enum Pairs<'e> {
+    Slice(&'e [(&'e [u8], &'e [u8])]),
+    /// The remaining fields of an entry message, from its first pair on.
+    Protobuf(protobuf::Fields<'e>),
+    Json {
+        pairs: &'e [(Text<'e>, Text<'e>)],
+        scratch: &'e [u8],
+    },
+}
+
+impl<'e> MetadataRef<'e> {
+    /// No metadata.
+    pub const EMPTY: MetadataRef<'static> = MetadataRef(Pairs::Slice(&[]));
+
+    /// Metadata that a caller has put together.
+    pub fn from_slice(pairs: &'e [(&'e [u8], &'e [u8])]) -> MetadataRef<'e> {
+        MetadataRef(Pairs::Slice(pairs))
+    }
+
+    pub(super) fn from_protobuf(fields: protobuf::Fields<'e>) -> MetadataRef<'e> {
+        MetadataRef(Pairs::Protobuf(fields))
+    }
+
+    /// Whether there is no pair.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Pairs::Slice(pairs) => pairs.is_empty(),
+            Pairs::Protobuf(_) => false,
+            Pairs::Json { pairs, .. } => pairs.is_empty(),
+        }
+    }
+
+    /// Names and values as sent.
+    pub fn iter(&self) -> MetadataIter<'e> {
+        MetadataIter(self.0)
+    }
+
+    /// Bytes of all names and values.
+    pub fn len_bytes(&self) -> usize {
+        self.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+}
+
+/// Iterator over the pairs of a [`MetadataRef`].
+#[derive(Clone, Debug)]
+pub struct MetadataIter<'e>(Pairs<'e>);
+
+impl<'e> Iterator for MetadataIter<'e> {
+    type Item = (&'e [u8], &'e [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Pairs::Slice(pairs) => {
+                let (first, rest) = pairs.split_first()?;
+                *pairs = rest;
+                Some(*first)
+            }
+            Pairs::Protobuf(fields) => protobuf::next_metadata(fields),
+            Pairs::Json { pairs, scratch } => {
+                let (first, rest) = pairs.split_first()?;
+                *pairs = rest;
+                Some((first.0.get(scratch), first.1.get(scratch)))
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The protobuf push, walked in place: no allocation, every text borrowed.
+//!
+//! ```text
+//! PushRequest   { repeated StreamAdapter streams = 1; string format = 2; }
+//! StreamAdapter { string labels = 1; repeated EntryAdapter entries = 2; uint64 hash = 3; }
+//! EntryAdapter  { google.protobuf.Timestamp timestamp = 1; string line = 2;
+//!                 repeated LabelPairAdapter structuredMetadata = 3;
+//!                 repeated LabelPairAdapter parsed = 4; }
+//! LabelPairAdapter { string name = 1; string value = 2; }
+//! Timestamp     { int64 seconds = 1; int32 nanos = 2; }
+//! ```
+//!
+//! `format`, `hash`, `parsed` and unknown fields are skipped. A field that may
+//! occur once and is repeated: the last one counts. Groups are refused; nothing
+//! has used them since proto2. Texts are not checked for UTF-8 here. Error texts
+//! are those of Go's generated decoders, which client authors know.
+
+use crate::push::entries::EntrySource;
+use crate::push::{EntryRef, LabelSource, MetadataRef, StreamRef, Totals};
+use crate::varint::{self, VarintError};
+
+/// Why bytes are not a push message.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProtobufError {
+    /// The message, or a part of it, ends too early.
+    #[error("unexpected EOF")]
+    UnexpectedEof,
+    /// A varint does not fit 64 bits.
+    #[error("proto: integer overflow")]
+    IntegerOverflow,
+    /// A length is negative when read as a signed number.
+    #[error("proto: negative length found during unmarshaling")]
+    NegativeLength,
+    /// A field number is zero or too large.
+    #[error("proto: illegal tag {0}")]
+    IllegalTag(u64),
+    /// A wire type that does not exist, or a group.
+    #[error("proto: illegal wireType {0}")]
+    IllegalWireType(u8),
+    /// A known field has the wire type of something else.
+    #[error("proto: wrong wireType = {wire_type} for field {field}")]
+    WrongWireType {
+        /// What the tag says.
+        wire_type: u8,
+        /// Name of the field.
+        field: &'static str,
+    },
+    /// A timestamp whose parts are out of their ranges, or which signed 64-bit
+    /// nanoseconds (years 1678 to 2262) cannot hold.
+    #[error("timestamp: seconds:{seconds} nanos:{nanos}: {problem}")]
+    Timestamp {
+        /// Seconds since the Unix epoch.
+        seconds: i64,
+        /// Nanoseconds within the second.
+        nanos: i32,
+        /// What is wrong.
+        problem: &'static str,
+    },
+}
+
+impl From<VarintError> for ProtobufError {
+    fn from(error: VarintError) -> Self {
+        match error {
+            VarintError::Truncated => ProtobufError::UnexpectedEof,
+            VarintError::Invalid => ProtobufError::IntegerOverflow,
+        }
+    }
+}
+
+/// Year 1, the zero value of Go's `time.Time`, in seconds since the Unix epoch.
+const ZERO_TIME_SECONDS: i64 = -62_135_596_800;
+/// The largest field number of the protobuf encoding.
+const MAX_FIELD_NUMBER: u64 = (1 << 29) - 1;
+
+/// The rest of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Varint(u64),
+    Fixed64,
+    Bytes(&'a [u8]),
+    Fixed32,
+}
+
+impl<'a> Value<'a> {
+    #[inline]
+    fn bytes(self, field: &'static str) -> Result<&'a [u8], ProtobufError> {
+        match self {
+            Value::Bytes(bytes) => Ok(bytes),
+            other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
+        }
+    }
+
+    #[inline]
+    fn varint(self, field: &'static str) -> Result<u64, ProtobufError> {
+        match self {
+            Value::Varint(value) => Ok(value),
+            other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
+        }
+    }
+
+    fn wire_type(self) -> u8 {
+        match self {
+            Value::Varint(_) => 0,
+            Value::Fixed64 => 1,
+            Value::Bytes(_) => 2,
+            Value::Fixed32 => 5,
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn new(bytes: &'a [u8]) -> Fields<'a> {
+        Fields { bytes, position: 0 }
+    }
+
+    /// The next field: number and value.
+    #[inline]
+    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, ProtobufError> {
+        if self.position >= self.bytes.len() {
+            return Ok(None);
+        }
+        let tag = varint::read(self.bytes, &mut self.position)?;
+        let number = tag >> 3;
+        if number == 0 || number > MAX_FIELD_NUMBER {
+            return Err(ProtobufError::IllegalTag(number));
+        }
+        let value = match (tag & 7) as u8 {
+            0 => Value::Varint(varint::read(self.bytes, &mut self.position)?),
+            1 => {
+                self.take(8)?;
+                Value::Fixed64
+            }
+            2 => {
+                let len_bytes = varint::read(self.bytes, &mut self.position)?;
+                Value::Bytes(self.take(len_bytes)?)
+            }
+            5 => {
+                self.take(4)?;
+                Value::Fixed32
+            }
+            wire_type => return Err(ProtobufError::IllegalWireType(wire_type)),
+        };
+        Ok(Some((number as u32, value)))
+    }
+
+    #[inline]
+    fn take(&mut self, len_bytes: u64) -> Result<&'a [u8], ProtobufError> {
+        let rest = &self.bytes[self.position..];
+        if len_bytes > rest.len() as u64 {
+            return Err(if len_bytes > i64::MAX as u64 {
+                ProtobufError::NegativeLength
+            } else {
+                ProtobufError::UnexpectedEof
+            });
+        }
+        self.position += len_bytes as usize;
+        Ok(&rest[..len_bytes as usize])
+    }
+}
+
+/// A push message that was checked to the last byte.
+#[derive(Clone, Copy, Debug)]
+pub struct ProtobufPush<'a> {
+    body: &'a [u8],
+    /// Every stream has its labels as its first field and nowhere else, as all
+    /// encoders write them; so they are found without walking the stream.
+    labels_lead: bool,
+}
+
+impl<'a> ProtobufPush<'a> {
+    /// Checks a message and counts what it holds.
+    pub fn parse(body: &'a [u8]) -> Result<(ProtobufPush<'a>, Totals), ProtobufError> {
+        let mut push = ProtobufPush { body, labels_lead: true };
+        let mut totals = Totals::default();
+        let mut fields = Fields::new(body);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => push.labels_lead &= check_stream(value.bytes("Streams")?, &mut totals)?,
+                2 => {
+                    value.bytes("Format")?;
+                }
+                _ => {}
+            }
+        }
+        Ok((push, totals))
+    }
+
+    /// The streams in the order sent.
+    pub fn streams(&self) -> Streams<'a> {
+        Streams { fields: Fields::new(self.body), labels_lead: self.labels_lead }
+    }
+}
+
+/// Checks a stream; tells whether its labels come first and once.
+fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufError> {
+    totals.streams += 1;
+    let mut labels_lead = true;
+    let mut first = true;
+    let mut fields = Fields::new(stream);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => {
+                value.bytes("Labels")?;
+                labels_lead &= first;
+            }
+            2 => {
+                let entry = value.bytes("Entries")?;
+                let (_, line, first_pair) = read_entry::<true>(entry)?;
+                totals.entries += 1;
+                totals.line_bytes += line.len() as u64;
+                if let Some(mut pairs) = first_pair {
+                    count_metadata(&mut pairs, totals)?;
+                }
+            }
+            3 => {
+                value.varint("Hash")?;
+            }
+            _ => {}
+        }
+        first = false;
+    }
+    Ok(labels_lead)
+}
+
+fn count_metadata(fields: &mut Fields<'_>, totals: &mut Totals) -> Result<(), ProtobufError> {
+    while let Some((number, value)) = fields.next()? {
+        if number == 3 {
+            let (name, value) = read_pair(value.bytes("StructuredMetadata")?)?;
+            totals.metadata_pairs += 1;
+            totals.metadata_bytes += (name.len() + value.len()) as u64;
+        }
+    }
+    Ok(())
+}
+
+type RawEntry<'a> = (Option<i64>, &'a [u8], Option<Fields<'a>>);
+
+/// Reads an entry: timestamp, line, and the fields from the first metadata pair
+/// on. `CHECK` also looks into the parts that only the first pass cares for.
+#[inline]
+fn read_entry<const CHECK: bool>(entry: &[u8]) -> Result<RawEntry<'_>, ProtobufError> {
+    let mut timestamp_ns = None;
+    let mut line: &[u8] = b"";
+    let mut first_pair = None;
+    let mut fields = Fields::new(entry);
+    loop {
+        let before = fields;
+        let Some((number, value)) = fields.next()? else { break };
+        match number {
+            1 => timestamp_ns = read_timestamp(value.bytes("Timestamp")?)?,
+            2 => line = value.bytes("Line")?,
+            3 => {
+                first_pair = first_pair.or(Some(before));
+            }
+            4 if CHECK => {
+                read_pair(value.bytes("Parsed")?)?;
+            }
+            _ => {}
+        }
+    }
+    Ok((timestamp_ns, line, first_pair))
+}
+
+#[inline]
+fn read_timestamp(message: &[u8]) -> Result<Option<i64>, ProtobufError> {
+    let (mut seconds, mut nanos) = (0i64, 0i32);
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => seconds = value.varint("Seconds")? as i64,
+            2 => nanos = value.varint("Nanos")? as i32,
+            _ => {}
+        }
+    }
+    let refuse = |problem| Err(ProtobufError::Timestamp { seconds, nanos, problem });
+    if !(0..1_000_000_000).contains(&nanos) {
+        return refuse("nanos not in range [0, 1e9)");
+    }
+    if (seconds, nanos) == (ZERO_TIME_SECONDS, 0) {
+        return Ok(None);
+    }
+    match i64::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)) {
+        Ok(timestamp_ns) => Ok(Some(timestamp_ns)),
+        Err(_) => refuse("outside the range of 64-bit nanoseconds"),
+    }
+}
+
+fn read_pair(message: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
+    let (mut name, mut text): (&[u8], &[u8]) = (b"", b"");
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => name = value.bytes("Name")?,
+            2 => text = value.bytes("Value")?,
+            _ => {}
+        }
+    }
+    Ok((name, text))
+}
+
+const CHECKED: &str = "the body was checked";
+
+/// Iterator over the streams of a [`ProtobufPush`].
+#[derive(Clone, Debug)]
+pub struct Streams<'a> {
+    fields: Fields<'a>,
+    labels_lead: bool,
+}
+
+impl<'a> Iterator for Streams<'a> {
+    type Item = StreamRef<'a>;
+
+    fn next(&mut self) -> Option<StreamRef<'a>> {
+        loop {
+            let (1, Value::Bytes(stream)) = self.fields.next().expect(CHECKED)? else { continue };
+            let mut labels: &[u8] = b"";
+            let mut fields = Fields::new(stream);
+            while let Some((number, value)) = fields.next().expect(CHECKED) {
+                if let (1, Value::Bytes(bytes)) = (number, value) {
+                    labels = bytes;
+                }
+                if self.labels_lead {
+                    break;
+                }
+            }
+            return Some(StreamRef {
+                labels: LabelSource::text(labels),
+                entries: EntrySource::Protobuf(Fields::new(stream)),
+            });
+        }
+    }
+}
+
+/// The next entry of a checked stream message.
+#[inline]
+pub(super) fn next_entry<'a>(fields: &mut Fields<'a>) -> Option<EntryRef<'a>> {
+    loop {
+        let (2, Value::Bytes(entry)) = fields.next().expect(CHECKED)? else { continue };
+        let (timestamp_ns, line, first_pair) = read_entry::<false>(entry).expect(CHECKED);
+        let metadata = first_pair.map_or(MetadataRef::EMPTY, MetadataRef::from_protobuf);
+        return Some(EntryRef { timestamp_ns, line, metadata });
+    }
+}
+
+/// The next metadata pair of a checked entry message.
+pub(super) fn next_metadata<'a>(fields: &mut Fields<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    loop {
+        let (3, Value::Bytes(pair)) = fields.next().expect(CHECKED)? else { continue };
+        return Some(read_pair(pair).expect(CHECKED));
+    }
+}
