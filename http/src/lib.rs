@@ -1,1 +1,66 @@
-//! Placeholder.
+//! An HTTP/1.1 server: sans-I/O state machines over `httparse`, a connection
+//! driver over [`logsvc_runtime::Runtime`], and WebSocket.
+//!
+//! # Layers
+//!
+//! - State machines without I/O: [`HeadDecoder`], [`BodyReader`],
+//!   [`ChunkedDecoder`] and [`websocket::MessageDecoder`] turn bytes, in pieces
+//!   of any size, into requests and messages. What they give does not depend on
+//!   where the pieces were cut.
+//! - The driver: [`serve`] accepts connections, reads requests, hands them to a
+//!   [`Service`], and sends its responses.
+//! - Helpers for services: [`Params`], [`Router`].
+//!
+//! # Guarantees
+//!
+//! - A request reaches the service only if there is exactly one way to read it.
+//! - No client makes the server hold more memory than its budget, its buffers
+//!   per connection, and the limits of [`ServerConfig`] allow; and none holds a
+//!   connection without making progress at the slowest rate configured.
+//! - Responses go out in the order of the requests.
+//!
+//! What must be absent: this crate knows nothing of logs or tenants, and names
+//! no runtime backend. There is no HTTP/2 and no TLS. 411 is never answered: a
+//! request without a length has no body, as in every common server.
+
+mod accept;
+mod body;
+mod chunked;
+mod config;
+mod connection;
+mod date;
+mod encode;
+mod framing;
+#[doc(hidden)]
+pub mod fuzz;
+mod gzip;
+mod head;
+mod inbound;
+mod input;
+mod params;
+mod percent;
+mod refusal;
+mod respond;
+mod response;
+mod router;
+mod scan;
+mod server;
+mod service;
+mod signal;
+pub mod websocket;
+
+pub use accept::accepts_gzip;
+pub use body::{Body, BodyReader, FIRST_STEP_BYTES};
+pub use chunked::{ChunkedDecoder, Decoded, MAX_EXTENSION_BYTES, MAX_TRAILER_BYTES};
+pub use config::{IDLE_BUFFER_BYTES, ServerConfig};
+pub use date::{DATE_LEN_BYTES, format_date};
+pub use framing::Framing;
+pub use head::{HeadDecoder, HeadLimits, MAX_HEADERS, RequestHead};
+pub use input::InputBuffer;
+pub use params::{MAX_PARAMS, Params, ParamsError, escape};
+pub use refusal::Refusal;
+pub use response::{ChunkError, ChunkSource, Response, ResponseBody};
+pub use router::{Match, PathParams, Router, clean_path};
+pub use server::serve;
+pub use service::{Admission, Observation, Request, Service};
+pub use signal::{Disconnect, Signal, SignalWait};

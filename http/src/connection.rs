@@ -1,0 +1,332 @@
+//! One connection: requests in order, one at a time, each answered before the
+//! next is looked at. Pipelined requests wait in the input buffer.
+//!
+//! Memory of an idle connection: its task (about 1 KiB) and one input buffer of
+//! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use http::{Method, Version};
+use logsvc_runtime::{Monotonic, Runtime, Writer};
+
+use crate::accept::accepts_gzip;
+use crate::body::{Body, BodyReader};
+use crate::config::{IDLE_BUFFER_BYTES, ServerConfig};
+use crate::date::DateCache;
+use crate::framing::Framing;
+use crate::gzip::Compressors;
+use crate::head::{HeadDecoder, RequestHead};
+use crate::inbound::{Fill, Inbound};
+use crate::refusal::Refusal;
+use crate::response::Response;
+use crate::service::{Admission, Request, Service};
+use crate::signal::{Disconnect, Signal};
+use crate::websocket::{self, Upgrade};
+
+/// What all connections of one server share.
+pub(crate) struct Shared<R, S> {
+    pub(crate) runtime: R,
+    pub(crate) service: Rc<S>,
+    pub(crate) config: Rc<ServerConfig>,
+    /// Idle connections close, and others after their current request.
+    pub(crate) stopping: Signal,
+    pub(crate) date: DateCache,
+    pub(crate) compressors: Compressors,
+}
+
+pub(crate) struct Connection<R: Runtime, S> {
+    pub(crate) shared: Rc<Shared<R, S>>,
+    pub(crate) inbound: Inbound<R::Reader>,
+    pub(crate) writer: R::Writer,
+    peer: SocketAddr,
+    pub(crate) disconnect: Disconnect,
+    heads: HeadDecoder,
+}
+
+/// What is needed of a request after its head went to the service.
+pub(crate) struct Exchange {
+    /// `None` if no head could be parsed.
+    pub(crate) method: Option<Method>,
+    pub(crate) version: Version,
+    pub(crate) keep_alive: bool,
+    pub(crate) accepts_gzip: bool,
+    pub(crate) started: Monotonic,
+    pub(crate) received_bytes: u64,
+}
+
+/// What happens to the connection after a response.
+pub(crate) enum After {
+    NextRequest,
+    Close,
+    /// Bytes of the request may still be on their way: see that the client gets
+    /// to read the answer.
+    Linger,
+    Upgrade(Upgrade),
+}
+
+enum NextHead {
+    Head(RequestHead),
+    Refused(Refusal),
+    Ended,
+}
+
+enum BodyEnd {
+    Refused(Refusal),
+    Gone,
+}
+
+impl<R: Runtime, S: Service> Connection<R, S> {
+    pub(crate) fn new(
+        shared: Rc<Shared<R, S>>,
+        reader: R::Reader,
+        writer: R::Writer,
+        peer: SocketAddr,
+    ) -> Connection<R, S> {
+        let heads = HeadDecoder::new(shared.config.head, shared.config.body_budget.clone());
+        let inbound = Inbound::new(reader);
+        Connection { shared, inbound, writer, peer, disconnect: Disconnect::new(), heads }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let mut first = true;
+        loop {
+            let after = match self.next_head(first).await {
+                NextHead::Head(head) => self.exchange(head).await,
+                NextHead::Refused(refusal) => Box::pin(self.refuse(refusal)).await,
+                NextHead::Ended => return,
+            };
+            match after {
+                After::NextRequest => first = false,
+                After::Close => break,
+                After::Linger => return Box::pin(self.linger()).await,
+                After::Upgrade(upgrade) => {
+                    let Connection { shared, inbound, writer, .. } = self;
+                    let stopping = &shared.stopping;
+                    let (runtime, config) = (&shared.runtime, &shared.config);
+                    Box::pin(websocket::drive(runtime, config, inbound, writer, upgrade, stopping))
+                        .await;
+                    return;
+                }
+            }
+        }
+        // A failure means that the client was faster to close.
+        let _ = self.writer.shutdown().await;
+    }
+
+    async fn next_head(&mut self, first: bool) -> NextHead {
+        let shared = Rc::clone(&self.shared);
+        let config = &shared.config;
+        let mut deadline = None;
+        let mut begun = false;
+        loop {
+            match self.heads.decode(&mut self.inbound.input) {
+                Ok(Some(head)) => return NextHead::Head(head),
+                Ok(None) => {}
+                Err(refusal) => return NextHead::Refused(refusal),
+            }
+            if !begun && self.heads.has_begun() {
+                begun = true;
+                if !first {
+                    deadline = None;
+                }
+            }
+            let deadline = *deadline.get_or_insert_with(|| {
+                let timeout =
+                    if first || begun { config.head_timeout } else { config.idle_timeout };
+                shared.runtime.now().after(timeout)
+            });
+            let stop = if begun {
+                None
+            } else {
+                self.inbound.input.shrink();
+                Some(&shared.stopping)
+            };
+            let filled = self.inbound.fill(
+                &shared.runtime,
+                &config.body_budget,
+                IDLE_BUFFER_BYTES,
+                deadline,
+                stop,
+            );
+            match filled.await {
+                Fill::Data => {}
+                Fill::TimedOut if begun => return NextHead::Refused(Refusal::HeadTimeout),
+                Fill::Refused(refusal) => return NextHead::Refused(refusal),
+                Fill::TimedOut | Fill::Ended | Fill::Stopped => return NextHead::Ended,
+            }
+        }
+    }
+
+    /// Answers a request that has no usable head.
+    async fn refuse(&mut self, refusal: Refusal) -> After {
+        let exchange = Exchange {
+            method: None,
+            version: Version::HTTP_11,
+            keep_alive: false,
+            accepts_gzip: false,
+            started: self.shared.runtime.now(),
+            received_bytes: 0,
+        };
+        let response = self.shared.service.refusal(None, refusal);
+        self.respond(&exchange, response).await;
+        After::Linger
+    }
+
+    async fn exchange(&mut self, head: RequestHead) -> After {
+        let mut exchange = Exchange {
+            method: Some(head.method.clone()),
+            version: head.version,
+            keep_alive: head.keep_alive,
+            accepts_gzip: accepts_gzip(&head.headers),
+            started: self.shared.runtime.now(),
+            received_bytes: 0,
+        };
+        let max_bytes = match self.shared.service.admit(&head) {
+            Admission::Body { max_bytes } => max_bytes,
+            Admission::Refuse(response) => {
+                return Box::pin(self.refuse_admission(exchange, &head, response)).await;
+            }
+        };
+        let body = if head.framing == Framing::None {
+            Body::default()
+        } else {
+            match self.read_body(&head, max_bytes, exchange.started).await {
+                Ok(body) => body,
+                Err(BodyEnd::Gone) => return After::Close,
+                Err(BodyEnd::Refused(refusal)) => {
+                    exchange.keep_alive = false;
+                    let response = self.shared.service.refusal(Some(&head), refusal);
+                    Box::pin(self.respond(&exchange, response)).await;
+                    return After::Linger;
+                }
+            }
+        };
+        exchange.received_bytes = body.len() as u64;
+        let request = Request { head, body, peer: self.peer, disconnect: self.disconnect.clone() };
+        let service = Rc::clone(&self.shared.service);
+        // Boxed, so that an idle connection does not hold the memory of the
+        // largest route's state.
+        let response = self.watching(Box::pin(service.call(request))).await;
+        self.respond(&exchange, response).await
+    }
+
+    /// Answers a request whose body is not wanted.
+    async fn refuse_admission(
+        &mut self,
+        mut exchange: Exchange,
+        head: &RequestHead,
+        response: Response,
+    ) -> After {
+        let unread_bytes = match head.framing {
+            Framing::None => return self.respond(&exchange, response).await,
+            Framing::Length(len_bytes)
+                if len_bytes <= self.shared.config.linger_max_bytes && !head.expects_continue =>
+            {
+                len_bytes
+            }
+            Framing::Length(_) | Framing::Chunked => {
+                exchange.keep_alive = false;
+                self.respond(&exchange, response).await;
+                return After::Linger;
+            }
+        };
+        match self.respond(&exchange, response).await {
+            After::NextRequest => {}
+            After::Close => return After::Linger,
+            other => return other,
+        }
+        self.skip_body(unread_bytes, exchange.started).await
+    }
+
+    async fn skip_body(&mut self, mut left_bytes: u64, started: Monotonic) -> After {
+        let shared = Rc::clone(&self.shared);
+        let config = &shared.config;
+        let deadline = started.after(config.with_rate(config.body_timeout, left_bytes));
+        loop {
+            let unread_bytes = self.inbound.input.unread().len();
+            let skip_bytes = usize::try_from(left_bytes).unwrap_or(usize::MAX).min(unread_bytes);
+            self.inbound.input.consume(skip_bytes);
+            left_bytes -= skip_bytes as u64;
+            if left_bytes == 0 {
+                return After::NextRequest;
+            }
+            let filled = self.inbound.fill(
+                &shared.runtime,
+                &config.body_budget,
+                IDLE_BUFFER_BYTES,
+                deadline,
+                None,
+            );
+            if filled.await != Fill::Data {
+                return After::Close;
+            }
+        }
+    }
+
+    async fn read_body(
+        &mut self,
+        head: &RequestHead,
+        max_bytes: u64,
+        started: Monotonic,
+    ) -> Result<Body, BodyEnd> {
+        let shared = Rc::clone(&self.shared);
+        let config = &shared.config;
+        let mut body = BodyReader::new(head.framing, max_bytes, &config.body_budget)
+            .map_err(BodyEnd::Refused)?;
+        if head.expects_continue && self.inbound.input.unread().is_empty() {
+            let deadline = shared.runtime.now().after(config.write_timeout);
+            let line = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+            let (written, _) = self.writer.write_all(line, deadline).await;
+            written.map_err(|_| BodyEnd::Gone)?;
+        }
+        while !body.decode(&mut self.inbound.input).map_err(BodyEnd::Refused)? {
+            let timeout = config.with_rate(config.body_timeout, body.received_bytes());
+            let filled = self.inbound.fill_body(
+                &shared.runtime,
+                &config.body_budget,
+                &mut body,
+                started.after(timeout),
+            );
+            match filled.await {
+                Fill::Data => {}
+                Fill::Ended | Fill::Stopped => return Err(BodyEnd::Gone),
+                Fill::TimedOut => return Err(BodyEnd::Refused(Refusal::BodyTimeout)),
+                Fill::Refused(refusal) => return Err(BodyEnd::Refused(refusal)),
+            }
+        }
+        Ok(body.finish())
+    }
+
+    /// Waits for `future` and watches meanwhile whether the client goes away.
+    /// Nothing is read if the future is ready at once.
+    pub(crate) async fn watching<F: Future + ?Sized>(
+        &mut self,
+        mut future: Pin<Box<F>>,
+    ) -> F::Output {
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(output),
+            Poll::Pending => {
+                self.inbound.poll_read_ahead(cx, &self.disconnect);
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Closes so that the client reads the answer: closing a socket that has
+    /// unread bytes resets the connection, and the reset may overtake the answer.
+    async fn linger(mut self) {
+        let shared = Rc::clone(&self.shared);
+        let config = &shared.config;
+        if self.writer.shutdown().await.is_err() || self.inbound.has_ended() {
+            return;
+        }
+        let deadline = shared.runtime.now().after(config.linger_timeout);
+        let max_bytes = config.linger_max_bytes;
+        self.inbound.drain(&shared.runtime, &config.body_budget, max_bytes, deadline).await;
+    }
+}

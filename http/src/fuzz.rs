@@ -1,0 +1,198 @@
+//! Bodies of the fuzz targets. Ordinary tests call them too, over examples and
+//! random bytes, so that they are exercised without a fuzzer.
+//!
+//! Each checks, besides the absence of panics, that cutting the input into
+//! pieces does not change what comes out.
+
+use logsvc_runtime::Budget;
+
+use crate::websocket::{Event, MessageDecoder};
+use crate::{
+    BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
+};
+
+/// Longest body that [`parse_requests`] admits.
+pub const MAX_BODY_BYTES: u64 = 4096;
+
+/// What a connection's bytes say, in text for comparison: requests until the
+/// bytes end or one is refused. `cuts` are the lengths of the pieces; what is
+/// left after the last one comes at once.
+pub fn parse_requests(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let limits = HeadLimits { max_target_bytes: 1024, max_headers_bytes: 2048 };
+    let budget = Budget::new("fuzz", 16 * 1024);
+    let mut heads = HeadDecoder::new(limits, budget.clone());
+    let mut body: Option<BodyReader> = None;
+    let mut input = InputBuffer::new();
+    let mut said = Vec::new();
+    let mut rest = bytes;
+    let mut cuts = cuts.into_iter();
+    loop {
+        let piece_len = cuts.next().unwrap_or(rest.len()).min(rest.len());
+        let (piece, after) = rest.split_at(piece_len);
+        rest = after;
+        input.extend(piece);
+        if let Err(refusal) = advance(&mut heads, &mut body, &mut input, &budget, &mut said) {
+            said.push(format!("refused: {} {refusal}", refusal.status().as_u16()));
+            return said;
+        }
+        if rest.is_empty() {
+            break;
+        }
+    }
+    if body.is_some() {
+        said.push("incomplete body".to_owned());
+    } else if heads.has_begun() {
+        said.push("incomplete head".to_owned());
+    }
+    said
+}
+
+fn advance(
+    heads: &mut HeadDecoder,
+    body: &mut Option<BodyReader>,
+    input: &mut InputBuffer,
+    budget: &Budget,
+    said: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    loop {
+        if let Some(mut reader) = body.take() {
+            if !reader.decode(input)? {
+                *body = Some(reader);
+                return Ok(());
+            }
+            let bytes = reader.finish().into_vec();
+            if !bytes.is_empty() {
+                said.push(format!("body: {}", bytes.escape_ascii()));
+            }
+        }
+        let Some(head) = heads.decode(input)? else { return Ok(()) };
+        said.push(format!(
+            "{} {:?} query={:?} {:?} {:?} keep_alive={} expects_continue={}",
+            head.method,
+            head.path,
+            head.query,
+            head.version,
+            head.framing,
+            head.keep_alive,
+            head.expects_continue,
+        ));
+        for (name, value) in &head.headers {
+            said.push(format!("  {name}: {}", value.as_bytes().escape_ascii()));
+        }
+        *body = Some(BodyReader::new(head.framing, MAX_BODY_BYTES, budget)?);
+    }
+}
+
+/// Fuzz target: request heads and bodies.
+pub fn requests(data: &[u8]) {
+    let (cut, bytes) = split_cut(data);
+    let whole = parse_requests(bytes, []);
+    assert_eq!(whole, parse_requests(bytes, [cut]), "cut at {cut}");
+    assert_eq!(whole, parse_requests(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// What a chunked body decodes to, in pieces of `cuts`: data, then the refusal
+/// or whether it is complete and how many bytes follow it.
+pub fn decode_chunked(
+    bytes: &[u8],
+    cuts: impl IntoIterator<Item = usize>,
+) -> (Vec<u8>, Result<Option<usize>, Refusal>) {
+    let mut decoder = ChunkedDecoder::new(1 << 20);
+    let mut data = Vec::new();
+    let mut rest = bytes;
+    let mut cuts = cuts.into_iter();
+    while !rest.is_empty() {
+        let piece_len = cuts.next().unwrap_or(rest.len()).min(rest.len());
+        let mut piece = &rest[..piece_len];
+        rest = &rest[piece_len..];
+        while !piece.is_empty() {
+            match decoder.decode(piece) {
+                Ok((consumed, decoded)) => {
+                    piece = &piece[consumed..];
+                    match decoded {
+                        Decoded::Data(part) => data.extend_from_slice(part),
+                        Decoded::Done => return (data, Ok(Some(piece.len() + rest.len()))),
+                        Decoded::NeedMore => {}
+                    }
+                }
+                Err(refusal) => return (data, Err(refusal)),
+            }
+        }
+    }
+    (data, Ok(None))
+}
+
+/// Fuzz target: the chunked transfer coding.
+pub fn chunked(data: &[u8]) {
+    let (cut, bytes) = split_cut(data);
+    let whole = decode_chunked(bytes, []);
+    assert!(whole.0.len() <= bytes.len());
+    assert_eq!(whole, decode_chunked(bytes, [cut]), "cut at {cut}");
+    assert_eq!(whole, decode_chunked(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// What a client's WebSocket bytes say, in text for comparison.
+pub fn websocket_events(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let mut decoder = MessageDecoder::new(1000);
+    let mut said = Vec::new();
+    let mut rest = bytes;
+    let mut cuts = cuts.into_iter();
+    while !rest.is_empty() {
+        let piece_len = cuts.next().unwrap_or(rest.len()).min(rest.len());
+        let mut piece = &rest[..piece_len];
+        rest = &rest[piece_len..];
+        while !piece.is_empty() {
+            match decoder.decode(piece) {
+                Ok((consumed, event)) => {
+                    piece = &piece[consumed..];
+                    match event {
+                        Some(Event::Message(message)) => said.push(format!("{message:?}")),
+                        Some(Event::Ping(payload)) => {
+                            said.push(format!("Ping({})", payload.escape_ascii()));
+                        }
+                        Some(Event::Pong(payload)) => {
+                            said.push(format!("Pong({})", payload.escape_ascii()));
+                        }
+                        Some(Event::Close(reason)) => said.push(format!("Close({reason})")),
+                        None => {}
+                    }
+                }
+                Err(reason) => {
+                    said.push(format!("broken: {reason}"));
+                    return said;
+                }
+            }
+        }
+    }
+    said
+}
+
+/// Fuzz target: WebSocket frames.
+pub fn websocket_frames(data: &[u8]) {
+    let (cut, bytes) = split_cut(data);
+    let whole = websocket_events(bytes, []);
+    assert_eq!(whole, websocket_events(bytes, [cut]), "cut at {cut}");
+    assert_eq!(whole, websocket_events(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// Fuzz target: query strings and forms. What was parsed, escaped and parsed
+/// again, is the same.
+pub fn params(data: &[u8]) {
+    let Ok(parsed) = Params::parse(data) else { return };
+    let mut escaped = String::new();
+    for (name, value) in parsed.iter() {
+        escaped.push('&');
+        escaped.push_str(&crate::escape(name));
+        escaped.push('=');
+        escaped.push_str(&crate::escape(value));
+    }
+    assert_eq!(Params::parse(escaped.as_bytes()), Ok(parsed));
+}
+
+/// Takes the place to cut at from the first byte.
+fn split_cut(data: &[u8]) -> (usize, &[u8]) {
+    match data.split_first() {
+        Some((cut, bytes)) => (usize::from(*cut) % (bytes.len() + 1), bytes),
+        None => (0, data),
+    }
+}

@@ -1,0 +1,168 @@
+//! The bytes of a connection that were received and not yet consumed.
+
+use logsvc_runtime::{Budget, Reservation};
+
+use crate::config::IDLE_BUFFER_BYTES;
+use crate::refusal::Refusal;
+
+/// Received bytes in one buffer that travels into read operations and back.
+#[derive(Default)]
+pub struct InputBuffer {
+    data: Vec<u8>,
+    start: usize,
+    /// Accounts for capacity beyond the idle buffer.
+    reservation: Option<Reservation>,
+}
+
+impl InputBuffer {
+    /// An empty buffer without memory of its own.
+    pub fn new() -> InputBuffer {
+        InputBuffer::default()
+    }
+
+    /// The bytes that wait to be consumed.
+    pub fn unread(&self) -> &[u8] {
+        &self.data[self.start..]
+    }
+
+    /// Drops the first `count` unread bytes.
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.unread().len(), "consumed more than was received");
+        self.start += count;
+        if self.start == self.data.len() {
+            self.data.clear();
+            self.start = 0;
+        }
+    }
+
+    /// Adds received bytes that came by another way than a read into this
+    /// buffer's own memory.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.data.extend_from_slice(bytes);
+    }
+
+    /// Gives the memory to a read that appends to it. At least one byte is spare;
+    /// `min_capacity_bytes` are allocated if the buffer is smaller. While it is
+    /// away, nothing is unread. Growth beyond the idle size is taken from the
+    /// budget.
+    pub fn take_for_read(
+        &mut self,
+        min_capacity_bytes: usize,
+        budget: &Budget,
+    ) -> Result<Vec<u8>, Refusal> {
+        if self.start > 0 {
+            self.data.drain(..self.start);
+            self.start = 0;
+        }
+        let len_bytes = self.data.len();
+        let full = len_bytes == self.data.capacity();
+        if full || self.data.capacity() < min_capacity_bytes {
+            let wanted_bytes = if full { (len_bytes * 2).max(IDLE_BUFFER_BYTES) } else { 0 };
+            let wanted_bytes = wanted_bytes.max(min_capacity_bytes);
+            self.reserve(wanted_bytes, budget)?;
+            self.data.reserve_exact(wanted_bytes - len_bytes);
+        }
+        Ok(std::mem::take(&mut self.data))
+    }
+
+    /// Gives the memory to a read if there is room for a byte, without growing.
+    pub fn take_spare(&mut self) -> Option<Vec<u8>> {
+        if self.start > 0 {
+            self.data.drain(..self.start);
+            self.start = 0;
+        }
+        if self.data.capacity() == 0 {
+            self.data.reserve_exact(IDLE_BUFFER_BYTES);
+        }
+        (self.data.len() < self.data.capacity()).then(|| std::mem::take(&mut self.data))
+    }
+
+    /// Takes the memory back after a read. Bytes that arrived by
+    /// [`InputBuffer::extend`] meanwhile are not expected.
+    pub fn put_back(&mut self, data: Vec<u8>) {
+        debug_assert!(self.data.is_empty(), "bytes arrived while the buffer was away");
+        self.data = data;
+        self.start = 0;
+    }
+
+    /// Goes back to the idle size, if the unread bytes fit into it.
+    pub fn shrink(&mut self) {
+        if self.data.capacity() > IDLE_BUFFER_BYTES && self.unread().len() <= IDLE_BUFFER_BYTES {
+            let mut small = Vec::with_capacity(IDLE_BUFFER_BYTES);
+            small.extend_from_slice(self.unread());
+            self.data = small;
+            self.start = 0;
+            self.reservation = None;
+        }
+    }
+
+    fn reserve(&mut self, capacity_bytes: usize, budget: &Budget) -> Result<(), Refusal> {
+        if capacity_bytes <= IDLE_BUFFER_BYTES {
+            return Ok(());
+        }
+        match &mut self.reservation {
+            Some(held) => {
+                let more_bytes = (capacity_bytes as u64).saturating_sub(held.bytes());
+                if !held.try_grow(more_bytes) {
+                    return Err(Refusal::BudgetExhausted);
+                }
+            }
+            None => {
+                let taken = budget.try_reserve(capacity_bytes as u64);
+                self.reservation = Some(taken.ok_or(Refusal::BudgetExhausted)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_survive_growth_and_shrinking() {
+        let budget = Budget::new("test", 100_000);
+        let mut input = InputBuffer::new();
+        let mut sent = 0u32;
+        let mut seen = 0u32;
+        for round in 0..200usize {
+            let mut buffer = input.take_for_read(0, &budget).expect("fits the budget");
+            let spare = buffer.capacity() - buffer.len();
+            assert!(spare > 0);
+            for _ in 0..spare.min(round * 7) {
+                buffer.push(sent as u8);
+                sent += 1;
+            }
+            input.put_back(buffer);
+            let count = input.unread().len() * 3 / 4;
+            for byte in &input.unread()[..count] {
+                assert_eq!(*byte, seen as u8);
+                seen += 1;
+            }
+            input.consume(count);
+            if round % 10 == 9 {
+                input.shrink();
+            }
+        }
+        assert!(seen > 50_000);
+    }
+
+    #[test]
+    fn growth_is_accounted_and_refused() {
+        let budget = Budget::new("test", 10_000);
+        let mut input = InputBuffer::new();
+        for want_bytes in [4096, 8192] {
+            let mut buffer = input.take_for_read(0, &budget).expect("fits the budget");
+            assert_eq!(buffer.capacity(), want_bytes);
+            buffer.resize(want_bytes, b'x');
+            input.put_back(buffer);
+        }
+        assert_eq!(budget.used_bytes(), 8192);
+        assert_eq!(input.take_for_read(0, &budget), Err(Refusal::BudgetExhausted));
+        assert_eq!(input.unread().len(), 8192);
+        input.consume(5000);
+        input.shrink();
+        assert_eq!((input.unread().len(), budget.used_bytes()), (3192, 0));
+    }
+}
