@@ -1,0 +1,306 @@
+//! The columns in which a shard hands entries to the engine.
+//!
+//! A block is a run of entries of **one** stream. Its columns are borrowed, so the
+//! same type serves heads (append arenas) and decoded segment blocks.
+//!
+//! # Lines are contiguous and have no separator
+//!
+//! Line `i` is `lines[line_ends[i-1]..line_ends[i]]` and line `i+1` starts where
+//! it ends. A separator byte would prove nothing, because a line may itself hold
+//! any byte including `\n`, and it would cost a byte per line in every arena and
+//! segment. A search over the whole of `lines` therefore treats a hit that
+//! crosses a line end as a candidate to be looked at again, never as a match.
+//!
+//! # Who guarantees what
+//!
+//! The store guarantees the invariants named on the fields (they follow from how
+//! columns are built: ends are prefix sums of checked lengths). A block that
+//! breaks them makes the engine panic or give a wrong answer, never read out of
+//! bounds.
+
+use super::hash::{FixedMap, fixed_state, new_map};
+/// A run of entries of one stream.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryBlock<'a> {
+    /// Entry times in nanoseconds since the epoch.
+    pub timestamps_ns: &'a [i64],
+    /// Exclusive end of every line in `lines`, ascending; as long as
+    /// `timestamps_ns`. May be empty when neither lines nor their lengths are
+    /// needed, see [`super::leaf::Needs`].
+    pub line_ends: &'a [u32],
+    /// The lines, contiguous, without separators. May be empty when only lengths
+    /// are needed.
+    pub lines: &'a [u8],
+    /// Structured metadata of every entry. May be [`MetadataColumn::None`] when it
+    /// is not needed.
+    pub metadata: MetadataColumn<'a>,
+    /// Position of this block among the blocks of its stream in order of arrival:
+    /// where two entries of a stream have equal timestamps, the one in the block
+    /// with the smaller `arrival` arrived first, and within one block the one
+    /// with the smaller index. Blocks of one stream have distinct numbers.
+    pub arrival: u64,
+    /// True when `timestamps_ns` never decreases. False costs a scan of all
+    /// timestamps, never correctness.
+    pub sorted: bool,
+}
+
+impl<'a> EntryBlock<'a> {
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.timestamps_ns.len()
+    }
+
+    /// True when the block holds no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.timestamps_ns.is_empty()
+    }
+
+    /// The line columns.
+    pub(crate) fn line_view(&self) -> Lines<'a> {
+        Lines { ends: self.line_ends, bytes: self.lines }
+    }
+}
+
+/// What a block directory knows about a block without reading its columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockSummary {
+    /// Time of the oldest entry in nanoseconds.
+    pub min_timestamp_ns: i64,
+    /// Time of the newest entry in nanoseconds.
+    pub max_timestamp_ns: i64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Sum of the line lengths in bytes.
+    pub line_bytes: u64,
+}
+
+/// Line columns of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines<'a> {
+    pub(crate) ends: &'a [u32],
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Lines<'a> {
+    /// Offset of the first byte of line `i` (of the end of all lines for `i = len`).
+    pub(crate) fn start(&self, i: usize) -> usize {
+        if i == 0 { 0 } else { self.ends[i - 1] as usize }
+    }
+
+    pub(crate) fn end(&self, i: usize) -> usize {
+        self.ends[i] as usize
+    }
+
+    pub(crate) fn get(&self, i: usize) -> &'a [u8] {
+        &self.bytes[self.start(i)..self.end(i)]
+    }
+
+    /// The line that holds the byte at `offset`, given that it is `from` or later.
+    /// Gallops, so that walking through dense hits costs O(1) each and sparse hits
+    /// cost O(log distance).
+    pub(crate) fn line_at(&self, offset: usize, from: usize) -> usize {
+        let mut low = from;
+        let mut step = 1;
+        while low + step <= self.ends.len() && self.end(low + step - 1) <= offset {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step).min(self.ends.len());
+        low + self.ends[low..high].partition_point(|&end| end as usize <= offset)
+    }
+}
+
+/// Structured metadata of the entries of a block.
+#[derive(Clone, Copy, Debug)]
+pub enum MetadataColumn<'a> {
+    /// No entry has any (or the engine does not need it).
+    None,
+    /// Entry `i` has the set `sets.get(set_ids[i])`.
+    Sets {
+        /// One id per entry, each less than `sets.len()`. Id 0 is the empty set.
+        set_ids: &'a [u32],
+        /// The dictionary the ids point into; shared by any number of blocks.
+        sets: &'a MetadataSets,
+    },
+}
+
+/// A dictionary of structured-metadata sets. Every set is a list of
+/// `(name, value)` pairs sorted by name, names unique. Id 0 is the empty set.
+///
+/// Names and values are stored once in one text arena, a pair is two references
+/// into it, so an entry costs four bytes in its column and a repeated set nothing
+/// more. The owner (a head, or a decoded segment) bounds its growth with
+/// [`MetadataSets::held_bytes`].
+#[derive(Debug)]
+pub struct MetadataSets {
+    text: String,
+    /// Distinct strings of `text`: hash to spans.
+    strings: FixedMap<u64, Vec<Span>>,
+    pairs: Vec<(Span, Span)>,
+    /// Exclusive end of every set in `pairs`; `set_ends[0]` is 0.
+    set_ends: Vec<u32>,
+    /// Hash of a set to the ids that have it.
+    index: FixedMap<u64, Vec<u32>>,
+    state: ahash::RandomState,
+}
+
+/// A piece of `MetadataSets::text`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Default for MetadataSets {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MetadataSets {
+    /// A dictionary that holds the empty set only.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            text: String::new(),
+            strings: new_map(),
+            pairs: Vec::new(),
+            set_ends: vec![0],
+            index: new_map(),
+            state: fixed_state(),
+        }
+    }
+
+    /// Number of sets, the empty one included.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it always holds the empty set")]
+    pub fn len(&self) -> usize {
+        self.set_ends.len()
+    }
+
+    /// The id of the set with these pairs, which must be sorted by name with
+    /// unique names. `None` when the dictionary is full (4 GiB of text or 2^32
+    /// pairs); the caller seals the block and starts a new dictionary.
+    pub fn intern<'p, I>(&mut self, pairs: I) -> Option<u32>
+    where
+        I: IntoIterator<Item = (&'p str, &'p str)>,
+    {
+        let first = self.pairs.len();
+        for (name, value) in pairs {
+            let (Some(name), Some(value)) = (self.intern_text(name), self.intern_text(value))
+            else {
+                self.pairs.truncate(first);
+                return None;
+            };
+            self.pairs.push((name, value));
+        }
+        if self.pairs.len() == first {
+            return Some(0);
+        }
+        let hash = self.state.hash_one(&self.pairs[first..]);
+        if let Some(ids) = self.index.get(&hash) {
+            // Strings are unique, so equal sets have equal spans.
+            for &id in ids {
+                if self.set_pairs(id) == &self.pairs[first..] {
+                    self.pairs.truncate(first);
+                    return Some(id);
+                }
+            }
+        }
+        let (Ok(id), Ok(end)) =
+            (u32::try_from(self.set_ends.len()), u32::try_from(self.pairs.len()))
+        else {
+            self.pairs.truncate(first);
+            return None;
+        };
+        self.set_ends.push(end);
+        self.index.entry(hash).or_default().push(id);
+        Some(id)
+    }
+
+    fn intern_text(&mut self, text: &str) -> Option<Span> {
+        let hash = self.state.hash_one(text);
+        let spans = self.strings.entry(hash).or_default();
+        for span in spans.iter() {
+            if &self.text[span.start as usize..(span.start + span.len) as usize] == text {
+                return Some(*span);
+            }
+        }
+        let start = u32::try_from(self.text.len()).ok()?;
+        let len = u32::try_from(text.len()).ok()?;
+        start.checked_add(len)?;
+        self.text.push_str(text);
+        let span = Span { start, len };
+        spans.push(span);
+        Some(span)
+    }
+
+    fn set_pairs(&self, id: u32) -> &[(Span, Span)] {
+        let id = id as usize;
+        let start = if id == 0 { 0 } else { self.set_ends[id - 1] as usize };
+        &self.pairs[start..self.set_ends[id] as usize]
+    }
+
+    fn text_of(&self, span: Span) -> &str {
+        &self.text[span.start as usize..(span.start + span.len) as usize]
+    }
+
+    /// The pairs of set `id`, sorted by name.
+    ///
+    /// # Panics
+    /// When `id` is not less than [`MetadataSets::len`].
+    pub fn get(&self, id: u32) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.set_pairs(id).iter().map(|(name, value)| (self.text_of(*name), self.text_of(*value)))
+    }
+
+    /// Heap memory in bytes, by capacity.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.text.capacity()
+            + self.pairs.capacity() * size_of::<(Span, Span)>()
+            + self.set_ends.capacity() * size_of::<u32>()
+            // A bucket, its small vector and one element.
+            + self.strings.capacity() * 32
+            + self.strings.len() * 32
+            + self.index.capacity() * 32
+            + self.index.len() * 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_metadata_sets_share_an_id_and_the_empty_set_is_zero() {
+        let mut sets = MetadataSets::new();
+        let a = sets.intern([("a", "1"), ("b", "2")]).expect("not full");
+        let b = sets.intern([("a", "2"), ("b", "1")]).expect("not full");
+        assert_eq!(sets.intern([("a", "1"), ("b", "2")]), Some(a));
+        assert_eq!(sets.intern([]), Some(0));
+        assert_ne!(a, b);
+        assert_eq!(sets.get(b).collect::<Vec<_>>(), [("a", "2"), ("b", "1")]);
+        assert_eq!(sets.get(0).len(), 0);
+        assert_eq!(sets.len(), 3);
+    }
+
+    #[test]
+    fn line_at_finds_the_line_of_every_byte_also_across_empty_lines() {
+        let lengths = [3usize, 0, 0, 5, 1, 0, 40, 2];
+        let mut ends = Vec::new();
+        let mut owner = Vec::new();
+        for (line, len) in lengths.iter().enumerate() {
+            owner.extend(std::iter::repeat_n(line, *len));
+            ends.push(u32::try_from(owner.len()).expect("small"));
+        }
+        let bytes = vec![b'x'; owner.len()];
+        let lines = Lines { ends: &ends, bytes: &bytes };
+        for (offset, line) in owner.iter().enumerate() {
+            for from in 0..=*line {
+                assert_eq!(lines.line_at(offset, from), *line, "offset {offset} from {from}");
+            }
+        }
+    }
+}

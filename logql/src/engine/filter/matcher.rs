@@ -1,0 +1,213 @@
+//! One operand of a line filter: the test of a single line, and the search that
+//! finds candidates over many contiguous lines at once.
+
+use memchr::memmem::Finder;
+
+use super::super::block::Lines;
+use super::super::ip::IpSet;
+use super::super::regex::{self as patterns, Anchoring};
+use super::pattern::LinePattern;
+use super::selection::Selection;
+use crate::syntax::ast::{LineFilterOp, LineOperand};
+
+/// The test of one line.
+#[derive(Debug)]
+enum Test {
+    /// Every line passes.
+    Everything,
+    Literal(Finder<'static>),
+    Regex(regex::bytes::Regex),
+    Pattern(LinePattern),
+    Ip(IpSet),
+}
+
+/// Finds candidates in the contiguous lines of a block. Every line that passes
+/// the test has a hit that starts in it.
+#[derive(Debug)]
+enum Search {
+    Literal(Finder<'static>),
+    Regex(regex::bytes::Regex),
+}
+
+impl Search {
+    /// The first hit in `bytes[from..]`, as a range of `bytes`.
+    fn find(&self, bytes: &[u8], from: usize) -> Option<(usize, usize)> {
+        match self {
+            Self::Literal(finder) => {
+                let start = from + finder.find(&bytes[from..])?;
+                Some((start, start + finder.needle().len()))
+            }
+            Self::Regex(regex) => {
+                let hit = regex.find_at(bytes, from)?;
+                Some((hit.start(), hit.end()))
+            }
+        }
+    }
+}
+
+/// A compiled operand.
+#[derive(Debug)]
+pub(crate) struct LineMatcher {
+    test: Test,
+    search: Option<Search>,
+    /// A hit that ends within its line is a match and needs no test.
+    hit_is_match: bool,
+}
+
+impl LineMatcher {
+    /// Compiles an operand of `op`.
+    ///
+    /// # Errors
+    /// The detail of the reference's stage error.
+    pub(crate) fn compile(op: LineFilterOp, operand: &LineOperand) -> Result<Self, String> {
+        let text = match operand {
+            LineOperand::Text(text) => text.as_bytes(),
+            LineOperand::Ip(pattern) => {
+                return match op {
+                    LineFilterOp::Contains | LineFilterOp::NotContains => Self::ip(pattern),
+                    _ => Err("ip: invalid operation".to_owned()),
+                };
+            }
+        };
+        match op {
+            LineFilterOp::Contains | LineFilterOp::NotContains => Ok(Self::literal(text)),
+            LineFilterOp::Regex | LineFilterOp::NotRegex => Self::regex(text),
+            LineFilterOp::Pattern | LineFilterOp::NotPattern => Self::pattern(text),
+        }
+    }
+
+    /// Lines that contain `needle`.
+    pub(crate) fn literal(needle: &[u8]) -> Self {
+        if needle.is_empty() {
+            return Self { test: Test::Everything, search: None, hit_is_match: false };
+        }
+        let finder = Finder::new(needle).into_owned();
+        let search = Some(Search::Literal(finder.clone()));
+        Self { test: Test::Literal(finder), search, hit_is_match: true }
+    }
+
+    /// Lines that contain one of several non-empty needles.
+    pub(crate) fn any_literal(needles: &[&[u8]]) -> Result<Self, String> {
+        let regex = patterns::alternation(needles.iter().copied())?;
+        let search = Some(Search::Regex(regex.clone()));
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: true })
+    }
+
+    fn ip(pattern: &[u8]) -> Result<Self, String> {
+        let set = std::str::from_utf8(pattern).ok().and_then(IpSet::parse).ok_or_else(|| {
+            format!("ip: invalid pattern: \"{}\"", String::from_utf8_lossy(pattern))
+        })?;
+        Ok(Self { test: Test::Ip(set), search: None, hit_is_match: false })
+    }
+
+    fn pattern(pattern: &[u8]) -> Result<Self, String> {
+        let pattern = LinePattern::parse(pattern)?;
+        let search =
+            pattern.longest_literal().map(|l| Search::Literal(Finder::new(l).into_owned()));
+        Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false })
+    }
+
+    fn regex(pattern: &[u8]) -> Result<Self, String> {
+        let compiled = patterns::compile(pattern, Anchoring::Search)?;
+        if patterns::matches_everything(&compiled.hir) {
+            return Ok(Self { test: Test::Everything, search: None, hit_is_match: false });
+        }
+        if let Some(literal) = patterns::as_literal(&compiled.hir) {
+            return Ok(Self::literal(literal));
+        }
+        let regex = compiled.regex;
+        if patterns::searches_blocks(&compiled.hir) {
+            let search = Some(Search::Regex(regex.clone()));
+            return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true });
+        }
+        let search = match patterns::required_literals(&compiled.hir).as_deref() {
+            Some([needle]) => Some(Search::Literal(Finder::new(needle).into_owned())),
+            Some(needles) => {
+                Some(Search::Regex(patterns::alternation(needles.iter().map(Vec::as_slice))?))
+            }
+            None => None,
+        };
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: false })
+    }
+
+    /// True when every line passes.
+    pub(crate) fn passes_everything(&self) -> bool {
+        matches!(self.test, Test::Everything)
+    }
+
+    /// The needle when the operand is a plain substring.
+    pub(crate) fn as_literal(&self) -> Option<&[u8]> {
+        match &self.test {
+            Test::Literal(finder) => Some(finder.needle()),
+            _ => None,
+        }
+    }
+
+    /// How dear the operand is per block, for ordering the filters of a chain.
+    pub(crate) fn cost(&self) -> u32 {
+        match (&self.search, &self.test) {
+            (Some(Search::Literal(_)), Test::Literal(_)) => 0,
+            (Some(Search::Literal(_)), _) => 1,
+            (Some(Search::Regex(_)), _) => 2,
+            (None, Test::Ip(_)) => 4,
+            (None, _) => 3,
+        }
+    }
+
+    /// Tests one line.
+    pub(crate) fn matches(&self, line: &[u8]) -> bool {
+        match &self.test {
+            Test::Everything => true,
+            Test::Literal(finder) => finder.find(line).is_some(),
+            Test::Regex(regex) => regex.is_match(line),
+            Test::Pattern(pattern) => pattern.matches(line),
+            Test::Ip(set) => set.found_in(line),
+        }
+    }
+
+    /// True when [`LineMatcher::search`] can be used.
+    pub(crate) fn can_search(&self) -> bool {
+        self.search.is_some()
+    }
+
+    /// Narrows `selection` to the lines that match (that do not match, when
+    /// `negated`), searching the block's contiguous bytes. Equivalent to testing
+    /// every selected line.
+    pub(crate) fn search(&self, lines: &Lines<'_>, negated: bool, selection: &mut Selection) {
+        let Some(search) = &self.search else {
+            selection.retain(|line| self.matches(lines.get(line)) != negated);
+            return;
+        };
+        let (first, end) = selection.range();
+        if first >= end {
+            return;
+        }
+        let bytes = &lines.bytes[..lines.end(end - 1)];
+        let mut line = first;
+        let mut offset = lines.start(first);
+        while let Some((hit_start, hit_end)) = search.find(bytes, offset) {
+            let candidate = lines.line_at(hit_start, line);
+            let line_end = lines.end(candidate);
+            if !negated {
+                selection.clear_range(line, candidate);
+            }
+            if selection.get(candidate) {
+                // A literal that crosses the line's end has no room further right
+                // in that line either; other tests are asked.
+                let matched = if self.hit_is_match && hit_end <= line_end {
+                    true
+                } else {
+                    !matches!(self.test, Test::Literal(_)) && self.matches(lines.get(candidate))
+                };
+                if matched == negated {
+                    selection.clear(candidate);
+                }
+            }
+            line = candidate + 1;
+            offset = line_end;
+        }
+        if !negated {
+            selection.clear_range(line, end);
+        }
+    }
+}

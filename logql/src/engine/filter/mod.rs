@@ -1,0 +1,128 @@
+//! Line filters: which lines pass, tested over whole blocks where possible.
+//!
+//! Filters are pure predicates of the line, so a run of them may be evaluated in
+//! any order. The cheapest one searches the contiguous bytes of the block; the
+//! others look only at the lines that are left, or search as well while most
+//! lines are left. Nothing is allocated per line.
+//!
+//! Two defects of the reference are not copied: an operand that matches
+//! everything makes an `or` chain true instead of vanishing from it (Q5), and the
+//! same holds for empty alternatives of a regex.
+
+mod matcher;
+mod pattern;
+mod selection;
+
+pub(crate) use selection::Selection;
+
+use super::block::Lines;
+use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
+use matcher::LineMatcher;
+
+/// One filter: any of its operands matches, or none does.
+#[derive(Debug)]
+struct LineFilter {
+    any_of: Vec<LineMatcher>,
+    negated: bool,
+}
+
+impl LineFilter {
+    fn compile(filter: &LineFilterAst) -> Result<Self, String> {
+        let negated = matches!(
+            filter.op,
+            LineFilterOp::NotContains | LineFilterOp::NotRegex | LineFilterOp::NotPattern
+        );
+        let mut any_of = Vec::with_capacity(filter.operands.len());
+        for operand in &filter.operands {
+            any_of.push(LineMatcher::compile(filter.op, operand)?);
+        }
+        if any_of.iter().any(LineMatcher::passes_everything) {
+            any_of.retain(LineMatcher::passes_everything);
+            any_of.truncate(1);
+        }
+        merge_literals(&mut any_of)?;
+        Ok(Self { any_of, negated })
+    }
+
+    fn passes_everything(&self) -> bool {
+        !self.negated && self.any_of.iter().any(LineMatcher::passes_everything)
+    }
+
+    fn cost(&self) -> (u32, bool, std::cmp::Reverse<usize>) {
+        let dearest = self.any_of.iter().map(LineMatcher::cost).max().unwrap_or(0);
+        let several = u32::from(self.any_of.len() > 1) * 4;
+        let needle_len = self.any_of.first().and_then(|m| m.as_literal()).map_or(0, <[u8]>::len);
+        (dearest + several, self.negated, std::cmp::Reverse(needle_len))
+    }
+
+    fn keeps(&self, line: &[u8]) -> bool {
+        self.any_of.iter().any(|matcher| matcher.matches(line)) != self.negated
+    }
+
+    fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+        let (first, end) = selection.range();
+        // Calls per line cost about as much as searching over four short lines.
+        let dense = selection.count() * 4 >= end - first;
+        match self.any_of.as_slice() {
+            [matcher] if matcher.can_search() && dense => {
+                matcher.search(lines, self.negated, selection);
+            }
+            _ => selection.retain(|line| self.keeps(lines.get(line))),
+        }
+    }
+}
+
+/// Joins the plain substrings of an `or` chain into one search.
+fn merge_literals(any_of: &mut Vec<LineMatcher>) -> Result<(), String> {
+    let needles: Vec<&[u8]> = any_of.iter().filter_map(LineMatcher::as_literal).collect();
+    if needles.len() < 2 {
+        return Ok(());
+    }
+    let merged = LineMatcher::any_literal(&needles)?;
+    any_of.retain(|matcher| matcher.as_literal().is_none());
+    any_of.push(merged);
+    Ok(())
+}
+
+/// A run of line filters, all of which must hold.
+#[derive(Debug, Default)]
+pub(crate) struct LineFilters {
+    filters: Vec<LineFilter>,
+}
+
+impl LineFilters {
+    /// Compiles filters and adds them to the run.
+    ///
+    /// # Errors
+    /// The detail of the reference's stage error.
+    pub(crate) fn add(&mut self, filters: &[LineFilterAst]) -> Result<(), String> {
+        for filter in filters {
+            let filter = LineFilter::compile(filter)?;
+            if !filter.passes_everything() {
+                self.filters.push(filter);
+            }
+        }
+        self.filters.sort_by_key(LineFilter::cost);
+        Ok(())
+    }
+
+    /// True when every line passes, so that lines need not be read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
+    /// Tests one line.
+    pub(crate) fn keeps(&self, line: &[u8]) -> bool {
+        self.filters.iter().all(|filter| filter.keeps(line))
+    }
+
+    /// Narrows `selection` to the lines that pass.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+        for filter in &self.filters {
+            filter.narrow(lines, selection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

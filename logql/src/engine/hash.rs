@@ -1,0 +1,29 @@
+//! Hash maps whose order of work does not depend on the process.
+//!
+//! The keys of the hasher are constants, so a query over the same data does the
+//! same work in every run, which is what lets a simulation seed replay. Nothing
+//! in the engine ever shows the iteration order of such a map in a result.
+
+use ahash::RandomState;
+
+/// A hash map with fixed hasher keys; create it with [`new_map`].
+#[expect(
+    clippy::disallowed_types,
+    reason = "the hasher's keys are constants, see the module header"
+)]
+pub(crate) type FixedMap<K, V> = std::collections::HashMap<K, V, RandomState>;
+
+/// The hasher of every [`FixedMap`].
+pub(crate) fn fixed_state() -> RandomState {
+    RandomState::with_seeds(
+        0x6c6f_6773_7663_2d31,
+        0x9e37_79b9_7f4a_7c15,
+        0xbf58_476d_1ce4_e5b9,
+        0x94d0_49bb_1331_11eb,
+    )
+}
+
+/// An empty map.
+pub(crate) fn new_map<K, V>() -> FixedMap<K, V> {
+    FixedMap::with_hasher(fixed_state())
+}

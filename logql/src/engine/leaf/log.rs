@@ -1,0 +1,301 @@
+//! The leaf of a log query: the best entries in query direction.
+//!
+//! # Order
+//! Entries are ordered by time in query direction, then by the canonical text of
+//! their source stream (ascending in both directions), then by arrival within the
+//! stream (reversed when the direction is). The order is total, so that any split
+//! of the data over shards and blocks gives the same answer.
+//!
+//! # Duplicates
+//! Entries of one source stream with equal time, processed line and final labels
+//! count once, at the position that comes first in query direction. That choice,
+//! unlike "the one that arrived first", can be made while entries are dropped at
+//! the limit, whatever the order blocks come in.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::super::params::Direction;
+use super::super::pipeline::label_sets::EntryLabelSet;
+
+/// Thinning looks for entries to drop when it holds this many.
+const THIN_AT_LEAST: usize = 1024;
+
+/// Position of an entry in the result: smaller comes first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Position {
+    /// The time, complemented for the backward direction.
+    pub(crate) rank: i64,
+    /// Canonical text of the source stream.
+    pub(crate) stream: Rc<str>,
+    /// Number of the block, complemented for the backward direction.
+    pub(crate) arrival: u64,
+    /// Index in the block, complemented for the backward direction.
+    pub(crate) index: u64,
+}
+
+/// Maps a time to a number that ascends in query direction, and back.
+pub(crate) fn rank_of(timestamp_ns: i64, direction: Direction) -> i64 {
+    match direction {
+        Direction::Forward => timestamp_ns,
+        Direction::Backward => !timestamp_ns,
+    }
+}
+
+impl Position {
+    /// The position of entry `index` of block `arrival`.
+    pub(crate) fn new(
+        timestamp_ns: i64,
+        stream: &Rc<str>,
+        arrival: u64,
+        index: usize,
+        direction: Direction,
+    ) -> Self {
+        let flip = |number: u64| if direction == Direction::Forward { number } else { !number };
+        Self {
+            rank: rank_of(timestamp_ns, direction),
+            stream: Rc::clone(stream),
+            arrival: flip(arrival),
+            index: flip(index as u64),
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Held {
+    label_set: u32,
+    line: Box<[u8]>,
+}
+
+/// Collects the entries of a log query.
+#[derive(Debug)]
+pub(crate) struct LogCollector {
+    direction: Direction,
+    limit: usize,
+    /// 0 when entries are not thinned.
+    interval_ns: i64,
+    entries: BTreeMap<Position, Held>,
+    /// Entries behind this rank cannot be in the result.
+    bound: Option<i64>,
+    /// Number of entries at which thinning is tried next.
+    thin_at: usize,
+    held_bytes: usize,
+    /// The stream text that precedes all others.
+    no_stream: Rc<str>,
+}
+
+impl LogCollector {
+    pub(crate) fn new(direction: Direction, limit: usize, interval_ns: i64) -> Self {
+        Self {
+            direction,
+            limit,
+            interval_ns,
+            entries: BTreeMap::new(),
+            bound: if limit == 0 { Some(i64::MIN) } else { None },
+            thin_at: THIN_AT_LEAST.max(limit.saturating_mul(2)),
+            held_bytes: 0,
+            no_stream: Rc::from(""),
+        }
+    }
+
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Whether an entry within these times could be in the result.
+    pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        let best = match self.direction {
+            Direction::Forward => min_timestamp_ns,
+            Direction::Backward => max_timestamp_ns,
+        };
+        self.limit > 0 && self.bound.is_none_or(|bound| rank_of(best, self.direction) <= bound)
+    }
+
+    /// Whether the entry at this position could be in the result; cheap, so that
+    /// the pipeline's work is saved for those that cannot.
+    pub(crate) fn admits(&self, timestamp_ns: i64) -> bool {
+        self.wants(timestamp_ns, timestamp_ns)
+    }
+
+    /// Takes an entry.
+    pub(crate) fn add(&mut self, position: Position, label_set: u32, line: &[u8]) {
+        if self.interval_ns > 0 {
+            self.add_thinned(position, label_set, line);
+        } else {
+            self.add_limited(position, label_set, line);
+        }
+    }
+
+    fn add_limited(&mut self, position: Position, label_set: u32, line: &[u8]) {
+        let is_full = self.entries.len() >= self.limit;
+        if is_full {
+            match self.entries.last_key_value() {
+                Some((worst, _)) if position < *worst => {}
+                _ => return,
+            }
+        }
+        if let Some(equal) = self.find_equal(&position, label_set, line) {
+            if position < equal
+                && let Some(held) = self.entries.remove(&equal)
+            {
+                self.entries.insert(position, held);
+            }
+        } else {
+            self.insert(position, label_set, line);
+            if is_full && let Some((_, dropped)) = self.entries.pop_last() {
+                self.held_bytes -= entry_bytes(&dropped.line);
+            }
+        }
+        if self.entries.len() >= self.limit {
+            self.bound = self.entries.last_key_value().map(|(worst, _)| worst.rank);
+        }
+    }
+
+    /// The held duplicate of an entry.
+    fn find_equal(&self, position: &Position, label_set: u32, line: &[u8]) -> Option<Position> {
+        let first = Position { arrival: 0, index: 0, ..position.clone() };
+        let last = Position { arrival: u64::MAX, index: u64::MAX, ..position.clone() };
+        self.entries
+            .range(first..=last)
+            .find(|(_, held)| held.label_set == label_set && *held.line == *line)
+            .map(|(position, _)| position.clone())
+    }
+
+    fn insert(&mut self, position: Position, label_set: u32, line: &[u8]) {
+        self.held_bytes += entry_bytes(line);
+        self.entries.insert(position, Held { label_set, line: line.into() });
+    }
+
+    /// Of entries with equal times at most the first can be returned.
+    fn add_thinned(&mut self, position: Position, label_set: u32, line: &[u8]) {
+        let next = self.entries.range(self.first_of_rank(position.rank)..).next();
+        let equal =
+            next.filter(|(held, _)| held.rank == position.rank).map(|(held, _)| held.clone());
+        if let Some(held) = equal {
+            if held < position {
+                return;
+            }
+            if let Some(dropped) = self.entries.remove(&held) {
+                self.held_bytes -= entry_bytes(&dropped.line);
+            }
+        }
+        self.insert(position, label_set, line);
+        if self.entries.len() >= self.thin_at {
+            self.thin();
+        }
+    }
+
+    /// Drops the entries behind the last one that thinning could return. With more
+    /// entries to come (here or from other shards) the k-th returned entry only
+    /// moves forward, so nothing behind today's last one is ever needed.
+    fn thin(&mut self) {
+        let ranks = self.entries.keys().map(|position| position.rank);
+        let last = thinned(ranks, self.interval_ns).nth(self.limit.saturating_sub(1));
+        if let Some(last) = last {
+            let dropped = match last.checked_add(1) {
+                Some(behind) => self.entries.split_off(&self.first_of_rank(behind)),
+                None => BTreeMap::new(),
+            };
+            for held in dropped.values() {
+                self.held_bytes -= entry_bytes(&held.line);
+            }
+            self.bound = Some(last);
+        }
+        self.thin_at = THIN_AT_LEAST.max(self.entries.len() * 2);
+    }
+
+    /// A position that precedes all others of a rank.
+    fn first_of_rank(&self, rank: i64) -> Position {
+        Position { rank, stream: Rc::clone(&self.no_stream), arrival: 0, index: 0 }
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// The entries in order, with the label sets they use renumbered from zero by
+    /// `resolve`.
+    pub(crate) fn finish(mut self, resolve: impl Fn(u32) -> EntryLabelSet) -> LogPartial {
+        if self.interval_ns > 0 {
+            self.thin();
+        }
+        let mut partial = LogPartial::default();
+        let mut streams: BTreeMap<Rc<str>, u32> = BTreeMap::new();
+        let mut label_sets: BTreeMap<u32, u32> = BTreeMap::new();
+        for (position, held) in self.entries {
+            let stream = *streams.entry(Rc::clone(&position.stream)).or_insert_with(|| {
+                partial.streams.push((*position.stream).into());
+                u32::try_from(partial.streams.len() - 1).expect("no more streams than entries")
+            });
+            let label_set = *label_sets.entry(held.label_set).or_insert_with(|| {
+                partial.label_sets.push(resolve(held.label_set));
+                u32::try_from(partial.label_sets.len() - 1).expect("no more sets than entries")
+            });
+            partial.entries.push(PartialEntry {
+                rank: position.rank,
+                stream,
+                arrival: position.arrival,
+                index: position.index,
+                label_set,
+                line: held.line,
+            });
+        }
+        partial
+    }
+}
+
+/// Memory of one held entry, with its share of the tree's nodes.
+fn entry_bytes(line: &[u8]) -> usize {
+    line.len() + size_of::<(Position, Held)>() + size_of::<(Position, Held)>() / 2
+}
+
+/// The ranks that are returned when entries closer than `interval_ns` to the one
+/// returned before are skipped.
+pub(crate) fn thinned(
+    ranks: impl Iterator<Item = i64>,
+    interval_ns: i64,
+) -> impl Iterator<Item = i64> {
+    let mut last: Option<i64> = None;
+    ranks.filter(move |&rank| {
+        let is_far =
+            last.is_none_or(|last| i128::from(rank) - i128::from(last) >= i128::from(interval_ns));
+        if is_far {
+            last = Some(rank);
+        }
+        is_far
+    })
+}
+
+/// What a shard found for a log query, in result order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LogPartial {
+    /// Canonical texts of the source streams.
+    pub(crate) streams: Vec<Box<str>>,
+    pub(crate) label_sets: Vec<EntryLabelSet>,
+    pub(crate) entries: Vec<PartialEntry>,
+}
+
+/// An entry of a [`LogPartial`]; see [`Position`] for the first four fields.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PartialEntry {
+    pub(crate) rank: i64,
+    /// Index into the partial's streams.
+    pub(crate) stream: u32,
+    pub(crate) arrival: u64,
+    pub(crate) index: u64,
+    /// Index into the partial's label sets.
+    pub(crate) label_set: u32,
+    pub(crate) line: Box<[u8]>,
+}
+
+impl LogPartial {
+    /// Memory of the partial in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let lines: usize =
+            self.entries.iter().map(|e| e.line.len() + size_of::<PartialEntry>()).sum();
+        lines
+            + self.streams.iter().map(|stream| stream.len()).sum::<usize>()
+            + self.label_sets.iter().map(EntryLabelSet::held_bytes).sum::<usize>()
+    }
+}

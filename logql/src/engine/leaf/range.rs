@@ -1,0 +1,109 @@
+//! The leaf of an additive range aggregation: counts and byte sums per series and
+//! step. `sum` directly over such a function is evaluated here as well, by taking
+//! the labels of the `sum` for the series.
+
+use super::super::params::{Cell, Windows};
+use super::super::pipeline::label_sets::LabelSets;
+use super::super::pipeline::labels::EntryLabels;
+use super::runs::{Runs, SumPoint};
+use logsvc_proto::Labels;
+
+/// What one entry adds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntryValue {
+    /// 1
+    One,
+    /// The length of the processed line in bytes.
+    LineLength,
+}
+
+/// Collects the samples of a range aggregation.
+#[derive(Debug)]
+pub(crate) struct RangeCollector {
+    windows: Windows,
+    value: EntryValue,
+    /// By label set id.
+    series: Vec<Runs>,
+    /// The cell of the entry before: most entries fall into the same one.
+    cell: Cell,
+    run_bytes: usize,
+}
+
+impl RangeCollector {
+    pub(crate) fn new(windows: Windows, value: EntryValue) -> Self {
+        Self { windows, value, series: Vec::new(), cell: windows.cell(0), run_bytes: 0 }
+    }
+
+    pub(crate) fn value(&self) -> EntryValue {
+        self.value
+    }
+
+    /// True when some entries between the first and the last window are seen by
+    /// none.
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.windows.range_ns < self.windows.grid.step_ns
+    }
+
+    /// The steps that see an entry.
+    pub(crate) fn cell(&mut self, timestamp_ns: i64) -> Cell {
+        if !self.cell.holds(timestamp_ns) {
+            self.cell = self.windows.cell(timestamp_ns);
+        }
+        self.cell
+    }
+
+    /// Whether an entry within these times could be seen by a window.
+    pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        let cell = self.windows.cell(min_timestamp_ns);
+        !(cell.is_gap() && cell.holds(max_timestamp_ns))
+    }
+
+    /// Adds entries of one series that fall into one cell.
+    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, line_bytes: u64) {
+        if cell.is_gap() {
+            return;
+        }
+        let sum = match self.value {
+            EntryValue::One => count,
+            EntryValue::LineLength => line_bytes,
+        };
+        let index = series as usize;
+        if self.series.len() <= index {
+            self.series.resize_with(index + 1, Runs::default);
+        }
+        self.run_bytes += self.series[index].add(cell, count, sum);
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.run_bytes + self.series.capacity() * size_of::<Runs>()
+    }
+
+    /// The series that have points.
+    pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> Vec<SumSeries> {
+        let mut series = Vec::new();
+        for (id, runs) in (0u32..).zip(self.series) {
+            let points = runs.points();
+            if !points.is_empty() {
+                series.push(SumSeries { labels: sets.labels(id, names), points });
+            }
+        }
+        series
+    }
+}
+
+/// One series of integer points, steps ascending.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SumSeries {
+    pub(crate) labels: Labels,
+    pub(crate) points: Vec<SumPoint>,
+}
+
+impl SumSeries {
+    /// Memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.labels.as_bytes().len()
+            + self.points.capacity() * size_of::<SumPoint>()
+    }
+}

@@ -1,0 +1,151 @@
+//! Additive samples of one series, gathered by the steps that see them.
+//!
+//! With windows longer than the step an entry is seen by many steps. Entries that
+//! are seen by the same steps form one run `first..end` of steps with a count and
+//! a sum, so an entry costs one addition, whatever the window; the points are
+//! made from the runs once, at the end. All numbers are integers, so that adding
+//! is exact and the order of entries, blocks and shards cannot show.
+
+use super::super::params::Cell;
+
+/// Entries that are seen by the steps `first_step..end_step`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Run {
+    first_step: u32,
+    end_step: u32,
+    count: u64,
+    sum: u64,
+}
+
+/// The value of one step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SumPoint {
+    pub(crate) step: u32,
+    pub(crate) sum: u64,
+}
+
+/// The runs of one series.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    runs: Vec<Run>,
+    /// Number of runs at which they are sorted and joined next.
+    join_at: usize,
+}
+
+/// Runs that are never joined early.
+const JOIN_AT_LEAST: usize = 64;
+
+impl Runs {
+    /// Adds `count` entries whose values add up to `sum`. Returns by how many
+    /// bytes the memory grew.
+    pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64) -> usize {
+        let (first_step, end_step) = (cell.first_step, cell.end_step);
+        if let Some(last) = self.runs.last_mut()
+            && (last.first_step, last.end_step) == (first_step, end_step)
+        {
+            last.count += count;
+            last.sum += sum;
+            return 0;
+        }
+        let capacity = self.runs.capacity();
+        if self.runs.len() >= self.join_at.max(JOIN_AT_LEAST) {
+            self.join();
+            self.join_at = self.runs.len() * 2;
+        }
+        self.runs.push(Run { first_step, end_step, count, sum });
+        (self.runs.capacity() - capacity) * size_of::<Run>()
+    }
+
+    /// Sorts the runs and joins those over the same steps. There are at most two
+    /// runs per step after that: starts and ends both ascend with time.
+    fn join(&mut self) {
+        self.runs.sort_unstable();
+        self.runs.dedup_by(|run, kept| {
+            let same = (run.first_step, run.end_step) == (kept.first_step, kept.end_step);
+            if same {
+                kept.count += run.count;
+                kept.sum += run.sum;
+            }
+            same
+        });
+    }
+
+    /// The steps that see at least one entry, with the sum of the values.
+    pub(crate) fn points(mut self) -> Vec<SumPoint> {
+        self.join();
+        let mut leaving: Vec<Run> = self.runs.clone();
+        leaving.sort_unstable_by_key(|run| run.end_step);
+        let mut entering = self.runs.iter().peekable();
+        let mut leaving = leaving.iter().peekable();
+        let (mut count, mut sum) = (0u64, 0u64);
+        let mut points = Vec::new();
+        let mut step = 0;
+        loop {
+            while let Some(run) = leaving.next_if(|run| run.end_step <= step) {
+                count -= run.count;
+                sum -= run.sum;
+            }
+            if count == 0 {
+                let Some(next) = entering.peek() else { break };
+                step = step.max(next.first_step);
+            }
+            while let Some(run) = entering.next_if(|run| run.first_step <= step) {
+                count += run.count;
+                sum += run.sum;
+            }
+            if count > 0 {
+                points.push(SumPoint { step, sum });
+            }
+            step += 1;
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(first_step: u32, end_step: u32) -> Cell {
+        Cell { first_step, end_step, min_ns: 0, max_ns: 0 }
+    }
+
+    #[test]
+    fn points_are_the_sums_of_the_runs_that_cover_a_step() {
+        let mut seed = 7u32;
+        let mut random = |bound: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % bound
+        };
+        for round in 0..200 {
+            let mut runs = Runs::default();
+            let mut plain = vec![(0u64, 0u64); 64];
+            for _ in 0..random(300) {
+                let first = random(60);
+                let end = first + 1 + random(64 - first - 1).min(5);
+                let (count, sum) = (u64::from(random(3) + 1), u64::from(random(100)));
+                runs.add(&cell(first, end), count, sum);
+                for step in first..end {
+                    plain[step as usize].0 += count;
+                    plain[step as usize].1 += sum;
+                }
+            }
+            let expected: Vec<SumPoint> = (0u32..)
+                .zip(&plain)
+                .filter(|(_, (count, _))| *count > 0)
+                .map(|(step, (_, sum))| SumPoint { step, sum: *sum })
+                .collect();
+            assert_eq!(runs.points(), expected, "round {round}");
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_number_of_distinct_runs() {
+        let mut runs = Runs::default();
+        let mut grown = 0;
+        for i in 0..100_000u32 {
+            grown += runs.add(&cell(i * 7919 % 50, i * 7919 % 50 + 1), 1, 1);
+        }
+        assert!(grown <= 256 * size_of::<Run>(), "{grown} bytes");
+    }
+}

@@ -1,0 +1,106 @@
+//! Putting the entries of a log query's leaves together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use logsvc_proto::Labels;
+
+use super::super::leaf::log::{LogPartial, PartialEntry, rank_of, thinned};
+use super::super::params::Direction;
+use super::super::pipeline::label_sets::EntryLabelSet;
+use super::super::result::{EntryCategories, ResultEntry, StreamResult};
+
+/// How the entries are cut and grouped.
+#[derive(Clone, Copy)]
+pub(crate) struct LogMerge {
+    pub(crate) direction: Direction,
+    pub(crate) limit: usize,
+    pub(crate) interval_ns: i64,
+    pub(crate) categorize_labels: bool,
+}
+
+impl LogMerge {
+    /// The first `limit` entries of all partials, grouped by labels.
+    pub(crate) fn finish(&self, partials: Vec<LogPartial>) -> Vec<StreamResult> {
+        let mut order: Vec<(usize, usize)> = partials
+            .iter()
+            .enumerate()
+            .flat_map(|(p, partial)| (0..partial.entries.len()).map(move |e| (p, e)))
+            .collect();
+        let entry = |&(p, e): &(usize, usize)| &partials[p].entries[e];
+        let stream =
+            |place: &(usize, usize)| &partials[place.0].streams[entry(place).stream as usize];
+        let labels =
+            |place: &(usize, usize)| &partials[place.0].label_sets[entry(place).label_set as usize];
+        order.sort_unstable_by(|a, b| {
+            let (x, y) = (entry(a), entry(b));
+            (x.rank, stream(a), x.arrival, x.index).cmp(&(y.rank, stream(b), y.arrival, y.index))
+        });
+        let same_instant = |a: &(usize, usize), b: &(usize, usize)| {
+            entry(a).rank == entry(b).rank && stream(a) == stream(b)
+        };
+        let mut kept: Vec<(usize, usize)> = Vec::new();
+        let is_duplicate = |kept: &[(usize, usize)], place: &(usize, usize)| {
+            kept.iter().rev().take_while(|other| same_instant(other, place)).any(|other| {
+                entry(other).line == entry(place).line && labels(other) == labels(place)
+            })
+        };
+        if self.interval_ns > 0 {
+            let ranks = order.iter().map(|place| entry(place).rank);
+            let mut wanted = thinned(ranks, self.interval_ns).take(self.limit).peekable();
+            for place in &order {
+                if wanted.next_if_eq(&entry(place).rank).is_some() {
+                    kept.push(*place);
+                }
+            }
+        } else {
+            for place in order {
+                if kept.len() == self.limit {
+                    break;
+                }
+                if !is_duplicate(&kept, &place) {
+                    kept.push(place);
+                }
+            }
+        }
+        self.group(partials, &kept)
+    }
+
+    fn group(&self, partials: Vec<LogPartial>, kept: &[(usize, usize)]) -> Vec<StreamResult> {
+        let mut sets: Vec<Vec<OutputSet>> = Vec::with_capacity(partials.len());
+        let mut entries: Vec<Vec<Option<PartialEntry>>> = Vec::with_capacity(partials.len());
+        for partial in partials {
+            sets.push(partial.label_sets.into_iter().map(|set| self.output_set(set)).collect());
+            entries.push(partial.entries.into_iter().map(Some).collect());
+        }
+        let mut groups: BTreeMap<&Labels, Vec<ResultEntry>> = BTreeMap::new();
+        for &(p, e) in kept {
+            let Some(entry) = entries[p][e].take() else { continue };
+            let set = &sets[p][entry.label_set as usize];
+            groups.entry(&set.labels).or_default().push(ResultEntry {
+                // The mapping is its own inverse.
+                timestamp_ns: rank_of(entry.rank, self.direction),
+                line: entry.line,
+                categories: set.categories.clone(),
+            });
+        }
+        groups
+            .into_iter()
+            .map(|(labels, entries)| StreamResult { labels: labels.clone(), entries })
+            .collect()
+    }
+
+    fn output_set(&self, set: EntryLabelSet) -> OutputSet {
+        if !self.categorize_labels {
+            return OutputSet { labels: set.merged(), categories: None };
+        }
+        let categories =
+            EntryCategories { structured_metadata: set.structured_metadata, parsed: set.parsed };
+        OutputSet { labels: set.stream, categories: Some(Arc::new(categories)) }
+    }
+}
+
+struct OutputSet {
+    labels: Labels,
+    categories: Option<Arc<EntryCategories>>,
+}

@@ -1,0 +1,39 @@
+//! Evaluating queries.
+//!
+//! A query is planned on the core that received it ([`plan`]), its leaves run on
+//! every shard over blocks of entries ([`leaf`], [`block`]), and the partial
+//! results are merged into the answer ([`merge`]). The engine knows no I/O, no
+//! clock, no thread and no randomness: it is driven by its caller block by block,
+//! and the same entries give the same answer bit for bit, however they are cut
+//! into blocks and spread over shards.
+//!
+//! Parts of the language that are not evaluated yet are refused by the planner
+//! with [`PlanError::Unsupported`]; nothing is ever skipped silently.
+
+pub mod block;
+mod error;
+mod filter;
+mod hash;
+mod interner;
+mod ip;
+pub mod leaf;
+mod matcher;
+pub mod merge;
+mod params;
+mod pipeline;
+pub mod plan;
+mod regex;
+mod result;
+pub mod testing;
+
+pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};
+pub use error::{EvalError, MatchingError, PlanError};
+pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
+pub use matcher::CompiledMatcher;
+pub use merge::MergeState;
+pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
+pub use plan::{LeafPlan, Plan};
+pub use result::{
+    EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
+    VectorSample,
+};

@@ -1,0 +1,326 @@
+//! What a query is evaluated over: times, limits and the grid of a metric query.
+
+use super::error::PlanError;
+
+/// Order of log entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Oldest first.
+    Forward,
+    /// Newest first.
+    #[default]
+    Backward,
+}
+
+/// When a query is evaluated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueryTime {
+    /// Metric queries only.
+    Instant {
+        /// Evaluation time in nanoseconds since the epoch.
+        time_ns: i64,
+    },
+    /// Log queries read `start_ns <= t < end_ns`; metric queries are evaluated at
+    /// `start_ns + k * step_ns` up to and including `end_ns`.
+    Range {
+        /// Start in nanoseconds since the epoch.
+        start_ns: i64,
+        /// End in nanoseconds since the epoch.
+        end_ns: i64,
+        /// Distance of evaluations in nanoseconds; ignored by log queries.
+        step_ns: i64,
+    },
+}
+
+/// Bounds that come from the tenant's limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueryLimits {
+    /// Most distinct series in the result of a metric query; 0 is no limit.
+    pub max_series: usize,
+    /// Largest `(end - start) / step` of a metric range query; 0 is no limit.
+    pub max_steps: u32,
+}
+
+impl Default for QueryLimits {
+    /// The reference's defaults.
+    fn default() -> Self {
+        Self { max_series: 500, max_steps: 11_000 }
+    }
+}
+
+/// Everything beside the expression that decides a query's answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueryParams {
+    /// When.
+    pub time: QueryTime,
+    /// Most entries of a log query.
+    pub limit: usize,
+    /// Order of a log query.
+    pub direction: Direction,
+    /// Log queries return only entries at least this far from the one returned
+    /// before, in nanoseconds; 0 returns all.
+    pub interval_ns: i64,
+    /// Metric range queries: round the start down and the end up to multiples of
+    /// the step, as the reference's query splitting does (Q12).
+    pub align_to_step: bool,
+    /// Log queries: group entries by the labels of stream category alone and give
+    /// each entry its other labels apart.
+    pub categorize_labels: bool,
+    /// Bounds.
+    pub limits: QueryLimits,
+}
+
+impl QueryParams {
+    /// An instant query.
+    #[must_use]
+    pub fn instant(time_ns: i64) -> Self {
+        Self::new(QueryTime::Instant { time_ns })
+    }
+
+    /// A range query.
+    #[must_use]
+    pub fn range(start_ns: i64, end_ns: i64, step_ns: i64) -> Self {
+        Self::new(QueryTime::Range { start_ns, end_ns, step_ns })
+    }
+
+    /// Defaults of the interface: 100 entries, newest first.
+    #[must_use]
+    pub fn new(time: QueryTime) -> Self {
+        Self {
+            time,
+            limit: 100,
+            direction: Direction::Backward,
+            interval_ns: 0,
+            align_to_step: false,
+            categorize_labels: false,
+            limits: QueryLimits::default(),
+        }
+    }
+
+    /// The evaluation times of a metric query.
+    ///
+    /// # Errors
+    /// When the step is not positive, the end lies before the start, or there are too
+    /// many steps.
+    pub(crate) fn grid(&self) -> Result<Grid, PlanError> {
+        match self.time {
+            QueryTime::Instant { time_ns } => Ok(Grid { start_ns: time_ns, step_ns: 1, steps: 1 }),
+            QueryTime::Range { start_ns, end_ns, step_ns } => {
+                Grid::new(start_ns, end_ns, step_ns, self.align_to_step, self.limits.max_steps)
+            }
+        }
+    }
+}
+
+/// Evaluation times `start_ns + k * step_ns` for `k < steps`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Grid {
+    pub(crate) start_ns: i64,
+    /// Positive.
+    pub(crate) step_ns: i64,
+    /// At least 1.
+    pub(crate) steps: u32,
+}
+
+impl Grid {
+    fn new(
+        start_ns: i64,
+        end_ns: i64,
+        step_ns: i64,
+        align: bool,
+        max_steps: u32,
+    ) -> Result<Self, PlanError> {
+        if step_ns <= 0 {
+            return Err(PlanError::InvalidStep);
+        }
+        if end_ns < start_ns {
+            return Err(PlanError::EndBeforeStart);
+        }
+        // The limit is on the request as written, before it is aligned.
+        let written = (i128::from(end_ns) - i128::from(start_ns)) / i128::from(step_ns);
+        let max = if max_steps == 0 { i128::from(u32::MAX - 2) } else { i128::from(max_steps) };
+        if written > max {
+            return Err(PlanError::TooManySteps { max_steps });
+        }
+        let (start, end) = if align {
+            let start = i128::from(start_ns.div_euclid(step_ns)) * i128::from(step_ns);
+            let end = -(-i128::from(end_ns)).div_euclid(i128::from(step_ns)) * i128::from(step_ns);
+            (start, end)
+        } else {
+            (i128::from(start_ns), i128::from(end_ns))
+        };
+        let last_step = (end - start) / i128::from(step_ns);
+        let steps =
+            u32::try_from(last_step + 1).map_err(|_| PlanError::TooManySteps { max_steps })?;
+        let start_ns = i64::try_from(start).map_err(|_| PlanError::TimeOutOfRange)?;
+        i64::try_from(end).map_err(|_| PlanError::TimeOutOfRange)?;
+        Ok(Self { start_ns, step_ns, steps })
+    }
+
+    /// The evaluation time of step `k < steps`.
+    pub(crate) fn time_ns(&self, step: u32) -> i64 {
+        self.start_ns + self.step_ns * i64::from(step)
+    }
+
+    /// The stamp of step `k` in results, in milliseconds, rounded down.
+    pub(crate) fn time_ms(&self, step: u32) -> i64 {
+        self.time_ns(step).div_euclid(1_000_000)
+    }
+
+    /// The first step whose time is `time_ns` or later, at most `steps`.
+    fn first_at_or_after(&self, time_ns: i128) -> u32 {
+        let distance = time_ns - i128::from(self.start_ns);
+        if distance <= 0 {
+            return 0;
+        }
+        let step = i128::from(self.step_ns);
+        let index = (distance + step - 1) / step;
+        u32::try_from(index.min(i128::from(self.steps))).expect("at most steps")
+    }
+}
+
+/// The windows of a range aggregation over a grid: step `k` at time `T` sees the
+/// entries in `(T - offset - range, T - offset]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Windows {
+    pub(crate) grid: Grid,
+    /// Not negative.
+    pub(crate) range_ns: i64,
+    pub(crate) offset_ns: i64,
+}
+
+/// The steps `first_step..end_step` whose windows hold an entry, and the interval
+/// of entry times around it for which these are the same steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cell {
+    pub(crate) first_step: u32,
+    pub(crate) end_step: u32,
+    pub(crate) min_ns: i64,
+    pub(crate) max_ns: i64,
+}
+
+impl Cell {
+    pub(crate) fn holds(&self, timestamp_ns: i64) -> bool {
+        (self.min_ns..=self.max_ns).contains(&timestamp_ns)
+    }
+
+    /// True when no window holds the entry.
+    pub(crate) fn is_gap(&self) -> bool {
+        self.first_step >= self.end_step
+    }
+}
+
+impl Windows {
+    /// The steps that see an entry at `timestamp_ns`.
+    pub(crate) fn cell(&self, timestamp_ns: i64) -> Cell {
+        let enters = i128::from(timestamp_ns) + i128::from(self.offset_ns);
+        let leaves = enters + i128::from(self.range_ns);
+        let first_step = self.grid.first_at_or_after(enters);
+        let end_step = self.grid.first_at_or_after(leaves);
+        // A step index k stays the answer while the time is in (T(k-1), T(k)].
+        let bounds = |step: u32, shift: i128| {
+            let time = |k: u32| {
+                i128::from(self.grid.start_ns) + i128::from(self.grid.step_ns) * i128::from(k)
+            };
+            let min = if step == 0 { i128::MIN } else { time(step - 1) + 1 - shift };
+            let max = if step == self.grid.steps { i128::MAX } else { time(step) - shift };
+            (min, max)
+        };
+        let offset = i128::from(self.offset_ns);
+        let (enter_min, enter_max) = bounds(first_step, offset);
+        let (leave_min, leave_max) = bounds(end_step, offset + i128::from(self.range_ns));
+        Cell {
+            first_step,
+            end_step,
+            min_ns: clamp(enter_min.max(leave_min)),
+            max_ns: clamp(enter_max.min(leave_max)),
+        }
+    }
+
+    /// The half-open interval of entry times that any window sees, in nanoseconds;
+    /// empty for an empty range.
+    pub(crate) fn entry_bounds_ns(&self) -> (i64, i64) {
+        if self.range_ns == 0 {
+            return (0, 0);
+        }
+        let first =
+            i128::from(self.grid.start_ns) - i128::from(self.offset_ns) - i128::from(self.range_ns)
+                + 1;
+        let last = i128::from(self.grid.start_ns)
+            + i128::from(self.grid.step_ns) * i128::from(self.grid.steps - 1)
+            - i128::from(self.offset_ns);
+        (clamp(first), clamp(last + 1))
+    }
+}
+
+fn clamp(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_agree_with_the_definition_of_a_window() {
+        for (start, step, steps, range, offset) in
+            [(100, 10, 5, 10, 0), (100, 10, 5, 25, 3), (100, 7, 9, 3, -20), (0, 5, 1, 12, 0)]
+        {
+            let grid = Grid { start_ns: start, step_ns: step, steps };
+            let windows = Windows { grid, range_ns: range, offset_ns: offset };
+            let (min, max) = windows.entry_bounds_ns();
+            for t in start - 80..start + 120 {
+                let seen: Vec<u32> = (0..steps)
+                    .filter(|&k| {
+                        let at = start + step * i64::from(k) - offset;
+                        t > at - range && t <= at
+                    })
+                    .collect();
+                let cell = windows.cell(t);
+                let steps_of_cell: Vec<u32> = (cell.first_step..cell.end_step).collect();
+                assert_eq!(steps_of_cell, seen, "t={t} {windows:?}");
+                assert!(cell.holds(t));
+                if !seen.is_empty() {
+                    assert!((min..max).contains(&t), "t={t} {windows:?}");
+                }
+                for near in t - 30..t + 30 {
+                    let other = windows.cell(near);
+                    let same =
+                        (other.first_step, other.end_step) == (cell.first_step, cell.end_step);
+                    assert_eq!(cell.holds(near), same, "t={t} near={near} {windows:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn grids_follow_the_contract_or_the_reference() {
+        let grid = Grid::new(95, 131, 10, false, 11_000).expect("valid");
+        assert_eq!((grid.start_ns, grid.steps), (95, 4));
+        let grid = Grid::new(95, 131, 10, true, 11_000).expect("valid");
+        assert_eq!((grid.start_ns, grid.steps), (90, 6));
+        let grid = Grid::new(-95, -90, 10, true, 11_000).expect("valid");
+        assert_eq!((grid.start_ns, grid.steps), (-100, 2));
+        assert!(Grid::new(0, 110_000, 10, false, 11_000).is_ok());
+        assert!(matches!(
+            Grid::new(0, 110_010, 10, false, 11_000),
+            Err(PlanError::TooManySteps { .. })
+        ));
+        assert!(matches!(Grid::new(1, 0, 10, false, 0), Err(PlanError::EndBeforeStart)));
+        assert!(matches!(Grid::new(0, 1, 0, false, 0), Err(PlanError::InvalidStep)));
+        assert!(matches!(
+            Grid::new(i64::MIN, i64::MAX, 1, false, 0),
+            Err(PlanError::TooManySteps { .. })
+        ));
+    }
+
+    #[test]
+    fn extreme_times_do_not_overflow() {
+        let grid = Grid { start_ns: i64::MIN, step_ns: i64::MAX, steps: 3 };
+        let windows = Windows { grid, range_ns: i64::MAX, offset_ns: i64::MIN };
+        for t in [i64::MIN, -1, 0, 1, i64::MAX] {
+            assert!(windows.cell(t).holds(t));
+        }
+        windows.entry_bounds_ns();
+    }
+}

@@ -1,0 +1,160 @@
+//! Final label sets, interned, so that entries with equal labels share a number.
+
+use logsvc_proto::Labels;
+
+use super::super::interner::BytesInterner;
+use super::labels::{Category, EntryLabels, NameId};
+
+/// Which labels identify a series.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reduction {
+    /// All of them.
+    Keep,
+    /// The listed ones, as far as an entry has them.
+    By(Vec<NameId>),
+    /// All but the listed ones.
+    Without(Vec<NameId>),
+}
+
+impl Reduction {
+    /// True when a label of that name stays.
+    pub(crate) fn keeps(&self, name: NameId) -> bool {
+        match self {
+            Self::Keep => true,
+            Self::By(names) => names.contains(&name),
+            Self::Without(names) => !names.contains(&name),
+        }
+    }
+}
+
+/// Interned label sets with dense ids.
+///
+/// The key of a set is the list of its labels sorted by interned name:
+/// name id and value length as four little-endian bytes each, the category as
+/// one byte (or zero where categories do not matter), then the value.
+#[derive(Debug)]
+pub(crate) struct LabelSets {
+    keys: BytesInterner,
+    /// Scratch: unsorted labels of the set at hand and their values.
+    fields: Vec<(NameId, u8, usize, usize)>,
+    values: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The labels of a log entry by category.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct EntryLabelSet {
+    /// Labels of stream category.
+    pub(crate) stream: Labels,
+    /// Labels of structured metadata.
+    pub(crate) structured_metadata: Labels,
+    /// Labels made by the pipeline, and the error labels.
+    pub(crate) parsed: Labels,
+}
+
+impl EntryLabelSet {
+    /// All labels together.
+    pub(crate) fn merged(&self) -> Labels {
+        if self.structured_metadata.is_empty() && self.parsed.is_empty() {
+            return self.stream.clone();
+        }
+        let all = self.stream.iter().chain(&self.structured_metadata).chain(&self.parsed);
+        Labels::from_result_pairs(all).expect("the categories of an entry have no name in common")
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.stream.as_bytes().len()
+            + self.structured_metadata.as_bytes().len()
+            + self.parsed.as_bytes().len()
+    }
+}
+
+impl LabelSets {
+    pub(crate) fn new() -> Self {
+        Self { keys: BytesInterner::new(), fields: Vec::new(), values: Vec::new(), key: Vec::new() }
+    }
+
+    /// The id of the entry's final label set with categories.
+    pub(crate) fn intern_categorized(&mut self, labels: &EntryLabels) -> u32 {
+        self.collect(labels, |_| true, |category| category as u8)
+    }
+
+    /// The id of the entry's labels as far as `reduction` keeps them.
+    pub(crate) fn intern_reduced(&mut self, labels: &EntryLabels, reduction: &Reduction) -> u32 {
+        self.collect(labels, |name| reduction.keeps(name), |_| 0)
+    }
+
+    fn collect(
+        &mut self,
+        labels: &EntryLabels,
+        keeps: impl Fn(NameId) -> bool,
+        category_byte: impl Fn(Category) -> u8,
+    ) -> u32 {
+        self.fields.clear();
+        self.values.clear();
+        self.key.clear();
+        labels.for_each_final(|name, category, value| {
+            if keeps(name) {
+                let start = self.values.len();
+                self.values.extend_from_slice(value);
+                self.fields.push((name, category_byte(category), start, self.values.len()));
+            }
+        });
+        self.fields.sort_unstable();
+        for (name, category, start, end) in &self.fields {
+            let len = u32::try_from(end - start).expect("a value is part of a line or of metadata");
+            self.key.extend_from_slice(&name.0.to_le_bytes());
+            self.key.extend_from_slice(&len.to_le_bytes());
+            self.key.push(*category);
+            self.key.extend_from_slice(&self.values[*start..*end]);
+        }
+        self.keys.intern(&self.key)
+    }
+
+    fn pairs<'s>(
+        &'s self,
+        id: u32,
+        names: &'s EntryLabels,
+    ) -> impl Iterator<Item = (u8, String, String)> + 's {
+        let mut rest = self.keys.get(id);
+        std::iter::from_fn(move || {
+            let (name, tail) = rest.split_first_chunk::<4>()?;
+            let (len, tail) = tail.split_first_chunk::<4>().expect("keys are whole");
+            let (category, tail) = tail.split_first().expect("keys are whole");
+            let (value, tail) = tail.split_at(u32::from_le_bytes(*len) as usize);
+            rest = tail;
+            let name = names.name(NameId(u32::from_le_bytes(*name)));
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Some((*category, text(name), text(value)))
+        })
+    }
+
+    /// The labels of a set, categories forgotten.
+    pub(crate) fn labels(&self, id: u32, names: &EntryLabels) -> Labels {
+        Labels::from_result_pairs(self.pairs(id, names).map(|(_, name, value)| (name, value)))
+            .expect("a final set has every name once")
+    }
+
+    /// The labels of a set that was interned with categories.
+    pub(crate) fn categorized(&self, id: u32, names: &EntryLabels) -> EntryLabelSet {
+        let of = |wanted: Category| {
+            Labels::from_result_pairs(
+                self.pairs(id, names)
+                    .filter(|(category, ..)| *category == wanted as u8)
+                    .map(|(_, name, value)| (name, value)),
+            )
+            .expect("a final set has every name once")
+        };
+        EntryLabelSet {
+            stream: of(Category::Stream),
+            structured_metadata: of(Category::Metadata),
+            parsed: of(Category::Parsed),
+        }
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.keys.held_bytes() + self.values.capacity() + self.key.capacity()
+    }
+}

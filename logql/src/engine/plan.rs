@@ -1,0 +1,384 @@
+//! Splitting a query into leaves, which run where the entries are, and a merge
+//! part, which runs once.
+//!
+//! A leaf is a stream selector with a pipeline and either the limit of a log query
+//! or the windows of a range aggregation. Range aggregations that read the same
+//! thing share a leaf. The partial result of every leaf is such that merging those
+//! of any number of shards gives exactly what one shard would have found:
+//!
+//! | leaf | partial |
+//! |---|---|
+//! | log query | the first `limit` entries with their places in the total order |
+//! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
+//! | `sum` directly over one of those | the same, the series being the groups of the `sum` |
+//!
+//! Everything above the leaves is evaluated on the merged series, see
+//! [`super::merge`].
+
+use std::sync::Arc;
+
+use logsvc_proto::Labels;
+
+use super::error::PlanError;
+use super::leaf::LeafExecutor;
+use super::leaf::range::EntryValue;
+use super::matcher::CompiledMatcher;
+use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
+use crate::syntax::ast::{
+    BinaryOp, Expr, Grouping, GroupingKind, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
+    RangeAggregation, RangeFunction, Selector, VectorAggregation, VectorFunction, VectorMatching,
+};
+use crate::syntax::go_regex::compile_capturing;
+
+/// A query, ready to be sent out. `Send`, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) leaves: Arc<[LeafPlan]>,
+    pub(crate) root: Arc<Root>,
+}
+
+/// The merge part of a plan.
+#[derive(Debug)]
+pub(crate) enum Root {
+    Log { direction: Direction, limit: usize, interval_ns: i64, categorize_labels: bool },
+    Metric { node: Node, grid: Grid, is_instant: bool, max_series: usize },
+}
+
+/// An expression over merged leaves.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Scalar(f64),
+    Vector(f64),
+    /// The sums of a leaf, divided by the length of the window where it is a rate.
+    Sums {
+        leaf: usize,
+        divisor_s: Option<f64>,
+    },
+    /// One sample with these labels wherever the leaf saw no entry.
+    Absent {
+        leaf: usize,
+        labels: Labels,
+    },
+    Aggregate {
+        function: VectorFunction,
+        parameter: Option<u64>,
+        grouping: Option<Grouping>,
+        input: Box<Node>,
+    },
+    Binary {
+        op: BinaryOp,
+        return_bool: bool,
+        matching: VectorMatching,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    LabelReplace {
+        replace: Relabel,
+        input: Box<Node>,
+    },
+}
+
+/// The arguments of a `label_replace`, compiled.
+#[derive(Debug)]
+pub(crate) struct Relabel {
+    pub(crate) dst: String,
+    pub(crate) replacement: Box<[u8]>,
+    pub(crate) src: String,
+    /// Anchored; its groups are numbered and have no names.
+    pub(crate) regex: regex::bytes::Regex,
+    /// Names of groups 1, 2, ...
+    pub(crate) group_names: Vec<Option<String>>,
+}
+
+/// One leaf of a plan: what every shard does. Plain data, cheap to clone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LeafPlan {
+    pub(crate) index: usize,
+    pub(crate) log: Arc<LogExpr>,
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) kind: LeafKind,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum LeafKind {
+    Log { direction: Direction, limit: usize, interval_ns: i64 },
+    Range { windows: Windows, value: EntryValue, series: SeriesLabels },
+}
+
+/// Which labels identify the series of a leaf.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum SeriesLabels {
+    /// All final labels of an entry.
+    All,
+    /// None: one series.
+    None,
+    /// As listed.
+    Grouped(Grouping),
+}
+
+impl LeafPlan {
+    /// The matchers of the stream selector, all of which must hold.
+    #[must_use]
+    pub fn matchers(&self) -> &[Matcher] {
+        &self.log.selector.matchers
+    }
+
+    /// The matchers, compiled.
+    ///
+    /// # Errors
+    /// A bad pattern, which the parser has ruled out.
+    pub fn compiled_matchers(&self) -> Result<Vec<CompiledMatcher>, PlanError> {
+        self.matchers()
+            .iter()
+            .map(|matcher| CompiledMatcher::new(matcher).map_err(PlanError::Pattern))
+            .collect()
+    }
+
+    /// The leaf reads entries with `start <= t < end`, in nanoseconds.
+    #[must_use]
+    pub fn entry_bounds_ns(&self) -> (i64, i64) {
+        (self.start_ns, self.end_ns)
+    }
+
+    /// The direction in which blocks are best offered.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        match &self.kind {
+            LeafKind::Log { direction, .. } => *direction,
+            LeafKind::Range { .. } => Direction::Forward,
+        }
+    }
+}
+
+impl Plan {
+    /// Plans a query.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with the expression or the parameters is found
+    /// here, before anything is sent out.
+    pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
+        let mut leaves = Leaves::default();
+        let root = match expr {
+            Expr::Log(log) => leaves.plan_log(log, params)?,
+            Expr::Metric(metric) => {
+                let grid = params.grid()?;
+                let node = leaves.plan_metric(metric, grid)?;
+                Root::Metric {
+                    node,
+                    grid,
+                    is_instant: matches!(params.time, QueryTime::Instant { .. }),
+                    max_series: params.limits.max_series,
+                }
+            }
+        };
+        for leaf in &leaves.leaves {
+            LeafExecutor::new(leaf)?;
+            leaf.compiled_matchers()?;
+        }
+        Ok(Self { leaves: leaves.leaves.into(), root: Arc::new(root) })
+    }
+
+    /// The leaves, each of which every shard runs.
+    #[must_use]
+    pub fn leaves(&self) -> &[LeafPlan] {
+        &self.leaves
+    }
+}
+
+/// The leaves found so far.
+#[derive(Default)]
+struct Leaves {
+    leaves: Vec<LeafPlan>,
+}
+
+impl Leaves {
+    fn plan_log(&mut self, log: &LogExpr, params: &QueryParams) -> Result<Root, PlanError> {
+        let QueryTime::Range { start_ns, end_ns, .. } = params.time else {
+            return Err(PlanError::LogQueryIsNotInstant);
+        };
+        if end_ns < start_ns {
+            return Err(PlanError::EndBeforeStart);
+        }
+        let (direction, limit) = (params.direction, params.limit);
+        let interval_ns = params.interval_ns.max(0);
+        let kind = LeafKind::Log { direction, limit, interval_ns };
+        self.add(log, (start_ns, end_ns), kind);
+        let categorize_labels = params.categorize_labels;
+        Ok(Root::Log { direction, limit, interval_ns, categorize_labels })
+    }
+
+    fn add(&mut self, log: &LogExpr, bounds_ns: (i64, i64), kind: LeafKind) -> usize {
+        let same = |leaf: &&LeafPlan| leaf.kind == kind && *leaf.log == *log;
+        if let Some(leaf) = self.leaves.iter().find(same) {
+            return leaf.index;
+        }
+        let index = self.leaves.len();
+        let log = Arc::new(log.clone());
+        self.leaves.push(LeafPlan { index, log, start_ns: bounds_ns.0, end_ns: bounds_ns.1, kind });
+        index
+    }
+
+    fn plan_metric(&mut self, expr: &MetricExpr, grid: Grid) -> Result<Node, PlanError> {
+        match expr {
+            MetricExpr::Literal(value) => Ok(Node::Scalar(*value)),
+            MetricExpr::Vector(value) => Ok(Node::Vector(*value)),
+            MetricExpr::RangeAggregation(range) => self.plan_range(range, grid, None),
+            MetricExpr::VectorAggregation(vector) => self.plan_vector(vector, grid),
+            MetricExpr::BinaryOperation(binary) => Ok(Node::Binary {
+                op: binary.op,
+                return_bool: binary.return_bool,
+                matching: binary.matching.clone(),
+                left: Box::new(self.plan_metric(&binary.left, grid)?),
+                right: Box::new(self.plan_metric(&binary.right, grid)?),
+            }),
+            MetricExpr::LabelReplace(replace) => {
+                let input = Box::new(self.plan_samples(&replace.expr, grid)?);
+                Ok(Node::LabelReplace { replace: relabel(replace)?, input })
+            }
+        }
+    }
+
+    /// An operand that must have samples, not be a scalar.
+    fn plan_samples(&mut self, expr: &MetricExpr, grid: Grid) -> Result<Node, PlanError> {
+        match self.plan_metric(expr, grid)? {
+            Node::Scalar(_) => Err(PlanError::NoSelector),
+            node => Ok(node),
+        }
+    }
+
+    fn plan_vector(&mut self, vector: &VectorAggregation, grid: Grid) -> Result<Node, PlanError> {
+        if vector.function == VectorFunction::ApproxTopk {
+            return Err(PlanError::ApproxTopkIsDisabled);
+        }
+        // A sum over sums is a sum: the leaf adds the entries of a group at once.
+        if vector.function == VectorFunction::Sum
+            && let MetricExpr::RangeAggregation(range) = &*vector.expr
+            && additive_value(range).is_some()
+        {
+            let series = match &vector.grouping {
+                None => SeriesLabels::None,
+                Some(grouping) => SeriesLabels::Grouped(normalized(grouping)),
+            };
+            return self.plan_range(range, grid, Some(series));
+        }
+        Ok(Node::Aggregate {
+            function: vector.function,
+            parameter: vector.parameter,
+            grouping: vector.grouping.clone(),
+            input: Box::new(self.plan_samples(&vector.expr, grid)?),
+        })
+    }
+
+    fn plan_range(
+        &mut self,
+        range: &RangeAggregation,
+        grid: Grid,
+        summed: Option<SeriesLabels>,
+    ) -> Result<Node, PlanError> {
+        let windows =
+            Windows { grid, range_ns: range.range.range_ns, offset_ns: range.range.offset_ns };
+        if range.range.unwrap.is_some() {
+            return Err(PlanError::Unsupported("unwrap"));
+        }
+        let bounds_ns = windows.entry_bounds_ns();
+        if range.function == RangeFunction::AbsentOverTime {
+            let kind =
+                LeafKind::Range { windows, value: EntryValue::One, series: SeriesLabels::None };
+            let leaf = self.add(&range.range.log, bounds_ns, kind);
+            return Ok(Node::Absent { leaf, labels: absent_labels(&range.range.log.selector) });
+        }
+        let Some(value) = additive_value(range) else {
+            return Err(PlanError::Unsupported("range aggregation over unwrapped values"));
+        };
+        let own = || match &range.grouping {
+            None => SeriesLabels::All,
+            Some(grouping) => SeriesLabels::Grouped(normalized(grouping)),
+        };
+        let series = summed.unwrap_or_else(own);
+        let leaf =
+            self.add(&range.range.log, bounds_ns, LeafKind::Range { windows, value, series });
+        let is_rate = matches!(range.function, RangeFunction::Rate | RangeFunction::BytesRate);
+        let divisor_s = is_rate.then_some(windows.range_ns as f64 / 1e9);
+        Ok(Node::Sums { leaf, divisor_s })
+    }
+}
+
+/// What an entry adds to the functions whose result is a sum of integers.
+fn additive_value(range: &RangeAggregation) -> Option<EntryValue> {
+    if range.range.unwrap.is_some() || range.grouping.is_some() {
+        return None;
+    }
+    match range.function {
+        RangeFunction::CountOverTime | RangeFunction::Rate => Some(EntryValue::One),
+        RangeFunction::BytesOverTime | RangeFunction::BytesRate => Some(EntryValue::LineLength),
+        _ => None,
+    }
+}
+
+/// The same grouping with its labels in one order, so that equal leaves are found.
+fn normalized(grouping: &Grouping) -> Grouping {
+    let mut labels = grouping.labels.clone();
+    labels.sort_unstable();
+    labels.dedup();
+    Grouping { kind: grouping.kind, labels }
+}
+
+/// The labels of `absent_over_time`: those that equality matchers pin down.
+fn absent_labels(selector: &Selector) -> Labels {
+    let is_only_matcher = |matcher: &&Matcher| {
+        matcher.op == MatchOp::Equal
+            && !matcher.value.is_empty()
+            && selector.matchers.iter().filter(|other| other.name == matcher.name).count() == 1
+    };
+    let pairs = selector
+        .matchers
+        .iter()
+        .filter(is_only_matcher)
+        .map(|matcher| (matcher.name.as_str(), matcher.value.to_string_lossy()));
+    Labels::from_result_pairs(pairs).expect("names that repeat were left out")
+}
+
+fn relabel(replace: &LabelReplace) -> Result<Relabel, PlanError> {
+    let pattern = [b"^(?:", replace.regex.as_bytes(), b")$"].concat();
+    let compiled = compile_capturing(&pattern)
+        .map_err(|error| PlanError::Pattern(format!("invalid regex in label_replace: {error}")))?;
+    Ok(Relabel {
+        dst: replace.dst.to_string_lossy().into_owned(),
+        replacement: replace.replacement.as_bytes().into(),
+        src: replace.src.to_string_lossy().into_owned(),
+        regex: compiled.regex,
+        group_names: compiled.group_names,
+    })
+}
+
+impl Node {
+    /// Whether `sort` or `sort_desc` occurs, so that an instant query keeps the
+    /// order of evaluation.
+    pub(crate) fn sorts(&self) -> bool {
+        match self {
+            Self::Scalar(_) | Self::Vector(_) | Self::Sums { .. } | Self::Absent { .. } => false,
+            Self::Aggregate { function, input, .. } => {
+                matches!(function, VectorFunction::Sort | VectorFunction::SortDesc) || input.sorts()
+            }
+            Self::Binary { left, right, .. } => left.sorts() || right.sorts(),
+            Self::LabelReplace { input, .. } => input.sorts(),
+        }
+    }
+}
+
+/// The labels of `grouping` that a series keeps; no grouping keeps none.
+pub(crate) fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
+    let Some(grouping) = grouping else {
+        return Labels::empty();
+    };
+    let keep_listed = grouping.kind == GroupingKind::By;
+    select_labels(labels, &grouping.labels, keep_listed)
+}
+
+/// The labels that are listed, or those that are not.
+pub(crate) fn select_labels(labels: &Labels, listed: &[String], keep_listed: bool) -> Labels {
+    let pairs =
+        labels.iter().filter(|(name, _)| listed.iter().any(|listed| listed == name) == keep_listed);
+    Labels::from_result_pairs(pairs).expect("a part of a label set has every name once")
+}

@@ -1,0 +1,241 @@
+//! Regular expressions of the engine: compiling Go syntax, and finding out what a
+//! pattern really is, so that literals never pay for a regex engine.
+//!
+//! Everything matches bytes: a line need not be valid UTF-8.
+
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
+use regex_syntax::hir::{Hir, HirKind};
+
+use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
+
+/// Longest match of a pattern that may be searched over a whole block. It bounds
+/// the work that a candidate costs after its line has ended.
+const BLOCK_MATCH_MAX_LEN_BYTES: usize = 256;
+/// Most needles of a prefilter; more make the search slower than the pattern.
+const MAX_NEEDLES: usize = 64;
+
+/// How a pattern in Go syntax is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Anchoring {
+    /// Anywhere in the text; `.` excludes `\n`.
+    Search,
+    /// The whole text; `.` includes `\n`. Stream selectors, `drop` and `keep`.
+    Full,
+}
+
+/// A pattern, compiled, together with its syntax tree for analysis.
+pub(crate) struct Pattern {
+    /// Matches with the requested anchoring.
+    pub(crate) regex: Regex,
+    /// The pattern without the anchoring.
+    pub(crate) hir: Hir,
+}
+
+/// Compiles a pattern in Go syntax.
+///
+/// # Errors
+/// The message of the reference, `error parsing regexp: ...`.
+pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, String> {
+    let translated = translate(pattern, false)?.pattern;
+    let dot_all = anchoring == Anchoring::Full;
+    let hir = regex_syntax::ParserBuilder::new()
+        .utf8(false)
+        .nest_limit(REGEX_NEST_LIMIT)
+        .dot_matches_new_line(dot_all)
+        .build()
+        .parse(&translated)
+        .map_err(|error| format!("error parsing regexp: {error}"))?;
+    let anchored;
+    let text = if anchoring == Anchoring::Search {
+        &translated
+    } else {
+        anchored = format!(r"\A(?:{translated})\z");
+        &anchored
+    };
+    let regex = RegexBuilder::new(text)
+        .dot_matches_new_line(dot_all)
+        .nest_limit(REGEX_NEST_LIMIT)
+        .size_limit(SIZE_LIMIT_BYTES)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                "error parsing regexp: expression too large".to_owned()
+            }
+            other => format!("error parsing regexp: {other}"),
+        })?;
+    Ok(Pattern { regex, hir })
+}
+
+/// True when the pattern finds a match in every text: it can match the empty
+/// string and looks at nothing around it.
+pub(crate) fn matches_everything(hir: &Hir) -> bool {
+    let properties = hir.properties();
+    properties.look_set().is_empty() && properties.minimum_len() == Some(0)
+}
+
+/// The bytes the pattern stands for when it is one literal.
+pub(crate) fn as_literal(hir: &Hir) -> Option<&[u8]> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(&literal.0),
+        HirKind::Capture(capture) => as_literal(&capture.sub),
+        _ => None,
+    }
+}
+
+/// Every string the pattern matches in full, when these are few. The list is
+/// sorted and free of duplicates.
+pub(crate) fn as_literal_set(hir: &Hir, max: usize) -> Option<Vec<Vec<u8>>> {
+    if !hir.properties().look_set().is_empty() {
+        return None;
+    }
+    let mut extractor = Extractor::new();
+    extractor.kind(ExtractKind::Prefix).limit_total(max).limit_literal_len(4096);
+    let sequence = extractor.extract(hir);
+    if !sequence.is_exact() {
+        return None;
+    }
+    let mut strings: Vec<Vec<u8>> =
+        sequence.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect();
+    strings.sort_unstable();
+    strings.dedup();
+    Some(strings)
+}
+
+/// True when a search with the pattern over contiguous lines finds a hit that
+/// starts in every line the pattern matches by itself: it looks at nothing around
+/// a match, so the match stays one inside the larger text, and a search from the
+/// start of the line cannot start behind it.
+pub(crate) fn searches_blocks(hir: &Hir) -> bool {
+    let properties = hir.properties();
+    properties.look_set().is_empty()
+        && properties.minimum_len().is_some_and(|len| len > 0)
+        && properties.maximum_len().is_some_and(|len| len <= BLOCK_MATCH_MAX_LEN_BYTES)
+}
+
+/// Strings of which at least one occurs in every text the pattern matches; `None`
+/// when nothing useful is known.
+pub(crate) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
+    let best = best_required(hir)?;
+    (score(&best) >= 2 && best.len() <= MAX_NEEDLES).then_some(best)
+}
+
+fn best_required(hir: &Hir) -> Option<Vec<Vec<u8>>> {
+    let own = match hir.kind() {
+        HirKind::Literal(literal) => Some(vec![literal.0.to_vec()]),
+        HirKind::Capture(capture) => best_required(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => best_required(&repetition.sub),
+        HirKind::Concat(parts) => {
+            parts.iter().filter_map(best_required).max_by_key(|set| score(set))
+        }
+        HirKind::Alternation(parts) => {
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(best_required(part)?);
+            }
+            Some(all)
+        }
+        _ => None,
+    };
+    let prefixes = prefix_set(hir);
+    [own, prefixes].into_iter().flatten().max_by_key(|set| score(set))
+}
+
+/// The set of prefixes of every match, which sees through classes such as those
+/// of a case-insensitive word.
+fn prefix_set(hir: &Hir) -> Option<Vec<Vec<u8>>> {
+    let mut extractor = Extractor::new();
+    extractor.kind(ExtractKind::Prefix).limit_total(MAX_NEEDLES);
+    let mut sequence: Seq = extractor.extract(hir);
+    sequence.dedup();
+    Some(sequence.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
+}
+
+/// Longer needles are rarer; many needles are slower to look for.
+fn score(set: &[Vec<u8>]) -> usize {
+    let shortest = set.iter().map(Vec::len).min().unwrap_or(0);
+    if set.len() == 1 { shortest * 2 } else { shortest }
+}
+
+/// A regex that finds any of `needles`, which are non-empty.
+pub(crate) fn alternation<'n>(needles: impl Iterator<Item = &'n [u8]>) -> Result<Regex, String> {
+    let mut text = String::from("(?-u)");
+    for (i, needle) in needles.enumerate() {
+        if i > 0 {
+            text.push('|');
+        }
+        for byte in needle {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    RegexBuilder::new(&text)
+        .size_limit(SIZE_LIMIT_BYTES)
+        .build()
+        .map_err(|error| format!("error parsing regexp: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hir(pattern: &str) -> Hir {
+        compile(pattern.as_bytes(), Anchoring::Search).expect("compiles").hir
+    }
+
+    #[test]
+    fn literals_are_recognised_behind_groups_and_alternations() {
+        assert_eq!(as_literal(&hir("(foo)")), Some(&b"foo"[..]));
+        assert_eq!(as_literal(&hir("fo+")), None);
+        let set = as_literal_set(&hir("foo|foobar|(b|c)d"), 64).expect("a set");
+        assert_eq!(set, [&b"bd"[..], b"cd", b"foo", b"foobar"]);
+        assert_eq!(as_literal_set(&hir("^foo"), 64), None);
+        assert_eq!(as_literal_set(&hir("foo.*"), 64), None);
+    }
+
+    #[test]
+    fn every_match_holds_a_required_literal() {
+        for (pattern, text) in [
+            (r#"level=(error|warn).*code=\d+"#, "level=warn xx code=12"),
+            ("(?i)TimeOut", "tImeoUt"),
+            ("(abc)+x?", "abcabc"),
+            ("ab|cd[0-9]ef", "cd7ef"),
+            (r"^GET /\w+ 200", "GET /x 200"),
+        ] {
+            let hir = hir(pattern);
+            let needles = required_literals(&hir).unwrap_or_else(|| panic!("{pattern}"));
+            let found = needles.iter().any(|n| memchr::memmem::find(text.as_bytes(), n).is_some());
+            assert!(found, "{pattern}: {needles:?}");
+            assert!(
+                compile(pattern.as_bytes(), Anchoring::Search)
+                    .unwrap()
+                    .regex
+                    .is_match(text.as_bytes())
+            );
+        }
+        assert_eq!(required_literals(&hir("a?b*")), None);
+        assert_eq!(required_literals(&hir("[a-z]+")), None);
+    }
+
+    #[test]
+    fn patterns_that_match_everything_are_known() {
+        assert!(matches_everything(&hir("")));
+        assert!(matches_everything(&hir(".*")));
+        assert!(matches_everything(&hir("foo|")));
+        assert!(!matches_everything(&hir("^$")));
+        assert!(!matches_everything(&hir("a+")));
+    }
+
+    #[test]
+    fn the_alternation_of_needles_takes_any_bytes() {
+        let regex = alternation([&b"\xff("[..], b"a|b"].into_iter()).expect("compiles");
+        assert!(regex.is_match(b"x\xff(y"));
+        assert!(regex.is_match(b"a|b"));
+        assert!(!regex.is_match(b"ab"));
+    }
+
+    #[test]
+    fn oversized_patterns_are_refused() {
+        let error = compile(b"(((a{1000}){1000}){1000})", Anchoring::Search).err();
+        assert!(error.is_some_and(|text| text.starts_with("error parsing regexp: ")));
+    }
+}

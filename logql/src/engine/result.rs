@@ -1,0 +1,79 @@
+//! What a query answers.
+
+use std::sync::Arc;
+
+use logsvc_proto::Labels;
+
+/// The answer to a query, in the order of the response.
+#[derive(Clone, PartialEq, Debug)]
+pub enum QueryResult {
+    /// A log query.
+    Streams(Vec<StreamResult>),
+    /// A metric range query.
+    Matrix(Vec<MatrixSeries>),
+    /// A metric instant query.
+    Vector(Vec<VectorSample>),
+    /// A literal, evaluated at one instant.
+    Scalar {
+        /// Evaluation time in milliseconds since the epoch.
+        timestamp_ms: i64,
+        /// The value.
+        value: f64,
+    },
+}
+
+/// Entries with equal labels, in query direction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamResult {
+    /// All labels, or those of stream category where labels are categorised.
+    pub labels: Labels,
+    /// Not empty.
+    pub entries: Vec<ResultEntry>,
+}
+
+/// An entry of a log query's answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResultEntry {
+    /// Time in nanoseconds since the epoch.
+    pub timestamp_ns: i64,
+    /// The line as the pipeline left it.
+    pub line: Box<[u8]>,
+    /// The labels that are not of stream category, where labels are categorised.
+    pub categories: Option<Arc<EntryCategories>>,
+}
+
+/// The labels of an entry that are not of stream category.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryCategories {
+    /// Structured metadata.
+    pub structured_metadata: Labels,
+    /// Labels made by the pipeline, and the error labels.
+    pub parsed: Labels,
+}
+
+/// One series of a metric range query.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MatrixSeries {
+    /// Labels of the series.
+    pub labels: Labels,
+    /// Times ascending; not empty.
+    pub points: Vec<ResultPoint>,
+}
+
+/// A sample of a series.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ResultPoint {
+    /// Evaluation time in milliseconds since the epoch.
+    pub timestamp_ms: i64,
+    /// The value.
+    pub value: f64,
+}
+
+/// One sample of a metric instant query.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VectorSample {
+    /// Labels of the sample.
+    pub labels: Labels,
+    /// Evaluation time and value.
+    pub point: ResultPoint,
+}

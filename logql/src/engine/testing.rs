@@ -1,0 +1,271 @@
+//! A store in memory that runs queries end to end, for tests and fuzzers.
+//!
+//! It does what shards and server do with the engine, without any of their
+//! shortcuts, and lets the caller choose how entries are spread over shards and
+//! cut into blocks, which must never change an answer.
+
+use std::fmt;
+
+use logsvc_proto::Labels;
+
+use super::{
+    CompiledMatcher, EntryBlock, EvalError, LeafExecutor, LeafPlan, LeafResult, MergeState,
+    MetadataColumn, MetadataSets, Plan, PlanError, QueryParams, QueryResult,
+};
+use crate::syntax::{self, ParseError};
+
+/// Why a query has no answer.
+#[derive(Debug)]
+pub enum QueryError {
+    /// The text is not a query.
+    Parse(ParseError),
+    /// The query cannot be planned.
+    Plan(PlanError),
+    /// The query failed.
+    Eval(EvalError),
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parse(error) => error.fmt(f),
+            Self::Plan(error) => error.fmt(f),
+            Self::Eval(error) => error.fmt(f),
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TestEntry {
+    /// Time in nanoseconds.
+    pub timestamp_ns: i64,
+    /// The line.
+    pub line: Vec<u8>,
+    /// Structured metadata, sorted by name.
+    pub metadata: Vec<(String, String)>,
+}
+
+/// One stream with its entries in order of arrival.
+#[derive(Clone, Debug)]
+pub struct TestStream {
+    labels: Labels,
+    entries: Vec<TestEntry>,
+}
+
+/// How a store is spread and cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Number of shards, at least 1.
+    pub shards: usize,
+    /// Largest block in entries, at least 1.
+    pub block_entries: usize,
+    /// Blocks hold entries in time order (as segments do) or as they arrived.
+    pub sort_blocks: bool,
+    /// Spread the blocks of a stream over shards instead of keeping them together.
+    pub scatter_blocks: bool,
+    /// Offer blocks by their directory entry first.
+    pub use_summaries: bool,
+    /// Skip blocks that the executor says it does not want.
+    pub use_wants: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            shards: 1,
+            block_entries: 1000,
+            sort_blocks: true,
+            scatter_blocks: false,
+            use_summaries: true,
+            use_wants: true,
+        }
+    }
+}
+
+/// Streams in memory.
+#[derive(Clone, Debug, Default)]
+pub struct TestStore {
+    streams: Vec<TestStream>,
+}
+
+impl TestStore {
+    /// No streams.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry to a stream. As ingestion does, it stores an entry that equals
+    /// one of the stream only once.
+    pub fn push(&mut self, labels: &Labels, entry: TestEntry) {
+        let stream = match self.streams.iter_mut().find(|stream| stream.labels == *labels) {
+            Some(stream) => stream,
+            None => {
+                self.streams.push(TestStream { labels: labels.clone(), entries: Vec::new() });
+                let last = self.streams.len() - 1;
+                &mut self.streams[last]
+            }
+        };
+        if !stream.entries.contains(&entry) {
+            stream.entries.push(entry);
+        }
+    }
+
+    /// Adds a line without structured metadata.
+    pub fn push_line(&mut self, labels: &Labels, timestamp_ns: i64, line: &str) {
+        let entry = TestEntry { timestamp_ns, line: line.into(), metadata: Vec::new() };
+        self.push(labels, entry);
+    }
+
+    /// Number of entries of all streams.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.streams.iter().map(|stream| stream.entries.len()).sum()
+    }
+
+    /// Evaluates a query on one shard.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the query.
+    pub fn query(&self, query: &str, params: &QueryParams) -> Result<QueryResult, QueryError> {
+        self.query_with(query, params, &Layout::default())
+    }
+
+    /// Evaluates a query with a layout.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the query.
+    pub fn query_with(
+        &self,
+        query: &str,
+        params: &QueryParams,
+        layout: &Layout,
+    ) -> Result<QueryResult, QueryError> {
+        let expr = syntax::parse(query).map_err(QueryError::Parse)?;
+        let plan = Plan::new(&expr, params).map_err(QueryError::Plan)?;
+        let mut merge = MergeState::new(&plan);
+        for leaf in plan.leaves() {
+            for shard in 0..layout.shards {
+                merge.add(self.run_leaf(leaf, shard, layout).map_err(QueryError::Plan)?);
+            }
+        }
+        merge.finish().map_err(QueryError::Eval)
+    }
+
+    /// Runs a leaf on one shard.
+    fn run_leaf(
+        &self,
+        leaf: &LeafPlan,
+        shard: usize,
+        layout: &Layout,
+    ) -> Result<LeafResult, PlanError> {
+        let matchers = leaf.compiled_matchers()?;
+        let mut executor = LeafExecutor::new(leaf)?;
+        for (number, stream) in self.streams.iter().enumerate() {
+            if matches(&matchers, &stream.labels) {
+                run_stream(&mut executor, stream, number, shard, layout);
+            }
+        }
+        Ok(executor.finish())
+    }
+}
+
+/// Whether all matchers hold.
+fn matches(matchers: &[CompiledMatcher], labels: &Labels) -> bool {
+    matchers.iter().all(|matcher| matcher.matches(labels.get(matcher.name()).unwrap_or("")))
+}
+
+fn run_stream(
+    executor: &mut LeafExecutor,
+    stream: &TestStream,
+    number: usize,
+    shard: usize,
+    layout: &Layout,
+) {
+    let mut state = executor.stream(&stream.labels);
+    let mut first_entry = 0u64;
+    for (chunk_number, chunk) in stream.entries.chunks(layout.block_entries).enumerate() {
+        let arrival = first_entry;
+        first_entry += chunk.len() as u64;
+        let home = if layout.scatter_blocks { number + chunk_number } else { number };
+        if home % layout.shards != shard {
+            continue;
+        }
+        let columns = Columns::new(chunk, layout.sort_blocks);
+        let block = columns.block(arrival);
+        let summary = columns.summary();
+        if layout.use_wants && !executor.wants(summary.min_timestamp_ns, summary.max_timestamp_ns) {
+            continue;
+        }
+        if layout.use_summaries && executor.summary(&state, &summary) {
+            continue;
+        }
+        executor.block(&mut state, &block);
+    }
+}
+
+/// Owned columns of one block.
+#[derive(Debug)]
+pub struct Columns {
+    timestamps_ns: Vec<i64>,
+    line_ends: Vec<u32>,
+    lines: Vec<u8>,
+    set_ids: Vec<u32>,
+    sets: MetadataSets,
+    sorted: bool,
+}
+
+impl Columns {
+    /// The columns of some entries in order of arrival.
+    ///
+    /// # Panics
+    /// When the lines together exceed 4 GiB.
+    #[must_use]
+    pub fn new(entries: &[TestEntry], sort: bool) -> Self {
+        let mut order: Vec<&TestEntry> = entries.iter().collect();
+        if sort {
+            order.sort_by_key(|entry| entry.timestamp_ns);
+        }
+        let mut columns = Self {
+            timestamps_ns: Vec::new(),
+            line_ends: Vec::new(),
+            lines: Vec::new(),
+            set_ids: Vec::new(),
+            sets: MetadataSets::new(),
+            sorted: order.is_sorted_by_key(|entry| entry.timestamp_ns),
+        };
+        for entry in order {
+            columns.timestamps_ns.push(entry.timestamp_ns);
+            columns.lines.extend_from_slice(&entry.line);
+            columns.line_ends.push(u32::try_from(columns.lines.len()).expect("less than 4 GiB"));
+            let pairs = entry.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            columns.set_ids.push(columns.sets.intern(pairs).expect("less than 4 GiB"));
+        }
+        columns
+    }
+
+    /// The block over these columns.
+    #[must_use]
+    pub fn block(&self, arrival: u64) -> EntryBlock<'_> {
+        EntryBlock {
+            timestamps_ns: &self.timestamps_ns,
+            line_ends: &self.line_ends,
+            lines: &self.lines,
+            metadata: MetadataColumn::Sets { set_ids: &self.set_ids, sets: &self.sets },
+            arrival,
+            sorted: self.sorted,
+        }
+    }
+
+    /// The directory entry of the block.
+    #[must_use]
+    pub fn summary(&self) -> super::BlockSummary {
+        super::BlockSummary {
+            min_timestamp_ns: self.timestamps_ns.iter().copied().min().unwrap_or(0),
+            max_timestamp_ns: self.timestamps_ns.iter().copied().max().unwrap_or(0),
+            entries: self.timestamps_ns.len() as u64,
+            line_bytes: self.lines.len() as u64,
+        }
+    }
+}
