@@ -63,7 +63,7 @@ pub(crate) fn write_bytes(out: &mut String, value: u64) {
         let units = [("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
         let (unit, shift) = units
             .into_iter()
-            .find(|(_, shift)| value % (1 << shift) == 0)
+            .find(|(_, shift)| value.is_multiple_of(1 << shift))
             .expect("every value is a multiple of one");
         write!(text, "{}{unit}", value >> shift).expect("writing to a String succeeds");
     }

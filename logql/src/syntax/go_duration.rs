@@ -182,7 +182,7 @@ pub fn write_prometheus_duration(out: &mut String, duration_ns: i64) {
     for (index, (unit, unit_ns)) in PROMETHEUS_UNITS.iter().enumerate() {
         let unit_ms = unit_ns / MS;
         let count = left_ms / unit_ms;
-        if count == 0 || (index < 2 && left_ms % unit_ms != 0) {
+        if count == 0 || (index < 2 && !left_ms.is_multiple_of(unit_ms)) {
             continue;
         }
         write!(out, "{count}{unit}").expect("writing to a String succeeds");
@@ -212,7 +212,7 @@ pub fn write_go_duration(out: &mut String, duration_ns: i64) {
     }
     let rest = total % 60_000_000_000;
     write!(out, "{}", rest / unit_ns).expect("writing to a String succeeds");
-    if rest % unit_ns > 0 {
+    if !rest.is_multiple_of(unit_ns) {
         let width = unit_ns.ilog10() as usize;
         let digits = format!("{:0width$}", rest % unit_ns);
         out.push('.');

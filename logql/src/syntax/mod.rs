@@ -24,7 +24,7 @@ pub use printer::format;
 
 /// Deepest nesting of metric expressions, counting one level per operand,
 /// argument and pair of parentheses.
-pub const MAX_EXPR_DEPTH: usize = 256;
+pub const MAX_EXPR_DEPTH: usize = 128;
 
 /// Deepest nesting of one label filter expression.
 pub const MAX_LABEL_FILTER_DEPTH: usize = 1000;

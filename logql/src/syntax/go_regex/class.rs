@@ -1,6 +1,6 @@
 //! Escapes and character classes.
 
-use super::translate::{Code, Translator, failure};
+use super::translate::{Code, Translator, UNICODE_CLASS_COST, failure};
 
 /// What a pattern for no character at all looks like.
 const NOTHING: &str = r"[^\x00-\x{10FFFF}]";
@@ -168,7 +168,7 @@ impl<'a> Translator<'a> {
             }
             if self.rest().starts_with(r"\p") || self.rest().starts_with(r"\P") {
                 items.push_str(&self.unicode_class()?);
-                parts += 300;
+                parts += UNICODE_CLASS_COST / 2;
                 continue;
             }
             if self.rest().starts_with('\\')

@@ -6,6 +6,11 @@ use std::collections::BTreeSet;
 use super::class::literal;
 use super::{MAX_COST, MAX_GROUP_DEPTH};
 
+/// Cost of `\pL` and the like: some hundred ranges, each a few bytes long.
+pub(super) const UNICODE_CLASS_COST: u64 = 1500;
+/// Cost of a class that holds most of Unicode.
+const ANY_CHAR_COST: u64 = 12;
+
 /// A translated pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
@@ -189,11 +194,11 @@ impl<'a> Translator<'a> {
                 }
                 b'.' => {
                     self.pos += 1;
-                    self.push(".", 12)?;
+                    self.push(".", ANY_CHAR_COST)?;
                 }
                 b'[' => {
                     let (class, parts) = self.class()?;
-                    self.push(&class, 4 + 2 * parts)?;
+                    self.push(&class, ANY_CHAR_COST + 2 * parts)?;
                 }
                 b'*' | b'+' | b'?' => {
                     self.pos += 1;
@@ -268,10 +273,10 @@ impl<'a> Translator<'a> {
             }
             Some(b'p' | b'P') => {
                 let class = self.unicode_class()?;
-                self.push(&class, 300)
+                self.push(&class, UNICODE_CLASS_COST)
             }
             _ => match self.perl_class_escape() {
-                Some(class) => self.push(&class, 4),
+                Some(class) => self.push(&class, ANY_CHAR_COST),
                 None => {
                     let value = self.escape()?;
                     self.push_literal(value)

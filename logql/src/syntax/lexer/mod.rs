@@ -102,8 +102,8 @@ impl<'a> Lexer<'a> {
                 rest.find(|c| !matches!(c, ' ' | '\t' | '\r' | '\n')).unwrap_or(rest.len())
             } else if rest.starts_with('#') || rest.starts_with("//") {
                 rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
-                match rest[2..].find("*/") {
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                match comment.find("*/") {
                     Some(len) => len + 4,
                     None => {
                         return Err(ParseError::at(self.line, self.col, "comment not terminated"));

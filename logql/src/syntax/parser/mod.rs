@@ -24,7 +24,7 @@ use super::{ParseError, checker, go_regex};
 pub const MAX_QUERY_LEN_BYTES: usize = 131_072;
 
 /// Most of [`go_regex::Translation::cost`] that one query may hold.
-pub const MAX_QUERY_REGEX_COST: u64 = 1_000_000;
+pub const MAX_QUERY_REGEX_COST: u64 = 500_000;
 
 /// Parses and checks a query.
 ///
@@ -56,6 +56,9 @@ pub fn parse_bytes(query: &[u8]) -> Result<Expr, ParseError> {
         }
     }
 }
+
+/// What even the smallest pattern adds to the sum.
+const REGEX_BASE_COST: u64 = 20;
 
 /// Why a text is not the kind of query that an endpoint takes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -251,7 +254,7 @@ impl<'a> Parser<'a> {
         translation: Result<go_regex::Translation, String>,
     ) -> Result<go_regex::Translation, ParseError> {
         let translation = translation.map_err(ParseError::new)?;
-        self.regex_cost += translation.cost;
+        self.regex_cost += REGEX_BASE_COST + translation.cost;
         if self.regex_cost > MAX_QUERY_REGEX_COST {
             return Err(ParseError::new("the regular expressions of the query are too large"));
         }

@@ -1,0 +1,43 @@
+//! For tests: entry points that take arbitrary bytes. The fuzz targets call
+//! these, and so does an ordinary test.
+
+use crate::syntax::ast::{Expr, MetricExpr};
+use crate::syntax::{self, MAX_QUERY_LEN_BYTES};
+
+/// Parses arbitrary bytes. What parses is printed in both forms, which must parse
+/// to the same tree.
+///
+/// # Panics
+/// When they do not.
+pub fn parse(data: &[u8]) {
+    let expr = match syntax::parse_bytes(data) {
+        Ok(expr) => expr,
+        Err(error) => {
+            assert!(!error.message.is_empty());
+            return;
+        }
+    };
+    if let Expr::Metric(metric) = &expr
+        && !is_finite(metric)
+    {
+        // The language can't write such literals.
+        return;
+    }
+    for text in [expr.to_string(), syntax::format(&expr)] {
+        if text.len() >= MAX_QUERY_LEN_BYTES {
+            continue;
+        }
+        let again = syntax::parse(&text);
+        assert_eq!(again.as_ref(), Ok(&expr), "printed as {text:?}");
+    }
+}
+
+fn is_finite(expr: &MetricExpr) -> bool {
+    match expr {
+        MetricExpr::Literal(value) => value.is_finite(),
+        MetricExpr::Vector(_) | MetricExpr::RangeAggregation(_) => true,
+        MetricExpr::VectorAggregation(node) => is_finite(&node.expr),
+        MetricExpr::BinaryOperation(node) => is_finite(&node.left) && is_finite(&node.right),
+        MetricExpr::LabelReplace(node) => is_finite(&node.expr),
+    }
+}
