@@ -9,6 +9,8 @@
 //! constant factor of the input (or by a limit argument), time linear in the
 //! input, recursion not at all.
 
+pub mod body;
+pub mod error;
 pub mod ids;
 pub mod labels;
 pub mod messages;
@@ -17,6 +19,7 @@ pub mod tenant;
 pub mod time;
 pub mod varint;
 
+pub use error::ApiError;
 pub use ids::StreamId;
 pub use labels::{LabelError, LabelParseError, Labels, LabelsBuilder, parse_labels};
 pub use tenant::{TenantError, TenantId};

@@ -201,3 +201,76 @@ impl<'m> Iterator for NormalizedIter<'m> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Pair<'a> = (&'a str, &'a str);
+
+    fn normalized(pairs: &[(&[u8], &[u8])]) -> Result<String, String> {
+        let mut normalizer = MetadataNormalizer::new();
+        let normalized =
+            normalizer.normalize(MetadataRef::from_slice(pairs)).map_err(|e| e.to_string())?;
+        let printed: Vec<_> = normalized
+            .iter()
+            .map(|(name, value)| {
+                let text = |bytes| std::str::from_utf8(bytes).expect("normal form is UTF-8");
+                format!("{}={}", text(name), text(value))
+            })
+            .collect();
+        assert_eq!(normalized.is_empty(), printed.is_empty());
+        Ok(printed.join(" "))
+    }
+
+    fn normalized_texts(pairs: &[Pair<'_>]) -> Result<String, String> {
+        let pairs: Vec<_> =
+            pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        normalized(&pairs)
+    }
+
+    #[test]
+    fn names_and_values_get_their_normal_form() {
+        let cases: [(&[Pair<'_>], Result<&str, &str>); 12] = [
+            (&[], Ok("")),
+            (&[("a", "1"), ("b", "2")], Ok("a=1 b=2")),
+            (&[("b", "2"), ("a", "1")], Ok("a=1 b=2")),
+            (&[("a.b", "1"), ("c-d", "2"), ("9x", "3")], Ok("a_b=1 c_d=2 key_9x=3")),
+            (&[("ünï", "3"), ("1st", "4"), ("a. b", "5")], Ok("_n_=3 a_b=5 key_1st=4")),
+            (&[("a__b", "1"), ("a_.b", "2")], Ok("a__b=2")),
+            (&[("a", "1"), ("z", "9"), ("a", "2")], Ok("a=2 z=9")),
+            (&[("a.b", "1"), ("a_b", "2"), ("a-b", "3")], Ok("a_b=3")),
+            (&[("a", ""), ("b", "2")], Ok("b=2")),
+            (&[("", "x")], Err("label name is empty")),
+            (
+                &[("_", "x")],
+                Err("normalization for label name \"_\" resulted in invalid name \"_\""),
+            ),
+            (
+                &[("...", "x")],
+                Err("normalization for label name \"...\" resulted in invalid name \"_\""),
+            ),
+        ];
+        for (pairs, expected) in cases {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(normalized_texts(pairs), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_become_spaces() {
+        assert_eq!(normalized(&[(b"a", b"x\xff\xfey")]), Ok("a=x  y".to_owned()));
+        assert_eq!(normalized(&[(b"a\xffb", b"x")]), Ok("a_b=x".to_owned()));
+    }
+
+    #[test]
+    fn buffers_are_reused_between_entries() {
+        let mut normalizer = MetadataNormalizer::new();
+        for value in [&b"1"[..], b"2"] {
+            let pairs = [(&b"z"[..], value), (b"a.b", b"x")];
+            let normalized = normalizer.normalize(MetadataRef::from_slice(&pairs)).expect("valid");
+            let kept: Vec<_> = normalized.iter().collect();
+            assert_eq!(kept, [(&b"a_b"[..], &b"x"[..]), (b"z", value)]);
+        }
+    }
+}
