@@ -1,8 +1,8 @@
 //! A small server for the tests: it decodes pushes with the message definitions,
 //! keeps the lines in memory, answers range queries, and fails on demand.
 
-use crate::messages::PushRequest;
 use flate2::read::GzDecoder;
+use logsvc_proto::messages::PushRequest;
 use prost::Message;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -216,11 +216,15 @@ fn decode_message(push: PushRequest) -> Vec<Stored> {
             .collect();
         for entry in stream.entries {
             let time = entry.timestamp.unwrap();
-            let pairs = entry.structured_metadata.into_iter().map(|pair| (pair.name, pair.value));
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            let pairs = entry
+                .structured_metadata
+                .into_iter()
+                .map(|pair| (text(pair.name), text(pair.value)));
             lines.push(Stored {
                 labels: labels.clone(),
                 unix_nanos: time.seconds * 1_000_000_000 + i64::from(time.nanos),
-                line: entry.line,
+                line: text(entry.line),
                 metadata: pairs.collect(),
             });
         }

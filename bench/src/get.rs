@@ -115,7 +115,8 @@ pub(crate) fn run(args: &GetArgs) -> Result<GetReport> {
     let end = clock + Duration::from_nanos(args.duration);
     let ask = |mut connections: Vec<Connection>| -> Result<GetReport> {
         let mut report = GetReport::new();
-        while Instant::now() < end {
+        // At least one batch, however short the time.
+        loop {
             for connection in &mut connections {
                 connection.sent_at = Instant::now();
                 connection.stream.write_all(&batch).context("sending requests")?;
@@ -123,8 +124,10 @@ pub(crate) fn run(args: &GetArgs) -> Result<GetReport> {
             for connection in &mut connections {
                 connection.read_answers(args.pipeline, &mut report).context("reading answers")?;
             }
+            if Instant::now() >= end {
+                return Ok(report);
+            }
         }
-        Ok(report)
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| ask(share))).collect();

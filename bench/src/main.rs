@@ -29,7 +29,6 @@ mod labels;
 mod latency;
 mod ledger;
 mod line_styles;
-mod messages;
 mod procfs;
 mod push;
 mod query;

@@ -52,7 +52,7 @@ pub(crate) struct SourceArgs {
     #[arg(long = "label", value_parser = labels::parse_pair)]
     pub(crate) labels: Vec<(String, String)>,
     /// Timestamp of the first line: seconds, nanoseconds, now or now-DURATION
-    /// (default: so that the last line lies just before now)
+    /// (default: early enough for the last line to lie before now)
     #[arg(long, value_parser = |text: &str| parse_instant_nanos(text, unix_now_nanos()))]
     pub(crate) start: Option<i64>,
     /// Time between two lines

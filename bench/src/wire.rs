@@ -2,12 +2,14 @@
 //! in one Snappy block, the JSON form, and gzip over either.
 
 use crate::labels::{self, Labels};
-use crate::messages::{EntryAdapter, LabelPairAdapter, PushRequest, StreamAdapter, Timestamp};
 use crate::source::Body;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use logsvc_proto::messages::{
+    EntryAdapter, LabelPairAdapter, PushRequest, StreamAdapter, Timestamp,
+};
 use prost::Message;
 use std::io::Write;
 
@@ -71,20 +73,22 @@ fn to_message(body: Body, streams: &[Labels]) -> PushRequest {
         entries: entries
             .into_iter()
             .map(|entry| EntryAdapter {
-                timestamp: Some(Timestamp {
-                    seconds: entry.unix_nanos.div_euclid(1_000_000_000),
-                    nanos: entry.unix_nanos.rem_euclid(1_000_000_000) as i32,
-                }),
-                line: entry.line,
+                timestamp: Some(Timestamp::from_unix_ns(entry.unix_nanos)),
+                line: entry.line.into_bytes(),
                 structured_metadata: entry
                     .metadata
                     .into_iter()
-                    .map(|(name, value)| LabelPairAdapter { name: name.to_owned(), value })
+                    .map(|(name, value)| LabelPairAdapter {
+                        name: name.as_bytes().to_vec(),
+                        value: value.into_bytes(),
+                    })
                     .collect(),
+                parsed: Vec::new(),
             })
             .collect(),
+        hash: 0,
     });
-    PushRequest { streams: streams.collect() }
+    PushRequest { streams: streams.collect(), format: String::new() }
 }
 
 fn to_json(body: &Body, streams: &[Labels]) -> serde_json::Result<Vec<u8>> {

@@ -9,11 +9,13 @@ use crate::areas::{self, Corpus};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long a server may take until it listens.
+const START_LIMIT: Duration = Duration::from_secs(30);
 /// How long a server may take to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// How much of the server's log is shown after a failure.
@@ -78,7 +80,13 @@ fn run_corpus(corpus: &Path, binary: &Path, part: &Corpus) -> Result<Run> {
     let config = fill_config(&template, &data.0, ports, !part.folder.is_empty());
     let config_file = data.0.join("config.yaml");
     std::fs::write(&config_file, config).context("writing the configuration")?;
+    let mut run = Run { passed: 0, failed: 0, complaint: None };
     let mut server = Server::start(binary, &config_file, &data.0)?;
+    if let Err(error) = server.wait_until_listening(ports.0) {
+        server.show_log();
+        run.complaint = Some(format!("({name}: {error:#})"));
+        return Ok(run);
+    }
     let base = format!("http://127.0.0.1:{}", ports.0);
     let runner = |verb: &str| {
         let mut command = Command::new("python3");
@@ -87,7 +95,6 @@ fn run_corpus(corpus: &Path, binary: &Path, part: &Corpus) -> Result<Run> {
         command
     };
     let loaded = pass_through(runner("load"))?;
-    let mut run = Run { passed: 0, failed: 0, complaint: None };
     if loaded.success {
         let mut check = runner("check");
         check.args(["--area", &part.areas.join(",")]);
@@ -175,6 +182,22 @@ impl Server {
             .spawn()
             .with_context(|| format!("starting {}", binary.display()))?;
         Ok(Server { child, log })
+    }
+
+    /// Waits until somebody listens on `port`, so that a server that fails to start
+    /// is noticed at once and not by a runner that waits for it.
+    fn wait_until_listening(&mut self, port: u16) -> Result<()> {
+        let end = Instant::now() + START_LIMIT;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended while it started ({status})");
+            }
+            if Instant::now() > end {
+                bail!("the server does not listen on port {port}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// Asks the server to stop as a service manager does. An error if it does not,
@@ -284,6 +307,14 @@ mod tests {
         command.args(["-c", "echo one; echo two; exit 3"]);
         let passed = pass_through(command).unwrap();
         assert_eq!((passed.success, passed.output.as_str()), (false, "one\ntwo\n"));
+    }
+
+    #[test]
+    fn a_server_that_fails_to_start_is_noticed_at_once() {
+        let data = DataFolder::create("start").unwrap();
+        let mut server = Server::start(Path::new("false"), &data.0, &data.0).unwrap();
+        let error = server.wait_until_listening(free_ports().unwrap().0).unwrap_err();
+        assert!(error.to_string().contains("ended while it started"), "{error}");
     }
 
     #[test]
