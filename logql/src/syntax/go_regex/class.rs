@@ -1,6 +1,7 @@
 //! Escapes and character classes.
 
-use super::translate::{Code, Translator, UNICODE_CLASS_COST, failure};
+use super::failure::{Code, failure};
+use super::translate::{Translator, UNICODE_CLASS_COST};
 
 /// What a pattern for no character at all looks like.
 const NOTHING: &str = r"[^\x00-\x{10FFFF}]";

@@ -15,6 +15,8 @@
 //! `.` matches it; here only literal bytes of the text can.
 
 mod class;
+mod failure;
+mod repeat;
 mod translate;
 
 pub use translate::{Translation, translate};

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::class::literal;
+use super::failure::{Code, failure};
 use super::{MAX_COST, MAX_GROUP_DEPTH};
 
 /// Cost of `\pL` and the like: some hundred ranges, each a few bytes long.
@@ -48,45 +49,6 @@ pub fn translate(pattern: &[u8], captures: bool) -> Result<Translation, String> 
     Ok(Translation { pattern: translator.out, group_names: translator.group_names, cost })
 }
 
-/// Kinds of errors, with Go's words for them.
-#[derive(Clone, Copy)]
-pub(super) enum Code {
-    InvalidCharRange,
-    InvalidEscape,
-    InvalidNamedCapture,
-    InvalidPerlOperator,
-    InvalidRepeatOperator,
-    InvalidRepeatSize,
-    InvalidUtf8,
-    MissingBracket,
-    MissingParenthesis,
-    MissingRepeatArgument,
-    TrailingBackslash,
-    UnexpectedParenthesis,
-    NestingDepth,
-    TooLarge,
-}
-
-pub(super) fn failure(code: Code, expr: &str) -> String {
-    let words = match code {
-        Code::InvalidCharRange => "invalid character class range",
-        Code::InvalidEscape => "invalid escape sequence",
-        Code::InvalidNamedCapture => "invalid named capture",
-        Code::InvalidPerlOperator => "invalid or unsupported Perl syntax",
-        Code::InvalidRepeatOperator => "invalid nested repetition operator",
-        Code::InvalidRepeatSize => "invalid repeat count",
-        Code::InvalidUtf8 => "invalid UTF-8",
-        Code::MissingBracket => "missing closing ]",
-        Code::MissingParenthesis => "missing closing )",
-        Code::MissingRepeatArgument => "missing argument to repetition operator",
-        Code::TrailingBackslash => "trailing backslash at end of expression",
-        Code::UnexpectedParenthesis => "unexpected )",
-        Code::NestingDepth => "expression nests too deeply",
-        Code::TooLarge => "expression too large",
-    };
-    format!("error parsing regexp: {words}: `{expr}`")
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Flags {
     fold_case: bool,
@@ -126,7 +88,7 @@ impl Flags {
 
 /// An open group, or the pattern itself.
 #[derive(Clone, Default)]
-struct Group {
+pub(super) struct Group {
     /// Where its text begins in the output.
     out_start: usize,
     /// The flags to return to when it closes.
@@ -134,28 +96,28 @@ struct Group {
     /// Cost of its content.
     cost: u64,
     /// Largest product of nested repeat counts in its content.
-    factor: u32,
+    pub(super) factor: u32,
     /// What a repetition operator would apply to.
-    last: Option<Atom>,
+    pub(super) last: Option<Atom>,
 }
 
 /// One repeatable piece of output.
 #[derive(Clone)]
-struct Atom {
-    out_start: usize,
-    out_end: usize,
-    cost: u64,
-    factor: u32,
+pub(super) struct Atom {
+    pub(super) out_start: usize,
+    pub(super) out_end: usize,
+    pub(super) cost: u64,
+    pub(super) factor: u32,
     /// It ends in a repetition, so another one needs a group around it.
-    repeated: bool,
+    pub(super) repeated: bool,
 }
 
 pub(super) struct Translator<'a> {
     pub(super) src: &'a str,
     pub(super) pos: usize,
-    out: String,
+    pub(super) out: String,
     flags: Flags,
-    group: Group,
+    pub(super) group: Group,
     outer: Vec<Group>,
     group_names: Vec<Option<String>>,
     pub(super) known_classes: BTreeSet<&'a str>,
@@ -245,7 +207,7 @@ impl<'a> Translator<'a> {
         self.push(&literal(value), cost)
     }
 
-    fn charge(&mut self, cost: u64) -> Result<(), String> {
+    pub(super) fn charge(&mut self, cost: u64) -> Result<(), String> {
         self.group.cost = self.group.cost.saturating_add(cost);
         if self.group.cost > MAX_COST {
             return Err(failure(Code::TooLarge, self.src));
@@ -385,74 +347,5 @@ impl<'a> Translator<'a> {
             repeated: false,
         });
         self.charge(inner.cost)
-    }
-
-    /// `{n}`, `{n,}` or `{n,m}` at the current position, which then moves behind
-    /// it; anything else is a literal brace. A count that is too long to matter
-    /// is returned as `u32::MAX`.
-    fn repeat_counts(&mut self) -> Option<(u32, Option<u32>)> {
-        fn count(text: &str) -> Option<u32> {
-            let plain = !text.is_empty()
-                && text.bytes().all(|b| b.is_ascii_digit())
-                && (text.len() == 1 || !text.starts_with('0'));
-            plain.then(|| text.parse().unwrap_or(u32::MAX))
-        }
-        let rest = self.rest();
-        let end = rest.find('}')?;
-        let counts = match rest[1..end].split_once(',') {
-            None => count(&rest[1..end]).map(|n| (n, Some(n))),
-            Some((min, "")) => count(min).map(|n| (n, None)),
-            Some((min, max)) => Some((count(min)?, Some(count(max)?))),
-        }?;
-        self.pos += end + 1;
-        Some(counts)
-    }
-
-    fn check_counts(&self, start: usize, min: u32, max: Option<u32>) -> Result<(), String> {
-        let max_count = max.unwrap_or(min);
-        if min > 1000 || max_count > 1000 || min > max_count {
-            return Err(failure(Code::InvalidRepeatSize, &self.src[start..self.pos]));
-        }
-        Ok(())
-    }
-
-    /// Applies the operator written from `start` up to the current position.
-    fn repeat(
-        &mut self,
-        start: usize,
-        last_repeat: Option<usize>,
-        counts: Option<(u32, Option<u32>)>,
-    ) -> Result<(), String> {
-        if self.rest().starts_with('?') {
-            self.pos += 1;
-        }
-        if let Some(first) = last_repeat {
-            let written = &self.src[first..self.pos];
-            return Err(failure(Code::InvalidRepeatOperator, written));
-        }
-        let Some(atom) = self.group.last.clone() else {
-            let written = &self.src[start..self.pos];
-            return Err(failure(Code::MissingRepeatArgument, written));
-        };
-        let copies = counts.map_or(1, |(min, max)| max.unwrap_or(min).max(1));
-        let factor = atom.factor.saturating_mul(copies);
-        if copies >= 2 && factor > 1000 {
-            let written = &self.src[start..self.pos];
-            return Err(failure(Code::InvalidRepeatSize, written));
-        }
-        // Flags may have been switched between the atom and its operator.
-        let tail = self.out.split_off(atom.out_end);
-        if atom.repeated {
-            self.out.insert_str(atom.out_start, "(?:");
-            self.out.push(')');
-        }
-        self.out.push_str(&self.src[start..self.pos]);
-        let out_end = self.out.len();
-        self.out.push_str(&tail);
-        let cost = atom.cost.saturating_mul(u64::from(copies)).saturating_add(1);
-        self.group.factor = self.group.factor.max(factor);
-        let out_start = atom.out_start;
-        self.group.last = Some(Atom { out_start, out_end, cost, factor, repeated: true });
-        self.charge(cost - atom.cost.min(cost))
     }
 }

@@ -14,6 +14,7 @@
 mod label_filter;
 mod log;
 mod metric;
+mod range;
 
 use super::ast::{Expr, LogExpr, MetricExpr, Selector};
 use super::go_text::is_ident_start;
