@@ -1,0 +1,7 @@
+//! Query text: what parses must print to text that parses to the same tree.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_logql::fuzz::parse(data));
