@@ -15,6 +15,8 @@ use std::io::{self, Read};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 
+use crate::labels::go_quoted;
+
 /// What the message is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageFormat {
@@ -51,7 +53,7 @@ pub enum BodyError {
     #[error("mime: {0}")]
     MediaType(&'static str),
     /// The `Content-Encoding` is none of those known.
-    #[error("Content-Encoding {0:?} not supported")]
+    #[error("Content-Encoding {} not supported", go_quoted(.0))]
     ContentEncoding(String),
     /// Not gzip.
     #[error("gzip: invalid header")]

@@ -10,7 +10,9 @@
 //! input, recursion not at all.
 
 pub mod body;
+pub mod encode;
 pub mod error;
+pub mod fuzz;
 pub mod ids;
 pub mod labels;
 pub mod messages;

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::labels::quote::{write_go_char, write_go_quoted};
+use crate::labels::quote::{go_quoted, write_go_char};
 use crate::labels::unquote::{QuotedText, scan_quoted, scan_raw};
 
 /// A token and where it begins.
@@ -53,15 +53,11 @@ impl Kind<'_> {
 
 /// The first ten characters, quoted, with dots if there are more than ten bytes.
 fn abbreviated(text: &str) -> String {
-    let mut out = Vec::new();
     if text.len() <= 10 {
-        write_go_quoted(text, &mut out);
-    } else {
-        let end = text.char_indices().nth(10).map_or(text.len(), |(index, _)| index);
-        write_go_quoted(&text[..end], &mut out);
-        out.extend_from_slice(b"...");
+        return go_quoted(text);
     }
-    String::from_utf8(out).expect("quoting keeps UTF-8")
+    let end = text.char_indices().nth(10).map_or(text.len(), |(index, _)| index);
+    go_quoted(&text[..end]) + "..."
 }
 
 const AGGREGATIONS: [&str; 14] = [

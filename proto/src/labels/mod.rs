@@ -21,7 +21,7 @@ use std::fmt;
 
 pub use builder::LabelsBuilder;
 pub use parse::{LabelParseError, MAX_LABEL_STRING_LEN_BYTES, parse_labels};
-pub use quote::{write_go_char, write_go_quoted, write_go_quoted_bytes};
+pub use quote::{go_quoted, write_go_char, write_go_quoted, write_go_quoted_bytes};
 
 /// Why pairs do not form a label set.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

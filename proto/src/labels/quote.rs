@@ -12,6 +12,13 @@ pub fn write_go_quoted(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// `text` in double quotes, as an owned string.
+pub fn go_quoted(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_go_quoted(text, &mut out);
+    String::from_utf8(out).expect("quoting keeps UTF-8")
+}
+
 /// Appends `text` in double quotes; bytes that are not UTF-8 become `\xff`.
 pub fn write_go_quoted_bytes(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
@@ -88,12 +95,6 @@ fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
 
-    fn quoted(text: &str) -> String {
-        let mut out = Vec::new();
-        write_go_quoted(text, &mut out);
-        String::from_utf8(out).expect("quoting keeps UTF-8")
-    }
-
     /// Expected texts are what Go's strconv.Quote prints.
     #[test]
     fn strings_are_quoted_like_go() {
@@ -110,7 +111,7 @@ mod tests {
             ("\u{fffd}", "\"\u{fffd}\""),
         ];
         for (text, expected) in cases {
-            assert_eq!(quoted(text), expected, "{text:?}");
+            assert_eq!(go_quoted(text), expected, "{text:?}");
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use crate::labels::go_quoted;
+
 /// Why a duration text was refused; the messages of Prometheus' and Go's
 /// libraries.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -11,10 +13,10 @@ pub enum DurationError {
     #[error("empty duration string")]
     Empty,
     /// Not of the form.
-    #[error("not a valid duration string: {0:?}")]
+    #[error("not a valid duration string: {}", go_quoted(.0))]
     Malformed(String),
     /// A unit that does not exist.
-    #[error("unknown unit {unit:?} in duration {text:?}")]
+    #[error("unknown unit {} in duration {}", go_quoted(unit), go_quoted(text))]
     UnknownUnit {
         /// The unit.
         unit: String,
@@ -25,13 +27,13 @@ pub enum DurationError {
     #[error("duration out of range")]
     OutOfRange,
     /// Not a Go duration.
-    #[error("time: invalid duration {0:?}")]
+    #[error("time: invalid duration {}", go_quoted(.0))]
     GoInvalid(String),
     /// A Go duration with a number that has no unit.
-    #[error("time: missing unit in duration {0:?}")]
+    #[error("time: missing unit in duration {}", go_quoted(.0))]
     GoMissingUnit(String),
     /// A Go duration with a unit that does not exist.
-    #[error("time: unknown unit {unit:?} in duration {text:?}")]
+    #[error("time: unknown unit {} in duration {}", go_quoted(unit), go_quoted(text))]
     GoUnknownUnit {
         /// The unit.
         unit: String,
@@ -169,7 +171,7 @@ pub fn format_model_duration(duration_ns: i64) -> String {
         // Years and weeks only if nothing remains: 90d reads better than 12w6d.
         let exact_only = matches!(unit, "y" | "w");
         let count = rest_ms / unit_ms;
-        if count > 0 && !(exact_only && !rest_ms.is_multiple_of(unit_ms)) {
+        if count > 0 && (!exact_only || rest_ms.is_multiple_of(unit_ms)) {
             write!(out, "{count}{unit}").expect("a String takes all");
             rest_ms -= count * unit_ms;
         }
@@ -185,9 +187,9 @@ pub fn format_go_duration(duration_ns: i64) -> String {
         return "0s".to_owned();
     }
     let (unit, unit_ns) = match total_ns {
-        ..1_000 => ("ns", 1),
-        ..MILLISECOND_NS => ("µs", 1_000),
-        ..SECOND_NS => ("ms", MILLISECOND_NS),
+        0..1_000 => ("ns", 1),
+        1_000..MILLISECOND_NS => ("µs", 1_000),
+        MILLISECOND_NS..SECOND_NS => ("ms", MILLISECOND_NS),
         _ => ("s", SECOND_NS),
     };
     let mut below_minute_ns = total_ns;

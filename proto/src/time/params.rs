@@ -1,6 +1,6 @@
 //! Times, steps and limits in request parameters.
 
-use crate::labels::write_go_quoted;
+use crate::labels::go_quoted;
 use crate::time::{DurationError, parse_model_duration_ns, parse_rfc3339_ns};
 
 /// Why a parameter was refused. The texts are those of the reference, which
@@ -8,7 +8,7 @@ use crate::time::{DurationError, parse_model_duration_ns, parse_rfc3339_ns};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TimeError {
     /// Neither a number nor an RFC 3339 time.
-    #[error("strconv.{function}: parsing {}: {problem}", quoted(text))]
+    #[error("strconv.{function}: parsing {}: {problem}", go_quoted(text))]
     Number {
         /// Name of Go's function.
         function: &'static str,
@@ -18,10 +18,10 @@ pub enum TimeError {
         problem: &'static str,
     },
     /// Neither a number of seconds nor a duration.
-    #[error("cannot parse {} to a valid duration", quoted(.0))]
+    #[error("cannot parse {} to a valid duration", go_quoted(.0))]
     Duration(String),
     /// More than signed 64-bit nanoseconds hold.
-    #[error("cannot parse {} to a valid duration. It overflows int64", quoted(.0))]
+    #[error("cannot parse {} to a valid duration. It overflows int64", go_quoted(.0))]
     DurationOverflow(String),
     /// A named parameter of a range.
     #[error("could not parse '{name}' parameter: {source}")]
@@ -40,12 +40,6 @@ pub enum TimeError {
     /// A `limit` above 32 bits.
     #[error("limit value {0} is out of range [0, 4294967295]")]
     LimitOutOfRange(i64),
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = Vec::new();
-    write_go_quoted(text, &mut out);
-    String::from_utf8(out).expect("quoting keeps UTF-8")
 }
 
 fn parse_int(function: &'static str, text: &str) -> Result<i64, TimeError> {

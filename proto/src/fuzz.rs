@@ -1,0 +1,110 @@
+//! Bodies of the fuzz targets, one per decoder. Each feeds arbitrary bytes and
+//! checks what must hold for whatever is accepted. An ordinary test calls them
+//! over seeds and mutations, so that they also run without a fuzzer.
+
+use crate::body::{BodyError, gunzip, inflate, snappy_block_decode};
+use crate::labels::{Labels, parse_labels};
+use crate::push::metadata::MetadataNormalizer;
+use crate::push::{Push, Totals};
+use crate::time::{
+    format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
+    parse_model_duration_ns, parse_step_ns, parse_time_ns, write_rfc3339_nano,
+};
+
+/// The protobuf push.
+pub fn push_protobuf(data: &[u8]) {
+    if let Ok(push) = Push::protobuf(data) {
+        let visited = visit(&push);
+        assert_eq!(visited, push.totals(), "both passes must see the same");
+    }
+}
+
+/// The JSON push, in both dialects.
+pub fn push_json(data: &[u8]) {
+    for push in [Push::json(data), Push::legacy_json(data)].into_iter().flatten() {
+        let totals = push.totals();
+        // Streams without labels and entries are only counted.
+        let visited = Totals { streams: totals.streams, ..visit(&push) };
+        assert_eq!(visited, totals, "both passes must see the same");
+    }
+}
+
+fn visit(push: &Push<'_>) -> Totals {
+    let mut totals = Totals::default();
+    let mut normalizer = MetadataNormalizer::new();
+    for stream in push.streams() {
+        totals.streams += 1;
+        if let Ok(labels) = stream.labels.parse() {
+            check_labels(&labels);
+        }
+        let mut entries = stream.entries();
+        while let Some(entry) = entries.next() {
+            totals.entries += 1;
+            totals.line_bytes += entry.line.len() as u64;
+            totals.metadata_pairs += entry.metadata.iter().count() as u64;
+            totals.metadata_bytes += entry.metadata.len_bytes() as u64;
+            if let Ok(normalized) = normalizer.normalize(entry.metadata) {
+                let names: Vec<_> = normalized.iter().map(|(name, _)| name).collect();
+                assert!(names.is_sorted_by(|a, b| a < b), "names must ascend");
+                assert!(
+                    normalized.iter().all(|(_, value)| std::str::from_utf8(value).is_ok()),
+                    "values must be UTF-8"
+                );
+            }
+        }
+    }
+    totals
+}
+
+fn check_labels(labels: &Labels) {
+    assert_eq!(Labels::from_bytes(labels.as_bytes()).as_ref(), Ok(labels));
+    assert_eq!(parse_labels(labels.canonical().as_bytes()).as_ref(), Ok(labels));
+}
+
+/// Label strings and encoded label sets.
+pub fn labels(data: &[u8]) {
+    if let Ok(labels) = parse_labels(data) {
+        check_labels(&labels);
+    }
+    if let Ok(labels) = Labels::from_bytes(data) {
+        assert_eq!(labels.as_bytes(), data, "a set has one encoding");
+        check_labels(&labels);
+    }
+}
+
+/// Decompressors. The limit is small, so that a memory blow-up shows.
+pub fn decompress(data: &[u8]) {
+    const MAX_BYTES: usize = 1 << 16;
+    for decompress in [snappy_block_decode, gunzip, inflate] {
+        let mut out = Vec::new();
+        match decompress(data, &mut out, MAX_BYTES) {
+            Ok(()) => assert!(out.len() <= MAX_BYTES, "the limit must hold"),
+            Err(BodyError::TooLarge { size_bytes, .. }) => assert!(size_bytes > MAX_BYTES),
+            Err(_) => {}
+        }
+        assert!(out.capacity() <= 4 * MAX_BYTES, "memory must stay near the limit");
+    }
+}
+
+/// Times, durations, sizes and limits.
+pub fn params(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(unix_ns) = parse_time_ns(text) {
+        let mut printed = Vec::new();
+        write_rfc3339_nano(Some(unix_ns), &mut printed);
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        assert_eq!(parse_time_ns(&printed), Ok(unix_ns), "{printed}");
+    }
+    if let Ok(duration_ns) = parse_model_duration_ns(text) {
+        let printed = format_model_duration(duration_ns);
+        assert_eq!(parse_model_duration_ns(&printed), Ok(duration_ns), "{printed}");
+    }
+    if let Ok(duration_ns) = parse_go_duration_ns(text) {
+        // A fraction below a nanosecond is lost with the last digits only.
+        let printed = format_go_duration(duration_ns);
+        let read = parse_go_duration_ns(&printed).expect("what is printed is a duration");
+        assert!(read.abs_diff(duration_ns) <= 1, "{printed}");
+    }
+    // These have nothing to compare with; they must not panic.
+    let _ = (parse_step_ns(text), parse_byte_size(text), parse_limit(text));
+}

@@ -1,0 +1,158 @@
+//! The fuzz bodies over seeds, mutated seeds and random bytes.
+
+use logsvc_proto::fuzz;
+use logsvc_proto::messages::{
+    EntryAdapter, LabelPairAdapter, PushRequest, StreamAdapter, Timestamp,
+};
+use prost::Message;
+
+/// SplitMix64: small, seedable, good enough to mutate bytes.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    fn bytes(&mut self, max_len: usize) -> Vec<u8> {
+        (0..self.below(max_len + 1)).map(|_| self.next() as u8).collect()
+    }
+
+    /// Flips, inserts, removes, repeats or replaces a few bytes.
+    fn mutate(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len() + 1);
+            let end = (at + self.below(8)).min(bytes.len());
+            match self.below(6) {
+                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                1 => bytes.insert(at, self.next() as u8),
+                2 => drop(bytes.drain(at..end)),
+                3 => {
+                    let copy = bytes[at..end].to_vec();
+                    bytes.splice(at..at, copy);
+                }
+                4 => bytes.truncate(at),
+                _ => {
+                    let from = self.below(other.len());
+                    let piece = &other[from..(from + self.below(16)).min(other.len())];
+                    bytes.splice(at..end, piece.iter().copied());
+                }
+            }
+        }
+    }
+}
+
+/// Calls `body` over everything; a panic names the seed that replays it.
+fn exercise(name: &str, body: fn(&[u8]), seeds: &[Vec<u8>]) {
+    seeds.iter().for_each(|seed| body(seed));
+    for seed in 0..20_000u64 {
+        let mut random = Random(seed);
+        let mut bytes = match seeds.get(random.below(seeds.len() + 1)) {
+            Some(seed) => seed.clone(),
+            None => random.bytes(200),
+        };
+        let other = &seeds[random.below(seeds.len())];
+        random.mutate(&mut bytes, other);
+        let outcome = std::panic::catch_unwind(|| body(&bytes));
+        assert!(
+            outcome.is_ok(),
+            "{name}: seed {seed} fails with {:?}",
+            bytes.escape_ascii().to_string()
+        );
+    }
+}
+
+fn golden_inputs(text: &str) -> Vec<Vec<u8>> {
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .filter_map(|line| line.split_once(" => "))
+        .map(|(input, _)| input.trim_start_matches("@legacy ").as_bytes().to_vec())
+        .collect()
+}
+
+fn message() -> Vec<u8> {
+    let pair =
+        |name: &[u8], value: &[u8]| LabelPairAdapter { name: name.into(), value: value.into() };
+    let entry = |unix_ns, line: &[u8]| EntryAdapter {
+        timestamp: Some(Timestamp::from_unix_ns(unix_ns)),
+        line: line.to_vec(),
+        structured_metadata: vec![pair(b"trace.id", b"1"), pair(b"a", b"\xff")],
+        parsed: vec![pair(b"p", b"q")],
+    };
+    let stream = |labels: &str| StreamAdapter {
+        labels: labels.to_owned(),
+        entries: vec![entry(1_773_900_000_000_000_000, b"level=info"), entry(-1, b"")],
+        hash: 7,
+    };
+    PushRequest {
+        streams: vec![stream("{app=\"web\", env='x'}"), stream("{}")],
+        format: "f".to_owned(),
+    }
+    .encode_to_vec()
+}
+
+#[test]
+fn push_protobuf() {
+    exercise("push_protobuf", fuzz::push_protobuf, &[message(), Vec::new()]);
+}
+
+#[test]
+fn push_json() {
+    exercise("push_json", fuzz::push_json, &golden_inputs(include_str!("golden/push_json.txt")));
+}
+
+#[test]
+fn labels() {
+    let mut seeds = golden_inputs(include_str!("golden/labels.txt"));
+    seeds.push(b"\x02\x03app\x03web\x03env\x04prod".to_vec());
+    exercise("labels", fuzz::labels, &seeds);
+}
+
+#[test]
+fn decompress() {
+    use std::io::Write;
+    let text = message().repeat(20);
+    let level = flate2::Compression::fast();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+    gzip.write_all(&text).expect("a Vec takes all");
+    let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), level);
+    deflate.write_all(&text).expect("a Vec takes all");
+    let mut snappy = snap::raw::Encoder::new();
+    let seeds = [
+        gzip.finish().expect("a Vec takes all"),
+        deflate.finish().expect("a Vec takes all"),
+        snappy.compress_vec(&text).expect("small"),
+        snappy.compress_vec(&vec![0; 1 << 17]).expect("small"),
+    ];
+    exercise("decompress", fuzz::decompress, &seeds);
+}
+
+#[test]
+fn params() {
+    let seeds: Vec<_> = [
+        "1795222080.5",
+        "1773104400",
+        "2026-03-10T02:00:00.5+01:00",
+        "1y2w3d4h5m6s7ms",
+        "1.5h30m0.25s",
+        "-10µs",
+        "256KB",
+        "4 MiB",
+        "1e99",
+        "4294967295",
+        "-9223372036854775808",
+        "0.000000001s",
+    ]
+    .iter()
+    .map(|text| text.as_bytes().to_vec())
+    .collect();
+    exercise("params", fuzz::params, &seeds);
+}
