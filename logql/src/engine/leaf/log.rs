@@ -1,10 +1,10 @@
 //! The leaf of a log query: the best entries in query direction.
 //!
 //! # Order
-//! Entries are ordered by time in query direction, then by the canonical text of
-//! their source stream (ascending in both directions), then by arrival within the
-//! stream (reversed when the direction is). The order is total, so that any split
-//! of the data over shards and blocks gives the same answer.
+//! Entries are ordered by time in query direction, then by their source stream
+//! (see [`StreamKey`]; the same order in both directions), then by arrival within
+//! the stream (reversed when the direction is). The order is total, so that any
+//! split of the data over shards and blocks gives the same answer.
 //!
 //! # Duplicates
 //! Entries of one source stream with equal time, processed line and final labels
@@ -15,19 +15,63 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use logsvc_proto::Labels;
+use xxhash_rust::xxh64::Xxh64;
+
 use super::super::params::Direction;
 use super::super::pipeline::label_sets::EntryLabelSet;
 
 /// Thinning looks for entries to drop when it holds this many.
 const THIN_AT_LEAST: usize = 1024;
 
+/// Order of streams whose entries have equal times.
+///
+/// The interface leaves it open. The reference orders by its stream hash, XXH64 of
+/// the names and values, each followed by the byte 0xff; doing the same makes
+/// answers that are cut at a limit comparable side by side. Streams with equal
+/// hashes are told apart by their canonical text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct StreamKey {
+    hash: u64,
+    text: Rc<str>,
+}
+
+impl StreamKey {
+    /// The key of a stream.
+    pub(crate) fn new(labels: &Labels) -> Self {
+        let mut hash = Xxh64::new(0);
+        for (name, value) in labels {
+            for text in [name, value] {
+                hash.update(text.as_bytes());
+                hash.update(&[0xff]);
+            }
+        }
+        Self { hash: hash.digest(), text: labels.canonical().into() }
+    }
+
+    /// The key that precedes all others.
+    pub(crate) fn first() -> Self {
+        Self { hash: 0, text: Rc::from("") }
+    }
+
+    /// The parts, which may go to another core.
+    fn to_parts(&self) -> (u64, Box<str>) {
+        (self.hash, (*self.text).into())
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
 /// Position of an entry in the result: smaller comes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Position {
     /// The time, complemented for the backward direction.
     pub(crate) rank: i64,
-    /// Canonical text of the source stream.
-    pub(crate) stream: Rc<str>,
+    /// The source stream.
+    pub(crate) stream: StreamKey,
     /// Number of the block, complemented for the backward direction.
     pub(crate) arrival: u64,
     /// Index in the block, complemented for the backward direction.
@@ -46,7 +90,7 @@ impl Position {
     /// The position of entry `index` of block `arrival`.
     pub(crate) fn new(
         timestamp_ns: i64,
-        stream: &Rc<str>,
+        stream: &StreamKey,
         arrival: u64,
         index: usize,
         direction: Direction,
@@ -54,7 +98,7 @@ impl Position {
         let flip = |number: u64| if direction == Direction::Forward { number } else { !number };
         Self {
             rank: rank_of(timestamp_ns, direction),
-            stream: Rc::clone(stream),
+            stream: stream.clone(),
             arrival: flip(arrival),
             index: flip(index as u64),
         }
@@ -80,8 +124,8 @@ pub(crate) struct LogCollector {
     /// Number of entries at which thinning is tried next.
     thin_at: usize,
     held_bytes: usize,
-    /// The stream text that precedes all others.
-    no_stream: Rc<str>,
+    /// The key that precedes all others.
+    first_stream: StreamKey,
 }
 
 impl LogCollector {
@@ -94,7 +138,7 @@ impl LogCollector {
             bound: if limit == 0 { Some(i64::MIN) } else { None },
             thin_at: THIN_AT_LEAST.max(limit.saturating_mul(2)),
             held_bytes: 0,
-            no_stream: Rc::from(""),
+            first_stream: StreamKey::first(),
         }
     }
 
@@ -206,7 +250,7 @@ impl LogCollector {
 
     /// A position that precedes all others of a rank.
     fn first_of_rank(&self, rank: i64) -> Position {
-        Position { rank, stream: Rc::clone(&self.no_stream), arrival: 0, index: 0 }
+        Position { rank, stream: self.first_stream.clone(), arrival: 0, index: 0 }
     }
 
     /// Heap memory in bytes.
@@ -221,11 +265,11 @@ impl LogCollector {
             self.thin();
         }
         let mut partial = LogPartial::default();
-        let mut streams: BTreeMap<Rc<str>, u32> = BTreeMap::new();
+        let mut streams: BTreeMap<StreamKey, u32> = BTreeMap::new();
         let mut label_sets: BTreeMap<u32, u32> = BTreeMap::new();
         for (position, held) in self.entries {
-            let stream = *streams.entry(Rc::clone(&position.stream)).or_insert_with(|| {
-                partial.streams.push((*position.stream).into());
+            let stream = *streams.entry(position.stream.clone()).or_insert_with(|| {
+                partial.streams.push(position.stream.to_parts());
                 u32::try_from(partial.streams.len() - 1).expect("no more streams than entries")
             });
             let label_set = *label_sets.entry(held.label_set).or_insert_with(|| {
@@ -270,8 +314,8 @@ pub(crate) fn thinned(
 /// What a shard found for a log query, in result order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LogPartial {
-    /// Canonical texts of the source streams.
-    pub(crate) streams: Vec<Box<str>>,
+    /// The source streams, as in [`StreamKey`].
+    pub(crate) streams: Vec<(u64, Box<str>)>,
     pub(crate) label_sets: Vec<EntryLabelSet>,
     pub(crate) entries: Vec<PartialEntry>,
 }
@@ -295,7 +339,7 @@ impl LogPartial {
         let lines: usize =
             self.entries.iter().map(|e| e.line.len() + size_of::<PartialEntry>()).sum();
         lines
-            + self.streams.iter().map(|stream| stream.len()).sum::<usize>()
+            + self.streams.iter().map(|(_, text)| text.len()).sum::<usize>()
             + self.label_sets.iter().map(EntryLabelSet::held_bytes).sum::<usize>()
     }
 }

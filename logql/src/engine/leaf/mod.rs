@@ -35,7 +35,7 @@ use super::pipeline::labels::{BaseLabels, EntryLabels};
 use super::pipeline::{Entry, Pipeline};
 use super::plan::{LeafKind, LeafPlan, SeriesLabels};
 use crate::syntax::ast::GroupingKind;
-use log::{LogCollector, LogPartial, Position};
+use log::{LogCollector, LogPartial, Position, StreamKey};
 use range::{EntryValue, RangeCollector, SumSeries};
 use set_cache::SetCache;
 
@@ -88,8 +88,8 @@ impl LeafStats {
 #[derive(Debug)]
 pub struct StreamState {
     base: Rc<BaseLabels>,
-    /// Canonical text, for the order of log entries.
-    text: Rc<str>,
+    /// For the order of log entries.
+    key: StreamKey,
     needs: Needs,
     /// Label set of the entries that no stage and no metadata touches.
     plain_set: u32,
@@ -110,7 +110,7 @@ impl StreamState {
     /// Heap memory in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.base.held_bytes() + self.text.len()
+        self.base.held_bytes() + self.key.held_bytes()
     }
 }
 
@@ -174,16 +174,16 @@ impl LeafExecutor {
     pub fn stream(&mut self, labels: &Labels) -> StreamState {
         let base = self.labels.base(labels);
         self.labels.start(&base);
-        let (plain_set, text) = match &self.collector {
+        let (plain_set, key) = match &self.collector {
             Collector::Log(_) => {
-                (self.label_sets.intern_categorized(&self.labels), Rc::from(labels.canonical()))
+                (self.label_sets.intern_categorized(&self.labels), StreamKey::new(labels))
             }
             Collector::Range(_) => {
-                (self.label_sets.intern_reduced(&self.labels, &self.reduction), Rc::from(""))
+                (self.label_sets.intern_reduced(&self.labels, &self.reduction), StreamKey::first())
             }
         };
         let needs = self.needs_of(&base);
-        StreamState { base, text, needs, plain_set }
+        StreamState { base, key, needs, plain_set }
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
@@ -360,13 +360,8 @@ impl LeafExecutor {
             self.stats.entries_kept += 1;
             match &mut self.collector {
                 Collector::Log(log) => {
-                    let position = Position::new(
-                        timestamp_ns,
-                        &stream.text,
-                        block.arrival,
-                        i,
-                        log.direction(),
-                    );
+                    let position =
+                        Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
                     log.add(position, set, stored_line);
                 }
                 Collector::Range(range) => {
@@ -388,7 +383,7 @@ impl LeafExecutor {
         match &mut self.collector {
             Collector::Log(log) => {
                 let position =
-                    Position::new(timestamp_ns, &stream.text, block.arrival, i, log.direction());
+                    Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
                 let line = entry.line();
                 let set = self.label_sets.intern_categorized(entry.labels);
                 log.add(position, set, line);

@@ -1,0 +1,232 @@
+//! The answer to a query depends on the entries alone: not on how streams are
+//! spread over shards, not on how they are cut into blocks, not on the order of
+//! blocks, and not on the shortcuts the executor offers. Compared bit for bit.
+
+use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
+use logsvc_logql::engine::{Direction, QueryParams, QueryResult};
+use logsvc_proto::Labels;
+
+/// xorshift64*, so that a seed names a case.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+
+    fn pick<'t>(&mut self, choices: &[&'t str]) -> &'t str {
+        choices[usize::try_from(self.below(choices.len() as u64)).expect("small")]
+    }
+}
+
+const BASE_NS: i64 = 1_700_000_000_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn generated(seed: u64) -> TestStore {
+    let mut random = Random(seed | 1);
+    let mut store = TestStore::new();
+    for stream in 0..1 + random.below(7) {
+        let stream = stream.to_string();
+        let mut pairs = vec![("app", "m"), ("s", stream.as_str())];
+        pairs.push(("env", random.pick(&["p", "q", ""])));
+        let labels = Labels::from_pairs(pairs).expect("valid labels");
+        let mut clock_ns = 0;
+        for _ in 0..random.below(120) {
+            // Small steps make ties; sometimes an entry is late.
+            clock_ns += i64::try_from(random.below(4)).expect("small") * SECOND_NS / 4;
+            let late = i64::try_from(random.below(5)).expect("small") * SECOND_NS;
+            let is_late = random.below(6) == 0;
+            let timestamp_ns = BASE_NS + clock_ns - if is_late { late } else { 0 };
+            let line = format!(
+                "{} {} {}",
+                random.pick(&["GET /cart", "POST", "error: timeout", "", "a\nb"]),
+                random.pick(&["200", "500", "10.1.2.3", "Error"]),
+                random.below(5)
+            );
+            let metadata = match random.below(4) {
+                0 => vec![("trace".to_owned(), random.below(3).to_string())],
+                1 => vec![
+                    ("env".to_owned(), "collides".to_owned()),
+                    ("trace".to_owned(), random.below(2).to_string()),
+                ],
+                _ => Vec::new(),
+            };
+            store.push(&labels, TestEntry { timestamp_ns, line: line.into(), metadata });
+        }
+    }
+    store
+}
+
+const LOG_QUERIES: [&str; 6] = [
+    r#"{app="m"}"#,
+    r#"{app="m", env!="p"} |= "cart" or "Error""#,
+    r#"{app="m"} != "GET" |~ "[25]00""#,
+    r#"{s=~"1|2|3"} !~ "(?i)error""#,
+    r#"{app="m"} |> "<_> /cart <_>""#,
+    r#"{app="m"} |= ip("10.0.0.0/8")"#,
+];
+
+const METRIC_QUERIES: [&str; 16] = [
+    r#"count_over_time({app="m"}[7s])"#,
+    r#"rate({app="m"} |= "cart" [10s])"#,
+    r#"bytes_over_time({app="m"}[3s] offset 2s)"#,
+    r#"sum by (env)(bytes_rate({app="m"} != "500" [9s]))"#,
+    r#"sum(count_over_time({app="m"}[1s]))"#,
+    r#"sum without (trace, s)(count_over_time({app="m"}[20s]))"#,
+    r#"avg by (trace)(count_over_time({app="m"}[6s]))"#,
+    r#"stddev(rate({app="m"}[6s]))"#,
+    r#"topk(2, count_over_time({app="m"}[5s]))"#,
+    r#"bottomk by (env)(1, bytes_over_time({app="m"}[5s]))"#,
+    r#"count(count_over_time({app="m"}[4s])) or vector(0)"#,
+    r#"absent_over_time({app="m", s="1"}[2s])"#,
+    r#"sum by (env)(rate({app="m"}[5s])) / on (env) group_right () sum by (env, s)(rate({app="m"}[5s]))"#,
+    r#"sum(rate({app="m"} |= "200" [5s])) / sum(rate({app="m"}[5s])) > bool 0.3"#,
+    r#"label_replace(max by (s)(count_over_time({app="m"}[8s])), "n", "x$1", "s", "(.*)")"#,
+    r#"count_over_time({app="m"}[500ms]) unless on (s) count_over_time({app="m", env="p"}[2s])"#,
+];
+
+fn layouts(random: &mut Random) -> Vec<Layout> {
+    let mut layouts = Vec::new();
+    for shards in [1, 2, 3, 7] {
+        layouts.push(Layout {
+            shards,
+            block_entries: usize::try_from(1 + random.below(40)).expect("small"),
+            sort_blocks: random.below(2) == 0,
+            scatter_blocks: random.below(2) == 0,
+            use_summaries: random.below(2) == 0,
+            use_wants: random.below(2) == 0,
+        });
+    }
+    layouts
+}
+
+/// Bit patterns of all values, so that comparing tells NaNs and zeros apart.
+fn bits(result: &QueryResult) -> Vec<u64> {
+    match result {
+        QueryResult::Streams(_) => Vec::new(),
+        QueryResult::Matrix(matrix) => {
+            matrix.iter().flat_map(|series| &series.points).map(|p| p.value.to_bits()).collect()
+        }
+        QueryResult::Vector(samples) => samples.iter().map(|s| s.point.value.to_bits()).collect(),
+        QueryResult::Scalar { value, .. } => vec![value.to_bits()],
+    }
+}
+
+/// Everything in one block of one shard, without any shortcut.
+const PLAIN: Layout = Layout {
+    shards: 1,
+    block_entries: 1_000_000,
+    sort_blocks: false,
+    scatter_blocks: false,
+    use_summaries: false,
+    use_wants: false,
+};
+
+fn check(
+    store: &TestStore,
+    query: &str,
+    params: &QueryParams,
+    layouts: &[Layout],
+    seed: u64,
+) -> usize {
+    let case = format!("seed {seed}: {query} {params:?}");
+    let plain = store.query_with(query, params, &PLAIN).unwrap_or_else(|e| panic!("{case}: {e}"));
+    for layout in layouts {
+        let other =
+            store.query_with(query, params, layout).unwrap_or_else(|e| panic!("{case}: {e}"));
+        let same = format!("{other:?}") == format!("{plain:?}") && bits(&other) == bits(&plain);
+        assert!(same, "{case}\n{layout:?}\nplain: {plain:#?}\nother: {other:#?}");
+    }
+    match plain {
+        QueryResult::Streams(streams) => streams.len(),
+        QueryResult::Matrix(matrix) => matrix.len(),
+        QueryResult::Vector(samples) => samples.len(),
+        QueryResult::Scalar { .. } => 1,
+    }
+}
+
+#[test]
+fn log_answers_do_not_depend_on_the_layout() {
+    let mut found = 0;
+    for seed in 0..60 {
+        let store = generated(seed * 7919 + 1);
+        let mut random = Random(seed + 0x1000);
+        let layouts = layouts(&mut random);
+        for query in LOG_QUERIES {
+            let start_ns = BASE_NS + i64::try_from(random.below(10)).expect("small") * SECOND_NS;
+            let end_ns = start_ns + i64::try_from(random.below(60)).expect("small") * SECOND_NS;
+            let mut params = QueryParams::range(start_ns, end_ns, SECOND_NS);
+            params.limit = usize::try_from(1 + random.below(30)).expect("small");
+            if random.below(2) == 0 {
+                params.direction = Direction::Forward;
+            }
+            if random.below(3) == 0 {
+                params.interval_ns = i64::try_from(random.below(5)).expect("small") * SECOND_NS;
+            }
+            params.categorize_labels = random.below(2) == 0;
+            found += check(&store, query, &params, &layouts, seed);
+        }
+    }
+    assert!(found > 500, "the cases are not empty: {found}");
+}
+
+#[test]
+fn metric_answers_do_not_depend_on_the_layout() {
+    let mut found = 0;
+    for seed in 0..40 {
+        let store = generated(seed * 104_729 + 5);
+        let mut random = Random(seed + 0x2000);
+        let layouts = layouts(&mut random);
+        for query in METRIC_QUERIES {
+            let start_ns = BASE_NS + i64::try_from(random.below(10)).expect("small") * SECOND_NS;
+            let end_ns = start_ns + i64::try_from(random.below(60)).expect("small") * SECOND_NS;
+            let step_ns = i64::try_from(1 + random.below(80)).expect("small") * SECOND_NS / 10;
+            let mut range = QueryParams::range(start_ns, end_ns, step_ns);
+            range.align_to_step = random.below(2) == 0;
+            found += check(&store, query, &range, &layouts, seed);
+            found += check(&store, query, &QueryParams::instant(end_ns), &layouts, seed);
+        }
+    }
+    assert!(found > 1000, "the cases are not empty: {found}");
+}
+
+/// Windows, counted entry by entry, as section 11.2 of the language defines them.
+#[test]
+fn counts_agree_with_the_definition_of_a_window() {
+    for seed in 0..20 {
+        let mut random = Random(seed + 0x3000);
+        let mut store = TestStore::new();
+        let labels = Labels::from_pairs([("app", "m")]).expect("valid labels");
+        let mut times = Vec::new();
+        for number in 0..200u64 {
+            let t = BASE_NS + i64::try_from(random.below(60_000)).expect("small") * 1_000_000;
+            store.push_line(&labels, t, &number.to_string());
+            times.push(t);
+        }
+        let range_ms = i64::try_from(1 + random.below(20_000)).expect("small");
+        let step_ms = i64::try_from(1 + random.below(9000)).expect("small");
+        let start_ns = BASE_NS - 5 * SECOND_NS;
+        let end_ns = BASE_NS + 70 * SECOND_NS;
+        let query = format!("count_over_time({{app=\"m\"}}[{range_ms}ms] offset 1s)");
+        let params = QueryParams::range(start_ns, end_ns, step_ms * 1_000_000);
+        let result = store.query(&query, &params).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let QueryResult::Matrix(matrix) = result else { panic!("not a matrix") };
+        let points = matrix.first().map(|series| series.points.clone()).unwrap_or_default();
+        let mut wanted = Vec::new();
+        let mut at = start_ns;
+        while at <= end_ns {
+            let last = at - SECOND_NS;
+            let first = last - range_ms * 1_000_000;
+            let count = times.iter().filter(|&&t| t > first && t <= last).count();
+            if count > 0 {
+                wanted.push((at.div_euclid(1_000_000), count as f64));
+            }
+            at += step_ms * 1_000_000;
+        }
+        let points: Vec<(i64, f64)> = points.iter().map(|p| (p.timestamp_ms, p.value)).collect();
+        assert_eq!(points, wanted, "seed {seed}: {query}");
+    }
+}
