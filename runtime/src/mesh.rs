@@ -309,6 +309,7 @@ impl<Req, Rep> Drop for Inbox<Req, Rep> {
 }
 
 /// A request as it arrives.
+#[derive(Debug)]
 pub struct Incoming<Req, Rep> {
     /// What was sent.
     pub request: Req,
@@ -322,6 +323,12 @@ pub struct ReplyTo<Rep> {
     call: CallId,
     /// `None` once the answer is on its way.
     lane: Option<Sender<Reply<Rep>>>,
+}
+
+impl<Rep> std::fmt::Debug for ReplyTo<Rep> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplyTo").field("caller", &self.caller).finish_non_exhaustive()
+    }
 }
 
 impl<Rep> ReplyTo<Rep> {

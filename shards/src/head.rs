@@ -1,0 +1,412 @@
+//! The head of a stream: its entries in memory, in blocks.
+//!
+//! Guarantees: entries keep the order of arrival; an entry equal to one already
+//! held (timestamp, line and metadata) is dropped. A block that a reader holds
+//! never changes: the last block is copied on the first append after it was
+//! shared, which costs at most [`BLOCK_TARGET_BYTES`]. Appending never fails.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use ahash::{AHashSet, RandomState};
+
+use crate::batch::{MetadataPairs, Section};
+
+/// A block is closed once its lines have this many bytes.
+pub const BLOCK_TARGET_BYTES: usize = 256 << 10;
+
+/// A block is closed once it has this many entries.
+pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
+
+/// From this many entries with one timestamp on, a set of hashes finds
+/// duplicates instead of comparing with each of them.
+const TIES_HASHED_FROM: usize = 32;
+
+/// Entries of one stream in order of arrival, in columns.
+#[derive(Clone, Debug, Default)]
+pub struct HeadBlock {
+    timestamps_ns: Vec<i64>,
+    line_ends: Vec<u32>,
+    lines: Vec<u8>,
+    /// Pairs of all entries, each entry's as in a batch but without the count.
+    metadata: Vec<u8>,
+    /// Ends of the entries' pairs within `metadata`; empty if it is.
+    metadata_ends: Vec<u32>,
+    min_ns: i64,
+    max_ns: i64,
+    /// Whether timestamps never fall.
+    sorted: bool,
+}
+
+impl HeadBlock {
+    fn new() -> HeadBlock {
+        HeadBlock { min_ns: i64::MAX, max_ns: i64::MIN, sorted: true, ..HeadBlock::default() }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.timestamps_ns.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.timestamps_ns.is_empty()
+    }
+
+    /// Timestamps in ns since the Unix epoch.
+    pub fn timestamps_ns(&self) -> &[i64] {
+        &self.timestamps_ns
+    }
+
+    /// Exclusive ends of the lines.
+    pub fn line_ends(&self) -> &[u32] {
+        &self.line_ends
+    }
+
+    /// All lines, one after another.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Whether timestamps never fall.
+    pub fn is_sorted(&self) -> bool {
+        self.sorted
+    }
+
+    /// Smallest and largest timestamp; meaningless in an empty block.
+    pub fn time_bounds_ns(&self) -> (i64, i64) {
+        (self.min_ns, self.max_ns)
+    }
+
+    /// Line of the entry at `index`.
+    pub fn line(&self, index: usize) -> &[u8] {
+        &self.lines[range_of(&self.line_ends, index)]
+    }
+
+    /// Whether any entry has metadata.
+    pub fn has_metadata(&self) -> bool {
+        !self.metadata.is_empty()
+    }
+
+    /// Metadata of the entry at `index`.
+    pub fn metadata(&self, index: usize) -> MetadataPairs<'_> {
+        if self.metadata_ends.is_empty() {
+            return MetadataPairs::NONE;
+        }
+        MetadataPairs::from_checked(&self.metadata[range_of(&self.metadata_ends, index)])
+    }
+
+    /// Bytes that the block's columns occupy.
+    pub fn held_bytes(&self) -> usize {
+        self.timestamps_ns.capacity() * 8
+            + (self.line_ends.capacity() + self.metadata_ends.capacity()) * 4
+            + self.lines.capacity()
+            + self.metadata.capacity()
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BLOCK_TARGET_BYTES || self.len() >= BLOCK_TARGET_ENTRIES
+    }
+
+    fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
+        self.note_time(timestamp_ns, timestamp_ns, true);
+        self.timestamps_ns.push(timestamp_ns);
+        self.lines.extend_from_slice(line);
+        self.line_ends.push(self.lines.len() as u32);
+        if !metadata.is_empty() && self.metadata_ends.is_empty() {
+            self.metadata_ends.resize(self.timestamps_ns.len() - 1, 0);
+        }
+        if !metadata.is_empty() || !self.metadata_ends.is_empty() {
+            self.metadata.extend_from_slice(metadata.as_bytes());
+            self.metadata_ends.push(self.metadata.len() as u32);
+        }
+    }
+
+    /// Appends a whole section without looking at its entries one by one.
+    fn push_section(&mut self, section: &Section<'_>) {
+        self.note_time(section.min_ns, section.max_ns, true);
+        let before = self.len();
+        let base = self.lines.len() as u32;
+        self.timestamps_ns.extend(section.timestamps());
+        self.line_ends.extend(section.ends().map(|end| base + end));
+        self.lines.extend_from_slice(section.lines);
+        if section.metadata.is_empty() {
+            if !self.metadata_ends.is_empty() {
+                self.metadata_ends.resize(self.len(), self.metadata.len() as u32);
+            }
+            return;
+        }
+        self.metadata_ends.resize(before, self.metadata.len() as u32);
+        for entry in section.entries() {
+            self.metadata.extend_from_slice(entry.metadata.as_bytes());
+            self.metadata_ends.push(self.metadata.len() as u32);
+        }
+    }
+
+    fn note_time(&mut self, min_ns: i64, max_ns: i64, sorted: bool) {
+        self.sorted &= sorted && min_ns >= self.max_ns;
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+    }
+
+    /// Places where an entry with this timestamp may be.
+    fn candidates(&self, timestamp_ns: i64) -> Range<usize> {
+        if timestamp_ns < self.min_ns || timestamp_ns > self.max_ns {
+            return 0..0;
+        }
+        if !self.sorted {
+            return 0..self.len();
+        }
+        let start = self.timestamps_ns.partition_point(|&ts| ts < timestamp_ns);
+        let len = self.timestamps_ns[start..].partition_point(|&ts| ts == timestamp_ns);
+        start..start + len
+    }
+
+    fn contains(&self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) -> bool {
+        self.candidates(timestamp_ns).any(|index| {
+            self.timestamps_ns[index] == timestamp_ns
+                && self.line(index) == line
+                && self.metadata(index) == metadata
+        })
+    }
+}
+
+fn range_of(ends: &[u32], index: usize) -> Range<usize> {
+    let start = if index == 0 { 0 } else { ends[index - 1] as usize };
+    start..ends[index] as usize
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Appended {
+    /// Entries that were added.
+    pub entries: u64,
+    /// Bytes of their lines.
+    pub line_bytes: u64,
+    /// Entries that were dropped because the head holds equal ones.
+    pub duplicates: u64,
+}
+
+/// All entries of a stream that are in memory.
+#[derive(Debug)]
+pub struct StreamHead {
+    full: Vec<Arc<HeadBlock>>,
+    tail: Arc<HeadBlock>,
+    newest_ns: i64,
+    oldest_ns: i64,
+    /// Entries at the end of arrival whose timestamp is `newest_ns`.
+    newest_ties: usize,
+    /// Hashes of the entries at `newest_ns`, once they are many.
+    tie_hashes: Option<Box<AHashSet<u64>>>,
+}
+
+impl Default for StreamHead {
+    fn default() -> StreamHead {
+        StreamHead {
+            full: Vec::new(),
+            tail: Arc::new(HeadBlock::new()),
+            newest_ns: i64::MIN,
+            oldest_ns: i64::MAX,
+            newest_ties: 0,
+            tie_hashes: None,
+        }
+    }
+}
+
+impl StreamHead {
+    /// Whether the head holds no entry.
+    pub fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.tail.is_empty()
+    }
+
+    /// Smallest and largest timestamp; `None` if there are no entries.
+    pub fn time_bounds_ns(&self) -> Option<(i64, i64)> {
+        (!self.is_empty()).then_some((self.oldest_ns, self.newest_ns))
+    }
+
+    /// The blocks in order of arrival, shared.
+    pub fn blocks(&self) -> impl Iterator<Item = &Arc<HeadBlock>> {
+        self.full.iter().chain((!self.tail.is_empty()).then_some(&self.tail))
+    }
+
+    /// Appends the entries of a section that are not held yet.
+    pub fn append(&mut self, section: &Section<'_>) -> Appended {
+        let rising = section.min_ns > self.newest_ns && {
+            let mut last = i64::MIN;
+            section.timestamps().all(|ts| std::mem::replace(&mut last, ts) < ts)
+        };
+        if rising {
+            // Nothing here can equal anything held: the common case, in bulk.
+            self.writable_tail().push_section(section);
+            self.note_newest(section.max_ns, section.min_ns);
+            return Appended {
+                entries: section.entry_count() as u64,
+                line_bytes: section.lines.len() as u64,
+                duplicates: 0,
+            };
+        }
+        let mut appended = Appended::default();
+        for entry in section.entries() {
+            if self.append_entry(entry.timestamp_ns, entry.line, entry.metadata) {
+                appended.entries += 1;
+                appended.line_bytes += entry.line.len() as u64;
+            } else {
+                appended.duplicates += 1;
+            }
+        }
+        appended
+    }
+
+    /// Appends one entry unless an equal one is held.
+    fn append_entry(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) -> bool {
+        if timestamp_ns <= self.newest_ns && self.contains(timestamp_ns, line, metadata) {
+            return false;
+        }
+        self.writable_tail().push(timestamp_ns, line, metadata);
+        self.note_newest(timestamp_ns, timestamp_ns);
+        if let Some(hashes) = &mut self.tie_hashes
+            && timestamp_ns == self.newest_ns
+        {
+            hashes.insert(tie_hash(line, metadata));
+        }
+        true
+    }
+
+    fn contains(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) -> bool {
+        if timestamp_ns == self.newest_ns {
+            if self.tie_hashes.is_none() && self.newest_ties >= TIES_HASHED_FROM {
+                self.tie_hashes = Some(Box::new(self.hash_ties()));
+            }
+            if let Some(hashes) = &self.tie_hashes
+                && !hashes.contains(&tie_hash(line, metadata))
+            {
+                return false;
+            }
+        }
+        self.blocks().any(|block| block.contains(timestamp_ns, line, metadata))
+    }
+
+    fn hash_ties(&self) -> AHashSet<u64> {
+        let mut hashes = AHashSet::with_hasher(tie_hasher());
+        for block in self.blocks() {
+            for index in block.candidates(self.newest_ns) {
+                if block.timestamps_ns[index] == self.newest_ns {
+                    hashes.insert(tie_hash(block.line(index), block.metadata(index)));
+                }
+            }
+        }
+        hashes
+    }
+
+    fn note_newest(&mut self, newest_ns: i64, oldest_ns: i64) {
+        self.oldest_ns = self.oldest_ns.min(oldest_ns);
+        if newest_ns > self.newest_ns {
+            self.newest_ns = newest_ns;
+            self.newest_ties = 1;
+            self.tie_hashes = None;
+        } else if newest_ns == self.newest_ns {
+            self.newest_ties += 1;
+        }
+    }
+
+    /// The last block, alone ours and with room.
+    fn writable_tail(&mut self) -> &mut HeadBlock {
+        if self.tail.is_full() {
+            let full = std::mem::replace(&mut self.tail, Arc::new(HeadBlock::new()));
+            self.full.push(full);
+        }
+        Arc::make_mut(&mut self.tail)
+    }
+}
+
+fn tie_hasher() -> RandomState {
+    RandomState::with_seeds(0x6c6f_6773, 0x7663_2d74, 0x6965_732d, 0x6861_7368)
+}
+
+fn tie_hash(line: &[u8], metadata: MetadataPairs<'_>) -> u64 {
+    tie_hasher().hash_one((line, metadata.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{BatchBuilder, sections};
+    use logsvc_proto::StreamId;
+
+    type Entry = (i64, &'static str, &'static [(&'static str, &'static str)]);
+
+    fn append(head: &mut StreamHead, entries: &[Entry]) -> Appended {
+        let mut builder = BatchBuilder::new(Vec::new());
+        builder.begin(StreamId(1));
+        for (ts, line, metadata) in entries {
+            builder.push(*ts, line.as_bytes(), metadata.iter().copied());
+        }
+        builder.end();
+        let batch = builder.finish();
+        let section = sections(&batch).next().unwrap().unwrap();
+        head.append(&section)
+    }
+
+    fn held(head: &StreamHead) -> Vec<(i64, String, usize)> {
+        let entry = |block: &HeadBlock, index| {
+            let line = String::from_utf8(block.line(index).to_vec()).unwrap();
+            (block.timestamps_ns()[index], line, block.metadata(index).count())
+        };
+        head.blocks().flat_map(|b| (0..b.len()).map(|i| entry(b, i)).collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn equal_entries_are_dropped_and_different_ones_kept() {
+        let mut head = StreamHead::default();
+        append(&mut head, &[(1, "a", &[]), (2, "b", &[]), (2, "b", &[]), (2, "c", &[])]);
+        let again = append(&mut head, &[(2, "b", &[("k", "v")]), (1, "a", &[]), (0, "late", &[])]);
+        assert_eq!(again, Appended { entries: 2, line_bytes: 5, duplicates: 1 });
+        assert_eq!(
+            held(&head),
+            vec![
+                (1, "a".into(), 0),
+                (2, "b".into(), 0),
+                (2, "c".into(), 0),
+                (2, "b".into(), 1),
+                (0, "late".into(), 0)
+            ]
+        );
+        assert_eq!(head.time_bounds_ns(), Some((0, 2)));
+        assert!(!head.tail.is_sorted());
+    }
+
+    #[test]
+    fn duplicates_among_many_equal_timestamps_are_found_by_hash() {
+        let mut head = StreamHead::default();
+        let lines: Vec<&'static str> = (0..500).map(|i| &*format!("line {i}").leak()).collect();
+        let entries: Vec<Entry> = lines.iter().map(|line| (5, *line, &[] as &[_])).collect();
+        assert_eq!(append(&mut head, &entries).entries, 500);
+        assert!(head.tie_hashes.is_some());
+        assert_eq!(append(&mut head, &entries).duplicates, 500);
+        append(&mut head, &[(6, "newer", &[])]);
+        assert_eq!(append(&mut head, &entries).duplicates, 500, "also behind a newer entry");
+        assert_eq!(held(&head).len(), 501);
+    }
+
+    #[test]
+    fn a_held_block_never_changes() {
+        let mut head = StreamHead::default();
+        append(&mut head, &[(1, "a", &[])]);
+        let snapshot: Vec<_> = head.blocks().cloned().collect();
+        append(&mut head, &[(2, "b", &[("k", "v")])]);
+        assert_eq!(snapshot[0].len(), 1);
+        assert_eq!(held(&head), vec![(1, "a".into(), 0), (2, "b".into(), 1)]);
+        append(&mut head, &[(3, "c", &[])]);
+        assert_eq!(held(&head)[2], (3, "c".into(), 0), "bulk append after metadata");
+    }
+
+    #[test]
+    fn blocks_close_at_their_target_size() {
+        let mut head = StreamHead::default();
+        let line: &'static str = "x".repeat(100_000).leak();
+        for ts in 0..10 {
+            append(&mut head, &[(ts, line, &[])]);
+        }
+        assert_eq!(head.blocks().map(|block| block.len()).collect::<Vec<_>>(), vec![3, 3, 3, 1]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Drives one shard: receives requests from its lanes, performs the effects of
+//! each step, and feeds their outcome back.
+//!
+//! Guarantees: the state is touched by one task only and never held across a
+//! wait; at most one log operation is under way. The driver ends when its lanes
+//! are closed, or after it has answered a stop and nothing more arrives.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use logsvc_runtime::mesh::Inbox;
+use logsvc_runtime::{File, Monotonic, OpenMode, Runtime};
+
+use crate::messages::{ShardReply, ShardRequest};
+use crate::node::NodePlan;
+use crate::scan;
+use crate::shard::{Effect, Event, Moment, Shard};
+use crate::wal::format::WalName;
+use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
+use crate::wal::writer::WalOp;
+
+/// Requests taken from the lanes before the log and the timers get their turn.
+const REQUESTS_PER_TURN: usize = 64;
+
+/// A log operation under way.
+type Operation<F> = Pin<Box<dyn Future<Output = Finished<F>>>>;
+
+/// A log operation that has ended.
+struct Finished<F> {
+    event: Event,
+    /// The file that it opened.
+    opened: Option<Rc<F>>,
+}
+
+/// Brings a shard's state back from the log.
+///
+/// # Errors
+/// A log file cannot be read or mended.
+pub async fn recover<R: Runtime>(
+    runtime: &R,
+    plan: &NodePlan,
+    state: &mut Shard,
+) -> io::Result<RecoverySummary> {
+    let task = ReplayTask {
+        wal_dir: &plan.wal_dir,
+        files: &plan.files,
+        shard: runtime.core().0,
+        shards: runtime.core_count(),
+    };
+    replay(runtime, task, state).await
+}
+
+/// Runs a shard until its lanes are closed.
+pub async fn run<R: Runtime>(
+    runtime: R,
+    wal_dir: PathBuf,
+    mut state: Shard,
+    mut inbox: Inbox<ShardRequest, ShardReply>,
+) {
+    let mut driver = Driver { runtime, wal_dir: wal_dir.into(), file: None, operation: None };
+    let mut effects = Vec::new();
+    while let Some(event) = driver.wait(&mut inbox, state.next_wakeup()).await {
+        let mut next = Some(event);
+        let mut taken = 0;
+        while let Some(event) = next.take() {
+            state.step(event, driver.moment(), &mut effects);
+            for effect in effects.drain(..) {
+                driver.perform(effect);
+            }
+            taken += 1;
+            if taken < REQUESTS_PER_TURN {
+                next = inbox.try_receive().map(Event::Request);
+            }
+        }
+        if taken == REQUESTS_PER_TURN {
+            // A full turn: there may be more at once, but the core's other tasks
+            // must get theirs.
+            driver.runtime.yield_now().await;
+        }
+    }
+}
+
+struct Driver<R: Runtime> {
+    runtime: R,
+    wal_dir: Rc<Path>,
+    /// The log file that commits go to.
+    file: Option<Rc<R::File>>,
+    operation: Option<Operation<R::File>>,
+}
+
+impl<R: Runtime> Driver<R> {
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.runtime.now(),
+            unix_ns: self.runtime.unix_nanos(),
+            random: self.runtime.random_u64(),
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Reply(reply_to, reply) => reply_to.send(reply),
+            Effect::Scan(job, reply_to) => {
+                let runtime = self.runtime.clone();
+                drop(self.runtime.spawn(async move {
+                    let result = scan::run(&runtime, *job).await;
+                    reply_to.send(ShardReply::Leaf(result));
+                }));
+            }
+            Effect::Wal(operation) => {
+                debug_assert!(self.operation.is_none(), "one log operation at a time");
+                self.operation = Some(self.start(operation));
+            }
+        }
+    }
+
+    fn start(&mut self, operation: WalOp) -> Operation<R::File> {
+        let runtime = self.runtime.clone();
+        match operation {
+            WalOp::Open { name, header } => {
+                self.file = None;
+                let wal_dir = Rc::clone(&self.wal_dir);
+                Box::pin(async move {
+                    let result = open_file(&runtime, &wal_dir, name, header).await;
+                    let result = result.map_err(|error| {
+                        tracing::error!(%error, file = %name.file_name(), "cannot make a log file");
+                        Arc::from(error.to_string())
+                    });
+                    let (result, opened) = match result {
+                        Ok(file) => (Ok(()), Some(Rc::new(file))),
+                        Err(text) => (Err(text), None),
+                    };
+                    Finished { event: Event::WalOpened(result), opened }
+                })
+            }
+            WalOp::Commit { frame, offset, sync } => {
+                let file = self.file.clone();
+                Box::pin(async move {
+                    let begun = runtime.now();
+                    let (result, frame) = match file {
+                        Some(file) => commit(&*file, frame, offset, sync).await,
+                        None => (Err(io::Error::other("the log file is not open")), frame),
+                    };
+                    let latency = runtime.now().since(begun);
+                    let result = result.map_err(|error| {
+                        tracing::error!(%error, offset, "a commit of the write-ahead log failed");
+                        Arc::from(error.to_string())
+                    });
+                    Finished { event: Event::WalCommitted { result, frame, latency }, opened: None }
+                })
+            }
+        }
+    }
+
+    /// Waits for whatever comes first: the end of the log operation, a request, or
+    /// the shard's timer. `None` when there will be no further request.
+    async fn wait(
+        &mut self,
+        inbox: &mut Inbox<ShardRequest, ShardReply>,
+        wakeup: Option<Monotonic>,
+    ) -> Option<Event> {
+        let mut request = pin!(inbox.receive());
+        let mut timer = pin!(async {
+            match wakeup {
+                Some(deadline) => self.runtime.sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        });
+        let operation = &mut self.operation;
+        let file = &mut self.file;
+        poll_fn(|context| {
+            // The operation comes first: its end frees what waits for it, and the
+            // requests behind it go with the next one.
+            if let Some(running) = operation
+                && let Poll::Ready(finished) = running.as_mut().poll(context)
+            {
+                *operation = None;
+                if finished.opened.is_some() {
+                    *file = finished.opened;
+                }
+                return Poll::Ready(Some(finished.event));
+            }
+            if let Poll::Ready(incoming) = request.as_mut().poll(context) {
+                return Poll::Ready(incoming.map(Event::Request));
+            }
+            timer.as_mut().poll(context).map(|()| Some(Event::Timer))
+        })
+        .await
+    }
+}
+
+/// Makes a log file whose header is on stable storage, and its name too.
+async fn open_file<R: Runtime>(
+    runtime: &R,
+    wal_dir: &Path,
+    name: WalName,
+    header: Vec<u8>,
+) -> io::Result<R::File> {
+    let path = wal_dir.join(name.file_name());
+    let file = runtime.open(&path, OpenMode::CreateNew).await?;
+    let written = async {
+        let (result, _) = file.write_all_at(header, 0).await;
+        result?;
+        file.sync_data().await?;
+        runtime.sync_dir(wal_dir).await
+    };
+    if let Err(error) = written.await {
+        // The name is not used again; removing the file only tidies up, and the
+        // next start would do it too.
+        if let Err(error) = runtime.remove_file(&path).await {
+            tracing::warn!(%error, file = %path.display(), "cannot remove a half-made log file");
+        }
+        return Err(error);
+    }
+    Ok(file)
+}
+
+async fn commit<F: File>(
+    file: &F,
+    mut frame: Vec<u8>,
+    offset: u64,
+    sync: bool,
+) -> (io::Result<()>, Vec<u8>) {
+    if !frame.is_empty() {
+        let (result, returned) = file.write_all_at(frame, offset).await;
+        frame = returned;
+        if result.is_err() {
+            return (result, frame);
+        }
+    }
+    let result = if sync { file.sync_data().await } else { Ok(()) };
+    (result, frame)
+}

@@ -1,0 +1,239 @@
+//! What crosses the lanes between front cores and shards. Everything here is
+//! owned, `Send`, and checked to be so at compile time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use crate::scan::ScanError;
+use crate::wal::writer::WalUnavailable;
+
+/// What a stream id stands for.
+#[derive(Clone, Debug)]
+pub struct StreamDefinition {
+    /// The id, computed from the other two.
+    pub id: StreamId,
+    /// Who owns the stream.
+    pub tenant: TenantId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+}
+
+/// Entries of one push for one shard.
+#[derive(Debug)]
+pub struct AppendRequest {
+    /// The entries, see [`crate::batch`].
+    pub batch: Vec<u8>,
+    /// The streams of the batch that the sender does not know the shard to know.
+    pub definitions: Vec<StreamDefinition>,
+    /// Entries older than their stream's newest one by more than this many ns are
+    /// refused; `None` accepts any order.
+    pub out_of_order_window_ns: Option<i64>,
+}
+
+/// A time range in ns since the Unix epoch, `start_ns <= t < end_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// First nanosecond.
+    pub start_ns: i64,
+    /// First nanosecond behind the range.
+    pub end_ns: i64,
+}
+
+impl TimeRange {
+    /// Whether entries from `min_ns` to `max_ns`, both included, may lie in it.
+    pub fn overlaps(self, (min_ns, max_ns): (i64, i64)) -> bool {
+        min_ns < self.end_ns && max_ns >= self.start_ns
+    }
+}
+
+/// Which streams a question is about.
+#[derive(Clone, Debug)]
+pub struct StreamSelection {
+    /// Whose streams.
+    pub tenant: TenantId,
+    /// Alternatives, each a list of matchers that must all hold. Empty means
+    /// every stream of the tenant.
+    pub matcher_groups: Arc<[Vec<CompiledMatcher>]>,
+    /// Only streams that may have entries in this range.
+    pub range: TimeRange,
+}
+
+/// Tells a query that nobody waits for it any more. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    /// Stops the query within one block.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was stopped.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One shard's part of a query.
+#[derive(Clone, Debug)]
+pub struct LeafRequest {
+    /// Whose streams are read.
+    pub tenant: TenantId,
+    /// What to compute.
+    pub plan: Arc<LeafPlan>,
+    /// Ends the work early.
+    pub cancellation: Cancellation,
+    /// Memory that the shard's part may hold, in bytes.
+    pub memory_max_bytes: usize,
+}
+
+/// What a front core may ask of a shard.
+#[derive(Debug)]
+pub enum ShardRequest {
+    /// Store entries; answered when they are committed.
+    Append(AppendRequest),
+    /// Compute a part of a query.
+    Leaf(LeafRequest),
+    /// Names of the labels of the selected streams.
+    LabelNames(StreamSelection),
+    /// Values of one label of the selected streams.
+    LabelValues(StreamSelection, Box<str>),
+    /// Label sets of the selected streams.
+    Series(StreamSelection),
+    /// Numbers for metrics.
+    Status,
+    /// Commit and sync what is there; answered when the log is idle and durable.
+    /// Appends that arrive later are refused.
+    Stop,
+}
+
+/// The first entries that were refused in a stream, and how many in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooFarBehind {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Timestamps of refused entries in ns, at most [`REFUSALS_LISTED_MAX`], each
+    /// with the oldest timestamp that would have been accepted.
+    pub entries: Vec<(i64, i64)>,
+    /// How many were refused.
+    pub refused: u64,
+    /// How many the push had for the stream.
+    pub total: u64,
+}
+
+/// How many refused entries a reply lists per stream.
+pub const REFUSALS_LISTED_MAX: usize = 10;
+
+/// What became of an [`AppendRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendOutcome {
+    /// Entries stored (duplicates of stored ones count as stored).
+    pub accepted: u64,
+    /// Streams with entries that were too far behind.
+    pub too_far_behind: Vec<TooFarBehind>,
+}
+
+/// Why a shard stored nothing of an [`AppendRequest`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The batch uses streams that the shard does not know. Send it again with
+    /// all definitions.
+    #[error("the shard does not know a stream of the batch")]
+    UnknownStream,
+    /// The log cannot take it now.
+    #[error(transparent)]
+    Log(#[from] WalUnavailable),
+    /// The write or the sync that carried the batch failed.
+    #[error("the write-ahead log could not be written: {0}")]
+    Disk(Arc<str>),
+    /// The memory for entries is used up.
+    #[error("the memory for recent entries is used up")]
+    HeadsFull,
+    /// The shard is stopping.
+    #[error("the shard is stopping")]
+    Stopping,
+    /// The batch does not decode: a defect of the sender.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// What a shard's part of a query gave.
+#[derive(Debug)]
+pub struct LeafReply {
+    /// The part's result.
+    pub result: LeafResult,
+    /// Streams that matched and overlap the time range.
+    pub streams: u64,
+    /// Blocks that were read.
+    pub blocks: u64,
+}
+
+/// Numbers of a shard for metrics.
+#[derive(Debug, Clone, Default)]
+pub struct ShardStatus {
+    /// Streams per tenant.
+    pub streams: Vec<(TenantId, u64)>,
+    /// Entries in memory.
+    pub head_entries: u64,
+    /// Bytes of lines in memory.
+    pub head_line_bytes: u64,
+    /// Bytes reserved from the heads' budget.
+    pub head_reserved_bytes: u64,
+    /// Entries dropped as duplicates since the start.
+    pub duplicates: u64,
+    /// Log counters since the start.
+    pub wal: crate::wal::writer::WalCounters,
+    /// Commit latency since the start, in counts per bucket of
+    /// [`COMMIT_LATENCY_BOUNDS_US`] and one above.
+    pub commit_latency: CommitLatency,
+    /// What recovery found at the start.
+    pub recovery: crate::wal::recovery::RecoverySummary,
+}
+
+/// Upper bounds of the commit latency buckets, in microseconds.
+pub const COMMIT_LATENCY_BOUNDS_US: [u64; 12] =
+    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 2_000_000];
+
+/// A histogram of commit latencies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommitLatency {
+    /// Commits per bucket, not cumulative; the last has no upper bound.
+    pub buckets: [u64; COMMIT_LATENCY_BOUNDS_US.len() + 1],
+    /// Sum of all latencies in microseconds.
+    pub sum_us: u64,
+}
+
+impl CommitLatency {
+    /// Counts a commit.
+    pub fn record(&mut self, latency: std::time::Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[COMMIT_LATENCY_BOUNDS_US.partition_point(|&bound| bound < us)] += 1;
+        self.sum_us = self.sum_us.saturating_add(us);
+    }
+}
+
+/// A shard's answer; the variant follows the request's.
+#[derive(Debug)]
+pub enum ShardReply {
+    /// To [`ShardRequest::Append`].
+    Append(Result<AppendOutcome, AppendError>),
+    /// To [`ShardRequest::Leaf`].
+    Leaf(Result<LeafReply, ScanError>),
+    /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.
+    Texts(Vec<Box<str>>),
+    /// To [`ShardRequest::Series`].
+    Series(Vec<Arc<Labels>>),
+    /// To [`ShardRequest::Status`].
+    Status(Box<ShardStatus>),
+    /// To [`ShardRequest::Stop`].
+    Stopped(Result<(), Arc<str>>),
+}
+
+const fn assert_send<T: Send>() {}
+const _: () = assert_send::<ShardRequest>();
+const _: () = assert_send::<ShardReply>();

@@ -1,0 +1,355 @@
+//! The state of one shard and the only code that changes it.
+//!
+//! [`Shard::step`] takes an event, mutates the state to completion and hands back
+//! effects: log operations to perform, replies to send, scans to run. It never
+//! waits and does no I/O; the driver in [`crate::host`] does that and feeds the
+//! outcome back as the next event.
+//!
+//! Guarantees: a push is answered with success only after the commit that holds
+//! it; its entries are visible to every request that arrives after the answer. A
+//! push whose commit failed leaves no entry behind. What can go wrong is the disk
+//! (pushes are refused, reads go on) and memory (pushes are refused).
+
+mod answers;
+mod append;
+
+use std::sync::Arc;
+
+use ahash::{HashMap, RandomState};
+use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::mesh::{Incoming, ReplyTo};
+use logsvc_runtime::{Budget, Monotonic, Reservation};
+
+use crate::batch::{Section, sections};
+use crate::head::StreamHead;
+use crate::index::{LabelIndex, Slot};
+use crate::messages::{
+    AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
+};
+use crate::scan::ScanJob;
+use crate::wal::format::WalName;
+use crate::wal::recovery::RecoverySummary;
+use crate::wal::writer::{InFrame, WalConfig, WalOp, WalWriter};
+
+/// What a stream costs in memory besides its entries, roughly: its state, its
+/// labels, its place in the index.
+const STREAM_OVERHEAD_BYTES: u64 = 1024;
+
+/// Settings of a shard.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    /// Settings of its log.
+    pub wal: WalConfig,
+    /// The first file that it writes.
+    pub first_wal: WalName,
+    /// Memory for entries; shared by all shards of the node.
+    pub heads: Budget,
+}
+
+/// What a step may look at besides the state.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The monotonic clock.
+    pub now: Monotonic,
+    /// The wall clock, in ns since the Unix epoch.
+    pub unix_ns: i64,
+    /// A fresh random number.
+    pub random: u64,
+}
+
+/// Everything that can wake a shard.
+#[derive(Debug)]
+pub enum Event {
+    /// A request from a lane.
+    Request(Incoming<ShardRequest, ShardReply>),
+    /// A [`WalOp::Open`] has ended, with the error's text if it failed.
+    WalOpened(Result<(), Arc<str>>),
+    /// A [`WalOp::Commit`] has ended.
+    WalCommitted {
+        /// The error's text if it failed.
+        result: Result<(), Arc<str>>,
+        /// The operation's buffer.
+        frame: Vec<u8>,
+        /// How long it took.
+        latency: std::time::Duration,
+    },
+    /// The moment of [`Shard::next_wakeup`] has come.
+    Timer,
+}
+
+/// What the driver has to do after a step.
+#[derive(Debug)]
+pub enum Effect {
+    /// Perform a log operation and report its end.
+    Wal(WalOp),
+    /// Send a reply.
+    Reply(ReplyTo<ShardReply>, ShardReply),
+    /// Run a scan beside the shard and send its reply.
+    Scan(Box<ScanJob>, ReplyTo<ShardReply>),
+}
+
+/// A stream that this shard owns.
+#[derive(Debug)]
+struct StreamState {
+    id: StreamId,
+    tenant: TenantId,
+    labels: Arc<Labels>,
+    head: StreamHead,
+    /// Newest timestamp that was let into the log, committed or not; decides what
+    /// is too far behind.
+    newest_admitted_ns: i64,
+    /// Index of the log file that defines the stream, plus one; 0 for none.
+    defined_in_file: u32,
+    /// Bytes that its definition takes in the log.
+    definition_len: u32,
+    /// A stream shows in the index from its first committed entry on.
+    indexed: bool,
+}
+
+/// A push on its way through the log.
+#[derive(Debug)]
+struct PendingAppend {
+    reply_to: ReplyTo<ShardReply>,
+    slots: Vec<Slot>,
+    outcome: AppendOutcome,
+    reserved_bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shard {
+    streams: Vec<StreamState>,
+    by_id: HashMap<StreamId, Slot>,
+    index: LabelIndex,
+    wal: WalWriter<PendingAppend>,
+    heads: Reservation,
+    stop: Option<ReplyTo<ShardReply>>,
+    stopping: bool,
+    stop_error: Option<Arc<str>>,
+    counters: Counters,
+    recovery: RecoverySummary,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    entries: u64,
+    line_bytes: u64,
+    duplicates: u64,
+    commit_latency: CommitLatency,
+}
+
+impl Shard {
+    /// An empty shard.
+    ///
+    /// # Errors
+    /// The heads' budget does not even allow an empty reservation.
+    pub fn new(config: &ShardConfig) -> Option<Shard> {
+        Some(Shard {
+            streams: Vec::new(),
+            by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
+            index: LabelIndex::default(),
+            wal: WalWriter::new(config.wal, config.first_wal),
+            heads: config.heads.try_reserve(0)?,
+            stop: None,
+            stopping: false,
+            stop_error: None,
+            counters: Counters::default(),
+            recovery: RecoverySummary::default(),
+        })
+    }
+
+    /// Takes an event and appends what has to be done to `effects`.
+    pub fn step(&mut self, event: Event, moment: Moment, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Request(incoming) => self.request(incoming, moment, effects),
+            Event::WalOpened(result) => {
+                let failed = self.wal.opened(result.is_ok(), moment.now);
+                let cause = result.err().unwrap_or_else(|| "opening failed".into());
+                self.refuse(failed, &cause, effects);
+            }
+            Event::WalCommitted { result, frame, latency } => {
+                let commit = self.wal.committed(result.is_ok(), frame, moment.now);
+                match result {
+                    Ok(()) => {
+                        self.counters.commit_latency.record(latency);
+                        self.apply(commit.batches, &commit.frame, effects);
+                    }
+                    Err(cause) => {
+                        if self.stopping {
+                            self.stop_error = Some(cause.clone());
+                        }
+                        self.refuse(commit.batches, &cause, effects);
+                    }
+                }
+                self.wal.recycle(commit.frame);
+            }
+            Event::Timer => {}
+        }
+        let streams = &mut self.streams;
+        let op = self.wal.next_op(moment.now, moment.random, moment.unix_ns, |append, file, out| {
+            define_streams(streams, &append.slots, file, out);
+        });
+        effects.extend(op.map(Effect::Wal));
+        self.finish_stop(effects);
+    }
+
+    /// When a [`Event::Timer`] is due although nothing else happens.
+    pub fn next_wakeup(&self) -> Option<Monotonic> {
+        self.wal.next_wakeup()
+    }
+
+    /// Makes a stream known; one that is known already stays as it is.
+    pub(crate) fn define(&mut self, definition: StreamDefinition) {
+        let StreamDefinition { id, tenant, labels } = definition;
+        if self.by_id.contains_key(&id) {
+            return;
+        }
+        let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+        let slot = self.streams.len() as Slot;
+        self.by_id.insert(id, slot);
+        self.streams.push(StreamState {
+            id,
+            definition_len: (text_len + tenant.as_str().len() + 64) as u32,
+            tenant,
+            labels,
+            head: StreamHead::default(),
+            newest_admitted_ns: i64::MIN,
+            defined_in_file: 0,
+            indexed: false,
+        });
+    }
+
+    /// Appends a replayed section; its stream must be known. Returns whether it is.
+    pub(crate) fn replay(&mut self, section: &Section<'_>) -> bool {
+        let Some(&slot) = self.by_id.get(&section.stream) else { return false };
+        // What was acknowledged is kept even if the budget is smaller today.
+        let cost = append::section_cost(section);
+        if !self.heads.try_grow(cost) {
+            self.recovery.over_budget_bytes += cost;
+        }
+        self.append_section(slot, section);
+        let stream = &mut self.streams[slot as usize];
+        stream.newest_admitted_ns = stream.newest_admitted_ns.max(section.max_ns);
+        true
+    }
+
+    /// Keeps what recovery found, for [`ShardRequest::Status`].
+    pub(crate) fn recovered(&mut self, summary: RecoverySummary) {
+        let over_budget_bytes = self.recovery.over_budget_bytes;
+        self.recovery = RecoverySummary { over_budget_bytes, ..summary };
+    }
+
+    fn request(
+        &mut self,
+        incoming: Incoming<ShardRequest, ShardReply>,
+        moment: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Incoming { request, reply_to, .. } = incoming;
+        let reply = match request {
+            ShardRequest::Append(append) => {
+                self.append(append, reply_to, moment, effects);
+                return;
+            }
+            ShardRequest::Leaf(leaf) => {
+                match self.scan_job(leaf) {
+                    Ok(job) => {
+                        effects.push(Effect::Scan(Box::new(job), reply_to));
+                        return;
+                    }
+                    Err(error) => ShardReply::Leaf(Err(error)),
+                }
+            }
+            ShardRequest::Stop => {
+                self.stopping = true;
+                self.stop = Some(reply_to);
+                return;
+            }
+            ShardRequest::LabelNames(selection) => ShardReply::Texts(self.label_names(&selection)),
+            ShardRequest::LabelValues(selection, name) => {
+                ShardReply::Texts(self.label_values(&selection, &name))
+            }
+            ShardRequest::Series(selection) => ShardReply::Series(self.series(&selection)),
+            ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
+        };
+        effects.push(Effect::Reply(reply_to, reply));
+    }
+
+    /// Makes committed batches visible and answers their pushes.
+    fn apply(
+        &mut self,
+        batches: Vec<InFrame<PendingAppend>>,
+        frame: &[u8],
+        effects: &mut Vec<Effect>,
+    ) {
+        for InFrame { waiting, range } in batches {
+            let mut kept_bytes = 0;
+            // The batch was checked when it was let in.
+            for (section, &slot) in sections(&frame[range]).flatten().zip(&waiting.slots) {
+                kept_bytes += self.append_section(slot, &section);
+            }
+            self.release(waiting.reserved_bytes.saturating_sub(kept_bytes));
+            let reply = ShardReply::Append(Ok(waiting.outcome));
+            effects.push(Effect::Reply(waiting.reply_to, reply));
+        }
+    }
+
+    /// Appends a section to its stream's head; returns the bytes that it keeps.
+    fn append_section(&mut self, slot: Slot, section: &Section<'_>) -> u64 {
+        let stream = &mut self.streams[slot as usize];
+        let appended = stream.head.append(section);
+        if !stream.indexed {
+            stream.indexed = true;
+            self.index.insert(&stream.tenant, slot, &stream.labels);
+        }
+        self.counters.entries += appended.entries;
+        self.counters.line_bytes += appended.line_bytes;
+        self.counters.duplicates += appended.duplicates;
+        let cost = append::section_cost(section);
+        cost * appended.entries / (section.entry_count() as u64)
+    }
+
+    /// Answers pushes whose commit failed.
+    fn refuse(
+        &mut self,
+        batches: Vec<InFrame<PendingAppend>>,
+        cause: &Arc<str>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for InFrame { waiting, .. } in batches {
+            self.release(waiting.reserved_bytes);
+            let reply = ShardReply::Append(Err(AppendError::Disk(cause.clone())));
+            effects.push(Effect::Reply(waiting.reply_to, reply));
+        }
+    }
+
+    fn release(&mut self, bytes: u64) {
+        self.heads.shrink_to(self.heads.bytes().saturating_sub(bytes));
+    }
+
+    /// Answers a stop once nothing is under way and everything is synced.
+    fn finish_stop(&mut self, effects: &mut Vec<Effect>) {
+        if self.stop.is_none() || !self.wal.is_idle() {
+            return;
+        }
+        if let Some(op) = self.wal.sync_now() {
+            effects.push(Effect::Wal(op));
+            return;
+        }
+        if let Some(reply_to) = self.stop.take() {
+            let result = self.stop_error.take().map_or(Ok(()), Err);
+            effects.push(Effect::Reply(reply_to, ShardReply::Stopped(result)));
+        }
+    }
+}
+
+/// Appends the definitions of those streams that the log file lacks.
+fn define_streams(streams: &mut [StreamState], slots: &[Slot], file: u32, out: &mut Vec<u8>) {
+    for &slot in slots {
+        let stream = &mut streams[slot as usize];
+        if stream.defined_in_file != file + 1 {
+            stream.defined_in_file = file + 1;
+            crate::wal::format::write_definition(out, stream.id, &stream.tenant, &stream.labels);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Bytes of write-ahead-log files, as `docs/format.md` describes them: names,
+//! file headers, frames and records.
+//!
+//! Pure functions over byte slices. Decoders check everything that they return
+//! and meet arbitrary bytes without panic; what does not check is `None` or a
+//! [`RecordError`], and recovery decides what that means.
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use crate::batch::{u32_at, u64_at};
+
+/// Length of a file header in bytes; the first frame follows it.
+pub const FILE_HEADER_LEN: usize = 64;
+/// Length of a frame header in bytes.
+pub const FRAME_HEADER_LEN: usize = 40;
+/// Largest payload of a frame in bytes.
+pub const PAYLOAD_MAX_BYTES: usize = 256 << 20;
+
+const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
+const FRAME_MAGIC: &[u8; 4] = b"WFRM";
+const VERSION: u32 = 1;
+
+/// The four bytes that every frame begins with, for the search after damage.
+pub const FRAME_MAGIC_BYTES: [u8; 4] = *FRAME_MAGIC;
+
+/// Which file this is. Orders by epoch first, which is the order of replay.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct WalName {
+    /// Counts the starts that wrote to the folder.
+    pub epoch: u32,
+    /// Number of shards of that start.
+    pub shards: u32,
+    /// The shard that wrote the file.
+    pub shard: u32,
+    /// Counts the files of one writer.
+    pub index: u32,
+}
+
+impl WalName {
+    /// The file's name within the log folder.
+    pub fn file_name(self) -> String {
+        format!("{:08x}-{:08x}-{:08x}-{:08x}.wal", self.epoch, self.shards, self.shard, self.index)
+    }
+
+    /// Reads a name; `None` if it is not one of a log file.
+    pub fn parse(name: &str) -> Option<WalName> {
+        let mut parts = name.strip_suffix(".wal")?.split('-').map(|part| {
+            let digits = part.len() == 8
+                && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+            digits.then(|| u32::from_str_radix(part, 16).ok()).flatten()
+        });
+        let mut next = || parts.next().flatten();
+        let name = WalName { epoch: next()?, shards: next()?, shard: next()?, index: next()? };
+        parts.next().is_none().then_some(name)
+    }
+
+    /// The writer's next file.
+    pub fn successor(self) -> WalName {
+        WalName { index: self.index + 1, ..self }
+    }
+}
+
+/// What a file says about itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileHeader {
+    /// Repeats the file's name.
+    pub name: WalName,
+    /// Random; repeated by every frame.
+    pub nonce: u64,
+    /// Nanoseconds since the Unix epoch.
+    pub created_ns: i64,
+    /// The writer's file before this one; `None` for its first.
+    pub previous: Option<Previous>,
+}
+
+/// What a file says about the one that the writer had before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Previous {
+    /// Its index.
+    pub index: u32,
+    /// How many of its bytes count; what lies behind was never acknowledged.
+    pub durable_len: u64,
+}
+
+impl FileHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; FILE_HEADER_LEN] {
+        let mut out = [0; FILE_HEADER_LEN];
+        out[0..8].copy_from_slice(FILE_MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[16..24].copy_from_slice(&self.nonce.to_le_bytes());
+        out[24..28].copy_from_slice(&self.name.epoch.to_le_bytes());
+        out[28..32].copy_from_slice(&self.name.shards.to_le_bytes());
+        out[32..36].copy_from_slice(&self.name.shard.to_le_bytes());
+        out[36..40].copy_from_slice(&self.name.index.to_le_bytes());
+        out[40..48].copy_from_slice(&self.created_ns.to_le_bytes());
+        if let Some(previous) = self.previous {
+            out[48..56].copy_from_slice(&previous.durable_len.to_le_bytes());
+            out[56..60].copy_from_slice(&previous.index.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&out);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a header; `None` if it does not check.
+    pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
+        let bytes = bytes.get(..FILE_HEADER_LEN)?;
+        if &bytes[0..8] != FILE_MAGIC || u32_at(bytes, 8) != VERSION {
+            return None;
+        }
+        if !header_crc_matches(bytes, 12) {
+            return None;
+        }
+        Some(FileHeader {
+            name: WalName {
+                epoch: u32_at(bytes, 24),
+                shards: u32_at(bytes, 28),
+                shard: u32_at(bytes, 32),
+                index: u32_at(bytes, 36),
+            },
+            nonce: u64_at(bytes, 16),
+            created_ns: u64_at(bytes, 40) as i64,
+            previous: (u64_at(bytes, 48) > 0).then(|| Previous {
+                index: u32_at(bytes, 56),
+                durable_len: u64_at(bytes, 48),
+            }),
+        })
+    }
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameHeader {
+    /// The file's nonce.
+    pub nonce: u64,
+    /// Number of the frame within its file.
+    pub number: u64,
+    /// Prefix of the file that was durable when the frame was made, in bytes.
+    pub durable_len: u64,
+    /// Length of the payload in bytes.
+    pub payload_len: u32,
+    /// CRC-32C of the payload.
+    pub payload_crc: u32,
+}
+
+impl FrameHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; FRAME_HEADER_LEN] {
+        let mut out = [0; FRAME_HEADER_LEN];
+        out[0..4].copy_from_slice(FRAME_MAGIC);
+        out[8..16].copy_from_slice(&self.nonce.to_le_bytes());
+        out[16..24].copy_from_slice(&self.number.to_le_bytes());
+        out[24..32].copy_from_slice(&self.durable_len.to_le_bytes());
+        out[32..36].copy_from_slice(&self.payload_len.to_le_bytes());
+        out[36..40].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&out);
+        out[4..8].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a header of the file with this nonce; `None` if it does not check.
+    pub fn decode(bytes: &[u8], nonce: u64) -> Option<FrameHeader> {
+        let bytes = bytes.get(..FRAME_HEADER_LEN)?;
+        if &bytes[0..4] != FRAME_MAGIC || u64_at(bytes, 8) != nonce {
+            return None;
+        }
+        if !header_crc_matches(bytes, 4) {
+            return None;
+        }
+        let header = FrameHeader {
+            nonce,
+            number: u64_at(bytes, 16),
+            durable_len: u64_at(bytes, 24),
+            payload_len: u32_at(bytes, 32),
+            payload_crc: u32_at(bytes, 36),
+        };
+        (header.payload_len as usize <= PAYLOAD_MAX_BYTES).then_some(header)
+    }
+}
+
+/// Whether the four bytes at `at` are the CRC of `bytes` with them as zero.
+fn header_crc_matches(bytes: &[u8], at: usize) -> bool {
+    let crc = crc32c::crc32c(&bytes[..at]);
+    let crc = crc32c::crc32c_append(crc, &[0; 4]);
+    let crc = crc32c::crc32c_append(crc, &bytes[at + 4..]);
+    crc == u32_at(bytes, at)
+}
+
+const KIND_DEFINITION: u8 = 1;
+const KIND_BATCH: u8 = 2;
+const RECORD_HEADER_LEN: usize = 5;
+
+/// Bytes that a batch record adds to a payload besides the batch.
+pub const BATCH_RECORD_OVERHEAD: usize = RECORD_HEADER_LEN;
+
+/// Appends a stream definition to a payload.
+pub fn write_definition(out: &mut Vec<u8>, id: StreamId, tenant: &TenantId, labels: &Labels) {
+    let start = out.len();
+    out.extend_from_slice(&[KIND_DEFINITION, 0, 0, 0, 0]);
+    out.extend_from_slice(&id.to_bytes());
+    let tenant = tenant.as_str().as_bytes();
+    // A tenant id has at most 150 bytes, which its constructor guarantees.
+    out.extend_from_slice(&(tenant.len() as u16).to_le_bytes());
+    out.extend_from_slice(tenant);
+    out.extend_from_slice(labels.as_bytes());
+    let body_len = (out.len() - start - RECORD_HEADER_LEN) as u32;
+    out[start + 1..start + 5].copy_from_slice(&body_len.to_le_bytes());
+}
+
+/// Appends a batch to a payload.
+pub fn write_batch(out: &mut Vec<u8>, batch: &[u8]) {
+    out.push(KIND_BATCH);
+    out.extend_from_slice(&(batch.len() as u32).to_le_bytes());
+    out.extend_from_slice(batch);
+}
+
+/// One record of a payload.
+#[derive(Debug)]
+pub enum Record<'a> {
+    /// What stream an id stands for.
+    Definition {
+        /// The stream's id.
+        id: StreamId,
+        /// Who owns it.
+        tenant: TenantId,
+        /// Its labels.
+        labels: Labels,
+    },
+    /// A batch, not yet checked.
+    Batch(&'a [u8]),
+}
+
+/// The payload's records do not decode although its checksum holds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("malformed record at byte {offset} of the payload: {what}")]
+pub struct RecordError {
+    /// What did not hold.
+    pub what: String,
+    /// Where the record begins.
+    pub offset: usize,
+}
+
+/// Iterates over the records of a payload; ends after the first error.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record<'_>, RecordError>> {
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        if offset >= payload.len() {
+            return None;
+        }
+        let at = offset;
+        let result = read_record(payload, &mut offset);
+        if result.is_err() {
+            offset = payload.len();
+        }
+        Some(result.map_err(|what| RecordError { what, offset: at }))
+    })
+}
+
+fn read_record<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Record<'a>, String> {
+    let rest = &payload[*offset..];
+    let header = rest.get(..RECORD_HEADER_LEN).ok_or("its header is cut short")?;
+    let body_len = u32_at(header, 1) as usize;
+    let body = rest[RECORD_HEADER_LEN..].get(..body_len).ok_or("its body is cut short")?;
+    *offset += RECORD_HEADER_LEN + body_len;
+    match header[0] {
+        KIND_BATCH => Ok(Record::Batch(body)),
+        KIND_DEFINITION => {
+            let head = body.get(..18).ok_or("a definition is cut short")?;
+            let mut id = [0; 16];
+            id.copy_from_slice(&head[..16]);
+            let tenant_len = usize::from(u16::from_le_bytes([head[16], head[17]]));
+            let tenant = body.get(18..18 + tenant_len).ok_or("a tenant is cut short")?;
+            let tenant = std::str::from_utf8(tenant).map_err(|error| error.to_string())?;
+            let tenant = TenantId::new(tenant).map_err(|error| error.to_string())?;
+            let labels =
+                Labels::from_bytes(&body[18 + tenant_len..]).map_err(|error| error.to_string())?;
+            Ok(Record::Definition { id: StreamId::from_bytes(id), tenant, labels })
+        }
+        kind => Err(format!("unknown kind {kind}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: WalName = WalName { epoch: 3, shards: 2, shard: 1, index: 0x1f };
+
+    #[test]
+    fn names_read_back_and_others_are_refused() {
+        assert_eq!(NAME.file_name(), "00000003-00000002-00000001-0000001f.wal");
+        assert_eq!(WalName::parse(&NAME.file_name()), Some(NAME));
+        for bad in [
+            "",
+            "x.wal",
+            "00000003-00000002-00000001.wal",
+            "00000003-00000002-00000001-0000001F.wal",
+            "00000003-00000002-00000001-0000001f-00000000.wal",
+            "00000003-00000002-00000001-0000001f.wal.tmp",
+            "+0000003-00000002-00000001-0000001f.wal",
+        ] {
+            assert_eq!(WalName::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_header_is_noticed() {
+        let previous = Some(Previous { index: 0x1e, durable_len: 1 << 40 });
+        let header = FileHeader { name: NAME, nonce: 99, created_ns: -1, previous };
+        let bytes = header.encode();
+        assert_eq!(FileHeader::decode(&bytes), Some(header));
+        let frame = FrameHeader {
+            nonce: 99,
+            number: 4,
+            durable_len: 64,
+            payload_len: 10,
+            payload_crc: 0xdead_beef,
+        };
+        let frame_bytes = frame.encode();
+        assert_eq!(FrameHeader::decode(&frame_bytes, 99), Some(frame));
+        assert_eq!(FrameHeader::decode(&frame_bytes, 98), None, "another file's frame");
+        for bit in 0..FILE_HEADER_LEN * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(FileHeader::decode(&bad), None, "bit {bit}");
+        }
+        for bit in 0..FRAME_HEADER_LEN * 8 {
+            let mut bad = frame_bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(FrameHeader::decode(&bad, 99), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn records_read_back_and_cuts_are_errors() {
+        let tenant = TenantId::new("acme").unwrap();
+        let labels = Labels::from_pairs([("app", "x"), ("env", "prod")]).unwrap();
+        let mut payload = Vec::new();
+        write_definition(&mut payload, StreamId(42), &tenant, &labels);
+        let definition_len = payload.len();
+        write_batch(&mut payload, b"not checked here");
+        let read: Vec<_> = records(&payload).collect::<Result<_, _>>().unwrap();
+        assert!(matches!(&read[0], Record::Definition { id: StreamId(42), tenant: t, labels: l }
+            if *t == tenant && *l == labels));
+        assert!(matches!(read[1], Record::Batch(b"not checked here")));
+        for len in 1..payload.len() {
+            let last = records(&payload[..len]).last();
+            assert_eq!(last.is_some_and(|r| r.is_err()), len != definition_len, "cut at {len}");
+        }
+        payload[0] = 9;
+        assert!(records(&payload).next().unwrap().is_err(), "an unknown kind");
+    }
+}

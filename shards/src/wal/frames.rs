@@ -1,0 +1,102 @@
+//! Reads the frames of one log file in order, and finds the next good frame
+//! behind damage.
+//!
+//! Memory: one read-ahead chunk, or one frame if that is larger; a claimed length
+//! never allocates more than the file still holds.
+
+use std::io;
+
+use logsvc_runtime::File;
+
+use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_BYTES, FrameHeader};
+
+/// Bytes read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A window over a file that moves forward.
+pub(super) struct FrameReader<'f, F> {
+    file: &'f F,
+    nonce: u64,
+    /// Bytes behind this offset are not looked at.
+    end: u64,
+    /// Offset of the first byte in `buffer`.
+    base: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'f, F: File> FrameReader<'f, F> {
+    /// A reader of `file`'s frames that looks at nothing behind `end`.
+    pub(super) fn new(file: &'f F, nonce: u64, end: u64) -> FrameReader<'f, F> {
+        FrameReader { file, nonce, end, base: 0, buffer: Vec::new() }
+    }
+
+    /// The frame at `offset` and its payload; `None` if what stands there is not a
+    /// good frame.
+    pub(super) async fn frame_at(
+        &mut self,
+        offset: u64,
+    ) -> io::Result<Option<(FrameHeader, &[u8])>> {
+        let nonce = self.nonce;
+        let header = FrameHeader::decode(self.bytes(offset, FRAME_HEADER_LEN).await?, nonce);
+        let Some(header) = header else { return Ok(None) };
+        let payload_start = offset + FRAME_HEADER_LEN as u64;
+        let payload = self.bytes(payload_start, header.payload_len as usize).await?;
+        let whole = payload.len() == header.payload_len as usize;
+        if !whole || crc32c::crc32c(payload) != header.payload_crc {
+            return Ok(None);
+        }
+        Ok(Some((header, payload)))
+    }
+
+    /// Offset and header of the first good frame at or behind `from` whose number
+    /// is at least `min_number`.
+    pub(super) async fn find_frame(
+        &mut self,
+        from: u64,
+        min_number: u64,
+    ) -> io::Result<Option<(u64, FrameHeader)>> {
+        let mut offset = from;
+        loop {
+            let window = self.bytes(offset, CHUNK_BYTES).await?;
+            if window.len() < FRAME_HEADER_LEN {
+                return Ok(None);
+            }
+            let window_len = window.len() as u64;
+            let Some(hit) = memchr::memmem::find(window, &FRAME_MAGIC_BYTES) else {
+                // The magic may straddle the window's end.
+                offset += window_len - (FRAME_MAGIC_BYTES.len() as u64 - 1);
+                continue;
+            };
+            let candidate = offset + hit as u64;
+            match self.frame_at(candidate).await? {
+                Some((header, _)) if header.number >= min_number => {
+                    return Ok(Some((candidate, header)));
+                }
+                _ => offset = candidate + 1,
+            }
+        }
+    }
+
+    /// Up to `len` bytes at `offset`; fewer only at the end.
+    async fn bytes(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
+        let available = self.end.saturating_sub(offset).min(len as u64) as usize;
+        let have = (self.base + self.buffer.len() as u64).saturating_sub(offset);
+        if offset < self.base || have < available as u64 {
+            let want = (available.max(CHUNK_BYTES) as u64).min(self.end.saturating_sub(offset));
+            let mut buffer = std::mem::take(&mut self.buffer);
+            if offset >= self.base && have > 0 {
+                buffer.drain(..(offset - self.base) as usize);
+            } else {
+                buffer.clear();
+            }
+            let read_at = offset + buffer.len() as u64;
+            let missing = (want as usize).saturating_sub(buffer.len());
+            let (result, returned) = self.file.read_exact_at(buffer, read_at, missing).await;
+            self.buffer = returned;
+            self.base = offset;
+            result?;
+        }
+        let start = (offset - self.base) as usize;
+        Ok(&self.buffer[start..start + available])
+    }
+}

@@ -1,0 +1,437 @@
+//! Decides what the log writes and when: group commit as a state machine
+//! without I/O. Its owner performs the [`WalOp`]s and reports back.
+//!
+//! Guarantees: at most one operation is under way; a batch is reported committed
+//! only after its frame was written and, by policy, synced; after a failed
+//! operation the file is never touched again, and everything that waited for it
+//! is reported failed exactly once. What can go wrong is the disk: then batches
+//! are refused until a new file can be made, which is tried at most once per
+//! [`REOPEN_PAUSE`].
+
+use std::ops::Range;
+use std::time::Duration;
+
+use logsvc_runtime::Monotonic;
+
+use crate::batch::BATCH_MAX_BYTES;
+
+use super::SyncPolicy;
+use super::format::{
+    BATCH_RECORD_OVERHEAD, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader,
+    PAYLOAD_MAX_BYTES, Previous, WalName, write_batch,
+};
+
+/// How long pushes are refused after a file could not be made.
+pub const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// An operation for the owner of the log's file to perform. One at a time; each
+/// is answered by the method named.
+#[derive(Debug)]
+pub enum WalOp {
+    /// Create the file, write the header, sync it and its folder. The file
+    /// before it, if any, is no longer needed. Answer: [`WalWriter::opened`].
+    Open {
+        /// Name of the new file.
+        name: WalName,
+        /// Its first bytes.
+        header: Vec<u8>,
+    },
+    /// Write `frame` (possibly empty) at `offset`, then sync if asked. Answer:
+    /// [`WalWriter::committed`].
+    Commit {
+        /// The bytes; to be handed back for reuse.
+        frame: Vec<u8>,
+        /// Where they go.
+        offset: u64,
+        /// Whether the file is to be synced after the write.
+        sync: bool,
+    },
+}
+
+/// Settings of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct WalConfig {
+    /// When commits are synced.
+    pub sync: SyncPolicy,
+    /// A file is closed once it is at least this long.
+    pub file_max_bytes: u64,
+    /// Batches that wait for the commit under way are refused beyond this.
+    pub waiting_max_bytes: usize,
+}
+
+impl Default for WalConfig {
+    fn default() -> WalConfig {
+        WalConfig {
+            sync: SyncPolicy::Always,
+            file_max_bytes: 256 << 20,
+            waiting_max_bytes: 32 << 20,
+        }
+    }
+}
+
+/// Room for definitions in a frame, besides its batches.
+const DEFINITIONS_MAX_BYTES: usize = 64 << 20;
+
+/// A frame's buffer is kept for the next one unless it has grown beyond this.
+const KEPT_BUFFER_MAX_BYTES: usize = 64 << 20;
+
+/// The file being written.
+#[derive(Debug)]
+struct OpenFile {
+    nonce: u64,
+    /// Where the next frame goes.
+    len: u64,
+    /// Prefix that is on stable storage.
+    durable_len: u64,
+    frame_number: u64,
+    /// When the oldest write that is not synced yet was acknowledged.
+    dirty_since: Option<Monotonic>,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Phase {
+    /// No operation is under way.
+    Idle,
+    Opening,
+    Committing { end: u64, sync: bool },
+}
+
+/// A batch on its way, and where it lies in the bytes of its frame.
+#[derive(Debug)]
+pub struct InFrame<T> {
+    /// What the owner gave with the batch.
+    pub waiting: T,
+    /// The batch within the frame's bytes.
+    pub range: Range<usize>,
+}
+
+/// A commit that has ended.
+#[derive(Debug)]
+pub struct Commit<T> {
+    /// Whether its batches are in the log now; otherwise they never will be.
+    pub success: bool,
+    /// Its batches, in the order of arrival.
+    pub batches: Vec<InFrame<T>>,
+    /// The frame's bytes; hand them to [`WalWriter::recycle`] when done.
+    pub frame: Vec<u8>,
+}
+
+/// The log's state. `T` is what the owner wants back with each batch's fate.
+#[derive(Debug)]
+pub struct WalWriter<T> {
+    config: WalConfig,
+    /// The file that is open or will be opened next.
+    name: WalName,
+    file: Option<OpenFile>,
+    /// What the next file's header says of the one before.
+    previous: Option<Previous>,
+    phase: Phase,
+    reopen_not_before: Monotonic,
+    /// Batches of the commit under way.
+    committing: Vec<InFrame<T>>,
+    /// The frame being filled: header room, then records.
+    next_frame: Vec<u8>,
+    next_waiting: Vec<InFrame<T>>,
+    /// What the definitions of the next frame's streams may need.
+    next_definitions_len: usize,
+    spare: Vec<u8>,
+    counters: WalCounters,
+}
+
+/// Totals since the start, for metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WalCounters {
+    /// Frames written.
+    pub commits: u64,
+    /// Syncs that succeeded.
+    pub syncs: u64,
+    /// Bytes written, headers included.
+    pub written_bytes: u64,
+    /// Operations that failed.
+    pub failures: u64,
+    /// Files made.
+    pub files: u64,
+}
+
+/// The log takes no batch now; try again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WalUnavailable {
+    /// Writing failed a moment ago.
+    #[error("the write-ahead log cannot be written")]
+    Disk,
+    /// Too much waits for the commit under way.
+    #[error("the write-ahead log is busy")]
+    Busy,
+    /// The batch will never fit a frame.
+    #[error("the batch is too large")]
+    TooLarge,
+}
+
+impl<T> WalWriter<T> {
+    /// A log whose first file will be `name`.
+    ///
+    /// # Panics
+    /// If what may wait would not fit a frame.
+    pub fn new(config: WalConfig, name: WalName) -> WalWriter<T> {
+        assert!(
+            config.waiting_max_bytes.max(BATCH_MAX_BYTES) + DEFINITIONS_MAX_BYTES
+                <= PAYLOAD_MAX_BYTES
+        );
+        let mut writer = WalWriter {
+            config,
+            name,
+            file: None,
+            previous: None,
+            phase: Phase::Idle,
+            reopen_not_before: Monotonic(0),
+            committing: Vec::new(),
+            next_frame: Vec::new(),
+            next_waiting: Vec::new(),
+            next_definitions_len: 0,
+            spare: Vec::new(),
+            counters: WalCounters::default(),
+        };
+        writer.clear_next_frame();
+        writer
+    }
+
+    /// Totals since the start.
+    pub fn counters(&self) -> WalCounters {
+        self.counters
+    }
+
+    /// Whether a batch of `batch_len` bytes may be added now, whose streams need
+    /// `definitions_len` bytes if the file defines none of them yet.
+    ///
+    /// # Errors
+    /// The disk refuses, or as much as may wait is waiting for the commit under
+    /// way; both pass. Or the batch is too large.
+    pub fn accepts(
+        &self,
+        batch_len: usize,
+        definitions_len: usize,
+        now: Monotonic,
+    ) -> Result<(), WalUnavailable> {
+        if batch_len > BATCH_MAX_BYTES || definitions_len > DEFINITIONS_MAX_BYTES {
+            return Err(WalUnavailable::TooLarge);
+        }
+        let broken = self.file.is_none() && self.phase == Phase::Idle;
+        if broken && now < self.reopen_not_before {
+            return Err(WalUnavailable::Disk);
+        }
+        let after = self.waiting_bytes() + batch_len + BATCH_RECORD_OVERHEAD;
+        let fits = self.next_waiting.is_empty()
+            || (after <= self.config.waiting_max_bytes
+                && self.next_definitions_len + definitions_len <= DEFINITIONS_MAX_BYTES);
+        if fits { Ok(()) } else { Err(WalUnavailable::Busy) }
+    }
+
+    /// Bytes waiting for the next commit.
+    pub fn waiting_bytes(&self) -> usize {
+        self.next_frame.len() - FRAME_HEADER_LEN
+    }
+
+    /// Adds a batch to the next frame; [`WalWriter::accepts`] must have agreed.
+    pub fn add(&mut self, batch: &[u8], definitions_len: usize, waiting: T) {
+        self.next_definitions_len += definitions_len;
+        write_batch(&mut self.next_frame, batch);
+        let end = self.next_frame.len();
+        self.next_waiting.push(InFrame { waiting, range: end - batch.len()..end });
+    }
+
+    /// The next operation, if one is due and none is under way. `random` makes
+    /// the nonce of a new file; `unix_ns` dates it. `define` appends, for a batch
+    /// that goes out, the definitions which the file with the given index lacks.
+    pub fn next_op(
+        &mut self,
+        now: Monotonic,
+        random: u64,
+        unix_ns: i64,
+        mut define: impl FnMut(&T, u32, &mut Vec<u8>),
+    ) -> Option<WalOp> {
+        if self.phase != Phase::Idle {
+            return None;
+        }
+        let Some(file) = &mut self.file else {
+            if self.next_waiting.is_empty() || now < self.reopen_not_before {
+                return None;
+            }
+            let header = FileHeader {
+                name: self.name,
+                nonce: random,
+                created_ns: unix_ns,
+                previous: self.previous,
+            };
+            self.phase = Phase::Opening;
+            self.file = Some(OpenFile {
+                nonce: random,
+                len: FILE_HEADER_LEN as u64,
+                durable_len: FILE_HEADER_LEN as u64,
+                frame_number: 0,
+                dirty_since: None,
+            });
+            return Some(WalOp::Open { name: self.name, header: header.encode().to_vec() });
+        };
+        let sync_due = match (self.config.sync, file.dirty_since) {
+            (SyncPolicy::Always, _) => true,
+            (SyncPolicy::Interval(interval), Some(since)) => now >= since.after(interval),
+            (SyncPolicy::Interval(_), None) | (SyncPolicy::Never, _) => false,
+        };
+        if self.next_waiting.is_empty() {
+            let only_sync = sync_due && file.dirty_since.is_some();
+            if !only_sync {
+                return None;
+            }
+            self.phase = Phase::Committing { end: file.len, sync: true };
+            return Some(WalOp::Commit { frame: Vec::new(), offset: file.len, sync: true });
+        }
+        let mut frame = std::mem::replace(&mut self.next_frame, std::mem::take(&mut self.spare));
+        std::mem::swap(&mut self.committing, &mut self.next_waiting);
+        // Definitions come last, so that they can be chosen for the file that the
+        // frame really goes to; replay reads them first.
+        for batch in &self.committing {
+            define(&batch.waiting, self.name.index, &mut frame);
+        }
+        let payload = &frame[FRAME_HEADER_LEN..];
+        let header = FrameHeader {
+            nonce: file.nonce,
+            number: file.frame_number,
+            durable_len: file.durable_len,
+            payload_len: payload.len() as u32,
+            payload_crc: crc32c::crc32c(payload),
+        };
+        frame[..FRAME_HEADER_LEN].copy_from_slice(&header.encode());
+        let offset = file.len;
+        // The last commit of a file is synced unless the policy is to never do
+        // it, since nothing will sync the file afterwards.
+        let end = offset + frame.len() as u64;
+        let last = end >= self.config.file_max_bytes && self.config.sync != SyncPolicy::Never;
+        let sync = sync_due || last;
+        self.phase = Phase::Committing { end, sync };
+        self.clear_next_frame();
+        Some(WalOp::Commit { frame, offset, sync })
+    }
+
+    /// When [`WalWriter::next_op`] may have something to do without any call
+    /// before: an interval sync that falls due, or a new attempt to make a file.
+    pub fn next_wakeup(&self) -> Option<Monotonic> {
+        if self.phase != Phase::Idle {
+            return None;
+        }
+        match &self.file {
+            None => (!self.next_waiting.is_empty()).then_some(self.reopen_not_before),
+            Some(file) => match (self.config.sync, file.dirty_since) {
+                (SyncPolicy::Interval(interval), Some(since)) => Some(since.after(interval)),
+                _ => None,
+            },
+        }
+    }
+
+    /// Reports the end of [`WalOp::Open`]. Returns the batches that fail with it.
+    pub fn opened(&mut self, success: bool, now: Monotonic) -> Vec<InFrame<T>> {
+        debug_assert_eq!(self.phase, Phase::Opening);
+        self.phase = Phase::Idle;
+        if success {
+            self.counters.files += 1;
+            self.counters.written_bytes += FILE_HEADER_LEN as u64;
+            self.counters.syncs += 1;
+            return Vec::new();
+        }
+        self.counters.failures += 1;
+        self.file = None;
+        // A half-made file may hold the name, so the next attempt takes another.
+        self.name = self.name.successor();
+        self.reopen_not_before = now.after(REOPEN_PAUSE);
+        self.clear_next_frame();
+        std::mem::take(&mut self.next_waiting)
+    }
+
+    /// Reports the end of [`WalOp::Commit`].
+    pub fn committed(&mut self, success: bool, frame: Vec<u8>, now: Monotonic) -> Commit<T> {
+        let commit = Commit { success, batches: std::mem::take(&mut self.committing), frame };
+        let Phase::Committing { end, sync } = std::mem::replace(&mut self.phase, Phase::Idle)
+        else {
+            unreachable!("a commit ends only after it was begun");
+        };
+        let Some(file) = &mut self.file else {
+            unreachable!("the file stays open while a commit is under way");
+        };
+        if !success {
+            self.counters.failures += 1;
+            if file.frame_number == 0 {
+                // Not even one commit succeeded: do not make a file per push.
+                self.reopen_not_before = now.after(REOPEN_PAUSE);
+            }
+            self.close_file();
+            return commit;
+        }
+        self.counters.written_bytes += end - file.len;
+        if end > file.len {
+            self.counters.commits += 1;
+            file.frame_number += 1;
+        }
+        file.len = end;
+        if sync {
+            self.counters.syncs += 1;
+            file.durable_len = end;
+            file.dirty_since = None;
+        } else {
+            file.dirty_since.get_or_insert(now);
+        }
+        if file.len >= self.config.file_max_bytes {
+            self.close_file();
+        }
+        commit
+    }
+
+    /// Takes back the buffer of a commit that has ended.
+    pub fn recycle(&mut self, mut frame: Vec<u8>) {
+        if frame.capacity() > KEPT_BUFFER_MAX_BYTES {
+            return;
+        }
+        frame.clear();
+        if self.next_waiting.is_empty() && frame.capacity() > self.next_frame.capacity() {
+            std::mem::swap(&mut self.next_frame, &mut frame);
+            self.clear_next_frame();
+        }
+        if frame.capacity() > self.spare.capacity() {
+            self.spare = frame;
+        }
+    }
+
+    /// Makes [`WalWriter::next_op`] sync what is written but not synced, whatever
+    /// the policy; for a graceful stop.
+    pub fn sync_now(&mut self) -> Option<WalOp> {
+        let file = self.file.as_ref()?;
+        if self.phase != Phase::Idle || file.dirty_since.is_none() {
+            return None;
+        }
+        self.phase = Phase::Committing { end: file.len, sync: true };
+        Some(WalOp::Commit { frame: Vec::new(), offset: file.len, sync: true })
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle && self.next_waiting.is_empty()
+    }
+
+    /// Closes the file for good; the next frame goes to a new one.
+    fn close_file(&mut self) {
+        if let Some(file) = self.file.take() {
+            // Without syncs the written length is all that can be said.
+            let counts = if self.config.sync == SyncPolicy::Always {
+                file.durable_len
+            } else {
+                file.len
+            };
+            self.previous = Some(Previous { index: self.name.index, durable_len: counts });
+            self.name = self.name.successor();
+        }
+    }
+
+    fn clear_next_frame(&mut self) {
+        self.next_definitions_len = 0;
+        self.next_frame.clear();
+        self.next_frame.resize(FRAME_HEADER_LEN, 0);
+    }
+}
