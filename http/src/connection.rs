@@ -68,6 +68,7 @@ pub(crate) enum After {
     Upgrade(Upgrade),
 }
 
+#[expect(clippy::large_enum_variant, reason = "heads are common, and moved once")]
 enum NextHead {
     Head(RequestHead),
     Refused(Refusal),
@@ -101,8 +102,8 @@ impl<R: Runtime, S: Service> Connection<R, S> {
             };
             match after {
                 After::NextRequest => first = false,
-                After::Close => break,
-                After::Linger => return Box::pin(self.linger()).await,
+                After::Close if self.inbound.input.unread().is_empty() => return,
+                After::Close | After::Linger => return Box::pin(self.linger()).await,
                 After::Upgrade(upgrade) => {
                     let Connection { shared, inbound, writer, .. } = self;
                     let stopping = &shared.stopping;
@@ -113,8 +114,6 @@ impl<R: Runtime, S: Service> Connection<R, S> {
                 }
             }
         }
-        // A failure means that the client was faster to close.
-        let _ = self.writer.shutdown().await;
     }
 
     async fn next_head(&mut self, first: bool) -> NextHead {

@@ -220,11 +220,12 @@ fn refusal_of(error: httparse::Error, head: &[u8]) -> Refusal {
     }
 }
 
-/// Whether the request line ends in a well-formed version, such as the one of
-/// the HTTP/2 preface.
+/// Whether the request line ends in a well-formed version that is not spoken here,
+/// such as the one of the HTTP/2 preface.
 fn names_other_version(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
+        if major.is_ascii_digit() && minor.is_ascii_digit() && version[5..] != *b"1.0"
+            && version[5..] != *b"1.1")
 }

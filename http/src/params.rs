@@ -54,10 +54,11 @@ impl Params {
     }
 
     fn append(&mut self, text: &[u8]) -> Result<(), ParamsError> {
+        // A semicolon anywhere wins over a bad escape before it.
+        if memchr::memchr(b';', text).is_some() {
+            return Err(ParamsError::Semicolon);
+        }
         for pair in text.split(|byte| *byte == b'&') {
-            if memchr::memchr(b';', pair).is_some() {
-                return Err(ParamsError::Semicolon);
-            }
             if pair.is_empty() {
                 continue;
             }

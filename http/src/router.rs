@@ -127,7 +127,7 @@ fn match_pattern<'r, 'p>(pattern: &'r str, path: &'p str) -> Option<PathParams<'
 /// The path without doubled slashes and dot segments, `None` if it is clean
 /// already. A slash at the end stays.
 pub fn clean_path(path: &str) -> Option<String> {
-    let Some(rest) = path.strip_prefix('/') else { return None };
+    let rest = path.strip_prefix('/')?;
     let needs_cleaning = |segment: &str| matches!(segment, "." | "..");
     if !path.contains("//") && !rest.split('/').any(needs_cleaning) {
         return None;
