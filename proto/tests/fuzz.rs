@@ -53,7 +53,7 @@ impl Random {
 /// Calls `body` over everything; a panic names the seed that replays it.
 fn exercise(name: &str, body: fn(&[u8]), seeds: &[Vec<u8>]) {
     seeds.iter().for_each(|seed| body(seed));
-    for seed in 0..20_000u64 {
+    for seed in 0..100_000u64 {
         let mut random = Random(seed);
         let mut bytes = match seeds.get(random.below(seeds.len() + 1)) {
             Some(seed) => seed.clone(),

@@ -10,6 +10,8 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Long enough to fill vector registers, short enough that one byte to escape
 /// does not cost a long scalar stretch.
 const CHUNK_LEN_BYTES: usize = 32;
+/// `\u001b`.
+const MAX_ESCAPE_LEN_BYTES: usize = 6;
 
 #[inline(always)]
 fn needs_look<const HTML: bool>(byte: u8) -> bool {
@@ -58,49 +60,100 @@ fn write_escaped<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     let (mut copied, mut position) = (0, 0);
     while position < bytes.len() {
-        if let Some(chunk) = bytes[position..].first_chunk::<CHUNK_LEN_BYTES>() {
-            // Without a branch inside, so that it becomes vector code.
-            let dirty = chunk.iter().fold(false, |dirty, &byte| dirty | needs_look::<HTML>(byte));
-            if !dirty {
-                position += CHUNK_LEN_BYTES;
-                continue;
-            }
-        }
         let end = bytes.len().min(position + CHUNK_LEN_BYTES);
-        while position < end {
-            let byte = bytes[position];
-            let escaped_len_bytes = match byte {
-                _ if !needs_look::<HTML>(byte) => 0,
-                0xe2 => match bytes[position..] {
-                    [_, 0x80, 0xa8 | 0xa9, ..] => 3,
-                    _ => 0,
-                },
-                _ => 1,
-            };
-            if escaped_len_bytes > 0 {
-                out.extend_from_slice(&bytes[copied..position]);
-                write_escape(byte, bytes[position + escaped_len_bytes - 1], out);
-                copied = position + escaped_len_bytes;
+        let dirty = match bytes[position..].first_chunk::<CHUNK_LEN_BYTES>() {
+            // Without a branch inside, so that it becomes vector code.
+            Some(chunk) => {
+                chunk.iter().fold(0, |dirty, &byte| dirty | u8::from(needs_look::<HTML>(byte))) != 0
             }
-            position += escaped_len_bytes.max(1);
+            None => true,
+        };
+        if dirty {
+            out.extend_from_slice(&bytes[copied..position]);
+            position = write_chunk::<HTML>(bytes, position, end, out);
+            copied = position;
+        } else {
+            position = end;
         }
     }
     out.extend_from_slice(&bytes[copied..]);
 }
 
-/// Writes the escape of a character, given its first and last byte.
-fn write_escape(first: u8, last: u8, out: &mut Vec<u8>) {
-    match first {
-        b'"' | b'\\' => out.extend_from_slice(&[b'\\', first]),
-        b'\n' => out.extend_from_slice(b"\\n"),
-        b'\r' => out.extend_from_slice(b"\\r"),
-        b'\t' => out.extend_from_slice(b"\\t"),
-        0xe2 => out.extend_from_slice(if last == 0xa8 { b"\\u2028" } else { b"\\u2029" }),
-        _ => {
-            let (high, low) = (HEX[usize::from(first >> 4)], HEX[usize::from(first & 0xf)]);
-            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-        }
+/// What a byte becomes: 0 stands for itself, `u` for `\u00` and its code,
+/// [`LOOK_AHEAD`] for what depends on the bytes behind it, anything else for a
+/// backslash and that letter.
+const fn actions(html: bool) -> [u8; 256] {
+    let mut actions = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        actions[byte] = match byte as u8 {
+            b'"' => b'"',
+            b'\\' => b'\\',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0xe2 if html => LOOK_AHEAD,
+            b'<' | b'>' | b'&' if html => b'u',
+            0..0x20 => b'u',
+            _ => 0,
+        };
+        byte += 1;
     }
+    actions
+}
+
+const LOOK_AHEAD: u8 = 1;
+static HTML_ACTIONS: [u8; 256] = actions(true);
+static PLAIN_ACTIONS: [u8; 256] = actions(false);
+
+/// Writes `bytes[position..end]` with escapes; gives the end, which is a little
+/// later if a character crosses it. Goes through a buffer on the stack, because
+/// runs between escapes are too short for a copy each.
+fn write_chunk<const HTML: bool>(
+    bytes: &[u8],
+    mut position: usize,
+    end: usize,
+    out: &mut Vec<u8>,
+) -> usize {
+    let actions = if HTML { &HTML_ACTIONS } else { &PLAIN_ACTIONS };
+    let mut buffer = [0; CHUNK_LEN_BYTES * MAX_ESCAPE_LEN_BYTES];
+    let mut filled = 0;
+    while position < end {
+        let byte = bytes[position];
+        position += 1;
+        let action = actions[usize::from(byte)];
+        let escape = match action {
+            0 => {
+                buffer[filled] = byte;
+                filled += 1;
+                continue;
+            }
+            LOOK_AHEAD => match bytes.get(position..position + 2) {
+                Some(&[0x80, last @ (0xa8 | 0xa9)]) => {
+                    position += 2;
+                    if last == 0xa8 { *b"\\u2028" } else { *b"\\u2029" }
+                }
+                _ => {
+                    buffer[filled] = byte;
+                    filled += 1;
+                    continue;
+                }
+            },
+            b'u' => {
+                let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0xf)]);
+                [b'\\', b'u', b'0', b'0', high, low]
+            }
+            letter => {
+                buffer[filled..filled + 2].copy_from_slice(&[b'\\', letter]);
+                filled += 2;
+                continue;
+            }
+        };
+        buffer[filled..filled + MAX_ESCAPE_LEN_BYTES].copy_from_slice(&escape);
+        filled += MAX_ESCAPE_LEN_BYTES;
+    }
+    out.extend_from_slice(&buffer[..filled]);
+    position
 }
 
 /// Appends `{"a":"1","b":"2"}`; the pairs come by ascending name.

@@ -69,11 +69,17 @@ impl<'a> RawText<'a> {
     /// U+FFFD, as in Go.
     pub fn unescape_into(&self, out: &mut Vec<u8>) {
         let mut rest = self.raw;
-        while let Some(found) = memchr::memchr(b'\\', rest) {
+        out.reserve(rest.len());
+        while let Some(found) =
+            find_near(rest, |byte| byte == b'\\').or_else(|| memchr::memchr(b'\\', rest))
+        {
             out.extend_from_slice(&rest[..found]);
             let (character, len_bytes) =
                 read_escape(&rest[found..]).expect("escapes were checked by the scan");
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            match u8::try_from(character) {
+                Ok(byte) if byte.is_ascii() => out.push(byte),
+                _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
             rest = &rest[found + len_bytes..];
         }
         out.extend_from_slice(rest);
@@ -98,6 +104,13 @@ impl<'a> RawText<'a> {
     pub(super) fn is_ignoring_case(&self, name: &str) -> bool {
         self.unescaped().eq_ignore_ascii_case(name.as_bytes())
     }
+}
+
+/// Looks at the next few bytes only: escapes come in crowds (a JSON line inside
+/// a JSON push), where starting a vectorised search for each costs more.
+#[inline]
+fn find_near(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> Option<usize> {
+    bytes.iter().take(16).position(|&byte| wanted(byte))
 }
 
 /// Reads an escape at the start of `bytes`, which begins with a backslash: the

@@ -1,0 +1,7 @@
+//! Label strings and encoded label sets: what is read must print and encode back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::labels(data));

@@ -1,0 +1,7 @@
+//! Times and durations in parameters: what is read must print back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::params(data));

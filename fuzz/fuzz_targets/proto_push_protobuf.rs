@@ -1,0 +1,7 @@
+//! The protobuf push: both passes must see the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::push_protobuf(data));
