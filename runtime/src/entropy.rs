@@ -33,6 +33,11 @@ impl Entropy {
         Ok(Entropy { state: Cell::new(u64::from_ne_bytes(seed)) })
     }
 
+    /// A generator that always gives the same sequence.
+    pub(crate) fn from_seed(seed: u64) -> Entropy {
+        Entropy { state: Cell::new(seed) }
+    }
+
     pub(crate) fn next(&self) -> u64 {
         let state = self.state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.state.set(state);

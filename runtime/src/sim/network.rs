@@ -1,0 +1,209 @@
+//! The simulated network: addresses, listeners, connecting.
+//!
+//! All nodes share one host: whoever listens on an address shares it with all
+//! others who do (`SO_REUSEPORT`), and connections spread over them at random.
+//! A connection to nobody is refused; one to a full accept queue waits and tries
+//! again, until its deadline. Accepting can be made to fail.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use super::random::Random;
+use super::runtime::SimRuntime;
+use super::stream::{Endpoint, SimReader, SimWriter, connection};
+use super::timer::Timer;
+use crate::{Listener, Monotonic, Runtime};
+
+/// Time on the wire, in nanoseconds; one parcel in 64 takes thirty times as long.
+const DELAY_NANOS: std::ops::RangeInclusive<u64> = 3_000..=100_000;
+const SLOW_ONE_IN: u64 = 64;
+const SLOW_FACTOR: u64 = 30;
+
+/// Sizes of the buffers of one direction of a connection.
+const BUFFER_BYTES: [usize; 4] = [2 << 10, 16 << 10, 64 << 10, 256 << 10];
+
+/// Connections that wait to be accepted, for one listener.
+const BACKLOG_CONNECTIONS: usize = 128;
+
+/// When a connection attempt that found a full queue is repeated.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+const FIRST_FREE_PORT: u16 = 32_768;
+
+pub(super) struct Network {
+    random: Random,
+    listeners: RefCell<Vec<Rc<Queue>>>,
+    next_port: Cell<u16>,
+    failing_accepts_count: Cell<u64>,
+}
+
+/// The connections of one listener that wait to be accepted.
+struct Queue {
+    address: SocketAddr,
+    waiting: RefCell<VecDeque<(Endpoint, SocketAddr)>>,
+    acceptors: RefCell<Vec<Waker>>,
+}
+
+impl Network {
+    pub(super) fn new(seed: u64) -> Network {
+        Network {
+            random: Random::derive(seed, 3),
+            listeners: RefCell::default(),
+            next_port: Cell::new(FIRST_FREE_PORT),
+            failing_accepts_count: Cell::new(0),
+        }
+    }
+
+    pub(super) fn fail_next_accepts(&self, count: u64) {
+        self.failing_accepts_count.set(count);
+    }
+
+    pub(super) fn delay_nanos(&self) -> u64 {
+        let usual_nanos = self.random.within(&DELAY_NANOS);
+        if self.random.one_in(SLOW_ONE_IN) { usual_nanos * SLOW_FACTOR } else { usual_nanos }
+    }
+
+    pub(super) fn buffer_bytes(&self) -> usize {
+        BUFFER_BYTES[self.random.index(BUFFER_BYTES.len())]
+    }
+
+    pub(super) fn coin(&self) -> bool {
+        self.random.one_in(2)
+    }
+
+    /// How much of `possible` (at least one) moves at once.
+    pub(super) fn piece(&self, possible: usize, short_one_in: u64) -> usize {
+        if self.random.one_in(short_one_in) { 1 + self.random.index(possible) } else { possible }
+    }
+
+    fn free_port(&self) -> u16 {
+        loop {
+            let port = self.next_port.get();
+            self.next_port.set(port.checked_add(1).unwrap_or(FIRST_FREE_PORT));
+            if self.listeners.borrow().iter().all(|queue| queue.address.port() != port) {
+                return port;
+            }
+        }
+    }
+
+    pub(super) fn listen(
+        self: &Rc<Self>,
+        runtime: &SimRuntime,
+        mut address: SocketAddr,
+    ) -> io::Result<SimListener> {
+        if address.port() == 0 {
+            address.set_port(self.free_port());
+        }
+        let queue = Queue { address, waiting: RefCell::default(), acceptors: RefCell::default() };
+        let queue = Rc::new(queue);
+        self.listeners.borrow_mut().push(Rc::clone(&queue));
+        Ok(SimListener { runtime: runtime.clone(), queue })
+    }
+
+    pub(super) async fn connect(
+        runtime: &SimRuntime,
+        address: SocketAddr,
+        deadline: Monotonic,
+    ) -> io::Result<(SimReader, SimWriter)> {
+        let mut timer = Timer::new(Rc::clone(&runtime.world));
+        loop {
+            let knocking = runtime.clone();
+            let delay_nanos = runtime.network.delay_nanos();
+            let mut answer = runtime.submit(delay_nanos, move |_| knocking.knock(address));
+            let attempt = poll_fn(|cx| {
+                if timer.poll(deadline, cx).is_ready() {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                Pin::new(&mut answer).poll(cx)
+            });
+            if let Some(endpoint) = attempt.await? {
+                return Ok(endpoint.split());
+            }
+            runtime.sleep_until(runtime.now().after(RETRY_AFTER).min(deadline)).await;
+        }
+    }
+}
+
+impl SimRuntime {
+    /// Arrives at a listener. `None` if its queue is full.
+    fn knock(&self, address: SocketAddr) -> io::Result<Option<Endpoint>> {
+        let network = &self.network;
+        let hears = |queue: &&Rc<Queue>| {
+            let ip = queue.address.ip();
+            queue.address.port() == address.port() && (ip == address.ip() || ip.is_unspecified())
+        };
+        let listeners: Vec<Rc<Queue>> =
+            network.listeners.borrow().iter().filter(hears).map(Rc::clone).collect();
+        if listeners.is_empty() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let queue = &listeners[network.random.index(listeners.len())];
+        if queue.waiting.borrow().len() >= BACKLOG_CONNECTIONS {
+            return Ok(None);
+        }
+        let (near, far) = connection(&self.world, network);
+        far.unaccepted.set(true);
+        let ip = if address.ip().is_unspecified() {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        } else {
+            address.ip()
+        };
+        queue.waiting.borrow_mut().push_back((far, SocketAddr::new(ip, network.free_port())));
+        let acceptors = queue.acceptors.take();
+        acceptors.into_iter().for_each(Waker::wake);
+        Ok(Some(near))
+    }
+}
+
+/// A listener of the simulation.
+pub struct SimListener {
+    runtime: SimRuntime,
+    queue: Rc<Queue>,
+}
+
+impl Listener for SimListener {
+    type Reader = SimReader;
+    type Writer = SimWriter;
+
+    async fn accept(&self) -> io::Result<(SimReader, SimWriter, SocketAddr)> {
+        let failing = &self.runtime.network.failing_accepts_count;
+        poll_fn(|cx| {
+            if failing.get() > 0 {
+                failing.set(failing.get() - 1);
+                return Poll::Ready(Err(io::Error::from_raw_os_error(libc::EMFILE)));
+            }
+            match self.queue.waiting.borrow_mut().pop_front() {
+                Some((endpoint, address)) => {
+                    endpoint.unaccepted.set(false);
+                    let (reader, writer) = endpoint.split();
+                    Poll::Ready(Ok((reader, writer, address)))
+                }
+                None => {
+                    self.queue.acceptors.borrow_mut().push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        Ok(self.queue.address)
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        let listeners = &self.runtime.network.listeners;
+        listeners.borrow_mut().retain(|queue| !Rc::ptr_eq(queue, &self.queue));
+        let unaccepted = self.queue.waiting.take();
+        drop(unaccepted);
+    }
+}

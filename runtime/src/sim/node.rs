@@ -1,0 +1,94 @@
+//! A process of the simulation: started, ended, killed.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+
+use super::disk::Disk;
+use super::network::Network;
+use super::runtime::{NodeState, SimRuntime};
+use super::world::World;
+use crate::{CoreId, Runtime};
+
+/// A handle to a simulated process. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct Node {
+    cores: Rc<[SimRuntime]>,
+}
+
+impl Node {
+    pub(super) fn start<F, Fut>(
+        world: &Rc<World>,
+        network: &Rc<Network>,
+        disk: &Disk,
+        cores: u16,
+        main: F,
+    ) -> Node
+    where
+        F: Fn(SimRuntime) -> Fut,
+        Fut: Future<Output = ()> + 'static,
+    {
+        assert!(cores > 0, "at least one core is needed");
+        let state = Rc::new(NodeState {
+            id: world.new_node(),
+            cores,
+            disk: disk.clone(),
+            is_alive: Cell::new(true),
+            running_cores: Cell::new(cores),
+        });
+        let runtime = |core| SimRuntime {
+            world: Rc::clone(world),
+            network: Rc::clone(network),
+            node: Rc::clone(&state),
+            core: CoreId(core),
+        };
+        let node = Node { cores: (0..cores).map(runtime).collect() };
+        for runtime in node.cores.iter() {
+            let body = main(runtime.clone());
+            let ending = runtime.clone();
+            drop(runtime.spawn(async move {
+                body.await;
+                ending.end_core();
+            }));
+        }
+        node
+    }
+
+    /// The runtime of a core, to run something on it from outside.
+    pub fn runtime(&self, core: CoreId) -> &SimRuntime {
+        &self.cores[core.index()]
+    }
+
+    /// Whether `main` still runs on some core and the node was not killed.
+    pub fn is_running(&self) -> bool {
+        self.cores[0].node.is_alive.get()
+    }
+
+    /// Kills the process (`kill -9`): its tasks vanish, its connections and
+    /// listeners close, its locks are free, and what the kernel was doing for it
+    /// happens or does not, in part for a write. The disk keeps what was written.
+    /// Nothing happens to a process that has ended.
+    pub fn crash(&self) {
+        self.cores[0].node.end(&self.cores[0].world);
+    }
+
+    /// Kills the process together with its disk's power. No other node may use
+    /// the disk.
+    pub fn power_off(&self) {
+        self.crash();
+        self.cores[0].node.disk.power_loss();
+    }
+}
+
+impl SimRuntime {
+    /// `main` has returned on this core: its tasks are forgotten, and the process
+    /// ends with its last core.
+    fn end_core(&self) {
+        let left = self.node.running_cores.get() - 1;
+        self.node.running_cores.set(left);
+        self.world.drop_tasks(self.node.id, Some(self.core));
+        if left == 0 {
+            self.node.end(&self.world);
+        }
+    }
+}
