@@ -39,6 +39,7 @@ mod race;
 mod ring_probe;
 mod side_thread;
 mod signals;
+pub mod sim;
 mod socket;
 mod streak;
 #[cfg(test)]
