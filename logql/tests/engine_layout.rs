@@ -2,7 +2,7 @@
 //! spread over shards, not on how they are cut into blocks, not on the order of
 //! blocks, and not on the shortcuts the executor offers. Compared bit for bit.
 
-use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
+use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore, check_query};
 use logsvc_logql::engine::{Direction, QueryParams, QueryResult};
 use logsvc_proto::Labels;
 
@@ -46,8 +46,13 @@ fn generated(seed: u64) -> TestStore {
                 random.pick(&["200", "500", "10.1.2.3", "Error"]),
                 random.below(5)
             );
-            let metadata = match random.below(4) {
+            let metadata = match random.below(6) {
                 0 => vec![("trace".to_owned(), random.below(3).to_string())],
+                2 => vec![
+                    ("d".to_owned(), format!("{}ms", random.below(5000))),
+                    ("n".to_owned(), format!("0.{}", random.below(10_000))),
+                ],
+                3 => vec![("n".to_owned(), format!("{}e-3", random.below(100_000)))],
                 1 => vec![
                     ("env".to_owned(), "collides".to_owned()),
                     ("trace".to_owned(), random.below(2).to_string()),
@@ -69,7 +74,7 @@ const LOG_QUERIES: [&str; 6] = [
     r#"{app="m"} |= ip("10.0.0.0/8")"#,
 ];
 
-const METRIC_QUERIES: [&str; 16] = [
+const METRIC_QUERIES: [&str; 28] = [
     r#"count_over_time({app="m"}[7s])"#,
     r#"rate({app="m"} |= "cart" [10s])"#,
     r#"bytes_over_time({app="m"}[3s] offset 2s)"#,
@@ -85,6 +90,18 @@ const METRIC_QUERIES: [&str; 16] = [
     r#"sum by (env)(rate({app="m"}[5s])) / on (env) group_right () sum by (env, s)(rate({app="m"}[5s]))"#,
     r#"sum(rate({app="m"} |= "200" [5s])) / sum(rate({app="m"}[5s])) > bool 0.3"#,
     r#"label_replace(max by (s)(count_over_time({app="m"}[8s])), "n", "x$1", "s", "(.*)")"#,
+    r#"sum_over_time({app="m"} | unwrap n [9s])"#,
+    r#"sum by (env)(rate({app="m"} | unwrap n [30s]))"#,
+    r#"avg_over_time({app="m"} | unwrap n [7s]) by (env)"#,
+    r#"stddev_over_time({app="m"} |= "200" | unwrap n [20s]) by ()"#,
+    r#"quantile_over_time(0.9, {app="m"} | unwrap n [15s]) without (trace)"#,
+    r#"rate_counter({app="m"} | unwrap n [15s])"#,
+    r#"first_over_time({app="m"} | unwrap n [3s]) by (env)"#,
+    r#"last_over_time({app="m"} | unwrap n [3s]) by (env)"#,
+    r#"min_over_time({app="m"} | unwrap n [8s]) by (trace)"#,
+    r#"stdvar_over_time({app="m"} | unwrap n [40s])"#,
+    r#"absent_over_time({app="m", s="1"} | unwrap n [4s])"#,
+    r#"max(max_over_time({app="m"} | unwrap duration(d) [8s]))"#,
     r#"count_over_time({app="m"}[500ms]) unless on (s) count_over_time({app="m", env="p"}[2s])"#,
 ];
 
@@ -229,4 +246,26 @@ fn counts_agree_with_the_definition_of_a_window() {
         let points: Vec<(i64, f64)> = points.iter().map(|p| (p.timestamp_ms, p.value)).collect();
         assert_eq!(points, wanted, "seed {seed}: {query}");
     }
+}
+
+/// What the fuzz target `logql_evaluate` does, over the queries above and over
+/// texts made from pieces of them.
+#[test]
+fn texts_made_from_pieces_of_queries_never_break_the_engine() {
+    let queries: Vec<&str> = LOG_QUERIES.iter().chain(&METRIC_QUERIES).copied().collect();
+    let pieces: Vec<&str> = queries.iter().flat_map(|query| query.split_inclusive(' ')).collect();
+    let mut random = Random(0x00f0_22ed);
+    let mut answered = 0;
+    for query in &queries {
+        answered += usize::from(check_query(query.as_bytes()));
+        for _ in 0..40 {
+            let mut mixed: Vec<&str> = query.split_inclusive(' ').collect();
+            for _ in 0..1 + random.below(2) {
+                let at = usize::try_from(random.below(mixed.len() as u64)).expect("small");
+                mixed[at] = random.pick(&pieces);
+            }
+            answered += usize::from(check_query(mixed.concat().as_bytes()));
+        }
+    }
+    assert!(answered > queries.len(), "{answered} texts were queries");
 }

@@ -15,7 +15,7 @@ impl IpSet {
     /// `None` when it is none of them.
     pub(crate) fn parse(pattern: &str) -> Option<Self> {
         if let Ok(address) = pattern.parse::<IpAddr>() {
-            return Some(Self::range(address, address)?);
+            return Self::range(address, address);
         }
         if let Some((address, bits)) = pattern.split_once('/') {
             return Self::parse_prefix(address.parse().ok()?, bits);

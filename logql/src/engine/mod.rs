@@ -13,6 +13,7 @@
 pub mod block;
 mod error;
 mod filter;
+mod fold;
 mod hash;
 mod interner;
 mod ip;
@@ -22,6 +23,7 @@ pub mod merge;
 mod params;
 mod pipeline;
 pub mod plan;
+mod range;
 mod regex;
 mod result;
 pub mod testing;

@@ -1,6 +1,7 @@
 //! What a query is evaluated over: times, limits and the grid of a metric query.
 
 use super::error::PlanError;
+use super::range::Window;
 
 /// Order of log entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -235,6 +236,26 @@ impl Windows {
             min_ns: clamp(enter_min.max(leave_min)),
             max_ns: clamp(enter_max.min(leave_max)),
         }
+    }
+
+    /// The window of a step.
+    pub(crate) fn window(&self, step: u32) -> Window {
+        let time_ns =
+            i128::from(self.grid.start_ns) + i128::from(self.grid.step_ns) * i128::from(step);
+        let end_ns = time_ns - i128::from(self.offset_ns);
+        Window { start_ns: end_ns - i128::from(self.range_ns), end_ns }
+    }
+
+    /// False when no window sees an entry within these times, both included.
+    pub(crate) fn any_sees(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        let cell = self.cell(min_timestamp_ns);
+        !(cell.is_gap() && cell.holds(max_timestamp_ns))
+    }
+
+    /// True when some entries between the first and the last window are seen by
+    /// none.
+    pub(crate) fn have_gaps(&self) -> bool {
+        self.range_ns < self.grid.step_ns
     }
 
     /// The half-open interval of entry times that any window sees, in nanoseconds;

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | log query | the first `limit` entries with their places in the total order |
 //! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
-//! | `sum` directly over one of those | the same, the series being the groups of the `sum` |
+//! | range aggregations over unwrapped values | all samples with their places in the total order |
+//! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
 //!
 //! Everything above the leaves is evaluated on the merged series, see
 //! [`super::merge`].
@@ -24,9 +25,11 @@ use super::leaf::LeafExecutor;
 use super::leaf::range::EntryValue;
 use super::matcher::CompiledMatcher;
 use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
+use super::range::SampleFunction;
 use crate::syntax::ast::{
-    BinaryOp, Expr, Grouping, GroupingKind, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
-    RangeAggregation, RangeFunction, Selector, VectorAggregation, VectorFunction, VectorMatching,
+    BinaryOp, Expr, Grouping, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
+    RangeAggregation, RangeFunction, Selector, Unwrap, VectorAggregation, VectorFunction,
+    VectorMatching,
 };
 use crate::syntax::go_regex::compile_capturing;
 
@@ -54,10 +57,17 @@ pub(crate) enum Node {
         leaf: usize,
         divisor_s: Option<f64>,
     },
-    /// One sample with these labels wherever the leaf saw no entry.
+    /// A function over the samples of a leaf.
+    Samples {
+        leaf: usize,
+        function: SampleFunction,
+        windows: Windows,
+    },
+    /// One sample with these labels wherever the leaf saw no entry or sample.
     Absent {
         leaf: usize,
         labels: Labels,
+        windows: Windows,
     },
     Aggregate {
         function: VectorFunction,
@@ -104,6 +114,7 @@ pub struct LeafPlan {
 pub(crate) enum LeafKind {
     Log { direction: Direction, limit: usize, interval_ns: i64 },
     Range { windows: Windows, value: EntryValue, series: SeriesLabels },
+    Samples { windows: Windows, unwrap: Unwrap, series: SeriesLabels },
 }
 
 /// Which labels identify the series of a leaf.
@@ -141,12 +152,22 @@ impl LeafPlan {
         (self.start_ns, self.end_ns)
     }
 
+    /// True when some entries within the bounds are seen by no window.
+    pub(crate) fn has_gaps(&self) -> bool {
+        match &self.kind {
+            LeafKind::Log { .. } => false,
+            LeafKind::Range { windows, .. } | LeafKind::Samples { windows, .. } => {
+                windows.have_gaps()
+            }
+        }
+    }
+
     /// The direction in which blocks are best offered.
     #[must_use]
     pub fn direction(&self) -> Direction {
         match &self.kind {
             LeafKind::Log { direction, .. } => *direction,
-            LeafKind::Range { .. } => Direction::Forward,
+            LeafKind::Range { .. } | LeafKind::Samples { .. } => Direction::Forward,
         }
     }
 }
@@ -254,7 +275,7 @@ impl Leaves {
         // A sum over sums is a sum: the leaf adds the entries of a group at once.
         if vector.function == VectorFunction::Sum
             && let MetricExpr::RangeAggregation(range) = &*vector.expr
-            && additive_value(range).is_some()
+            && sums_up(range)
         {
             let series = match &vector.grouping {
                 None => SeriesLabels::None,
@@ -278,41 +299,59 @@ impl Leaves {
     ) -> Result<Node, PlanError> {
         let windows =
             Windows { grid, range_ns: range.range.range_ns, offset_ns: range.range.offset_ns };
-        if range.range.unwrap.is_some() {
-            return Err(PlanError::Unsupported("unwrap"));
-        }
-        let bounds_ns = windows.entry_bounds_ns();
-        if range.function == RangeFunction::AbsentOverTime {
-            let kind =
-                LeafKind::Range { windows, value: EntryValue::One, series: SeriesLabels::None };
-            let leaf = self.add(&range.range.log, bounds_ns, kind);
-            return Ok(Node::Absent { leaf, labels: absent_labels(&range.range.log.selector) });
-        }
-        let Some(value) = additive_value(range) else {
-            return Err(PlanError::Unsupported("range aggregation over unwrapped values"));
-        };
-        let own = || match &range.grouping {
+        let own_labels = match &range.grouping {
             None => SeriesLabels::All,
             Some(grouping) => SeriesLabels::Grouped(normalized(grouping)),
         };
-        let series = summed.unwrap_or_else(own);
-        let leaf =
-            self.add(&range.range.log, bounds_ns, LeafKind::Range { windows, value, series });
+        let is_absent = range.function == RangeFunction::AbsentOverTime;
+        let series = if is_absent { SeriesLabels::None } else { summed.unwrap_or(own_labels) };
+        let kind = match &range.range.unwrap {
+            Some(unwrap) => LeafKind::Samples { windows, unwrap: unwrap.clone(), series },
+            None => {
+                let value = entry_value(range.function)?;
+                LeafKind::Range { windows, value, series }
+            }
+        };
+        let has_samples = range.range.unwrap.is_some();
+        let leaf = self.add(&range.range.log, windows.entry_bounds_ns(), kind);
+        if is_absent {
+            let labels = absent_labels(&range.range.log.selector);
+            return Ok(Node::Absent { leaf, labels, windows });
+        }
+        if has_samples {
+            let parameter = range.parameter.unwrap_or(f64::NAN);
+            let function = SampleFunction { function: range.function, parameter };
+            return Ok(Node::Samples { leaf, function, windows });
+        }
         let is_rate = matches!(range.function, RangeFunction::Rate | RangeFunction::BytesRate);
         let divisor_s = is_rate.then_some(windows.range_ns as f64 / 1e9);
         Ok(Node::Sums { leaf, divisor_s })
     }
 }
 
-/// What an entry adds to the functions whose result is a sum of integers.
-fn additive_value(range: &RangeAggregation) -> Option<EntryValue> {
-    if range.range.unwrap.is_some() || range.grouping.is_some() {
-        return None;
-    }
-    match range.function {
-        RangeFunction::CountOverTime | RangeFunction::Rate => Some(EntryValue::One),
-        RangeFunction::BytesOverTime | RangeFunction::BytesRate => Some(EntryValue::LineLength),
-        _ => None,
+/// Whether the `sum` of the function's results is the function over all entries of
+/// a group together, so that the leaf can group by the labels of the `sum`.
+fn sums_up(range: &RangeAggregation) -> bool {
+    range.grouping.is_none()
+        && matches!(
+            range.function,
+            RangeFunction::CountOverTime
+                | RangeFunction::Rate
+                | RangeFunction::BytesOverTime
+                | RangeFunction::BytesRate
+                | RangeFunction::SumOverTime
+        )
+}
+
+/// What an entry adds to the functions over entries.
+fn entry_value(function: RangeFunction) -> Result<EntryValue, PlanError> {
+    match function {
+        RangeFunction::CountOverTime | RangeFunction::Rate | RangeFunction::AbsentOverTime => {
+            Ok(EntryValue::One)
+        }
+        RangeFunction::BytesOverTime | RangeFunction::BytesRate => Ok(EntryValue::LineLength),
+        // The parser asks for `unwrap` here.
+        _ => Err(PlanError::Unsupported("this range aggregation without unwrap")),
     }
 }
 
@@ -357,7 +396,11 @@ impl Node {
     /// order of evaluation.
     pub(crate) fn sorts(&self) -> bool {
         match self {
-            Self::Scalar(_) | Self::Vector(_) | Self::Sums { .. } | Self::Absent { .. } => false,
+            Self::Scalar(_)
+            | Self::Vector(_)
+            | Self::Sums { .. }
+            | Self::Samples { .. }
+            | Self::Absent { .. } => false,
             Self::Aggregate { function, input, .. } => {
                 matches!(function, VectorFunction::Sort | VectorFunction::SortDesc) || input.sorts()
             }
@@ -365,20 +408,4 @@ impl Node {
             Self::LabelReplace { input, .. } => input.sorts(),
         }
     }
-}
-
-/// The labels of `grouping` that a series keeps; no grouping keeps none.
-pub(crate) fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
-    let Some(grouping) = grouping else {
-        return Labels::empty();
-    };
-    let keep_listed = grouping.kind == GroupingKind::By;
-    select_labels(labels, &grouping.labels, keep_listed)
-}
-
-/// The labels that are listed, or those that are not.
-pub(crate) fn select_labels(labels: &Labels, listed: &[String], keep_listed: bool) -> Labels {
-    let pairs =
-        labels.iter().filter(|(name, _)| listed.iter().any(|listed| listed == name) == keep_listed);
-    Labels::from_result_pairs(pairs).expect("a part of a label set has every name once")
 }

@@ -205,6 +205,56 @@ fn run_stream(
     }
 }
 
+/// For fuzzing: evaluates arbitrary text over a few entries, on one shard and on
+/// three with small blocks, as an instant and as a range query. True when the text
+/// is a query that has an answer.
+///
+/// # Panics
+/// When the two layouts disagree.
+#[must_use]
+pub fn check_query(data: &[u8]) -> bool {
+    let Ok(query) = std::str::from_utf8(data) else { return false };
+    let store = small_store();
+    let spread = Layout { shards: 3, block_entries: 3, scatter_blocks: true, ..Layout::default() };
+    let mut has_answer = false;
+    for params in
+        [QueryParams::instant(20 * SECOND_NS), QueryParams::range(0, 30 * SECOND_NS, 700_000_000)]
+    {
+        let one = store.query(query, &params);
+        let three = store.query_with(query, &params, &spread);
+        has_answer |= one.is_ok();
+        match (one, three) {
+            (Ok(one), Ok(three)) => assert_eq!(format!("{one:?}"), format!("{three:?}")),
+            // A leaf names the first erroneous series it meets.
+            (Err(QueryError::Eval(EvalError::Pipeline { .. })), Err(QueryError::Eval(_))) => {}
+            (Err(one), Err(three)) => assert_eq!(one.to_string(), three.to_string()),
+            (one, three) => panic!("{query}: one shard {one:?}, three shards {three:?}"),
+        }
+    }
+    has_answer
+}
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn small_store() -> TestStore {
+    let mut store = TestStore::new();
+    for (stream, env) in [("1", "p"), ("2", "q"), ("3", "p")] {
+        let labels = Labels::from_pairs([("app", "m"), ("env", env), ("s", stream)])
+            .expect("the names are valid");
+        for second in 0..12 {
+            let metadata = match second % 3 {
+                0 => vec![("n".to_owned(), format!("{second}.5"))],
+                1 => vec![("d".to_owned(), format!("{second}ms"))],
+                _ => Vec::new(),
+            };
+            let line = format!("GET /cart {} from 10.0.0.{second}", 200 + second % 2 * 300);
+            let timestamp_ns = second * 2 * SECOND_NS;
+            store.push(&labels, TestEntry { timestamp_ns, line: line.into(), metadata });
+        }
+    }
+    store
+}
+
 /// Owned columns of one block.
 #[derive(Debug)]
 pub struct Columns {

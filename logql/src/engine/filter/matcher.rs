@@ -15,7 +15,7 @@ use crate::syntax::ast::{LineFilterOp, LineOperand};
 enum Test {
     /// Every line passes.
     Everything,
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     Regex(regex::bytes::Regex),
     Pattern(LinePattern),
     Ip(IpSet),
@@ -25,7 +25,7 @@ enum Test {
 /// the test has a hit that starts in it.
 #[derive(Debug)]
 enum Search {
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     Regex(regex::bytes::Regex),
 }
 
@@ -81,7 +81,7 @@ impl LineMatcher {
         if needle.is_empty() {
             return Self { test: Test::Everything, search: None, hit_is_match: false };
         }
-        let finder = Finder::new(needle).into_owned();
+        let finder = Box::new(Finder::new(needle).into_owned());
         let search = Some(Search::Literal(finder.clone()));
         Self { test: Test::Literal(finder), search, hit_is_match: true }
     }
@@ -102,8 +102,9 @@ impl LineMatcher {
 
     fn pattern(pattern: &[u8]) -> Result<Self, String> {
         let pattern = LinePattern::parse(pattern)?;
-        let search =
-            pattern.longest_literal().map(|l| Search::Literal(Finder::new(l).into_owned()));
+        let search = pattern
+            .longest_literal()
+            .map(|l| Search::Literal(Box::new(Finder::new(l).into_owned())));
         Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false })
     }
 
@@ -121,7 +122,7 @@ impl LineMatcher {
             return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true });
         }
         let search = match patterns::required_literals(&compiled.hir).as_deref() {
-            Some([needle]) => Some(Search::Literal(Finder::new(needle).into_owned())),
+            Some([needle]) => Some(Search::Literal(Box::new(Finder::new(needle).into_owned()))),
             Some(needles) => {
                 Some(Search::Regex(patterns::alternation(needles.iter().map(Vec::as_slice))?))
             }

@@ -55,7 +55,7 @@ impl StreamKey {
     }
 
     /// The parts, which may go to another core.
-    fn to_parts(&self) -> (u64, Box<str>) {
+    pub(crate) fn to_parts(&self) -> (u64, Box<str>) {
         (self.hash, (*self.text).into())
     }
 

@@ -2,6 +2,7 @@
 //! step. `sum` directly over such a function is evaluated here as well, by taking
 //! the labels of the `sum` for the series.
 
+use super::super::block::EntryBlock;
 use super::super::params::{Cell, Windows};
 use super::super::pipeline::label_sets::LabelSets;
 use super::super::pipeline::labels::EntryLabels;
@@ -38,12 +39,6 @@ impl RangeCollector {
         self.value
     }
 
-    /// True when some entries between the first and the last window are seen by
-    /// none.
-    pub(crate) fn has_gaps(&self) -> bool {
-        self.windows.range_ns < self.windows.grid.step_ns
-    }
-
     /// The steps that see an entry.
     pub(crate) fn cell(&mut self, timestamp_ns: i64) -> Cell {
         if !self.cell.holds(timestamp_ns) {
@@ -52,10 +47,14 @@ impl RangeCollector {
         self.cell
     }
 
+    /// Whether any window sees an entry of this time.
+    pub(crate) fn sees(&mut self, timestamp_ns: i64) -> bool {
+        !self.cell(timestamp_ns).is_gap()
+    }
+
     /// Whether an entry within these times could be seen by a window.
     pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
-        let cell = self.windows.cell(min_timestamp_ns);
-        !(cell.is_gap() && cell.holds(max_timestamp_ns))
+        self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
     }
 
     /// Adds entries of one series that fall into one cell.
@@ -72,6 +71,30 @@ impl RangeCollector {
             self.series.resize_with(index + 1, Runs::default);
         }
         self.run_bytes += self.series[index].add(cell, count, sum);
+    }
+
+    /// Adds the entries `first..end` of a sorted block, all of one series: one
+    /// search for each change of the steps that see them.
+    pub(crate) fn add_sorted(
+        &mut self,
+        series: u32,
+        block: &EntryBlock<'_>,
+        first: usize,
+        end: usize,
+    ) {
+        let times = block.timestamps_ns;
+        let lines = block.line_view();
+        let mut i = first;
+        while i < end {
+            let cell = self.cell(times[i]);
+            let next = i + times[i..end].partition_point(|&t| t <= cell.max_ns);
+            let line_bytes = match self.value {
+                EntryValue::One => 0,
+                EntryValue::LineLength => (lines.end(next - 1) - lines.start(i)) as u64,
+            };
+            self.add(series, &cell, (next - i) as u64, line_bytes);
+            i = next;
+        }
     }
 
     /// Heap memory in bytes.

@@ -1,6 +1,7 @@
 //! `sum`, `count`, `avg`, `min`, `max`, `stddev` and `stdvar` over series.
 
-use super::super::plan::group_labels;
+use super::super::fold::{Deviation, larger, running_mean, smaller};
+use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::{Grouping, VectorFunction};
 
@@ -10,8 +11,7 @@ struct Fold {
     count: u64,
     /// The sum, extremum or mean so far.
     value: f64,
-    /// Sum of squared distances from the mean.
-    squares: f64,
+    deviation: Deviation,
 }
 
 /// How a fold takes a value.
@@ -51,20 +51,11 @@ impl Fold {
         let is_first = self.count == 1;
         match kind {
             Kind::Count => {}
-            Kind::Sum => self.value = if is_first { value } else { self.value + value },
+            Kind::Sum => self.value += value,
             Kind::Avg => self.value = running_mean(self.value, self.count, value),
-            Kind::Min if is_first || value < self.value || self.value.is_nan() => {
-                self.value = value;
-            }
-            Kind::Max if is_first || value > self.value || self.value.is_nan() => {
-                self.value = value;
-            }
-            Kind::Min | Kind::Max => {}
-            Kind::Stdvar | Kind::Stddev => {
-                let delta = value - self.value;
-                self.value += delta / self.count as f64;
-                self.squares += delta * (value - self.value);
-            }
+            Kind::Min => self.value = if is_first { value } else { smaller(self.value, value) },
+            Kind::Max => self.value = if is_first { value } else { larger(self.value, value) },
+            Kind::Stdvar | Kind::Stddev => self.deviation.add(value),
         }
     }
 
@@ -72,23 +63,10 @@ impl Fold {
         match kind {
             Kind::Count => self.count as f64,
             Kind::Sum | Kind::Avg | Kind::Min | Kind::Max => self.value,
-            Kind::Stdvar => self.squares / self.count as f64,
-            Kind::Stddev => (self.squares / self.count as f64).sqrt(),
+            Kind::Stdvar => self.deviation.variance(),
+            Kind::Stddev => self.deviation.variance().sqrt(),
         }
     }
-}
-
-/// The mean of `count` values, given the mean of all but the last. A mean that has
-/// become infinite stays so unless NaN or the other infinity comes.
-pub(crate) fn running_mean(mean: f64, count: u64, value: f64) -> f64 {
-    if mean.is_infinite() {
-        let same_sign = value.is_infinite() && (value > 0.0) == (mean > 0.0);
-        if same_sign || value.is_finite() {
-            return mean;
-        }
-    }
-    let count = count as f64;
-    mean + (value / count - mean / count)
 }
 
 /// Aggregates the series of each group. Values of one step are taken in the order
@@ -125,40 +103,4 @@ pub(crate) fn aggregate(
         out.push(Series { labels, points });
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fold(kind: Kind, values: &[f64]) -> f64 {
-        let mut fold = Fold::default();
-        for value in values {
-            fold.add(kind, *value);
-        }
-        fold.finish(kind)
-    }
-
-    #[test]
-    fn extrema_prefer_numbers_over_nan() {
-        let nan = f64::NAN;
-        assert_eq!(fold(Kind::Min, &[nan, 3.0, nan, 2.0, 5.0]), 2.0);
-        assert_eq!(fold(Kind::Max, &[1.0, nan, 3.0]), 3.0);
-        assert!(fold(Kind::Max, &[nan, nan]).is_nan());
-    }
-
-    #[test]
-    fn the_mean_stays_infinite_with_finite_values() {
-        let inf = f64::INFINITY;
-        assert_eq!(fold(Kind::Avg, &[1.0, inf, 2.0, inf]), inf);
-        assert!(fold(Kind::Avg, &[inf, -inf]).is_nan());
-        assert_eq!(fold(Kind::Avg, &[1.0, 2.0, 3.0]), 2.0);
-    }
-
-    #[test]
-    fn deviations_are_those_of_the_population() {
-        assert_eq!(fold(Kind::Stddev, &[3.0, 1.0]), 1.0);
-        assert_eq!(fold(Kind::Stdvar, &[5.0]), 0.0);
-        assert_eq!(fold(Kind::Stdvar, &[3.0, 1.0, 2.0, 2.0, 5.0]), 1.839_999_999_999_999_9);
-    }
 }

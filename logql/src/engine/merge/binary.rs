@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use logsvc_proto::{Labels, LabelsBuilder};
 
 use super::super::error::{EvalError, MatchingError};
-use super::super::plan::select_labels;
+use super::grouping::select_labels;
 use super::series::{Groups, Point, Series, Value};
 use super::sets;
 use crate::syntax::ast::{BinaryOp, Cardinality, MatchingKind, VectorMatching};

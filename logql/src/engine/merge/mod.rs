@@ -7,8 +7,10 @@
 
 mod aggregate;
 mod binary;
+mod grouping;
 mod label_replace;
 mod log;
+mod samples;
 mod select;
 mod series;
 mod sets;
@@ -23,11 +25,13 @@ use super::leaf::log::LogPartial;
 use super::leaf::range::SumSeries;
 use super::leaf::runs::SumPoint;
 use super::leaf::{LeafData, LeafResult, LeafStats};
-use super::params::Grid;
+use super::params::{Grid, Windows};
 use super::plan::{Node, Plan, Root};
+use super::range::WindowSample;
 use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
 use crate::syntax::ast::VectorFunction;
 use log::LogMerge;
+use samples::MergedSamples;
 use series::{Point, Series, Value};
 
 /// What the shards have found for one leaf so far.
@@ -36,6 +40,7 @@ struct LeafState {
     logs: Vec<LogPartial>,
     /// Ordered by pairs rather than by text, the order of metric results.
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
+    samples: MergedSamples,
 }
 
 /// Labels in the order of metric results.
@@ -93,6 +98,7 @@ impl MergeState {
                     add_points(merged, points);
                 }
             }
+            LeafData::Samples(partial) => leaf.samples.add(partial),
             LeafData::Failed(error) => {
                 // Which failure is told must not depend on the order of arrival.
                 let is_first =
@@ -142,8 +148,13 @@ impl MergeState {
                 Ok(QueryResult::Streams(merge.finish(partials)))
             }
             Root::Metric { node, grid, is_instant, max_series } => {
+                let leaves: Vec<MergedLeaf> = self
+                    .leaves
+                    .into_iter()
+                    .map(|leaf| MergedLeaf { sums: leaf.sums, samples: leaf.samples.finish() })
+                    .collect();
                 let evaluation =
-                    Evaluation { leaves: &self.leaves, grid: *grid, is_instant: *is_instant };
+                    Evaluation { leaves: &leaves, grid: *grid, is_instant: *is_instant };
                 let value = evaluation.evaluate(node)?;
                 shape(value, node, *grid, *is_instant, *max_series)
             }
@@ -176,9 +187,15 @@ fn add_points(merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) {
     *merged = out;
 }
 
+/// The series of a leaf, of all shards together.
+struct MergedLeaf {
+    sums: BTreeMap<PairOrder, Vec<SumPoint>>,
+    samples: BTreeMap<PairOrder, Vec<WindowSample>>,
+}
+
 /// Evaluates nodes over merged leaves.
 struct Evaluation<'m> {
-    leaves: &'m [LeafState],
+    leaves: &'m [MergedLeaf],
     grid: Grid,
     is_instant: bool,
 }
@@ -189,7 +206,12 @@ impl Evaluation<'_> {
             Node::Scalar(value) => Value::Scalar(*value),
             Node::Vector(value) => Value::Samples(vec![self.constant(Labels::empty(), *value)]),
             Node::Sums { leaf, divisor_s } => Value::Samples(self.sums(*leaf, *divisor_s)),
-            Node::Absent { leaf, labels } => Value::Samples(self.absent(*leaf, labels)),
+            Node::Samples { leaf, function, windows } => {
+                Value::Samples(samples::evaluate(function, windows, &self.leaves[*leaf].samples))
+            }
+            Node::Absent { leaf, labels, windows } => {
+                Value::Samples(self.absent(*leaf, labels, windows))
+            }
             Node::Aggregate { function, parameter, grouping, input } => {
                 let series = self.samples(input)?;
                 let k = parameter.unwrap_or(0);
@@ -245,12 +267,14 @@ impl Evaluation<'_> {
             .collect()
     }
 
-    fn absent(&self, leaf: usize, labels: &Labels) -> Vec<Series> {
+    fn absent(&self, leaf: usize, labels: &Labels, windows: &Windows) -> Vec<Series> {
         let mut series = self.constant(labels.clone(), 1.0);
-        if let Some(present) = self.leaves[leaf].sums.get(&PairOrder(Labels::empty())) {
-            let mut present = present.iter().peekable();
-            series.points.retain(|point| present.next_if(|p| p.step == point.step).is_none());
+        let leaf = &self.leaves[leaf];
+        let mut present = samples::steps_with_samples(windows, &leaf.samples);
+        for point in leaf.sums.values().flatten() {
+            present[point.step as usize] = true;
         }
+        series.points.retain(|point| !present[point.step as usize]);
         if series.points.is_empty() { Vec::new() } else { vec![series] }
     }
 

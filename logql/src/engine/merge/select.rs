@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::super::plan::group_labels;
+use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::Grouping;
 

@@ -176,7 +176,6 @@ impl EntryLabels {
     }
 
     /// The value of a label, without looking into the error slots.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by label filters"))]
     pub(crate) fn get(&self, name: NameId) -> Option<&[u8]> {
         let field = self.parsed.iter().chain(&self.metadata).find(|field| field.name == name);
         if let Some(field) = field {
@@ -215,7 +214,6 @@ impl EntryLabels {
     }
 
     /// Sets both error slots.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by parser stages"))]
     pub(crate) fn set_error(&mut self, error: &[u8], details: &[u8]) {
         self.error = Some(self.store(error));
         self.error_details = Some(self.store(details));

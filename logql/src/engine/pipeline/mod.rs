@@ -9,8 +9,10 @@
 //! Each kind of stage is a file of its own with a `compile` function and a
 //! `process` function that takes the [`Entry`]; [`Stage`] lists them.
 
+mod convert;
 pub(crate) mod label_sets;
 pub(crate) mod labels;
+pub(crate) mod unwrap;
 
 use super::error::PlanError;
 use super::filter::LineFilters;

@@ -1,0 +1,403 @@
+//! Runs a leaf over blocks; the module above describes the protocol.
+
+use logsvc_proto::Labels;
+
+use super::super::block::{BlockSummary, EntryBlock, MetadataColumn};
+use super::super::error::{EvalError, PlanError};
+use super::super::filter::Selection;
+use super::super::params::Direction;
+use super::super::pipeline::label_sets::{LabelSets, Reduction};
+use super::super::pipeline::labels::{BaseLabels, EntryLabels};
+use super::super::pipeline::unwrap::Unwrap;
+use super::super::pipeline::{Entry, Pipeline};
+use super::super::plan::{LeafKind, LeafPlan};
+use super::log::{LogCollector, Position, StreamKey};
+use super::range::{EntryValue, RangeCollector};
+use super::samples::{Sample, SampleCollector};
+use super::series::{reduction_of, series_of};
+use super::set_cache::SetCache;
+use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
+
+#[derive(Debug)]
+enum Collector {
+    Log(LogCollector),
+    Range(RangeCollector),
+    Samples { samples: SampleCollector, unwrap: Unwrap },
+}
+
+/// Runs one leaf over the blocks of one core.
+#[derive(Debug)]
+pub struct LeafExecutor {
+    plan: LeafPlan,
+    pipeline: Pipeline,
+    /// True when the labels of an entry follow from its stream and its metadata.
+    labels_are_stored: bool,
+    reduction: Reduction,
+    labels: EntryLabels,
+    label_sets: LabelSets,
+    collector: Collector,
+    selection: Selection,
+    set_cache: SetCache,
+    line_buffer: Vec<u8>,
+    stats: LeafStats,
+    failure: Option<EvalError>,
+}
+
+impl LeafExecutor {
+    /// Compiles a leaf.
+    ///
+    /// # Errors
+    /// None for the leaves of a [`super::super::plan::Plan`], which has compiled
+    /// them once to report errors before the query is sent out.
+    pub fn new(plan: &LeafPlan) -> Result<Self, PlanError> {
+        let pipeline = Pipeline::compile(&plan.log)?;
+        let mut labels = EntryLabels::new();
+        let mut reduction = Reduction::Keep;
+        let collector = match &plan.kind {
+            LeafKind::Log { direction, limit, interval_ns } => {
+                Collector::Log(LogCollector::new(*direction, *limit, *interval_ns))
+            }
+            LeafKind::Range { windows, value, series } => {
+                reduction = reduction_of(series, None, &mut labels);
+                Collector::Range(RangeCollector::new(*windows, *value))
+            }
+            LeafKind::Samples { windows, unwrap, series } => {
+                let unwrap = Unwrap::compile(unwrap, &mut labels)?;
+                reduction = reduction_of(series, Some(unwrap.label()), &mut labels);
+                Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
+            }
+        };
+        Ok(Self {
+            plan: plan.clone(),
+            labels_are_stored: pipeline.is_front_only()
+                && !matches!(collector, Collector::Samples { .. }),
+            pipeline,
+            reduction,
+            labels,
+            label_sets: LabelSets::new(),
+            collector,
+            selection: Selection::default(),
+            set_cache: SetCache::new(),
+            line_buffer: Vec::new(),
+            stats: LeafStats::default(),
+            failure: None,
+        })
+    }
+
+    /// Prepares a stream; `labels` are its stream labels.
+    pub fn stream(&mut self, labels: &Labels) -> StreamState {
+        let base = self.labels.base(labels);
+        self.labels.start(&base);
+        let (key, plain_set, number) = match &mut self.collector {
+            Collector::Log(_) => {
+                let set = self.label_sets.intern_categorized(&self.labels);
+                (StreamKey::new(labels), set, 0)
+            }
+            Collector::Range(_) => {
+                let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
+                (StreamKey::first(), set, 0)
+            }
+            Collector::Samples { samples, .. } => {
+                (StreamKey::first(), 0, samples.stream(StreamKey::new(labels)))
+            }
+        };
+        let needs = self.needs_of(&base);
+        StreamState { base, key, needs, plain_set, number }
+    }
+
+    fn needs_of(&self, base: &BaseLabels) -> Needs {
+        let reads_line = self.pipeline.reads_line();
+        match &self.collector {
+            Collector::Log(_) => Needs { line_lengths: true, lines: true, metadata: true },
+            Collector::Samples { .. } => {
+                Needs { line_lengths: reads_line, lines: reads_line, metadata: true }
+            }
+            Collector::Range(range) => Needs {
+                line_lengths: reads_line || range.value() == EntryValue::LineLength,
+                lines: reads_line,
+                metadata: !self.labels_are_stored
+                    || match &self.reduction {
+                        Reduction::By(names) => names.iter().any(|name| !base.has(*name)),
+                        Reduction::Keep | Reduction::Without(_) => true,
+                    },
+            },
+        }
+    }
+
+    /// False when no entry within these times (both included) can change the
+    /// result any more, so that blocks of that range need not be read.
+    #[must_use]
+    pub fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        let (start_ns, end_ns) = self.plan.entry_bounds_ns();
+        if self.is_done() || max_timestamp_ns < start_ns || min_timestamp_ns >= end_ns {
+            return false;
+        }
+        let (min_ns, max_ns) = (min_timestamp_ns.max(start_ns), max_timestamp_ns.min(end_ns - 1));
+        match &self.collector {
+            Collector::Log(log) => log.wants(min_ns, max_ns),
+            Collector::Range(range) => range.wants(min_ns, max_ns),
+            Collector::Samples { samples, .. } => samples.wants(min_ns, max_ns),
+        }
+    }
+
+    /// True when the query has failed on this leaf, so that nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Heap memory of the executor in bytes, without the stream states.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let collector = match &self.collector {
+            Collector::Log(log) => log.held_bytes(),
+            Collector::Range(range) => range.held_bytes(),
+            Collector::Samples { samples, .. } => samples.held_bytes(),
+        };
+        collector
+            + self.label_sets.held_bytes()
+            + self.labels.held_bytes()
+            + self.line_buffer.capacity()
+    }
+
+    /// The work done so far.
+    #[must_use]
+    pub fn stats(&self) -> LeafStats {
+        self.stats
+    }
+
+    /// Offers a block by its directory entry alone. True when that was enough and
+    /// the block must not be given to [`LeafExecutor::block`]: nothing but counts
+    /// or lengths is asked, and all of its entries are seen by the same steps.
+    pub fn summary(&mut self, stream: &StreamState, block: &BlockSummary) -> bool {
+        let (min, max) = (block.min_timestamp_ns, block.max_timestamp_ns);
+        let Collector::Range(range) = &mut self.collector else {
+            return false;
+        };
+        let inside = min >= self.plan.start_ns && max < self.plan.end_ns;
+        if stream.needs.lines || stream.needs.metadata || !inside {
+            return false;
+        }
+        let cell = range.cell(min);
+        if !cell.holds(max) {
+            return false;
+        }
+        range.add(stream.plain_set, &cell, block.entries, block.line_bytes);
+        self.stats.summaries += 1;
+        self.stats.entries += block.entries;
+        self.stats.entries_kept += block.entries;
+        true
+    }
+
+    /// Takes a block of a stream, each block once.
+    pub fn block(&mut self, stream: &mut StreamState, block: &EntryBlock<'_>) {
+        if self.is_done() {
+            return;
+        }
+        self.stats.blocks += 1;
+        let (first, end) = self.bounds_of(block);
+        if first >= end {
+            return;
+        }
+        let stream_is_one_series = !stream.needs.lines && !stream.needs.metadata;
+        if stream_is_one_series
+            && block.sorted
+            && let Collector::Range(range) = &mut self.collector
+        {
+            range.add_sorted(stream.plain_set, block, first, end);
+            self.stats.entries += (end - first) as u64;
+            self.stats.entries_kept += (end - first) as u64;
+            return;
+        }
+        self.select(block, first, end);
+        if stream.needs.lines {
+            let lines = block.line_view();
+            self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
+            self.pipeline.front().narrow(&lines, &mut self.selection);
+        }
+        self.set_cache.clear();
+        // The selection is taken out so that the loop may borrow the rest.
+        let selection = std::mem::take(&mut self.selection);
+        if self.plan.direction() == Direction::Backward {
+            selection.iter().rev().for_each(|i| self.entry(stream, block, i));
+        } else {
+            selection.iter().for_each(|i| self.entry(stream, block, i));
+        }
+        self.selection = selection;
+    }
+
+    /// The smallest index range that holds all entries within the leaf's times.
+    fn bounds_of(&self, block: &EntryBlock<'_>) -> (usize, usize) {
+        if !block.sorted {
+            return (0, block.len());
+        }
+        let times = block.timestamps_ns;
+        let first = times.partition_point(|&t| t < self.plan.start_ns);
+        let end = first + times[first..].partition_point(|&t| t < self.plan.end_ns);
+        (first, end)
+    }
+
+    /// Selects the entries that the leaf's times allow.
+    fn select(&mut self, block: &EntryBlock<'_>, first: usize, end: usize) {
+        self.selection.select(first, end);
+        let times = block.timestamps_ns;
+        if !block.sorted {
+            let bounds = self.plan.start_ns..self.plan.end_ns;
+            self.selection.retain(|i| bounds.contains(&times[i]));
+        }
+        if self.plan.has_gaps() {
+            match &mut self.collector {
+                Collector::Log(_) => {}
+                Collector::Range(range) => self.selection.retain(|i| range.sees(times[i])),
+                Collector::Samples { samples, .. } => {
+                    self.selection.retain(|i| samples.sees(times[i]));
+                }
+            }
+        }
+        self.stats.entries += self.selection.count() as u64;
+    }
+
+    /// Runs one entry that passed the front filters.
+    fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        if self.is_done() {
+            return;
+        }
+        if let Collector::Log(log) = &self.collector
+            && !log.admits(block.timestamps_ns[i])
+        {
+            return;
+        }
+        if self.labels_are_stored {
+            self.stored_entry(stream, block, i);
+        } else {
+            self.processed_entry(stream, block, i);
+        }
+    }
+
+    /// Takes an entry that no stage looks at: label sets are known per stream and
+    /// metadata set.
+    fn stored_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        let Some(set) = self.stored_set(stream, block, i) else { return };
+        let timestamp_ns = block.timestamps_ns[i];
+        self.stats.entries_kept += 1;
+        let lines = block.line_view();
+        match &mut self.collector {
+            Collector::Log(log) => {
+                let position =
+                    Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
+                log.add(position, set, lines.get(i));
+            }
+            Collector::Range(range) => {
+                let line_len = match range.value() {
+                    EntryValue::One => 0,
+                    EntryValue::LineLength => (lines.end(i) - lines.start(i)) as u64,
+                };
+                let cell = range.cell(timestamp_ns);
+                range.add(set, &cell, 1, line_len);
+            }
+            Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
+        }
+    }
+
+    /// The label set of an entry that no stage looks at. `None` when its metadata
+    /// carries an error that fails the query.
+    fn stored_set(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        i: usize,
+    ) -> Option<u32> {
+        let MetadataColumn::Sets { set_ids, sets } = block.metadata else {
+            return Some(stream.plain_set);
+        };
+        let metadata_set = set_ids[i];
+        if metadata_set == 0 || !stream.needs.metadata {
+            return Some(stream.plain_set);
+        }
+        if let Some(set) = self.set_cache.get(metadata_set) {
+            return Some(set);
+        }
+        self.labels.start(&stream.base);
+        self.labels.add_metadata(sets.get(metadata_set));
+        let set = match &self.collector {
+            Collector::Log(_) => self.label_sets.intern_categorized(&self.labels),
+            Collector::Range(_) | Collector::Samples { .. } => {
+                match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
+                    Ok(set) => set,
+                    Err(error) => {
+                        self.failure = Some(error);
+                        return None;
+                    }
+                }
+            }
+        };
+        self.set_cache.put(metadata_set, set);
+        Some(set)
+    }
+
+    /// Runs the stages over an entry and takes it when they keep it.
+    fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        let timestamp_ns = block.timestamps_ns[i];
+        let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
+        self.labels.start(&stream.base);
+        if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
+            self.labels.add_metadata(sets.get(set_ids[i]));
+        }
+        let mut entry = Entry::new(stored_line, &mut self.line_buffer, &mut self.labels);
+        if !self.pipeline.process(&mut entry) {
+            return;
+        }
+        if let Collector::Log(log) = &mut self.collector {
+            self.stats.entries_kept += 1;
+            let position =
+                Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
+            let set = self.label_sets.intern_categorized(entry.labels);
+            log.add(position, set, entry.line());
+            return;
+        }
+        let mut value = 0.0;
+        if let Collector::Samples { unwrap, .. } = &self.collector {
+            match unwrap.sample(entry.labels) {
+                Some(sample) => value = sample,
+                None => return,
+            }
+        }
+        self.stats.entries_kept += 1;
+        let series = match series_of(&mut self.label_sets, entry.labels, &self.reduction) {
+            Ok(series) => series,
+            Err(error) => {
+                self.failure = Some(error);
+                return;
+            }
+        };
+        match &mut self.collector {
+            Collector::Log(_) => {}
+            Collector::Range(range) => {
+                let cell = range.cell(timestamp_ns);
+                range.add(series, &cell, 1, entry.line().len() as u64);
+            }
+            Collector::Samples { samples, .. } => {
+                let index = u32::try_from(i).expect("line ends are 32-bit, so entries are");
+                let (stream, arrival) = (stream.number, block.arrival);
+                samples.add(series, Sample { timestamp_ns, value, stream, index, arrival });
+            }
+        }
+    }
+
+    /// What the leaf found.
+    #[must_use]
+    pub fn finish(self) -> LeafResult {
+        let (sets, names) = (&self.label_sets, &self.labels);
+        let data = match (self.failure, self.collector) {
+            (Some(error), _) => LeafData::Failed(error),
+            (None, Collector::Log(log)) => {
+                LeafData::Log(log.finish(|set| sets.categorized(set, names)))
+            }
+            (None, Collector::Range(range)) => LeafData::Sums(range.finish(sets, names)),
+            (None, Collector::Samples { samples, .. }) => {
+                LeafData::Samples(samples.finish(sets, names))
+            }
+        };
+        LeafResult { leaf: self.plan.index, stats: self.stats, data }
+    }
+}

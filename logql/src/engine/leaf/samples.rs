@@ -1,0 +1,155 @@
+//! The leaf of a range aggregation over unwrapped values: all samples.
+//!
+//! The functions over unwrapped values add floating point numbers in time order,
+//! or need all of them; so that the answer does not depend on how entries are
+//! spread, the samples themselves are the partial result, and the windows are
+//! evaluated after the merge. They weigh 40 bytes each and count against the
+//! query's memory budget.
+
+use std::collections::BTreeMap;
+
+use logsvc_proto::Labels;
+
+use super::super::params::{Cell, Windows};
+use super::super::pipeline::label_sets::LabelSets;
+use super::super::pipeline::labels::EntryLabels;
+use super::log::StreamKey;
+
+/// A sample with its place among the entries of equal time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Sample {
+    pub(crate) timestamp_ns: i64,
+    pub(crate) value: f64,
+    /// Index into the streams of the collector or partial.
+    pub(crate) stream: u32,
+    /// Index in the block.
+    pub(crate) index: u32,
+    pub(crate) arrival: u64,
+}
+
+impl Sample {
+    /// What samples are ordered by, once the streams are.
+    pub(crate) fn order(&self) -> (i64, u32, u64, u32) {
+        (self.timestamp_ns, self.stream, self.arrival, self.index)
+    }
+}
+
+/// Collects the samples of an unwrapped range aggregation.
+#[derive(Debug)]
+pub(crate) struct SampleCollector {
+    windows: Windows,
+    cell: Cell,
+    streams: Vec<StreamKey>,
+    /// By label set id.
+    series: Vec<Vec<Sample>>,
+    sample_bytes: usize,
+}
+
+impl SampleCollector {
+    pub(crate) fn new(windows: Windows) -> Self {
+        Self {
+            windows,
+            cell: windows.cell(0),
+            streams: Vec::new(),
+            series: Vec::new(),
+            sample_bytes: 0,
+        }
+    }
+
+    /// Names a stream, for [`Sample::stream`].
+    pub(crate) fn stream(&mut self, key: StreamKey) -> u32 {
+        self.sample_bytes += size_of::<StreamKey>() + key.held_bytes();
+        self.streams.push(key);
+        u32::try_from(self.streams.len() - 1).expect("the memory budget bounds the streams")
+    }
+
+    /// Whether any window sees an entry of this time.
+    pub(crate) fn sees(&mut self, timestamp_ns: i64) -> bool {
+        if !self.cell.holds(timestamp_ns) {
+            self.cell = self.windows.cell(timestamp_ns);
+        }
+        !self.cell.is_gap()
+    }
+
+    /// Whether an entry within these times could be seen by a window.
+    pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
+    }
+
+    pub(crate) fn add(&mut self, series: u32, sample: Sample) {
+        let index = series as usize;
+        if self.series.len() <= index {
+            self.series.resize_with(index + 1, Vec::new);
+        }
+        let samples = &mut self.series[index];
+        let capacity = samples.capacity();
+        samples.push(sample);
+        self.sample_bytes += (samples.capacity() - capacity) * size_of::<Sample>();
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.sample_bytes + self.series.capacity() * size_of::<Vec<Sample>>()
+    }
+
+    pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
+        let series = (0u32..)
+            .zip(self.series)
+            .filter(|(_, samples)| !samples.is_empty())
+            .map(|(id, samples)| SampleSeries { labels: sets.labels(id, names), samples })
+            .collect();
+        let streams = self.streams.iter().map(StreamKey::to_parts).collect();
+        SamplePartial { streams, series }
+    }
+}
+
+/// The samples a shard found.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SamplePartial {
+    /// The source streams, as in [`StreamKey`].
+    pub(crate) streams: Vec<(u64, Box<str>)>,
+    pub(crate) series: Vec<SampleSeries>,
+}
+
+/// The samples of one series, in any order.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SampleSeries {
+    pub(crate) labels: Labels,
+    pub(crate) samples: Vec<Sample>,
+}
+
+impl SamplePartial {
+    /// Memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let series: usize = self
+            .series
+            .iter()
+            .map(|one| {
+                size_of::<SampleSeries>()
+                    + one.labels.as_bytes().len()
+                    + one.samples.capacity() * size_of::<Sample>()
+            })
+            .sum();
+        series + self.streams.iter().map(|(_, text)| text.len() + 32).sum::<usize>()
+    }
+
+    /// Renumbers the streams of several partials alike, in the order of their
+    /// keys, so that samples can be ordered across partials.
+    pub(crate) fn align(partials: &mut [SamplePartial]) {
+        let mut ranks: BTreeMap<(u64, Box<str>), u32> = BTreeMap::new();
+        for partial in partials.iter() {
+            for key in &partial.streams {
+                ranks.entry(key.clone()).or_default();
+            }
+        }
+        for (rank, number) in (0u32..).zip(ranks.values_mut()) {
+            *number = rank;
+        }
+        for partial in partials {
+            let renumbered: Vec<u32> = partial.streams.iter().map(|key| ranks[key]).collect();
+            for sample in partial.series.iter_mut().flat_map(|one| &mut one.samples) {
+                sample.stream = renumbered[sample.stream as usize];
+            }
+        }
+    }
+}

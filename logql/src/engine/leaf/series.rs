@@ -1,0 +1,43 @@
+//! From the labels of an entry to the series it belongs to.
+
+use super::super::error::EvalError;
+use super::super::pipeline::label_sets::{LabelSets, Reduction};
+use super::super::pipeline::labels::{EntryLabels, NameId};
+use super::super::plan::SeriesLabels;
+use crate::syntax::ast::GroupingKind;
+
+/// The series of a sample, or the failure when it carries an error.
+pub(super) fn series_of(
+    sets: &mut LabelSets,
+    labels: &EntryLabels,
+    reduction: &Reduction,
+) -> Result<u32, EvalError> {
+    let Some(error) = labels.error() else {
+        return Ok(sets.intern_reduced(labels, reduction));
+    };
+    let error = String::from_utf8_lossy(error).into_owned();
+    let id = sets.intern_reduced(labels, &Reduction::Keep);
+    Err(EvalError::Pipeline { error, series: sets.labels(id, labels).canonical() })
+}
+
+/// The labels of the series. The unwrapped label goes unless it is asked for.
+pub(super) fn reduction_of(
+    series: &SeriesLabels,
+    unwrapped: Option<NameId>,
+    labels: &mut EntryLabels,
+) -> Reduction {
+    match series {
+        SeriesLabels::All => match unwrapped {
+            None => Reduction::Keep,
+            Some(name) => Reduction::Without(vec![name]),
+        },
+        SeriesLabels::None => Reduction::By(Vec::new()),
+        SeriesLabels::Grouped(grouping) => {
+            let names = grouping.labels.iter().map(|name| labels.name_id(name.as_bytes()));
+            match grouping.kind {
+                GroupingKind::By => Reduction::By(names.collect()),
+                GroupingKind::Without => Reduction::Without(names.chain(unwrapped).collect()),
+            }
+        }
+    }
+}
