@@ -73,6 +73,14 @@ pub enum EvalError {
         /// The limit.
         max_series: usize,
     },
+    /// Windows of a function that needs all of its samples overlap too much.
+    #[error(
+        "the windows of quantile_over_time hold more than {max_reads} samples together; increase the step, or shorten the range"
+    )]
+    TooManyReads {
+        /// The limit.
+        max_reads: usize,
+    },
     /// Samples of two vectors cannot be paired.
     #[error("{0}")]
     Matching(MatchingError),

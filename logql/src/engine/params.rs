@@ -3,6 +3,9 @@
 use super::error::PlanError;
 use super::range::Window;
 
+/// Steps that no query may exceed, so that the size of a single series is bounded.
+const MAX_STEPS: u32 = 1_000_000;
+
 /// Order of log entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
@@ -38,7 +41,8 @@ pub enum QueryTime {
 pub struct QueryLimits {
     /// Most distinct series in the result of a metric query; 0 is no limit.
     pub max_series: usize,
-    /// Largest `(end - start) / step` of a metric range query; 0 is no limit.
+    /// Largest `(end - start) / step` of a metric range query; 0 leaves only the
+    /// engine's own bound of a million.
     pub max_steps: u32,
 }
 
@@ -139,7 +143,8 @@ impl Grid {
         }
         // The limit is on the request as written, before it is aligned.
         let written = (i128::from(end_ns) - i128::from(start_ns)) / i128::from(step_ns);
-        let max = if max_steps == 0 { i128::from(u32::MAX - 2) } else { i128::from(max_steps) };
+        let max_steps = if max_steps == 0 { MAX_STEPS } else { max_steps.min(MAX_STEPS) };
+        let max = i128::from(max_steps);
         if written > max {
             return Err(PlanError::TooManySteps { max_steps });
         }

@@ -207,7 +207,7 @@ impl Evaluation<'_> {
             Node::Vector(value) => Value::Samples(vec![self.constant(Labels::empty(), *value)]),
             Node::Sums { leaf, divisor_s } => Value::Samples(self.sums(*leaf, *divisor_s)),
             Node::Samples { leaf, function, windows } => {
-                Value::Samples(samples::evaluate(function, windows, &self.leaves[*leaf].samples))
+                Value::Samples(samples::evaluate(function, windows, &self.leaves[*leaf].samples)?)
             }
             Node::Absent { leaf, labels, windows } => {
                 Value::Samples(self.absent(*leaf, labels, windows))

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::super::error::EvalError;
 use super::super::leaf::samples::{Sample, SamplePartial};
 use super::super::params::Windows;
-use super::super::range::{SampleFunction, WindowSample};
+use super::super::range::{SampleFunction, Sliding, Summary, WindowSample};
 use super::PairOrder;
 use super::series::{Point, Series};
 
@@ -40,39 +41,89 @@ impl MergedSamples {
     }
 }
 
+/// Windows whose samples, counted per window, are more than this many times the
+/// samples there are, are folded while they slide.
+const MAX_OVERLAP: usize = 16;
+
+/// Most samples, counted per window, that functions may read which cannot slide.
+/// That many take about a second.
+const MAX_READS: usize = 300_000_000;
+
+/// The windows of one series that hold samples: step and range of samples.
+type Spans = Vec<(u32, usize, usize)>;
+
+fn spans(windows: &Windows, samples: &[WindowSample]) -> Spans {
+    let mut spans = Vec::new();
+    let (mut first, mut end) = (0, 0);
+    let reached = |i: usize, bound: i128| i128::from(samples[i].timestamp_ns) <= bound;
+    for step in 0..windows.grid.steps {
+        let window = windows.window(step);
+        while end < samples.len() && reached(end, window.end_ns) {
+            end += 1;
+        }
+        while first < end && reached(first, window.start_ns) {
+            first += 1;
+        }
+        if first < end {
+            spans.push((step, first, end));
+        } else if end == samples.len() {
+            // Windows only move on: no later one sees anything.
+            break;
+        }
+    }
+    spans
+}
+
 /// Evaluates a function over all windows of all series.
+///
+/// # Errors
+/// When the function would read too many samples again and again.
 pub(crate) fn evaluate(
     function: &SampleFunction,
     windows: &Windows,
     merged: &BTreeMap<PairOrder, Vec<WindowSample>>,
-) -> Vec<Series> {
+) -> Result<Vec<Series>, EvalError> {
     let mut out = Vec::with_capacity(merged.len());
+    let mut reads_in_all = 0usize;
     for (labels, samples) in merged {
-        let mut points = Vec::new();
-        let (mut first, mut end) = (0, 0);
-        for step in 0..windows.grid.steps {
-            let window = windows.window(step);
-            let reached =
-                |sample: &WindowSample, bound: i128| i128::from(sample.timestamp_ns) <= bound;
-            while end < samples.len() && reached(&samples[end], window.end_ns) {
-                end += 1;
+        let spans = spans(windows, samples);
+        let reads: usize = spans.iter().map(|(_, first, end)| end - first).sum();
+        let overlaps = reads > MAX_OVERLAP.saturating_mul(samples.len());
+        let points: Vec<Point> = if overlaps && function.is_foldable() {
+            slide(function, windows, samples, &spans)
+        } else {
+            reads_in_all = reads_in_all.saturating_add(reads);
+            if reads_in_all > MAX_READS {
+                return Err(EvalError::TooManyReads { max_reads: MAX_READS });
             }
-            while first < end && reached(&samples[first], window.start_ns) {
-                first += 1;
-            }
-            if first < end {
-                let value = function.evaluate(&window, &samples[first..end]);
-                points.push(Point { step, value });
-            } else if end == samples.len() {
-                // Windows only move on: no later one sees anything.
-                break;
-            }
-        }
+            let value = |step, first: usize, end: usize| {
+                function.evaluate(&windows.window(step), &samples[first..end])
+            };
+            let point = |&(step, first, end)| Point { step, value: value(step, first, end) };
+            spans.iter().map(point).collect()
+        };
         if !points.is_empty() {
             out.push(Series { labels: labels.0.clone(), points });
         }
     }
-    out
+    Ok(out)
+}
+
+fn slide(
+    function: &SampleFunction,
+    windows: &Windows,
+    samples: &[WindowSample],
+    spans: &Spans,
+) -> Vec<Point> {
+    let mut sliding = Sliding::new();
+    spans
+        .iter()
+        .filter_map(|&(step, first, end)| {
+            let summary = sliding.fold(first, end, |i| Summary::of(&samples[i]));
+            let value = summary.value(function.function, &windows.window(step))?;
+            Some(Point { step, value })
+        })
+        .collect()
 }
 
 /// For each step of the grid whether its window holds a sample.
@@ -94,4 +145,59 @@ pub(crate) fn steps_with_samples(
         is_marked = true;
     }
     present
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::params::Grid;
+    use crate::syntax::ast::RangeFunction;
+
+    /// Sliding and plain evaluation of the same windows.
+    #[test]
+    fn sliding_agrees_with_reading_every_window_again() {
+        let mut seed = 3u32;
+        let mut random = |bound: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % bound
+        };
+        let mut time = 0;
+        let samples: Vec<WindowSample> = (0..400)
+            .map(|_| {
+                time += i64::from(random(9));
+                WindowSample { timestamp_ns: time, value: f64::from(random(1000)) / 7.0 }
+            })
+            .collect();
+        let grid = Grid { start_ns: 0, step_ns: 7, steps: 300 };
+        for function in [
+            RangeFunction::SumOverTime,
+            RangeFunction::Rate,
+            RangeFunction::AvgOverTime,
+            RangeFunction::MinOverTime,
+            RangeFunction::MaxOverTime,
+            RangeFunction::StdvarOverTime,
+            RangeFunction::StddevOverTime,
+            RangeFunction::FirstOverTime,
+            RangeFunction::LastOverTime,
+            RangeFunction::RateCounter,
+        ] {
+            for range_ns in [3, 40, 900] {
+                let windows = Windows { grid, range_ns, offset_ns: 2 };
+                let function = SampleFunction { function, parameter: 0.0 };
+                let spans = spans(&windows, &samples);
+                for point in slide(&function, &windows, &samples, &spans) {
+                    let (_, first, end) = spans[spans
+                        .binary_search_by_key(&point.step, |(step, ..)| *step)
+                        .expect("a point of a window")];
+                    let window = windows.window(point.step);
+                    let plain = function.evaluate(&window, &samples[first..end]);
+                    let distance = (plain - point.value).abs();
+                    let near = distance <= 1e-9 * plain.abs().max(1.0)
+                        || plain.to_bits() == point.value.to_bits()
+                        || (plain.is_nan() && point.value.is_nan());
+                    assert!(near, "{function:?} {range_ns}: {plain} {}", point.value);
+                }
+            }
+        }
+    }
 }

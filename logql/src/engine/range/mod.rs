@@ -1,8 +1,13 @@
 //! Functions over the samples of a window, one file each where they are more than
 //! a line.
 
+mod folds;
 mod quantile;
 mod rate_counter;
+mod sliding;
+
+pub(crate) use folds::Summary;
+pub(crate) use sliding::Sliding;
 
 use super::fold::{Deviation, larger, running_mean, smaller};
 use crate::syntax::ast::RangeFunction;
@@ -43,6 +48,11 @@ pub(crate) struct SampleFunction {
 }
 
 impl SampleFunction {
+    /// Whether [`Summary::value`] gives the function.
+    pub(crate) fn is_foldable(&self) -> bool {
+        self.function != RangeFunction::QuantileOverTime
+    }
+
     /// The value over the samples of a window, which is not empty and in time order.
     pub(crate) fn evaluate(&self, window: &Window, samples: &[WindowSample]) -> f64 {
         let values = || samples.iter().map(|sample| sample.value);

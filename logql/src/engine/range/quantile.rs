@@ -11,22 +11,27 @@ pub(super) fn quantile(q: f64, values: impl Iterator<Item = f64>) -> f64 {
     if q > 1.0 {
         return f64::INFINITY;
     }
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(|a, b| match (a.is_nan(), b.is_nan()) {
-        (true, true) => Ordering::Equal,
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
-    });
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let mut values: Vec<f64> = values.collect();
+    let Some(last) = values.len().checked_sub(1) else { return f64::NAN };
     if q.is_nan() {
         return f64::NAN;
     }
     let rank = q * last as f64;
-    let lower = rank.floor();
-    let index = (lower as usize).min(last);
-    let weight = rank - lower;
-    sorted[index] * (1.0 - weight) + sorted[(index + 1).min(last)] * weight
+    let index = (rank.floor() as usize).min(last);
+    let weight = rank - rank.floor();
+    let (_, lower, above) = values.select_nth_unstable_by(index, nan_first);
+    let lower = *lower;
+    let upper = above.iter().copied().min_by(nan_first).unwrap_or(lower);
+    lower * (1.0 - weight) + upper * weight
+}
+
+fn nan_first(a: &f64, b: &f64) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+    }
 }
 
 #[cfg(test)]

@@ -9,20 +9,32 @@ const GAP_FACTOR: f64 = 1.1;
 /// The rate per second; 0 for fewer than two samples (Q25).
 pub(super) fn rate_counter(window: &Window, samples: &[WindowSample]) -> f64 {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return 0.0 };
-    if samples.len() < 2 {
-        return 0.0;
-    }
     let mut increase = last.value - first.value;
     for pair in samples.windows(2) {
         if pair[1].value < pair[0].value {
             increase += pair[0].value;
         }
     }
+    extrapolated(window, first, last, samples.len() as f64, increase)
+}
+
+/// The rate that follows from the increase between the first and the last of
+/// `count` samples; 0 for fewer than two.
+pub(super) fn extrapolated(
+    window: &Window,
+    first: &WindowSample,
+    last: &WindowSample,
+    count: f64,
+    increase: f64,
+) -> f64 {
+    if count < 2.0 {
+        return 0.0;
+    }
     let (first_ns, last_ns) = (i128::from(first.timestamp_ns), i128::from(last.timestamp_ns));
     let mut to_start_s = seconds(first_ns - window.start_ns);
     let mut to_end_s = seconds(window.end_ns - last_ns);
     let sampled_s = seconds(last_ns - first_ns);
-    let mean_distance_s = sampled_s / (samples.len() - 1) as f64;
+    let mean_distance_s = sampled_s / (count - 1.0);
     if to_start_s >= mean_distance_s * GAP_FACTOR {
         to_start_s = mean_distance_s / 2.0;
     }

@@ -1,0 +1,84 @@
+//! Windows that overlap a lot, without reading every sample again for each.
+//!
+//! A window's value is folded from parts that can be joined. The samples of the
+//! current window are split at a middle: for the part before it all suffixes are
+//! folded, the part behind it is one fold that grows. A window that moves on drops
+//! a suffix and grows the fold; when the suffixes are used up, the middle moves to
+//! the end. So each sample is joined three times at most, whatever the overlap.
+//! Nothing is ever subtracted, so no precision is lost by it.
+
+/// The fold of a run of samples, in time order.
+pub(crate) trait Fold: Copy {
+    /// The fold of two adjacent runs.
+    fn join(self, later: Self) -> Self;
+}
+
+/// A window that moves over a list of folds of single samples.
+#[derive(Debug)]
+pub(crate) struct Sliding<F> {
+    /// `suffixes[k]` is the fold of the samples `middle - 1 - k .. middle`.
+    suffixes: Vec<F>,
+    middle: usize,
+    end: usize,
+    behind: Option<F>,
+}
+
+impl<F: Fold> Sliding<F> {
+    pub(crate) fn new() -> Self {
+        Self { suffixes: Vec::new(), middle: 0, end: 0, behind: None }
+    }
+
+    /// The fold of the samples `first..end`, which is not empty. Both bounds must
+    /// not be less than in the call before.
+    pub(crate) fn fold(&mut self, first: usize, end: usize, sample: impl Fn(usize) -> F) -> F {
+        if first >= self.middle {
+            self.behind = None;
+            self.suffixes.clear();
+            self.middle = end;
+            for i in (first..end).rev() {
+                let one = sample(i);
+                let suffix = self.suffixes.last().map_or(one, |later| one.join(*later));
+                self.suffixes.push(suffix);
+            }
+        } else {
+            for i in self.end..end {
+                let one = sample(i);
+                self.behind = Some(self.behind.map_or(one, |earlier| earlier.join(one)));
+            }
+        }
+        self.end = end;
+        let before = self.suffixes[self.middle - 1 - first];
+        self.behind.map_or(before, |behind| before.join(behind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Joining is concatenation, so order and completeness show.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    struct Run(usize, usize);
+
+    impl Fold for Run {
+        fn join(self, later: Self) -> Self {
+            assert_eq!(self.1, later.0, "adjacent and in order");
+            Self(self.0, later.1)
+        }
+    }
+
+    #[test]
+    fn every_window_is_folded_whole_and_in_order() {
+        let mut seed = 99u32;
+        for _ in 0..200 {
+            let mut sliding = Sliding::new();
+            let (mut first, mut end) = (0, 0);
+            for _ in 0..60 {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                first += (seed >> 10) as usize % 4;
+                end = end.max(first + 1) + (seed >> 20) as usize % 5;
+                assert_eq!(sliding.fold(first, end, |i| Run(i, i + 1)), Run(first, end));
+            }
+        }
+    }
+}
