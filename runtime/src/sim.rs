@@ -46,6 +46,7 @@ mod names;
 mod network;
 mod node;
 mod random;
+mod ready;
 mod runtime;
 mod stream;
 mod timer;
@@ -54,7 +55,7 @@ mod world;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -162,6 +163,17 @@ impl Simulation {
     /// Lets the next `count` accepts of any listener fail with `EMFILE`.
     pub fn fail_next_accepts(&self, count: u64) {
         self.network.fail_next_accepts(count);
+    }
+
+    /// Sets what one direction of a later connection may hold unread, in bytes;
+    /// 64 to 512 KiB unless set. Small buffers let writers wait.
+    pub fn set_socket_buffer_bytes(&self, range: RangeInclusive<u64>) {
+        self.network.buffer_bytes.replace(range);
+    }
+
+    /// Sets how many connections may wait at a listener; 4096 unless set.
+    pub fn set_backlog_connections(&self, count: usize) {
+        self.network.backlog_connections.set(count);
     }
 
     /// A hash of everything that was polled and delivered so far, and when. Two

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -22,15 +23,13 @@ use super::timer::Timer;
 use crate::{Listener, Monotonic, Runtime};
 
 /// Time on the wire, in nanoseconds; one parcel in 64 takes thirty times as long.
-const DELAY_NANOS: std::ops::RangeInclusive<u64> = 3_000..=100_000;
+const DELAY_NANOS: RangeInclusive<u64> = 3_000..=100_000;
 const SLOW_ONE_IN: u64 = 64;
 const SLOW_FACTOR: u64 = 30;
 
-/// Sizes of the buffers of one direction of a connection.
-const BUFFER_BYTES: [usize; 4] = [2 << 10, 16 << 10, 64 << 10, 256 << 10];
-
-/// Connections that wait to be accepted, for one listener.
-const BACKLOG_CONNECTIONS: usize = 128;
+/// What a socket operation that need not wait does once in so many times: it
+/// lets others run first, as the real backends do.
+const STEP_ASIDE_ONE_IN: u64 = 4;
 
 /// When a connection attempt that found a full queue is repeated.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -42,6 +41,10 @@ pub(super) struct Network {
     listeners: RefCell<Vec<Rc<Queue>>>,
     next_port: Cell<u16>,
     failing_accepts_count: Cell<u64>,
+    /// What one direction of a connection holds, before its reader takes it.
+    pub(super) buffer_bytes: RefCell<RangeInclusive<u64>>,
+    /// Connections that wait to be accepted, for one listener.
+    pub(super) backlog_connections: Cell<usize>,
 }
 
 /// The connections of one listener that wait to be accepted.
@@ -58,6 +61,8 @@ impl Network {
             listeners: RefCell::default(),
             next_port: Cell::new(FIRST_FREE_PORT),
             failing_accepts_count: Cell::new(0),
+            buffer_bytes: RefCell::new(64 << 10..=512 << 10),
+            backlog_connections: Cell::new(4096),
         }
     }
 
@@ -71,7 +76,21 @@ impl Network {
     }
 
     pub(super) fn buffer_bytes(&self) -> usize {
-        BUFFER_BYTES[self.random.index(BUFFER_BYTES.len())]
+        self.random.within(&self.buffer_bytes.borrow()).max(1) as usize
+    }
+
+    /// Before a socket operation: sometimes lets others run.
+    pub(super) async fn step_aside(&self) {
+        let mut goes_on = !self.random.one_in(STEP_ASIDE_ONE_IN);
+        poll_fn(|cx| {
+            if goes_on {
+                return Poll::Ready(());
+            }
+            goes_on = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
     }
 
     pub(super) fn coin(&self) -> bool {
@@ -145,7 +164,7 @@ impl SimRuntime {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let queue = &listeners[network.random.index(listeners.len())];
-        if queue.waiting.borrow().len() >= BACKLOG_CONNECTIONS {
+        if queue.waiting.borrow().len() >= network.backlog_connections.get() {
             return Ok(None);
         }
         let (near, far) = connection(&self.world, network);
@@ -173,6 +192,7 @@ impl Listener for SimListener {
     type Writer = SimWriter;
 
     async fn accept(&self) -> io::Result<(SimReader, SimWriter, SocketAddr)> {
+        self.runtime.network.step_aside().await;
         let failing = &self.runtime.network.failing_accepts_count;
         poll_fn(|cx| {
             if failing.get() > 0 {

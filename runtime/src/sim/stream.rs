@@ -218,6 +218,7 @@ impl Reader for SimReader {
         if room == 0 {
             return (Ok(0), buffer);
         }
+        endpoint.network.step_aside().await;
         let mut timer = Timer::new(Rc::clone(&endpoint.world));
         let result: io::Result<usize> = poll_fn(|cx| {
             let mut pipe = endpoint.incoming.borrow_mut();
@@ -256,6 +257,7 @@ impl Writer for SimWriter {
         deadline: Monotonic,
     ) -> (io::Result<()>, Vec<u8>) {
         let endpoint = &*self.endpoint;
+        endpoint.network.step_aside().await;
         let mut timer = Timer::new(Rc::clone(&endpoint.world));
         let mut done = 0;
         let result: io::Result<()> = poll_fn(|cx| {

@@ -1,28 +1,24 @@
 //! The scheduler and the clock of the simulation.
 //!
-//! All cores of all nodes share one thread. Ready tasks run in rounds: within a
-//! round the order is random, and a woken task joins the running round or the
-//! next one. So no task starves, but any order that independent cores could
-//! produce may occur. Now and then a core stalls for some milliseconds while the
-//! others run on. The clock moves a little with each poll, and jumps to the next
-//! event when nothing is ready.
+//! All cores of all nodes share one thread. Which ready task runs next is random
+//! (see [`super::ready`]). Now and then a core stalls for some milliseconds while
+//! the others run on. The clock moves a little with each poll, and jumps to the
+//! next event when nothing is ready.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::completion::{Completion, completion};
 use super::random::Random;
+use super::ready::{ReadyTasks, TaskId, TaskWaker};
 use crate::CoreId;
 
 /// Number of a node within a simulation.
 pub(super) type NodeId = u32;
-/// A task's number; never used twice.
-type TaskId = u64;
 /// When an event happens, and a number that keeps equal times apart.
 pub(super) type EventKey = (u64, u64);
 
@@ -65,34 +61,6 @@ struct Task {
     waker: Arc<TaskWaker>,
 }
 
-struct TaskWaker {
-    task: TaskId,
-    queued: AtomicBool,
-    woken: flume::Sender<TaskId>,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::Relaxed) {
-            // Fails only after the simulation is gone.
-            let _ = self.woken.send(self.task);
-        }
-    }
-}
-
-#[derive(Default)]
-struct Ready {
-    round: u64,
-    current: Vec<TaskId>,
-    next: Vec<TaskId>,
-    /// Tasks that yielded, with the round in which they go on.
-    yielded: Vec<(u64, Waker)>,
-}
-
 struct Stall {
     node: NodeId,
     core: CoreId,
@@ -109,8 +77,7 @@ pub(super) struct World {
     tasks: RefCell<BTreeMap<TaskId, Task>>,
     next_task: Cell<TaskId>,
     next_node: Cell<NodeId>,
-    woken: (flume::Sender<TaskId>, flume::Receiver<TaskId>),
-    ready: RefCell<Ready>,
+    ready: ReadyTasks,
     stalls: RefCell<Vec<Stall>>,
     events: RefCell<BTreeMap<EventKey, Event>>,
     next_event: Cell<u64>,
@@ -129,8 +96,7 @@ impl World {
             tasks: RefCell::default(),
             next_task: Cell::new(0),
             next_node: Cell::new(0),
-            woken: flume::unbounded(),
-            ready: RefCell::default(),
+            ready: ReadyTasks::new(),
             stalls: RefCell::default(),
             events: RefCell::default(),
             next_event: Cell::new(0),
@@ -188,8 +154,7 @@ impl World {
     ) {
         let task = self.next_task.get();
         self.next_task.set(task + 1);
-        let waker = TaskWaker { task, queued: AtomicBool::new(false), woken: self.woken.0.clone() };
-        let waker = Arc::new(waker);
+        let waker = self.ready.waker(task);
         let entry = Task { node, core, future: Some(Box::pin(future)), waker: Arc::clone(&waker) };
         self.tasks.borrow_mut().insert(task, entry);
         waker.wake();
@@ -276,11 +241,11 @@ impl World {
     }
 
     pub(super) fn round(&self) -> u64 {
-        self.ready.borrow().round
+        self.ready.round()
     }
 
     pub(super) fn wake_in_round(&self, round: u64, waker: Waker) {
-        self.ready.borrow_mut().yielded.push((round, waker));
+        self.ready.wake_in_round(round, waker);
     }
 
     fn advance_by(&self, nanos: u64) {
@@ -311,9 +276,7 @@ impl World {
     /// Moves the clock to `at_nanos` if nothing is ready and no event is due
     /// before; false otherwise.
     pub(super) fn skip_to(&self, at_nanos: u64) -> bool {
-        self.collect_woken();
-        let ready = self.ready.borrow();
-        let idle = ready.current.is_empty() && ready.next.is_empty() && ready.yielded.is_empty();
+        let idle = self.ready.is_empty();
         let first = self.events.borrow().keys().next().map(|key| key.0);
         if idle && first.is_none_or(|first| first > at_nanos) {
             self.now_nanos.set(self.now_nanos.get().max(at_nanos));
@@ -333,42 +296,15 @@ impl World {
             };
             match due {
                 Event::Wake(waker) => waker.wake(),
-                Event::Ready(task) => self.ready.borrow_mut().current.push(task),
+                Event::Ready(task) => self.ready.push(task),
                 Event::Action { action, .. } => action(Fate::Due),
-            }
-        }
-    }
-
-    fn collect_woken(&self) {
-        let mut ready = self.ready.borrow_mut();
-        for task in self.woken.1.try_iter() {
-            if self.schedule.one_in(4) {
-                ready.next.push(task);
-            } else {
-                ready.current.push(task);
             }
         }
     }
 
     fn pick_task(&self) -> Option<TaskId> {
         loop {
-            self.collect_woken();
-            let mut ready = self.ready.borrow_mut();
-            if ready.current.is_empty() {
-                if ready.next.is_empty() && ready.yielded.is_empty() {
-                    return None;
-                }
-                ready.round += 1;
-                ready.current = std::mem::take(&mut ready.next);
-                let round = ready.round;
-                let due: Vec<_> = ready.yielded.extract_if(.., |(due, _)| *due <= round).collect();
-                drop(ready);
-                due.into_iter().for_each(|(_, waker)| waker.wake());
-                continue;
-            }
-            let index = self.schedule.index(ready.current.len());
-            let task = ready.current.swap_remove(index);
-            drop(ready);
+            let task = self.ready.pick(&self.schedule)?;
             if !self.is_stalled(task) {
                 return Some(task);
             }
@@ -404,7 +340,7 @@ impl World {
         self.polls.set(self.polls.get() + 1);
         self.note(id);
         self.note(self.now_nanos.get());
-        waker.queued.store(false, Ordering::Relaxed);
+        waker.begin_poll();
         let waker = Waker::from(waker);
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.advance_by(self.schedule.within(&POLL_COST_NANOS));
@@ -427,7 +363,7 @@ impl World {
         loop {
             let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
             let events = std::mem::take(&mut *self.events.borrow_mut());
-            let yielded = std::mem::take(&mut self.ready.borrow_mut().yielded);
+            let yielded = self.ready.clear();
             if tasks.is_empty() && events.is_empty() && yielded.is_empty() {
                 return;
             }
