@@ -175,7 +175,7 @@ impl<Rd: Reader> Inbound<Rd> {
                 if self.reader.is_none() {
                     return;
                 }
-                let Some(buffer) = self.input.take_spare() else { return };
+                let Some(buffer) = self.input.take_for_read_ahead() else { return };
                 self.ahead = self.reader.take().map(|mut reader| {
                     Box::pin(async move {
                         let (result, buffer) = reader.read(buffer, Monotonic::NEVER).await;

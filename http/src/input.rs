@@ -65,24 +65,28 @@ impl InputBuffer {
         Ok(std::mem::take(&mut self.data))
     }
 
-    /// Gives the memory to a read if there is room for a byte, without growing.
-    pub fn take_spare(&mut self) -> Option<Vec<u8>> {
-        if self.start > 0 {
-            self.data.drain(..self.start);
-            self.start = 0;
+    /// Memory for a read that may take long, while the unread bytes stay here to
+    /// be consumed. `None` if as much is unread as an idle buffer holds.
+    pub fn take_for_read_ahead(&mut self) -> Option<Vec<u8>> {
+        let room_bytes = IDLE_BUFFER_BYTES.saturating_sub(self.unread().len());
+        if self.unread().is_empty() && self.data.capacity() >= IDLE_BUFFER_BYTES {
+            Some(std::mem::take(&mut self.data))
+        } else if room_bytes > 0 {
+            Some(Vec::with_capacity(room_bytes))
+        } else {
+            None
         }
-        if self.data.capacity() == 0 {
-            self.data.reserve_exact(IDLE_BUFFER_BYTES);
-        }
-        (self.data.len() < self.data.capacity()).then(|| std::mem::take(&mut self.data))
     }
 
-    /// Takes the memory back after a read. Bytes that arrived by
-    /// [`InputBuffer::extend`] meanwhile are not expected.
+    /// Takes the memory back after a read; the bytes in it come after those that
+    /// are unread.
     pub fn put_back(&mut self, data: Vec<u8>) {
-        debug_assert!(self.data.is_empty(), "bytes arrived while the buffer was away");
-        self.data = data;
-        self.start = 0;
+        if self.unread().is_empty() {
+            self.data = data;
+            self.start = 0;
+        } else {
+            self.data.extend_from_slice(&data);
+        }
     }
 
     /// Goes back to the idle size, if the unread bytes fit into it.
@@ -146,6 +150,23 @@ mod tests {
             }
         }
         assert!(seen > 50_000);
+    }
+
+    #[test]
+    fn bytes_stay_in_order_while_a_read_is_away() {
+        let mut input = InputBuffer::new();
+        input.extend(b"one two ");
+        let mut away = input.take_for_read_ahead().expect("there is room");
+        assert_eq!(input.unread(), b"one two ");
+        input.consume(4);
+        away.extend_from_slice(b"three");
+        input.put_back(away);
+        assert_eq!(input.unread(), b"two three");
+        input.extend(&[b'x'; IDLE_BUFFER_BYTES]);
+        assert!(input.take_for_read_ahead().is_none());
+        let unread_bytes = input.unread().len();
+        input.consume(unread_bytes);
+        assert!(input.take_for_read_ahead().expect("there is room").capacity() > 0);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub(crate) fn check_folder(folder: &str, min_cases: usize, result_of: impl Fn(&C
         let mut updated = comments;
         for case in &cases {
             let result = result_of(case);
+            let result = result.trim_end();
             case_count += 1;
             if result != case.expected {
                 let place = file.display();

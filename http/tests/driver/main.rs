@@ -1,0 +1,77 @@
+//! The driver over whole connections, on the runtime's backends.
+//!
+//! Cases never sleep for luck: they wait for something that must happen, and
+//! the timeouts that they test are short while all others are long.
+
+mod client;
+mod exchanges;
+mod responses;
+mod sockets;
+mod support;
+mod time;
+
+use std::future::Future;
+
+use logsvc_runtime::LaunchOptions;
+use logsvc_runtime::monoio_backend::{MonoioDriver, MonoioRuntime, launch};
+
+fn on_monoio<F>(case: fn(MonoioRuntime) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let options = LaunchOptions { cpus: None, ..LaunchOptions::with_cores(1) };
+    launch(&options, MonoioDriver::Epoll, case).expect("one core starts");
+}
+
+macro_rules! cases {
+    ($($module:ident: $($case:ident)*;)*) => {
+        mod monoio {
+            $(mod $module {
+                $(#[test]
+                fn $case() {
+                    crate::on_monoio(crate::$module::$case);
+                })*
+            })*
+        }
+    };
+}
+
+cases! {
+    exchanges:
+        heads_are_exact
+        pipelined_requests_are_answered_in_order
+        requests_may_come_in_single_bytes
+        http_1_0_closes_unless_asked
+        head_requests_get_no_body
+        continue_is_sent_after_admission
+        a_refused_short_body_is_skipped
+        large_bodies_arrive_whole
+        a_body_over_the_budget_is_refused
+        disconnects_are_noticed
+        reading_ahead_loses_nothing
+        malformed_requests_are_answered_and_closed
+        an_early_refusal_reaches_the_client;
+    responses:
+        large_enough_bodies_are_compressed
+        streams_are_chunked_and_compressed
+        a_stream_that_fails_is_cut_off;
+    time:
+        a_silent_connection_is_closed
+        a_slow_head_is_refused
+        an_idle_connection_is_closed
+        a_slow_body_is_refused
+        an_endless_body_is_refused
+        a_client_that_reads_nothing_is_dropped
+        connections_over_the_limit_are_closed
+        a_stop_lets_requests_finish
+        a_stop_does_not_wait_for_ever;
+    sockets:
+        messages_go_both_ways
+        frames_right_behind_the_handshake_count
+        the_handler_closes
+        breaches_of_the_protocol_close
+        a_slow_client_holds_the_handler_back
+        a_stop_closes_sockets
+        a_vanished_client_ends_the_handler
+        other_requests_are_refused;
+}
