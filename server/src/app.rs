@@ -1,0 +1,309 @@
+//! The life of one core, from the first look at the data folder to the last sync.
+//!
+//! All cores walk through the same steps; where one has to wait for the others
+//! there is a [`Barrier`]:
+//!
+//! 1. Core 0 claims the data folder and tells the others what to replay. Meanwhile
+//!    every core listens and answers that it is not ready.
+//! 2. Every core replays its part of the log and starts its shard. When all have,
+//!    the node is ready.
+//! 3. On the stop signal every core stops accepting and finishes the requests under
+//!    way. When all have, no request can reach a shard any more.
+//! 4. Every core stops its shard, which commits and syncs what it has. When all
+//!    have, the cores return and the process ends.
+//!
+//! What can go wrong in steps 1 and 2 (folder in use, unreadable log, port taken)
+//! stops the node with one clear text, see [`Boot::failure`].
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use logsvc_http::ServerConfig;
+use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
+use logsvc_runtime::{Budget, Latch, Listener, Runtime};
+use logsvc_shards::host;
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::shard::{Shard, ShardConfig};
+use logsvc_shards::wal::format::WalName;
+use logsvc_shards::wal::writer::WalConfig;
+
+use crate::banner;
+use crate::config::Config;
+use crate::front::Front;
+use crate::metrics::NodeMetrics;
+
+/// Calls that one core may have in flight to all shards together.
+const INFLIGHT_PER_CORE: usize = 4096;
+
+/// Requests that wait in one lane between two cores.
+const REQUEST_LANE_MESSAGES: usize = 1024;
+
+/// Where all cores wait for each other.
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    missing: Arc<AtomicU16>,
+    complete: Latch,
+}
+
+impl Barrier {
+    fn new(cores: u16) -> Barrier {
+        Barrier { missing: Arc::new(AtomicU16::new(cores)), complete: Latch::new() }
+    }
+
+    /// Tells that this core has come so far. Each core says so once.
+    fn arrive(&self) {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.complete.trigger();
+        }
+    }
+
+    async fn arrive_and_wait(&self) {
+        self.arrive();
+        self.complete.wait().await;
+    }
+
+    /// Whether all cores have.
+    pub fn is_complete(&self) -> bool {
+        self.complete.is_triggered()
+    }
+}
+
+/// What all cores of a node share. Cheap to clone.
+#[derive(Clone)]
+pub struct Boot {
+    /// Settings.
+    pub config: Arc<Config>,
+    /// Ends the node when triggered.
+    pub stop: Latch,
+    /// Counters of all cores.
+    pub metrics: Arc<NodeMetrics>,
+    /// Memory for request bodies.
+    pub bodies: Budget,
+    /// Memory for entries that are not in segments.
+    pub heads: Budget,
+    /// Memory for intermediate results of queries.
+    pub queries: Budget,
+    /// Passed when every shard has replayed its log.
+    pub recovered: Barrier,
+    drained: Barrier,
+    stopped: Barrier,
+    mesh: Mesh<ShardRequest, ShardReply>,
+    plan: Arc<OnceLock<Option<NodePlan>>>,
+    plan_known: Latch,
+    address: Arc<OnceLock<SocketAddr>>,
+    failure: Arc<OnceLock<String>>,
+}
+
+impl Boot {
+    /// Prepares a node.
+    pub fn new(config: Arc<Config>, stop: Latch) -> Boot {
+        let cores = config.cores;
+        let mesh_options = MeshOptions {
+            request_lane_messages: REQUEST_LANE_MESSAGES,
+            inflight_per_core: INFLIGHT_PER_CORE,
+        };
+        Boot {
+            metrics: Arc::new(NodeMetrics::new(cores)),
+            bodies: Budget::new("bodies", config.body_budget_bytes),
+            heads: Budget::new("heads", config.heads_budget_bytes),
+            queries: Budget::new("queries", config.query_budget_bytes),
+            recovered: Barrier::new(cores),
+            drained: Barrier::new(cores),
+            stopped: Barrier::new(cores),
+            mesh: Mesh::new(cores, mesh_options),
+            plan: Arc::new(OnceLock::new()),
+            plan_known: Latch::new(),
+            address: Arc::new(OnceLock::new()),
+            failure: Arc::new(OnceLock::new()),
+            config,
+            stop,
+        }
+    }
+
+    /// Why the node did not come up or did not end well, if so.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.get().cloned()
+    }
+
+    /// Where the node listens, once it does. Port 0 has been replaced by the real
+    /// one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address.get().copied()
+    }
+
+    /// Keeps the first failure and ends the node.
+    fn fail(&self, text: String) {
+        tracing::error!("{text}");
+        // Only the first failure matters; those that follow are its echoes.
+        let _ = self.failure.set(text);
+        self.stop.trigger();
+    }
+}
+
+/// Runs one core until the node stops.
+pub async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
+    let (caller, inbox) = boot.mesh.attach(runtime.core());
+    drop(runtime.spawn(caller.pump_replies()));
+    let front = Rc::new(Front::new(runtime.clone(), &boot, caller.clone()));
+    let serving = listen(&runtime, &boot).map(|listener| {
+        let config = Rc::new(http_config(&boot));
+        let served = logsvc_http::serve(
+            runtime.clone(),
+            listener,
+            Rc::clone(&front),
+            config,
+            boot.stop.clone(),
+        );
+        runtime.spawn(served)
+    });
+
+    // Held until the end: it keeps other processes off the data folder.
+    let node = if runtime.core().0 == 0 { claim_folder(&runtime, &boot).await } else { None };
+    boot.plan_known.wait().await;
+    let shard_runs = match boot.plan.get() {
+        Some(Some(plan)) => start_shard(&runtime, &boot, plan, inbox).await,
+        _ => false,
+    };
+    boot.recovered.arrive();
+    if runtime.core().0 == 0 {
+        boot.recovered.complete.wait().await;
+        if boot.failure().is_none()
+            && let Some(address) = boot.address()
+        {
+            banner::ready(&boot.config, runtime.driver_name(), address);
+        }
+    }
+
+    boot.stop.wait().await;
+    if let Some(serving) = serving {
+        serving.await;
+    }
+    boot.drained.arrive_and_wait().await;
+    if shard_runs {
+        stop_shard(&runtime, &boot, &caller).await;
+    }
+    boot.stopped.arrive_and_wait().await;
+    drop(node);
+}
+
+fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
+    let mut address = boot.config.http_address;
+    // With port 0 the first core to listen chooses for all.
+    if address.port() == 0
+        && let Some(chosen) = boot.address()
+    {
+        address = chosen;
+    }
+    let listener = runtime.listen(address).and_then(|listener| {
+        let local = listener.local_address()?;
+        let chosen = *boot.address.get_or_init(|| local);
+        if chosen.port() == local.port() { Ok(listener) } else { runtime.listen(chosen) }
+    });
+    match listener {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            boot.fail(format!("cannot listen on {address}: {error}"));
+            None
+        }
+    }
+}
+
+fn http_config(boot: &Boot) -> ServerConfig {
+    let config = &boot.config;
+    let mut http = ServerConfig::new(boot.bodies.clone());
+    http.body_timeout = config.http_read_timeout;
+    http.write_timeout = config.http_write_timeout;
+    http.idle_timeout = config.http_idle_timeout;
+    http.drain_timeout = config.graceful_stop_timeout;
+    http
+}
+
+async fn claim_folder<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+) -> Option<logsvc_shards::node::Node<R>> {
+    let opened = open_node(runtime, &boot.config.data_dir).await;
+    let (plan, node) = match opened {
+        Ok(node) => (Some(node.plan.clone()), Some(node)),
+        Err(error) => {
+            boot.fail(error.to_string());
+            (None, None)
+        }
+    };
+    boot.plan.get_or_init(|| plan);
+    boot.plan_known.trigger();
+    node
+}
+
+/// Replays this core's part of the log and starts its shard. Returns whether it
+/// runs.
+async fn start_shard<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    plan: &NodePlan,
+    inbox: Inbox<ShardRequest, ShardReply>,
+) -> bool {
+    let core = runtime.core();
+    let wal = WalConfig {
+        sync: boot.config.wal.sync,
+        file_max_bytes: boot.config.wal.file_max_bytes,
+        ..WalConfig::default()
+    };
+    let first_wal = WalName {
+        epoch: plan.epoch,
+        shards: u32::from(runtime.core_count()),
+        shard: u32::from(core.0),
+        index: 0,
+    };
+    let shard_config = ShardConfig { wal, first_wal, heads: boot.heads.clone() };
+    let Some(mut state) = Shard::new(&shard_config) else {
+        boot.fail("the memory for recent entries allows nothing; raise memory.max-bytes".into());
+        return false;
+    };
+    let begun = runtime.now();
+    match host::recover(runtime, plan, &mut state).await {
+        Ok(found) => {
+            if found.files > 0 {
+                tracing::info!(
+                    shard = core.0, files = found.files, entries = found.entries,
+                    read_bytes = found.read_bytes, torn_bytes = found.torn_bytes,
+                    damaged_bytes = found.damaged_bytes,
+                    took_ms = runtime.now().since(begun).as_millis() as u64,
+                    "replayed the write-ahead log"
+                );
+            }
+            drop(runtime.spawn(host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox)));
+            true
+        }
+        Err(error) => {
+            boot.fail(format!("shard {core} cannot replay the write-ahead log: {error}"));
+            false
+        }
+    }
+}
+
+async fn stop_shard<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    caller: &Caller<ShardRequest, ShardReply>,
+) {
+    let core = runtime.core();
+    let reply = loop {
+        match caller.call(core, ShardRequest::Stop) {
+            Ok(reply) => break reply.await,
+            // The lane is still full of work that the shard is getting through.
+            Err(_) => runtime.sleep_until(runtime.now().after(Duration::from_millis(5))).await,
+        }
+    };
+    match reply {
+        Ok(ShardReply::Stopped(Ok(()))) => {}
+        Ok(ShardReply::Stopped(Err(cause))) => {
+            boot.fail(format!("shard {core} could not commit its last entries: {cause}"));
+        }
+        Ok(_) | Err(_) => boot.fail(format!("shard {core} did not stop in order")),
+    }
+}

@@ -1,0 +1,115 @@
+//! `labels`, label values and `series`: what streams there are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::engine::CompiledMatcher;
+use logsvc_logql::syntax;
+use logsvc_logql::syntax::ast::Selector;
+use logsvc_proto::TenantId;
+use logsvc_proto::encode::{SeriesWriter, write_label_list};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection, TimeRange};
+
+use super::scatter::shard_gone;
+use super::{Front, json_response, params};
+
+impl<R: Runtime> Front<R> {
+    pub(super) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
+        let selection = self.label_selection(&request)?;
+        let replies = self.gather(|| ShardRequest::LabelNames(selection.clone())).await?;
+        list_response(replies)
+    }
+
+    pub(super) async fn label_values(
+        &self,
+        request: Request,
+        name: &str,
+    ) -> Result<Response, ApiError> {
+        let selection = self.label_selection(&request)?;
+        let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
+        list_response(self.gather(ask).await?)
+    }
+
+    fn label_selection(&self, request: &Request) -> Result<StreamSelection, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(request)?;
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
+        let groups = match params.get_non_empty("query") {
+            None => Vec::new(),
+            Some(text) => {
+                let selector = syntax::parse_selector(text);
+                let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
+                vec![compiled(&selector)?]
+            }
+        };
+        Ok(selection(tenant, groups, range))
+    }
+
+    pub(super) async fn series(&self, request: Request) -> Result<Response, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(&request)?;
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
+        let selection = selection(tenant, matcher_groups(&params)?, range);
+        let replies = self.gather(|| ShardRequest::Series(selection.clone())).await?;
+        let mut out = Vec::new();
+        let mut writer = SeriesWriter::new();
+        writer.begin(&mut out);
+        for reply in replies {
+            // A stream lives on one shard only, so nothing repeats.
+            let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
+            for labels in series {
+                writer.series(labels.iter(), &mut out);
+            }
+        }
+        writer.end(&mut out);
+        Ok(json_response(out))
+    }
+}
+
+fn selection(
+    tenant: TenantId,
+    groups: Vec<Vec<CompiledMatcher>>,
+    range: TimeRange,
+) -> StreamSelection {
+    StreamSelection { tenant, matcher_groups: Arc::from(groups), range }
+}
+
+/// The selectors of `match[]` and `match`, at least one.
+fn matcher_groups(params: &Params) -> Result<Vec<Vec<CompiledMatcher>>, ApiError> {
+    let texts: Vec<&str> = params.get_all("match[]").chain(params.get_all("match")).collect();
+    if texts.iter().all(|text| text.is_empty()) {
+        return Err(ApiError::bad_request("0 matchers in group: {}"));
+    }
+    let mut groups = Vec::new();
+    for text in texts {
+        let selector = syntax::parse_matchers(text);
+        let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if selector.matchers.is_empty() {
+            return Err(ApiError::bad_request("0 matchers in group: {}"));
+        }
+        groups.push(compiled(&selector)?);
+    }
+    Ok(groups)
+}
+
+fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
+    let matchers: Result<Vec<_>, _> = selector.matchers.iter().map(CompiledMatcher::new).collect();
+    matchers.map_err(ApiError::bad_request)
+}
+
+/// The sorted union of what the shards list.
+fn list_response(replies: Vec<ShardReply>) -> Result<Response, ApiError> {
+    let mut texts = BTreeSet::new();
+    for reply in replies {
+        let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
+        texts.extend(part);
+    }
+    let mut out = Vec::new();
+    write_label_list(texts.iter().map(|text| &**text), &mut out);
+    Ok(json_response(out))
+}

@@ -1,0 +1,253 @@
+//! The HTTP front of one core: routes, tenants, and what every handler shares.
+//!
+//! Guarantees: a request is answered by this core alone, which asks the shards
+//! through the lanes; nothing here holds a borrow across a wait. What can go wrong
+//! is an [`ApiError`], whose text and status go to the client.
+
+mod catalogue;
+mod operations;
+mod params;
+mod push;
+mod query;
+mod refusals;
+mod scatter;
+mod stream_cache;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, StatusCode};
+use logsvc_http::{Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service};
+use logsvc_proto::body::BodyBuffers;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::tenant::parse_single_tenant_header;
+use logsvc_proto::TenantId;
+use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::{Budget, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use crate::app::{Barrier, Boot};
+use crate::config::Config;
+use crate::metrics::{CoreMetrics, NodeMetrics, add};
+use stream_cache::StreamCache;
+
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Route {
+    Push,
+    LegacyPush,
+    Query,
+    QueryRange,
+    Labels,
+    LabelValues,
+    Series,
+    FormatQuery,
+    BuildInfo,
+    Ready,
+    Metrics,
+}
+
+impl Route {
+    /// The name under which requests are counted.
+    fn label(self) -> &'static str {
+        match self {
+            Route::Push => "loki_api_v1_push",
+            Route::LegacyPush => "api_prom_push",
+            Route::Query => "loki_api_v1_query",
+            Route::QueryRange => "loki_api_v1_query_range",
+            Route::Labels => "loki_api_v1_labels",
+            Route::LabelValues => "loki_api_v1_label_name_values",
+            Route::Series => "loki_api_v1_series",
+            Route::FormatQuery => "loki_api_v1_format_query",
+            Route::BuildInfo => "loki_api_v1_status_buildinfo",
+            Route::Ready => "ready",
+            Route::Metrics => "metrics",
+        }
+    }
+
+    /// Whether the route works before the log is replayed.
+    fn works_early(self) -> bool {
+        matches!(self, Route::FormatQuery | Route::BuildInfo | Route::Ready | Route::Metrics)
+    }
+}
+
+fn routes() -> Router<Route> {
+    const GET: &[Method] = &[Method::GET];
+    const POST: &[Method] = &[Method::POST];
+    const BOTH: &[Method] = &[Method::GET, Method::POST];
+    let mut router = Router::new();
+    for prefix in ["/logsvc/api/v1", "/loki/api/v1"] {
+        let mut add = |methods, path: &str, route| router.add(methods, &format!("{prefix}{path}"), route);
+        add(POST, "/push", Route::Push);
+        add(BOTH, "/query", Route::Query);
+        add(BOTH, "/query_range", Route::QueryRange);
+        add(BOTH, "/labels", Route::Labels);
+        add(BOTH, "/label", Route::Labels);
+        add(BOTH, "/label/{name}/values", Route::LabelValues);
+        add(BOTH, "/series", Route::Series);
+        add(BOTH, "/format_query", Route::FormatQuery);
+        add(GET, "/status/buildinfo", Route::BuildInfo);
+    }
+    router.add(POST, "/api/prom/push", Route::LegacyPush);
+    router.add(BOTH, "/api/prom/label", Route::Labels);
+    router.add(BOTH, "/api/prom/label/{name}/values", Route::LabelValues);
+    router.add(BOTH, "/api/prom/series", Route::Series);
+    router.add(GET, "/ready", Route::Ready);
+    router.add_any_method("/metrics", Route::Metrics);
+    router
+}
+
+/// See the module.
+pub struct Front<R: Runtime> {
+    runtime: R,
+    config: Arc<Config>,
+    caller: Caller<ShardRequest, ShardReply>,
+    metrics: Arc<NodeMetrics>,
+    bodies: Budget,
+    heads: Budget,
+    queries: Budget,
+    recovered: Barrier,
+    stopping: logsvc_runtime::Latch,
+    router: Router<Route>,
+    streams: RefCell<StreamCache>,
+    /// Decompression buffers that no request uses at the moment.
+    spare_buffers: RefCell<Vec<BodyBuffers>>,
+}
+
+impl<R: Runtime> Front<R> {
+    /// The front of the core that `runtime` belongs to.
+    pub fn new(runtime: R, boot: &Boot, caller: Caller<ShardRequest, ShardReply>) -> Front<R> {
+        Front {
+            runtime,
+            config: Arc::clone(&boot.config),
+            caller,
+            metrics: Arc::clone(&boot.metrics),
+            bodies: boot.bodies.clone(),
+            heads: boot.heads.clone(),
+            queries: boot.queries.clone(),
+            recovered: boot.recovered.clone(),
+            stopping: boot.stop.clone(),
+            router: routes(),
+            streams: RefCell::new(StreamCache::default()),
+            spare_buffers: RefCell::new(Vec::new()),
+        }
+    }
+
+    fn counters(&self) -> &CoreMetrics {
+        self.metrics.core(self.runtime.core())
+    }
+
+    /// The one tenant that a request is for.
+    fn tenant(&self, head: &RequestHead) -> Result<TenantId, ApiError> {
+        if !self.config.auth_enabled {
+            return Ok(TenantId::no_auth());
+        }
+        let header = head.headers.get("x-scope-orgid").map(HeaderValue::as_bytes);
+        Ok(parse_single_tenant_header(header)?)
+    }
+
+    async fn dispatch(
+        &self,
+        route: Route,
+        name: Option<&str>,
+        request: Request,
+    ) -> Result<Response, ApiError> {
+        if !route.works_early() && !self.recovered.is_complete() {
+            return Err(operations::not_ready().with_newline());
+        }
+        match route {
+            Route::Push => self.push(request, push::Dialect::V1).await,
+            Route::LegacyPush => self.push(request, push::Dialect::Legacy).await,
+            Route::Query => self.query(request).await,
+            Route::QueryRange => self.query_range(request).await,
+            Route::Labels => self.label_names(request).await,
+            Route::LabelValues => self.label_values(request, name.unwrap_or_default()).await,
+            Route::Series => self.series(request).await,
+            Route::FormatQuery => operations::format_query(&request),
+            Route::BuildInfo => Ok(operations::build_info()),
+            Route::Ready => self.ready(),
+            Route::Metrics => Ok(self.exposition().await),
+        }
+    }
+}
+
+impl<R: Runtime> Service for Front<R> {
+    fn admit(&self, head: &RequestHead) -> Admission {
+        // Routing comes before everything else, so an unknown path is refused
+        // without reading its body.
+        match self.router.find(&head.method, &head.path) {
+            Match::Found(Route::Push | Route::LegacyPush, _) => {
+                Admission::Body { max_bytes: self.config.push_body_max_bytes }
+            }
+            Match::Found(..) => Admission::Body { max_bytes: self.config.form_body_max_bytes },
+            Match::MethodNotAllowed => {
+                Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
+            }
+            Match::Redirect(path) => {
+                let query = head.query.as_ref().map(|query| format!("?{query}"));
+                Admission::Refuse(Response::redirect(&(path + &query.unwrap_or_default())))
+            }
+            Match::NotFound => Admission::Refuse(error_response(&ApiError::page_not_found())),
+        }
+    }
+
+    async fn call(&self, request: Request) -> Response {
+        let path = request.head.path.clone();
+        let Match::Found(&route, params) = self.router.find(&request.head.method, &path) else {
+            return error_response(&ApiError::page_not_found());
+        };
+        let answered = self.dispatch(route, params.get("name"), request).await;
+        answered.unwrap_or_else(|error| error_response(&error)).with_route(route.label())
+    }
+
+    fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal) -> Response {
+        let error = match refusal {
+            Refusal::BodyTooLarge { max_bytes } => {
+                let claimed = head.and_then(|head| head.header("content-length"));
+                let claimed = claimed.and_then(|text| text.parse().ok());
+                ApiError::body_too_large(claimed.unwrap_or(max_bytes + 1), max_bytes)
+            }
+            Refusal::BudgetExhausted => {
+                ApiError::too_many_requests("too many bytes of requests in flight", 1).with_newline()
+            }
+            other => ApiError::new(other.status(), other.to_string()).with_newline(),
+        };
+        let label = head.and_then(|head| match self.router.find(&head.method, &head.path) {
+            Match::Found(route, _) => Some(route.label()),
+            _ => None,
+        });
+        error_response(&error).with_route(label.unwrap_or("other"))
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        let status = observation.status.as_u16();
+        self.counters().request(observation.route, status, observation.duration);
+    }
+
+    fn connections_changed(&self, open: usize) {
+        let connections = &self.counters().connections;
+        connections.store(open as u64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn connection_refused(&self) {
+        add(&self.counters().connections_refused, 1);
+    }
+}
+
+/// An error as it goes to the client.
+fn error_response(error: &ApiError) -> Response {
+    let mut response = Response::text(error.status, "").with_body(error.body());
+    if let Some(seconds) = error.retry_after_s {
+        response.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A JSON answer of the query family.
+fn json_response(body: Vec<u8>) -> Response {
+    let mut response = Response::new(StatusCode::OK).with_body(body).compressible();
+    let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
+    response.headers.insert(CONTENT_TYPE, media_type);
+    response
+}

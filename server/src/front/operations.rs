@@ -1,0 +1,101 @@
+//! `ready`, `metrics`, `status/buildinfo` and `format_query`.
+
+use http::StatusCode;
+use logsvc_http::{Request, Response};
+use logsvc_logql::syntax;
+use logsvc_proto::encode::write_json_text;
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use super::{Front, params};
+use crate::metrics::Gauges;
+
+/// Grafana switches features on by the version that it reads here, so the answer
+/// names the release of the reference whose interface this server speaks.
+const API_VERSION: &str = "3.8.0";
+
+const JSON: &str = "application/json; charset=utf-8";
+
+/// Before the log is replayed.
+pub(super) fn not_ready() -> ApiError {
+    ApiError::unavailable("Ingester not ready: ingester not ready: Starting")
+}
+
+impl<R: Runtime> Front<R> {
+    pub(super) fn ready(&self) -> Result<Response, ApiError> {
+        if self.stopping.is_triggered() {
+            return Err(ApiError::unavailable("Application is stopping").with_newline());
+        }
+        if !self.recovered.is_complete() {
+            return Err(not_ready().with_newline());
+        }
+        Ok(Response::text(StatusCode::OK, "ready\n"))
+    }
+
+    pub(super) async fn exposition(&self) -> Response {
+        let mut shards = Vec::new();
+        if self.recovered.is_complete()
+            && let Ok(replies) = self.gather(|| ShardRequest::Status).await
+        {
+            for reply in replies {
+                if let ShardReply::Status(status) = reply {
+                    shards.push(*status);
+                }
+            }
+        }
+        let cores = (0..self.runtime.core_count()).map(CoreId);
+        let lane_depths: Vec<_> = cores.map(|core| self.caller.request_lane_depth(core)).collect();
+        let text = self.metrics.expose(&Gauges {
+            budgets: [&self.bodies, &self.heads, &self.queries],
+            lane_depths: &lane_depths,
+            shards: &shards,
+            driver: self.runtime.driver_name(),
+        });
+        Response::new(StatusCode::OK)
+            .with_content_type("text/plain; version=0.0.4; charset=utf-8")
+            .with_body(text.into_bytes())
+            .compressible()
+    }
+}
+
+pub(super) fn build_info() -> Response {
+    let mut body = Vec::new();
+    let fields = [
+        ("version", API_VERSION),
+        ("revision", env!("CARGO_PKG_VERSION")),
+        ("branch", "main"),
+        ("buildUser", ""),
+        ("buildDate", ""),
+        ("goVersion", ""),
+    ];
+    for (index, (name, value)) in fields.into_iter().enumerate() {
+        body.push(if index == 0 { b'{' } else { b',' });
+        write_json_text(name, &mut body);
+        body.push(b':');
+        write_json_text(value, &mut body);
+    }
+    body.extend_from_slice(b"}\n");
+    Response::new(StatusCode::OK).with_content_type("application/json").with_body(body)
+}
+
+pub(super) fn format_query(request: &Request) -> Result<Response, ApiError> {
+    let params = params::of(request)?;
+    let parsed = syntax::parse(params.get("query").unwrap_or_default());
+    let (status, fields) = match parsed {
+        Ok(expr) => (StatusCode::OK, [("status", "success".into()), ("data", syntax::format(&expr))]),
+        Err(error) => (
+            StatusCode::BAD_REQUEST,
+            [("status", "invalid-query".to_owned()), ("error", error.to_string())],
+        ),
+    };
+    let mut body = Vec::new();
+    for (index, (name, value)) in fields.iter().enumerate() {
+        body.push(if index == 0 { b'{' } else { b',' });
+        write_json_text(name, &mut body);
+        body.push(b':');
+        write_json_text(value, &mut body);
+    }
+    body.extend_from_slice(b"}\n");
+    Ok(Response::new(status).with_content_type(JSON).with_body(body))
+}

@@ -1,0 +1,322 @@
+//! Counters of the front cores, and the text that `/metrics` answers.
+//!
+//! Every core writes to its own slot only, with relaxed atomics, so counting
+//! costs no cache line that another core writes; a scrape adds the slots up.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use logsvc_runtime::{Budget, CoreId};
+use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
+
+/// Upper bounds of the request latency buckets, in microseconds.
+const LATENCY_BOUNDS_US: [u64; 12] =
+    [100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 30_000_000];
+
+const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
+
+/// Status codes that are counted apart; others are counted as the last.
+const STATUSES: [u16; 20] = [
+    200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499, 500,
+    503,
+];
+
+/// Labels under which requests are counted. The index of a name is its id.
+const ROUTES: [&str; 12] = [
+    "other",
+    "loki_api_v1_push",
+    "api_prom_push",
+    "loki_api_v1_query",
+    "loki_api_v1_query_range",
+    "loki_api_v1_labels",
+    "loki_api_v1_label_name_values",
+    "loki_api_v1_series",
+    "loki_api_v1_format_query",
+    "loki_api_v1_status_buildinfo",
+    "metrics",
+    "ready",
+];
+
+/// Requests of one route and status.
+#[derive(Debug, Default)]
+struct Requests {
+    buckets: [AtomicU64; BUCKETS],
+    sum_us: AtomicU64,
+}
+
+/// Counters of one core.
+#[derive(Debug)]
+pub struct CoreMetrics {
+    requests: Vec<Requests>,
+    /// Open connections.
+    pub connections: AtomicU64,
+    /// Connections closed because there were too many.
+    pub connections_refused: AtomicU64,
+    /// Line and metadata bytes of stored entries.
+    pub received_bytes: AtomicU64,
+    /// Stored entries.
+    pub received_lines: AtomicU64,
+    /// Entries refused.
+    pub discarded_lines: AtomicU64,
+    /// Bytes of lines that queries looked at.
+    pub queried_bytes: AtomicU64,
+    /// Streams whose labels had to be parsed.
+    pub stream_cache_misses: AtomicU64,
+    /// Calls refused because a lane was full.
+    pub lane_full: AtomicU64,
+}
+
+impl CoreMetrics {
+    fn new() -> CoreMetrics {
+        let zero = || AtomicU64::new(0);
+        CoreMetrics {
+            requests: (0..ROUTES.len() * (STATUSES.len() + 1)).map(|_| Requests::default()).collect(),
+            connections: zero(),
+            connections_refused: zero(),
+            received_bytes: zero(),
+            received_lines: zero(),
+            discarded_lines: zero(),
+            queried_bytes: zero(),
+            stream_cache_misses: zero(),
+            lane_full: zero(),
+        }
+    }
+
+    /// Counts an answered request.
+    pub fn request(&self, route: &str, status: u16, duration: Duration) {
+        let route = ROUTES.iter().position(|&name| name == route).unwrap_or(0);
+        let status = STATUSES.iter().position(|&code| code == status).unwrap_or(STATUSES.len());
+        let requests = &self.requests[route * (STATUSES.len() + 1) + status];
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_BOUNDS_US.partition_point(|&bound| bound < us);
+        add(&requests.buckets[bucket], 1);
+        add(&requests.sum_us, us);
+    }
+}
+
+/// Adds to a counter that only this core writes.
+pub fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// Counters of all cores.
+#[derive(Debug)]
+pub struct NodeMetrics {
+    cores: Vec<CoreMetrics>,
+}
+
+/// What a scrape asks besides the counters.
+#[derive(Debug)]
+pub struct Gauges<'a> {
+    /// Budgets of the node.
+    pub budgets: [&'a Budget; 3],
+    /// Requests waiting in the lane from the scraping core to each shard.
+    pub lane_depths: &'a [usize],
+    /// Numbers of each shard.
+    pub shards: &'a [ShardStatus],
+    /// Name of the runtime and its driver.
+    pub driver: &'a str,
+}
+
+impl NodeMetrics {
+    /// Counters for this many cores, all zero.
+    pub fn new(cores: u16) -> NodeMetrics {
+        NodeMetrics { cores: (0..cores).map(|_| CoreMetrics::new()).collect() }
+    }
+
+    /// The counters that a core may write.
+    pub fn core(&self, core: CoreId) -> &CoreMetrics {
+        &self.cores[core.index()]
+    }
+
+    fn sum(&self, counter: impl Fn(&CoreMetrics) -> &AtomicU64) -> u64 {
+        self.cores.iter().map(|core| counter(core).load(Ordering::Relaxed)).sum()
+    }
+
+    /// The exposition text (Prometheus text format 0.0.4).
+    pub fn expose(&self, gauges: &Gauges<'_>) -> String {
+        let mut out = Exposition { text: String::with_capacity(16 << 10) };
+        out.family("loki_build_info", "gauge", "The version that runs.");
+        let version = env!("CARGO_PKG_VERSION");
+        out.sample("loki_build_info", &[("version", version), ("driver", gauges.driver)], 1.0);
+        self.expose_requests(&mut out);
+        out.single("loki_tcp_connections", "gauge", "Open connections.", self.sum(|c| &c.connections));
+        let counters: [(&str, &str, u64); 7] = [
+            ("logsvc_connections_refused_total", "Connections closed because there were too many.", self.sum(|c| &c.connections_refused)),
+            ("loki_distributor_bytes_received_total", "Line and metadata bytes of stored entries.", self.sum(|c| &c.received_bytes)),
+            ("loki_distributor_lines_received_total", "Stored entries.", self.sum(|c| &c.received_lines)),
+            ("loki_discarded_samples_total", "Entries that were refused.", self.sum(|c| &c.discarded_lines)),
+            ("logsvc_query_line_bytes_total", "Bytes of lines that queries looked at.", self.sum(|c| &c.queried_bytes)),
+            ("logsvc_stream_cache_misses_total", "Pushed streams whose labels had to be parsed.", self.sum(|c| &c.stream_cache_misses)),
+            ("logsvc_lane_full_total", "Calls between cores refused because a lane was full.", self.sum(|c| &c.lane_full)),
+        ];
+        for (name, help, value) in counters {
+            out.single(name, "counter", help, value);
+        }
+        expose_budgets(&mut out, gauges.budgets);
+        out.family("logsvc_lane_depth", "gauge", "Requests waiting in the lanes of the scraping core.");
+        for (shard, &depth) in gauges.lane_depths.iter().enumerate() {
+            out.sample("logsvc_lane_depth", &[("shard", &shard.to_string())], depth as f64);
+        }
+        expose_shards(&mut out, gauges.shards);
+        out.text
+    }
+
+    fn expose_requests(&self, out: &mut Exposition) {
+        const NAME: &str = "loki_request_duration_seconds";
+        out.family(NAME, "histogram", "Time from the request's head to its answer.");
+        for (route_id, route) in ROUTES.iter().enumerate() {
+            for status_id in 0..=STATUSES.len() {
+                let at = route_id * (STATUSES.len() + 1) + status_id;
+                let counts: [u64; BUCKETS] =
+                    std::array::from_fn(|b| self.sum(|core| &core.requests[at].buckets[b]));
+                if counts.iter().all(|&count| count == 0) {
+                    continue;
+                }
+                let sum_us = self.sum(|core| &core.requests[at].sum_us);
+                let status = STATUSES.get(status_id).map_or("other".into(), u16::to_string);
+                let labels = [("route", *route), ("status_code", status.as_str())];
+                out.histogram(NAME, &labels, &LATENCY_BOUNDS_US, &counts, sum_us);
+            }
+        }
+    }
+}
+
+fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 3]) {
+    type Read = fn(&Budget) -> u64;
+    let families: [(&str, &str, &str, Read); 4] = [
+        ("logsvc_memory_used_bytes", "gauge", "Memory reserved from a budget.", Budget::used_bytes),
+        ("logsvc_memory_peak_bytes", "gauge", "Most memory ever reserved from a budget.", Budget::peak_bytes),
+        ("logsvc_memory_max_bytes", "gauge", "Size of a budget.", Budget::max_bytes),
+        ("logsvc_memory_refused_total", "counter", "Requests for memory that a budget refused.", Budget::refused_count),
+    ];
+    for (name, kind, help, read) in families {
+        out.family(name, kind, help);
+        for budget in budgets {
+            out.sample(name, &[("budget", budget.name())], read(budget) as f64);
+        }
+    }
+}
+
+fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
+    out.family("loki_ingester_memory_streams", "gauge", "Streams in memory.");
+    let mut per_tenant = std::collections::BTreeMap::new();
+    for (tenant, streams) in shards.iter().flat_map(|shard| &shard.streams) {
+        *per_tenant.entry(tenant).or_insert(0) += streams;
+    }
+    for (tenant, streams) in per_tenant {
+        out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
+    }
+    type Read = fn(&ShardStatus) -> u64;
+    let families: [(&str, &str, &str, Read); 11] = [
+        ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
+        ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
+        ("logsvc_duplicate_entries_total", "counter", "Entries dropped because equal ones are stored.", |s| s.duplicates),
+        ("logsvc_wal_commits_total", "counter", "Frames written to the write-ahead log.", |s| s.wal.commits),
+        ("logsvc_wal_syncs_total", "counter", "Successful syncs of the write-ahead log.", |s| s.wal.syncs),
+        ("logsvc_wal_written_bytes_total", "counter", "Bytes written to the write-ahead log.", |s| s.wal.written_bytes),
+        ("logsvc_wal_failures_total", "counter", "Failed operations of the write-ahead log.", |s| s.wal.failures),
+        ("logsvc_wal_files_total", "counter", "Write-ahead-log files made.", |s| s.wal.files),
+        ("logsvc_recovery_entries", "gauge", "Entries replayed at the start.", |s| s.recovery.entries),
+        ("logsvc_recovery_torn_bytes", "gauge", "Bytes of torn tails cut off at the start.", |s| s.recovery.torn_bytes),
+        ("logsvc_recovery_damaged_bytes", "gauge", "Acknowledged bytes found damaged at the start.", |s| s.recovery.damaged_bytes),
+    ];
+    for (name, kind, help, read) in families {
+        out.family(name, kind, help);
+        for (shard, status) in shards.iter().enumerate() {
+            out.sample(name, &[("shard", &shard.to_string())], read(status) as f64);
+        }
+    }
+    const COMMIT: &str = "logsvc_wal_commit_duration_seconds";
+    out.family(COMMIT, "histogram", "Time of a write and its sync.");
+    for (shard, status) in shards.iter().enumerate() {
+        let latency = &status.commit_latency;
+        let labels = [("shard", &*shard.to_string())];
+        out.histogram(COMMIT, &labels, &COMMIT_LATENCY_BOUNDS_US, &latency.buckets, latency.sum_us);
+    }
+}
+
+struct Exposition {
+    text: String,
+}
+
+impl Exposition {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value as f64);
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.text.push_str(name);
+        if !labels.is_empty() {
+            self.text.push('{');
+            for (index, (label, text)) in labels.iter().enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                let _ = write!(self.text, "{comma}{label}=\"{text}\"");
+            }
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    /// Counts are not cumulative and one longer than the bounds.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        bounds_us: &[u64],
+        counts: &[u64],
+        sum_us: u64,
+    ) {
+        let mut cumulative = 0;
+        for (index, count) in counts.iter().enumerate() {
+            cumulative += count;
+            let bound = bounds_us.get(index).map(|&us| (us as f64 / 1e6).to_string());
+            let mut labels = labels.to_vec();
+            let bound = bound.as_deref().unwrap_or("+Inf");
+            labels.push(("le", bound));
+            self.sample(&format!("{name}_bucket"), &labels, cumulative as f64);
+        }
+        self.sample(&format!("{name}_sum"), labels, sum_us as f64 / 1e6);
+        self.sample(&format!("{name}_count"), labels, cumulative as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
+        let metrics = NodeMetrics::new(2);
+        metrics.core(CoreId(0)).request("loki_api_v1_push", 204, Duration::from_micros(50));
+        metrics.core(CoreId(1)).request("loki_api_v1_push", 204, Duration::from_micros(700));
+        add(&metrics.core(CoreId(1)).received_lines, 3);
+        let budget = Budget::new("test\"quote", 10);
+        let text = metrics.expose(&Gauges {
+            budgets: [&budget; 3],
+            lane_depths: &[0, 4],
+            shards: &[ShardStatus::default()],
+            driver: "sim",
+        });
+        let labels = "route=\"loki_api_v1_push\",status_code=\"204\"";
+        for line in [
+            format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.0001\"}} 1"),
+            format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.001\"}} 2"),
+            format!("loki_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 2"),
+            format!("loki_request_duration_seconds_sum{{{labels}}} 0.00075"),
+            "loki_distributor_lines_received_total 3".into(),
+            "logsvc_lane_depth{shard=\"1\"} 4".into(),
+            "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+        }
+    }
+}
