@@ -12,10 +12,10 @@ use ahash::{AHashSet, RandomState};
 
 use crate::batch::{MetadataPairs, Section};
 
-/// A block is closed once its lines have this many bytes.
+/// A block is closed when its lines would become more bytes than this.
 pub const BLOCK_TARGET_BYTES: usize = 256 << 10;
 
-/// A block is closed once it has this many entries.
+/// A block is closed when it would get more entries than this.
 pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 
 /// From this many entries with one timestamp on, a set of hashes finds
@@ -41,6 +41,15 @@ pub struct HeadBlock {
 impl HeadBlock {
     fn new() -> HeadBlock {
         HeadBlock { min_ns: i64::MAX, max_ns: i64::MIN, sorted: true, ..HeadBlock::default() }
+    }
+
+    fn with_capacity(entries: usize, line_bytes: usize) -> HeadBlock {
+        HeadBlock {
+            timestamps_ns: Vec::with_capacity(entries),
+            line_ends: Vec::with_capacity(entries),
+            lines: Vec::with_capacity(line_bytes),
+            ..HeadBlock::new()
+        }
     }
 
     /// Number of entries.
@@ -102,10 +111,6 @@ impl HeadBlock {
             + (self.line_ends.capacity() + self.metadata_ends.capacity()) * 4
             + self.lines.capacity()
             + self.metadata.capacity()
-    }
-
-    fn is_full(&self) -> bool {
-        self.lines.len() >= BLOCK_TARGET_BYTES || self.len() >= BLOCK_TARGET_ENTRIES
     }
 
     fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
@@ -237,7 +242,7 @@ impl StreamHead {
         };
         if rising {
             // Nothing here can equal anything held: the common case, in bulk.
-            self.writable_tail().push_section(section);
+            self.tail_with_room(section.entry_count(), section.lines.len()).push_section(section);
             self.note_newest(section.max_ns, section.min_ns);
             return Appended {
                 entries: section.entry_count() as u64,
@@ -262,7 +267,7 @@ impl StreamHead {
         if timestamp_ns <= self.newest_ns && self.contains(timestamp_ns, line, metadata) {
             return false;
         }
-        self.writable_tail().push(timestamp_ns, line, metadata);
+        self.tail_with_room(1, line.len()).push(timestamp_ns, line, metadata);
         self.note_newest(timestamp_ns, timestamp_ns);
         if let Some(hashes) = &mut self.tie_hashes
             && timestamp_ns == self.newest_ns
@@ -309,13 +314,30 @@ impl StreamHead {
         }
     }
 
-    /// The last block, alone ours and with room.
-    fn writable_tail(&mut self) -> &mut HeadBlock {
-        if self.tail.is_full() {
-            let full = std::mem::replace(&mut self.tail, Arc::new(HeadBlock::new()));
+    /// The last block, alone ours and with room for this much more.
+    fn tail_with_room(&mut self, entries: usize, line_bytes: usize) -> &mut HeadBlock {
+        let tail = &self.tail;
+        let fits = tail.lines.len() + line_bytes <= BLOCK_TARGET_BYTES
+            && tail.len() + entries <= BLOCK_TARGET_ENTRIES;
+        if !fits && !tail.is_empty() {
+            // A stream that fills blocks will fill the next one too.
+            let next = HeadBlock::with_capacity(tail.len(), BLOCK_TARGET_BYTES);
+            let full = std::mem::replace(&mut self.tail, Arc::new(next));
             self.full.push(full);
         }
-        Arc::make_mut(&mut self.tail)
+        let tail = Arc::make_mut(&mut self.tail);
+        reserve_lines(&mut tail.lines, line_bytes);
+        tail
+    }
+}
+
+/// Grows by doubling, but not beyond a full block: what a closed block holds in
+/// excess would be held for as long as the block.
+fn reserve_lines(lines: &mut Vec<u8>, more: usize) {
+    let needed = lines.len() + more;
+    if needed > lines.capacity() {
+        let capacity = needed.max((lines.capacity() * 2).min(BLOCK_TARGET_BYTES));
+        lines.reserve_exact(capacity - lines.len());
     }
 }
 
@@ -407,6 +429,6 @@ mod tests {
         for ts in 0..10 {
             append(&mut head, &[(ts, line, &[])]);
         }
-        assert_eq!(head.blocks().map(|block| block.len()).collect::<Vec<_>>(), vec![3, 3, 3, 1]);
+        assert_eq!(head.blocks().map(|block| block.len()).collect::<Vec<_>>(), vec![2, 2, 2, 2, 2]);
     }
 }
