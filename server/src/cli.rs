@@ -1,0 +1,183 @@
+//! The command line: a few flags of its own and one flag for each setting.
+//!
+//! Long flags may be written with one dash, as programs in Go take them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::config::table::SETTINGS;
+use crate::config::{Config, GivenFlag};
+
+/// What the command line says.
+#[derive(Debug)]
+pub(crate) struct Cli {
+    /// The YAML file.
+    pub(crate) config_file: Option<PathBuf>,
+    /// Only check the settings.
+    pub(crate) verify_config: bool,
+    /// Settings that were given as flags, in the order of the table.
+    pub(crate) flags: Vec<GivenFlag>,
+}
+
+const CONFIG_FILE: &str = "config.file";
+const VERIFY_CONFIG: &str = "verify-config";
+
+const ABOUT: &str = "A log store that speaks the HTTP interface and the query language of Loki.\n\n\
+    Without any flag it listens on port 3100 and keeps its data in ./data.";
+
+const AFTER: &str = "-h shows the common settings, --help shows all. Each can also stand in the \
+    YAML file that --config.file names; a flag beats the file.";
+
+/// Reads the command line; the first argument is the program's name. The error is
+/// clap's, also for `--help` and `--version`.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut matches = command().try_get_matches_from(with_two_dashes(args))?;
+    let flags = SETTINGS
+        .iter()
+        .filter_map(|setting| Some((setting, matches.remove_one::<String>(setting.path)?)))
+        .collect();
+    Ok(Cli {
+        config_file: matches.remove_one(CONFIG_FILE),
+        verify_config: matches.get_flag(VERIFY_CONFIG),
+        flags,
+    })
+}
+
+fn command() -> Command {
+    let file = Arg::new(CONFIG_FILE)
+        .long(CONFIG_FILE)
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("YAML file with settings");
+    let verify = Arg::new(VERIFY_CONFIG)
+        .long(VERIFY_CONFIG)
+        .action(ArgAction::SetTrue)
+        .help("Check the settings, say whether they are valid, and exit");
+    Command::new("logsvc")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(AFTER)
+        .arg(file)
+        .arg(verify)
+        .args(setting_args())
+}
+
+/// One flag for each row of the table.
+fn setting_args() -> impl Iterator<Item = Arg> {
+    SETTINGS.iter().map(|setting| {
+        let notation = setting.slot(&mut Config::default()).notation();
+        let default = setting.default_value();
+        let arg = Arg::new(setting.path)
+            .long(setting.flag)
+            .hide_short_help(!setting.common)
+            .help(format!("{} [default: {default}]", setting.help));
+        if notation == "true|false" {
+            // `--auth.enabled` alone switches it on; a value needs the equals sign.
+            arg.value_name(notation)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+        } else {
+            arg.value_name(notation)
+        }
+    })
+}
+
+/// Gives long flags their second dash. What follows `--` is left alone, and so is what
+/// does not begin like a name, such as a negative number.
+fn with_two_dashes(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut flags_ended = false;
+    args.map(move |arg| {
+        flags_ended |= arg == "--";
+        match arg.as_encoded_bytes() {
+            [b'-', letter, _, ..] if letter.is_ascii_alphabetic() && !flags_ended => {
+                let mut long = OsString::from("-");
+                long.push(&arg);
+                long
+            }
+            _ => arg,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+
+    fn parse_line(line: &str) -> Result<Cli, clap::Error> {
+        let args = line.split_whitespace().map(OsString::from);
+        parse(std::iter::once(OsString::from("logsvc")).chain(args))
+    }
+
+    fn flags_of(line: &str) -> Vec<(&'static str, String)> {
+        let cli = parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        cli.flags.into_iter().map(|(setting, value)| (setting.path, value)).collect()
+    }
+
+    #[test]
+    fn clap_accepts_the_table() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn long_flags_take_one_dash_or_two() {
+        for line in [
+            "-config.file=a.yaml -server.http-listen-port=4 -verify-config",
+            "-config.file a.yaml -server.http-listen-port 4 --verify-config",
+            "--config.file=a.yaml --server.http-listen-port=4 --verify-config",
+            "--config.file a.yaml --server.http-listen-port 4 --verify-config",
+        ] {
+            let cli = parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(cli.config_file, Some(PathBuf::from("a.yaml")), "{line}");
+            assert!(cli.verify_config, "{line}");
+            assert_eq!(flags_of(line), [("server.http_listen_port", "4".to_owned())], "{line}");
+        }
+    }
+
+    #[test]
+    fn switches_need_no_value() {
+        for (line, value) in [
+            ("-auth.enabled", "true"),
+            ("--auth.enabled", "true"),
+            ("--auth.enabled=true", "true"),
+            ("-auth.enabled=false", "false"),
+        ] {
+            assert_eq!(flags_of(line), [("auth_enabled", value.to_owned())], "{line}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_known_in_all_spellings() {
+        for line in ["-h", "-help", "--help"] {
+            let error = parse_line(line).expect_err(line);
+            assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{line}");
+        }
+        for line in ["-V", "-version", "--version"] {
+            let error = parse_line(line).expect_err(line);
+            assert_eq!(error.kind(), ErrorKind::DisplayVersion, "{line}");
+            assert_eq!(error.to_string(), format!("logsvc {}\n", env!("CARGO_PKG_VERSION")));
+        }
+    }
+
+    #[test]
+    fn the_short_help_leaves_out_what_is_rarely_needed() {
+        let short = parse_line("-h").expect_err("help").to_string();
+        let long = parse_line("--help").expect_err("help").to_string();
+        assert!(short.contains("--data-dir") && !short.contains("--limits.max-line-size"));
+        for setting in SETTINGS {
+            assert!(long.contains(&format!("--{}", setting.flag)), "{}", setting.flag);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let error = parse_line("-server.http-listen-prt=1").expect_err("a typo").to_string();
+        assert!(error.contains("server.http-listen-port"), "{error}");
+        for line in ["stray", "--cores", "--cores 1 --cores 2", "-- --cores=1"] {
+            assert!(parse_line(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Values that their notation allows but that no node can run with.
+
+use std::time::Duration;
+
+use logsvc_shards::wal::SyncPolicy;
+
+use super::Config;
+
+/// Most cores of a node; far more than a machine has, but few enough that the lanes
+/// between each two of them fit into memory.
+const MAX_CORES: u16 = 1024;
+
+/// Less memory than this holds no useful heads.
+const MIN_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Below this a log consists of headers.
+const MIN_WAL_FILE_BYTES: u64 = 1 << 20;
+
+/// Appends a text for each fault, beginning with the path of the setting.
+pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
+    let mut need = |good: bool, text: &str| {
+        if !good {
+            errors.push(text.to_owned());
+        }
+    };
+    need(config.cores <= MAX_CORES, "cores: at most 1024");
+    need(config.memory_max_bytes >= MIN_MEMORY_BYTES, "memory.max_bytes: at least 64MB");
+    need(config.wal.file_max_bytes >= MIN_WAL_FILE_BYTES, "wal.file_max_bytes: at least 1MB");
+    let shortest = Duration::from_millis(1);
+    let interval_good =
+        !matches!(config.wal.sync, SyncPolicy::Interval(interval) if interval < shortest);
+    need(interval_good, "wal.sync: an interval must be at least 1ms");
+    for (timeout, text) in [
+        (config.http_read_timeout, "server.http_server_read_timeout: must be more than 0"),
+        (config.http_write_timeout, "server.http_server_write_timeout: must be more than 0"),
+        (config.http_idle_timeout, "server.http_server_idle_timeout: must be more than 0"),
+    ] {
+        need(!timeout.is_zero(), text);
+    }
+    need(config.push_body_max_bytes > 0, "distributor.max_recv_msg_size: must be more than 0");
+    need(
+        config.push_decompressed_max_bytes > 0,
+        "distributor.max_decompressed_size: must be more than 0",
+    );
+    need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
+}

@@ -1,0 +1,221 @@
+//! Settings: one value that everything reads, from the YAML file and the flags.
+//!
+//! Guarantees: every setting is one row of [`table`], which knows its path in the
+//! file, its flag, its help and the field that it sets; reading the file, the flags,
+//! the documentation and the printed defaults all come from those rows. A flag beats
+//! the file. A [`Config`] that [`load`] returns is complete and checked.
+//!
+//! What can go wrong: the file cannot be read or is no YAML, or values are bad. All
+//! bad values are reported together. Keys of the file that no row knows are no error;
+//! [`Loaded::ignored_keys`] names them.
+
+mod check;
+mod choice;
+mod file;
+pub(crate) mod limits;
+mod machine;
+#[cfg(test)]
+mod reference;
+mod slot;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use logsvc_runtime::monoio_backend::MonoioDriver;
+use logsvc_shards::wal::SyncPolicy;
+
+pub(crate) use choice::{LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use limits::Limits;
+pub(crate) use machine::Machine;
+pub(crate) use slot::sync_text;
+
+/// All settings of a node. Plain data; sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    /// Where the HTTP interface listens; port 0 lets the kernel choose.
+    pub(crate) http_address: SocketAddr,
+    /// Longest time to receive a whole request.
+    pub(crate) http_read_timeout: Duration,
+    /// Longest time in which the client takes none of an answer.
+    pub(crate) http_write_timeout: Duration,
+    /// Longest time that a connection stays open without a request.
+    pub(crate) http_idle_timeout: Duration,
+    /// How long a stop waits for requests under way.
+    pub(crate) graceful_stop_timeout: Duration,
+    /// Lines less severe than this are not logged.
+    pub(crate) log_level: LogLevel,
+    /// How log lines are written.
+    pub(crate) log_format: LogFormat,
+    /// Whether requests must name their tenant.
+    pub(crate) auth_enabled: bool,
+    /// The folder of all data.
+    pub(crate) data_dir: PathBuf,
+    /// Number of cores, and so of shards.
+    pub(crate) cores: u16,
+    /// Which backend runs the cores.
+    pub(crate) runtime: RuntimeChoice,
+    /// Which driver the monoio backend uses.
+    pub(crate) io_driver: MonoioDriver,
+    /// Memory that all budgets share.
+    pub(crate) memory_max_bytes: u64,
+    /// Memory for request bodies in flight; follows from `memory_max_bytes`.
+    pub(crate) body_budget_bytes: u64,
+    /// Memory for entries that are not in segments; follows from `memory_max_bytes`.
+    pub(crate) heads_budget_bytes: u64,
+    /// Memory for results of queries; follows from `memory_max_bytes`.
+    pub(crate) query_budget_bytes: u64,
+    /// The write-ahead log.
+    pub(crate) wal: WalSettings,
+    /// Longest push body as sent.
+    pub(crate) push_body_max_bytes: u64,
+    /// Longest push body once decompressed.
+    pub(crate) push_decompressed_max_bytes: u64,
+    /// Longest body of any other request.
+    pub(crate) form_body_max_bytes: u64,
+    /// An entry may be this much older than the newest one of its stream, in ns.
+    pub(crate) out_of_order_window_ns: i64,
+    /// Whether the evaluation points of range queries are multiples of the step.
+    pub(crate) align_queries_with_step: bool,
+    /// What a tenant may do.
+    pub(crate) limits: Limits,
+    /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
+    max_chunk_age_ns: i64,
+}
+
+/// Settings of the write-ahead log.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WalSettings {
+    /// When commits reach stable storage.
+    pub(crate) sync: SyncPolicy,
+    /// A file is closed once it is at least this long.
+    pub(crate) file_max_bytes: u64,
+}
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+impl Default for Config {
+    /// The settings of a node that is told nothing. `cores`, `memory_max_bytes` and
+    /// what follows from it are still 0: they depend on the machine.
+    fn default() -> Config {
+        Config {
+            http_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 3100),
+            http_read_timeout: Duration::from_secs(30),
+            http_write_timeout: Duration::from_secs(30),
+            http_idle_timeout: Duration::from_secs(120),
+            graceful_stop_timeout: Duration::from_secs(30),
+            log_level: LogLevel::Info,
+            log_format: LogFormat::Text,
+            auth_enabled: false,
+            data_dir: PathBuf::from("./data"),
+            cores: 0,
+            runtime: RuntimeChoice::Monoio,
+            io_driver: MonoioDriver::Auto,
+            memory_max_bytes: 0,
+            body_budget_bytes: 0,
+            heads_budget_bytes: 0,
+            query_budget_bytes: 0,
+            wal: WalSettings { sync: SyncPolicy::Always, file_max_bytes: 256 << 20 },
+            push_body_max_bytes: 100 << 20,
+            push_decompressed_max_bytes: 5_242_880_000,
+            form_body_max_bytes: 10 << 20,
+            out_of_order_window_ns: HOUR_NS,
+            align_queries_with_step: false,
+            limits: Limits::default(),
+            max_chunk_age_ns: 2 * HOUR_NS,
+        }
+    }
+}
+
+impl Config {
+    /// Fills in what depends on the machine or follows from other settings.
+    fn complete(&mut self, machine: &Machine) -> Result<(), String> {
+        if self.cores == 0 {
+            self.cores = machine.cores.max(1);
+        }
+        if self.memory_max_bytes == 0 {
+            let memory_bytes = machine.memory_bytes.clone();
+            self.memory_max_bytes =
+                memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 2;
+        }
+        // An eighth remains for the index, caches and everything that is small.
+        let quarter = self.memory_max_bytes / 4;
+        self.heads_budget_bytes = quarter + quarter / 2;
+        self.query_budget_bytes = quarter;
+        // The longest body that is permitted should get in, also on small machines.
+        self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
+        self.out_of_order_window_ns = self.max_chunk_age_ns / 2;
+        Ok(())
+    }
+}
+
+/// What [`load`] gives.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The settings.
+    pub(crate) config: Config,
+    /// Dotted paths of the keys of the file that mean nothing here, in their order.
+    pub(crate) ignored_keys: Vec<String>,
+}
+
+/// Everything that is wrong with the settings, one text for each fault.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) struct ConfigErrors(pub(crate) Vec<String>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY")?;
+        self.0.iter().try_for_each(|error| write!(f, "\n{error}"))
+    }
+}
+
+/// A flag that was given: its row in [`table::SETTINGS`] and its value.
+pub(crate) type GivenFlag = (&'static table::Setting, String);
+
+/// Reads the file at `path`, if any, then `flags`, and checks the outcome.
+pub(crate) fn load(
+    path: Option<&Path>,
+    flags: &[GivenFlag],
+    machine: &Machine,
+) -> Result<Loaded, ConfigErrors> {
+    let text = match path {
+        Some(path) => file::read(path).map_err(|error| ConfigErrors(vec![error]))?,
+        None => String::new(),
+    };
+    load_text(&text, flags, machine)
+}
+
+/// [`load`] with the text of the file.
+fn load_text(text: &str, flags: &[GivenFlag], machine: &Machine) -> Result<Loaded, ConfigErrors> {
+    let keys = file::parse(text).map_err(|error| ConfigErrors(vec![error]))?;
+    let mut config = Config::default();
+    let mut errors = keys.errors;
+    // In the order of the table, not of the file: later rows may refine earlier ones.
+    for (setting, value) in &keys.known {
+        // A flag replaces the value of the file, also a bad one.
+        if flags.iter().any(|(given, _)| given.path == setting.path) {
+            continue;
+        }
+        if let Err(error) = setting.slot(&mut config).set(value) {
+            errors.push(format!("{}: {error}", setting.path));
+        }
+    }
+    for (setting, value) in flags {
+        if let Err(error) = setting.slot(&mut config).set(value) {
+            errors.push(format!("--{}: {error}", setting.flag));
+        }
+    }
+    match config.complete(machine) {
+        Ok(()) => check::check(&config, &mut errors),
+        Err(error) => errors.push(error),
+    }
+    if errors.is_empty() {
+        Ok(Loaded { config, ignored_keys: keys.ignored })
+    } else {
+        Err(ConfigErrors(errors))
+    }
+}

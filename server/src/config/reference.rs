@@ -1,0 +1,60 @@
+//! The documentation of all settings, made from their table.
+
+use std::fmt::Write;
+
+use super::Config;
+use super::table::SETTINGS;
+
+/// What `docs/configuration.md` holds.
+pub(super) fn markdown() -> String {
+    let mut out = String::from(INTRODUCTION);
+    let mut section = None;
+    for setting in SETTINGS {
+        let here = setting.path.split_once('.').map_or("", |(section, _)| section);
+        if section != Some(here) {
+            section = Some(here);
+            let title = if here.is_empty() { "Top level" } else { here };
+            let head = "| Key | Flag | Value | Default | Meaning |\n|---|---|---|---|---|";
+            writeln!(out, "\n## {title}\n\n{head}").expect("a String takes all");
+        }
+        let key = setting.path.rsplit_once('.').map_or(setting.path, |(_, key)| key);
+        let notation = setting.slot(&mut Config::default()).notation().replace('|', "\\|");
+        let (flag, default, help) = (setting.flag, setting.default_value(), setting.help);
+        writeln!(out, "| `{key}` | `--{flag}` | `{notation}` | `{default}` | {help} |")
+            .expect("a String takes all");
+    }
+    out
+}
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+logsvc needs no configuration. It listens on port 3100 and keeps its data in
+`./data`. What should be otherwise goes into a YAML file, `logsvc
+--config.file=logsvc.yaml`, or into flags. A flag beats the file. Flags can be
+written with one dash, too: `-config.file=logsvc.yaml`.
+
+```yaml
+server:
+  http_listen_port: 3100
+data_dir: /var/lib/logsvc
+limits_config:
+  max_line_size: 512KB
+```
+
+Configuration files of the reference server load as they are. Keys that mean
+nothing here are named in a warning when the server starts, and so are sections
+of which nothing is known. Duplicate keys and bad values are errors, and the
+server does not start; `logsvc --config.file=logsvc.yaml --verify-config` only
+checks, prints `config is valid` or all errors, and exits with 0 or 1.
+
+A *duration* is written as whole numbers with units: `90s`, `10m`, `1h30m`,
+`30d1h`, `1w`. A *size* is a number of bytes or has a unit: `256KB`, `1GB`;
+units count in steps of 1024.
+
+Flags that are no settings: `--config.file` (the file), `--verify-config`,
+`--version`, `--help`.
+
+The tables below are made from the table in the program that also reads the
+values.
+";

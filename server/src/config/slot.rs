@@ -1,0 +1,194 @@
+//! The field of a setting: what texts it takes, and how its value is printed.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use logsvc_proto::time::{
+    format_byte_size, format_model_duration, parse_byte_size, parse_go_duration_ns,
+    parse_model_duration_ns,
+};
+use logsvc_shards::wal::SyncPolicy;
+
+use super::choice::Choice;
+
+/// A field of [`super::Config`] with the notation of its values.
+pub(crate) enum Slot<'c> {
+    /// `true` or `false`.
+    Bool(&'c mut bool),
+    /// A whole number.
+    Count(&'c mut usize),
+    /// A whole number of 16 bits.
+    SmallCount(&'c mut u16),
+    /// A size that cannot exceed the address space.
+    MemoryBytes(&'c mut usize),
+    /// A size.
+    Bytes(&'c mut u64),
+    /// A duration in ns.
+    Nanos(&'c mut i64),
+    /// A duration.
+    Duration(&'c mut Duration),
+    /// The address part.
+    Address(&'c mut SocketAddr),
+    /// The port part.
+    Port(&'c mut SocketAddr),
+    /// A folder.
+    Folder(&'c mut PathBuf),
+    /// When the write-ahead log is synced.
+    Sync(&'c mut SyncPolicy),
+    /// One of a few words.
+    Choice(&'c mut dyn Choice),
+}
+
+impl Slot<'_> {
+    /// Reads `text` into the field, which keeps its value if the text is bad. The
+    /// error says what is wrong with the text, without the name of the setting.
+    pub(crate) fn set(self, text: &str) -> Result<(), String> {
+        let text = text.trim();
+        match self {
+            Slot::Bool(field) => *field = parse_bool(text)?,
+            Slot::Count(field) => *field = parse_count(text)?,
+            Slot::SmallCount(field) => *field = parse_count(text)?,
+            Slot::MemoryBytes(field) => {
+                *field = usize::try_from(parse_bytes(text)?)
+                    .map_err(|_| format!("{text:?} is more than the address space"))?;
+            }
+            Slot::Bytes(field) => *field = parse_bytes(text)?,
+            Slot::Nanos(field) => *field = parse_duration_ns(text)?,
+            Slot::Duration(field) => *field = parse_duration(text)?,
+            Slot::Address(field) => field.set_ip(parse_address(text)?),
+            Slot::Port(field) => field.set_port(parse_count(text)?),
+            Slot::Folder(_) if text.is_empty() => return Err("must not be empty".to_owned()),
+            Slot::Folder(field) => *field = PathBuf::from(text),
+            Slot::Sync(field) => *field = parse_sync(text)?,
+            Slot::Choice(field) => {
+                if !field.choose(text) {
+                    return Err(format!(
+                        "{text:?} is none of: {}",
+                        field.words().replace('|', ", ")
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value, as [`Slot::set`] takes it.
+    pub(crate) fn print(&self) -> String {
+        match self {
+            Slot::Bool(field) => field.to_string(),
+            Slot::Count(field) => field.to_string(),
+            Slot::SmallCount(field) => field.to_string(),
+            Slot::MemoryBytes(field) => format_byte_size(**field as u64),
+            Slot::Bytes(field) => format_byte_size(**field),
+            Slot::Nanos(field) => format_model_duration(**field),
+            Slot::Duration(field) => print_duration(**field),
+            Slot::Address(field) => field.ip().to_string(),
+            Slot::Port(field) => field.port().to_string(),
+            Slot::Folder(field) => field.display().to_string(),
+            Slot::Sync(field) => sync_text(**field),
+            Slot::Choice(field) => field.word().to_owned(),
+        }
+    }
+
+    /// What values the field takes, for the help and the documentation.
+    pub(crate) fn notation(&self) -> &'static str {
+        match self {
+            Slot::Bool(_) => "true|false",
+            Slot::Count(_) | Slot::SmallCount(_) => "count",
+            Slot::MemoryBytes(_) | Slot::Bytes(_) => "size",
+            Slot::Nanos(_) | Slot::Duration(_) => "duration",
+            Slot::Address(_) => "address",
+            Slot::Port(_) => "port",
+            Slot::Folder(_) => "folder",
+            Slot::Sync(_) => "always|never|duration",
+            Slot::Choice(field) => field.words(),
+        }
+    }
+}
+
+fn parse_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// Reads a whole number that fits into `N`.
+fn parse_count<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits_only {
+        return Err(format!("{text:?} is not a whole number of 0 or more"));
+    }
+    let number = text.parse::<u64>().ok().and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| format!("{text} is out of range, at most {}", max_of::<N>()))
+}
+
+/// Largest value of an unsigned type of at most 64 bits.
+fn max_of<N>() -> u64 {
+    u64::MAX >> (64 - 8 * size_of::<N>().min(8))
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_byte_size(text).ok_or_else(|| {
+        format!("{text:?} is not a size: a whole number, alone or with B, KB, MB, GB or TB")
+    })
+}
+
+/// Reads a duration in either notation of the field. It cannot be negative.
+fn parse_duration_ns(text: &str) -> Result<i64, String> {
+    parse_model_duration_ns(text)
+        .ok()
+        .or_else(|| parse_go_duration_ns(text).ok())
+        .filter(|&duration_ns| duration_ns >= 0)
+        .ok_or_else(|| {
+            format!(
+                "{text:?} is not a duration: whole numbers with units such as 90s, 10m, 1h30m \
+                 or 30d, or 0"
+            )
+        })
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    Ok(Duration::from_nanos(parse_duration_ns(text)?.unsigned_abs()))
+}
+
+/// Listening needs an address and not a name, except for the one that every machine
+/// has. Empty means all addresses, as in the reference's files.
+fn parse_address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => {
+            let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            bare.unwrap_or(text).parse().map_err(|_| {
+                format!("{text:?} is not an IP address such as 0.0.0.0, 127.0.0.1 or ::")
+            })
+        }
+    }
+}
+
+fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
+    match text {
+        "always" => Ok(SyncPolicy::Always),
+        "never" => Ok(SyncPolicy::Never),
+        text => match parse_duration(text) {
+            Ok(interval) if !interval.is_zero() => Ok(SyncPolicy::Interval(interval)),
+            _ => Err(format!("{text:?} is neither always nor never nor an interval such as 1s")),
+        },
+    }
+}
+
+fn print_duration(duration: Duration) -> String {
+    format_model_duration(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// The policy as it is written in the settings: `always`, `never`, or an interval.
+pub(crate) fn sync_text(sync: SyncPolicy) -> String {
+    match sync {
+        SyncPolicy::Always => "always".to_owned(),
+        SyncPolicy::Never => "never".to_owned(),
+        SyncPolicy::Interval(interval) => print_duration(interval),
+    }
+}

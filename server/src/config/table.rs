@@ -1,0 +1,172 @@
+//! The settings, one row each.
+//!
+//! Paths are those of the reference's file where it has the setting, so that its
+//! files work here. A row also says whether its flag is shown by the short help.
+
+use super::Config;
+use super::slot::Slot;
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Where the file has it: keys joined by dots.
+    pub(crate) path: &'static str,
+    /// Its flag, without the leading dashes.
+    pub(crate) flag: &'static str,
+    /// Whether `-h` shows it, too.
+    pub(crate) common: bool,
+    /// One sentence or two; says the unit where the value has none.
+    pub(crate) help: &'static str,
+    slot: fn(&mut Config) -> Slot<'_>,
+}
+
+impl Setting {
+    /// The field of `config` that this setting sets.
+    pub(crate) fn slot<'c>(&self, config: &'c mut Config) -> Slot<'c> {
+        (self.slot)(config)
+    }
+
+    /// The value of a node that is told nothing, as it is written in the file.
+    pub(crate) fn default_value(&self) -> String {
+        self.slot(&mut Config::default()).print()
+    }
+}
+
+/// The row with this path.
+pub(crate) fn by_path(path: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.path == path)
+}
+
+/// Writes rows: path, flag, `common` for those that `-h` shows, field, help.
+macro_rules! settings {
+    ($($path:literal, $flag:literal $($common:ident)?, |$c:ident| $kind:ident($field:expr), $help:literal;)*) => {
+        &[$(Setting {
+            path: $path,
+            flag: $flag,
+            common: settings!(@ $($common)?),
+            help: $help,
+            slot: |$c| Slot::$kind($field),
+        }),*]
+    };
+    (@ common) => { true };
+    (@) => { false };
+}
+
+/// All settings, in the order of the help and of the documentation. Values of the file
+/// are applied in this order, so a later row may refine what an earlier one sets.
+pub(crate) static SETTINGS: &[Setting] = settings! {
+    "server.http_listen_address", "server.http-listen-address" common,
+        |c| Address(&mut c.http_address),
+        "IP address to listen on. Empty or 0.0.0.0 means all of the machine.";
+    "server.http_listen_port", "server.http-listen-port" common,
+        |c| Port(&mut c.http_address),
+        "Port to listen on. 0 lets the system choose; the log names it then.";
+    "server.http_server_read_timeout", "server.http-read-timeout",
+        |c| Duration(&mut c.http_read_timeout),
+        "Longest time to receive a whole request.";
+    "server.http_server_write_timeout", "server.http-write-timeout",
+        |c| Duration(&mut c.http_write_timeout),
+        "Longest time in which a client takes nothing of an answer.";
+    "server.http_server_idle_timeout", "server.http-idle-timeout",
+        |c| Duration(&mut c.http_idle_timeout),
+        "Longest time that a connection stays open without a request.";
+    "server.graceful_shutdown_timeout", "server.graceful-shutdown-timeout",
+        |c| Duration(&mut c.graceful_stop_timeout),
+        "How long a stop waits for requests under way.";
+    "server.log_level", "log.level" common,
+        |c| Choice(&mut c.log_level),
+        "Least severe lines that are logged.";
+    "server.log_format", "log.format" common,
+        |c| Choice(&mut c.log_format),
+        "How lines are logged: for people, or one JSON object each.";
+    "auth_enabled", "auth.enabled" common,
+        |c| Bool(&mut c.auth_enabled),
+        "Whether requests must name their tenant in X-Scope-OrgID.";
+    "common.path_prefix", "common.path-prefix",
+        |c| Folder(&mut c.data_dir),
+        "Folder of all data; another name of data_dir.";
+    "data_dir", "data-dir" common,
+        |c| Folder(&mut c.data_dir),
+        "Folder of all data; made if missing.";
+    "cores", "cores" common,
+        |c| SmallCount(&mut c.cores),
+        "Number of cores, each with a thread and a shard of its own. 0 means all CPUs that the process may use.";
+    "runtime.backend", "runtime" common,
+        |c| Choice(&mut c.runtime),
+        "What runs the cores. monoio works everywhere; glommio needs io_uring.";
+    "runtime.driver", "runtime.driver",
+        |c| Choice(&mut c.io_driver),
+        "How monoio does input and output. auto takes io_uring, or epoll where the system refuses io_uring.";
+    "memory.max_bytes", "memory.max-bytes",
+        |c| Bytes(&mut c.memory_max_bytes),
+        "Memory that bodies, recent entries and queries share. 0 means half of what the machine or the control group has.";
+    "wal.sync", "wal.sync",
+        |c| Sync(&mut c.wal.sync),
+        "When entries are forced to the disk. always: before they are acknowledged, nothing is lost. An interval such as 1s: if the machine crashes, at most that much time is lost. never: when the system likes, about 30 seconds are lost. A crash of the process alone loses nothing in any mode.";
+    "wal.file_max_bytes", "wal.file-max-bytes",
+        |c| Bytes(&mut c.wal.file_max_bytes),
+        "A file of the write-ahead log is closed at this size.";
+    "distributor.max_recv_msg_size", "distributor.max-recv-msg-size",
+        |c| Bytes(&mut c.push_body_max_bytes),
+        "Longest body of a push, as it is sent.";
+    "distributor.max_decompressed_size", "distributor.max-decompressed-size",
+        |c| Bytes(&mut c.push_decompressed_max_bytes),
+        "Longest body of a push, decompressed.";
+    "frontend.max_body_size", "frontend.max-body-size",
+        |c| Bytes(&mut c.form_body_max_bytes),
+        "Longest body of any other request.";
+    "ingester.max_chunk_age", "ingester.max-chunk-age",
+        |c| Nanos(&mut c.max_chunk_age_ns),
+        "Entries that are older than the newest one of their stream by more than half of this are refused.";
+    "query_range.align_queries_with_step", "query-range.align-queries-with-step",
+        |c| Bool(&mut c.align_queries_with_step),
+        "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";
+    "limits_config.max_line_size", "limits.max-line-size",
+        |c| MemoryBytes(&mut c.limits.max_line_size_bytes),
+        "Longest line. 0 means no limit.";
+    "limits_config.max_line_size_truncate", "limits.max-line-size-truncate",
+        |c| Bool(&mut c.limits.max_line_size_truncate),
+        "Whether longer lines are cut instead of refused.";
+    "limits_config.reject_old_samples", "limits.reject-old-samples",
+        |c| Bool(&mut c.limits.reject_old_samples),
+        "Whether entries older than reject_old_samples_max_age are refused.";
+    "limits_config.reject_old_samples_max_age", "limits.reject-old-samples-max-age",
+        |c| Nanos(&mut c.limits.reject_old_samples_max_age_ns),
+        "Largest age of an entry if reject_old_samples is on.";
+    "limits_config.creation_grace_period", "limits.creation-grace-period",
+        |c| Nanos(&mut c.limits.creation_grace_period_ns),
+        "How far in the future the time of an entry may lie. 0 means no limit.";
+    "limits_config.max_label_names_per_series", "limits.max-label-names-per-series",
+        |c| Count(&mut c.limits.max_label_names_per_series),
+        "Most labels of a stream. 0 means no limit.";
+    "limits_config.max_label_name_length", "limits.max-label-name-length",
+        |c| Count(&mut c.limits.max_label_name_length),
+        "Longest name of a label, in bytes. 0 means no limit.";
+    "limits_config.max_label_value_length", "limits.max-label-value-length",
+        |c| Count(&mut c.limits.max_label_value_length),
+        "Longest value of a label, in bytes. 0 means no limit.";
+    "limits_config.allow_structured_metadata", "limits.allow-structured-metadata",
+        |c| Bool(&mut c.limits.allow_structured_metadata),
+        "Whether entries may carry structured metadata.";
+    "limits_config.max_structured_metadata_size", "limits.max-structured-metadata-size",
+        |c| MemoryBytes(&mut c.limits.max_structured_metadata_size_bytes),
+        "Most bytes of names and values of the structured metadata of one entry. 0 means no limit.";
+    "limits_config.max_structured_metadata_entries_count", "limits.max-structured-metadata-entries-count",
+        |c| Count(&mut c.limits.max_structured_metadata_entries_count),
+        "Most pairs of structured metadata of one entry. 0 means no limit.";
+    "limits_config.max_entries_limit_per_query", "limits.max-entries-limit-per-query",
+        |c| Count(&mut c.limits.max_entries_limit_per_query),
+        "Most lines that a query may ask for. 0 means no limit.";
+    "limits_config.max_query_series", "limits.max-query-series",
+        |c| Count(&mut c.limits.max_query_series),
+        "Most series that a metric query may produce. 0 means no limit.";
+    "limits_config.max_query_length", "limits.max-query-length",
+        |c| Nanos(&mut c.limits.max_query_length_ns),
+        "Longest time range of a query. 0 means no limit.";
+    "limits_config.max_query_lookback", "limits.max-query-lookback",
+        |c| Nanos(&mut c.limits.max_query_lookback_ns),
+        "How far back queries see. 0 means no limit.";
+    "limits_config.query_timeout", "limits.query-timeout",
+        |c| Nanos(&mut c.limits.query_timeout_ns),
+        "Longest time that a query may run. 0 means no limit.";
+};

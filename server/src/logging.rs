@@ -1,0 +1,67 @@
+//! Log lines on standard error.
+//!
+//! Guarantees: lines of this project from the configured level on, and lines of
+//! libraries from `warn` on, in the configured format, with UTC times.
+
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::SetGlobalDefaultError;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Starts logging for the whole process.
+///
+/// # Errors
+///
+/// If it has been started before.
+pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<(), SetGlobalDefaultError> {
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
+        LogFormat::Text => Box::new(lines.with_target(false).with_ansi(false)),
+        LogFormat::Json => Box::new(lines.json().flatten_event(true)),
+    };
+    let subscriber = Registry::default().with(lines.with_filter(targets(level)));
+    tracing::subscriber::set_global_default(subscriber)
+}
+
+/// Which lines are written. All crates of this project begin with `logsvc`.
+fn targets(level: LogLevel) -> Targets {
+    let own = level_filter(level);
+    // Libraries tell at `info` what helps only those who work on them.
+    Targets::new().with_default(own.min(LevelFilter::WARN)).with_target("logsvc", own)
+}
+
+fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Error => LevelFilter::ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn libraries_are_quieter_than_the_server() {
+        let cases = [
+            (LogLevel::Debug, "logsvc_shards::wal", Level::DEBUG, true),
+            (LogLevel::Debug, "logsvc_shards::wal", Level::TRACE, false),
+            (LogLevel::Debug, "glommio", Level::INFO, false),
+            (LogLevel::Info, "logsvc", Level::INFO, true),
+            (LogLevel::Info, "logsvc::front", Level::DEBUG, false),
+            (LogLevel::Info, "monoio", Level::WARN, true),
+            (LogLevel::Error, "monoio", Level::WARN, false),
+            (LogLevel::Error, "logsvc", Level::ERROR, true),
+        ];
+        for (level, target, line, expected) in cases {
+            let written = targets(level).would_enable(target, &line);
+            assert_eq!(written, expected, "{level:?} {target} {line}");
+        }
+    }
+}
