@@ -20,7 +20,8 @@ pub fn write_sample_time_ms(unix_ms: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a value as a JSON string: the shortest decimal that reads back to the
-/// same float, never with an exponent; `NaN`, `+Inf`, `-Inf`.
+/// same float, never with an exponent; `NaN`, `+Inf`, `-Inf`. Negative zero loses
+/// its sign, as it does on the reference's way to the client.
 pub fn write_sample_value(value: f64, out: &mut Vec<u8>) {
     /// Floats up to 2^53 hold every integer exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -29,11 +30,10 @@ pub fn write_sample_value(value: f64, out: &mut Vec<u8>) {
         out.extend_from_slice(b"NaN");
     } else if value.is_infinite() {
         out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
-    } else if value.abs() <= MAX_EXACT && value.trunc() == value && value != 0.0 {
+    } else if value.abs() <= MAX_EXACT && value.trunc() == value {
         out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
     } else {
-        // Rust prints floats shortest and without exponents. Zero comes here for
-        // its sign.
+        // Rust prints floats shortest and without exponents.
         write!(out, "{value}").expect("a Vec takes all");
     }
     out.push(b'"');
@@ -65,7 +65,7 @@ mod tests {
             (1e21, "1000000000000000000000"),
             (-2.0, "-2"),
             (0.0, "0"),
-            (-0.0, "-0"),
+            (-0.0, "0"),
             (2.5, "2.5"),
             (9_007_199_254_740_992.0, "9007199254740992"),
             (9_007_199_254_740_994.0, "9007199254740994"),

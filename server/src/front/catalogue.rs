@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::CompiledMatcher;
-use logsvc_logql::syntax;
 use logsvc_logql::syntax::ast::Selector;
+use logsvc_logql::syntax::{self, SelectorError};
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
@@ -79,19 +79,21 @@ fn selection(
     StreamSelection { tenant, matcher_groups: Arc::from(groups), range }
 }
 
-/// The selectors of `match[]` and `match`, at least one.
+/// The selectors of `match[]` and `match`, at least one. Each must narrow the
+/// streams down, as in a query.
 fn matcher_groups(params: &Params) -> Result<Vec<Vec<CompiledMatcher>>, ApiError> {
     let texts: Vec<&str> = params.get_all("match[]").chain(params.get_all("match")).collect();
-    if texts.iter().all(|text| text.is_empty()) {
-        return Err(ApiError::bad_request("0 matchers in group: {}"));
+    let empty_group = || ApiError::bad_request("0 matchers in group: {}");
+    if texts.is_empty() {
+        return Err(empty_group());
     }
     let mut groups = Vec::new();
     for text in texts {
-        let selector = syntax::parse_matchers(text);
-        let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
-        if selector.matchers.is_empty() {
-            return Err(ApiError::bad_request("0 matchers in group: {}"));
+        let bad_request = |error: SelectorError| ApiError::bad_request(error.to_string());
+        if syntax::parse_matchers(text).map_err(bad_request)?.matchers.is_empty() {
+            return Err(empty_group());
         }
+        let selector = syntax::parse_selector(text).map_err(bad_request)?;
         groups.push(compiled(&selector)?);
     }
     Ok(groups)

@@ -258,10 +258,11 @@ impl<R: Runtime> Front<R> {
             tenant: tenant.clone(),
             labels: Arc::clone(&stream.labels),
         };
+        let window_ns = self.config.out_of_order_window_ns;
         let append = AppendRequest {
             batch: filled.builder.finish(),
             definitions: filled.new_streams.iter().map(definition).collect(),
-            out_of_order_window_ns: self.config.out_of_order_window_ns,
+            out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
         };
         let reply = self.ask(shard, ShardRequest::Append(append))?;
         sent.push(Sent { reply, new_streams: filled.new_streams });

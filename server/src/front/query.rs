@@ -70,8 +70,14 @@ impl<R: Runtime> Front<R> {
         query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
         let max_series = self.config.limits.max_query_series;
         query_params.limits = QueryLimits { max_series, ..QueryLimits::default() };
+        let visible = self.look_back(&mut query_params.time);
         let plan =
             Plan::new(&expr, &query_params).map_err(|error| bad_request(error.to_string()))?;
+        if !visible {
+            let result = MergeState::new(&plan).finish();
+            let result = result.map_err(|error| bad_request(error.to_string()))?;
+            return Ok(json_response(encode(&result, &flags, QueryStats::default())));
+        }
 
         let cancellation = Cancellation::default();
         let timeout_ns = self.config.limits.query_timeout_ns;
@@ -82,6 +88,26 @@ impl<R: Runtime> Front<R> {
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         add(&self.counters().queried_bytes, stats.total_bytes());
         Ok(json_response(encode(&result, &flags, stats)))
+    }
+
+    /// Cuts off what lies further back than a query may see; false if nothing is
+    /// left. Never an error: that is how the limit is defined.
+    fn look_back(&self, time: &mut QueryTime) -> bool {
+        let lookback_ns = self.config.limits.max_query_lookback_ns;
+        if lookback_ns <= 0 {
+            return true;
+        }
+        let oldest_ns = self.runtime.unix_nanos().saturating_sub(lookback_ns);
+        match time {
+            QueryTime::Instant { time_ns } => *time_ns >= oldest_ns,
+            QueryTime::Range { start_ns, end_ns, .. } => {
+                if *end_ns <= oldest_ns {
+                    return false;
+                }
+                *start_ns = (*start_ns).max(oldest_ns);
+                true
+            }
+        }
     }
 
     /// Limits that need the query but no data.
