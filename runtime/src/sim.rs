@@ -8,8 +8,8 @@
 //! this.
 //!
 //! What may go wrong in it: any order of tasks that independent cores could
-//! produce, and stalls of single cores ([`world`]); the disk ([`disk`],
-//! [`inode`], [`names`]); the network ([`stream`], [`network`]); the end of a
+//! produce, and stalls of single cores (`world.rs`); the disk (`disk.rs`,
+//! `inode.rs`, `names.rs`); the network (`stream.rs`, `network.rs`); the end of a
 //! node at any moment, with what the kernel was doing for it half done.
 //!
 //! Not modelled: parallel execution within a poll, so no data races between

@@ -180,7 +180,7 @@ impl<F: Clone> Names<F> {
                 let touched = |later: usize| {
                     settled[later] && self.unsynced[later].touches(&self.unsynced[earlier])
                 };
-                settled[earlier] |= (earlier + 1..settled.len()).any(touched);
+                settled[earlier] = settled[earlier] || (earlier + 1..settled.len()).any(touched);
             }
         }
         let mut numbers = 0..;
