@@ -84,7 +84,7 @@ pub(crate) struct Config {
     /// What a tenant may do.
     pub(crate) limits: Limits,
     /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
-    max_chunk_age_ns: i64,
+    pub(crate) max_chunk_age_ns: i64,
 }
 
 /// Settings of the write-ahead log.
