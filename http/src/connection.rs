@@ -325,6 +325,10 @@ impl<R: Runtime, S: Service> Connection<R, S> {
             return;
         }
         let deadline = shared.runtime.now().after(config.linger_timeout);
+        if self.inbound.was_cut_off() {
+            // The reset has to wait until the client has had time to read.
+            return shared.runtime.sleep_until(deadline).await;
+        }
         let max_bytes = config.linger_max_bytes;
         self.inbound.drain(&shared.runtime, &config.body_budget, max_bytes, deadline).await;
     }

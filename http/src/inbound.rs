@@ -195,7 +195,12 @@ impl<Rd: Reader> Inbound<Rd> {
 
     /// Whether the client is known to have closed its side.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ended
+        self.ended && self.reader.is_some()
+    }
+
+    /// Whether a read was cut off, so that nothing can be read any more.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.ended && self.reader.is_none()
     }
 
     fn note(&mut self, result: io::Result<usize>) -> Fill {

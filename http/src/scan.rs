@@ -41,8 +41,8 @@ impl HeadScanner {
         loop {
             let found = memchr::memchr(b'\n', &input[self.searched..]);
             let line_end = found.map_or(input.len(), |at| self.searched + at + 1);
-            self.check_length(line_end, limits)?;
             self.check_start(&input[self.line_start..line_end])?;
+            self.check_length(line_end, limits)?;
             if found.is_none() {
                 self.searched = line_end;
                 return Ok(None);

@@ -12,8 +12,12 @@ mod time;
 
 use std::future::Future;
 
-use logsvc_runtime::LaunchOptions;
 use logsvc_runtime::monoio_backend::{MonoioDriver, MonoioRuntime, launch};
+use logsvc_runtime::sim::{SimRuntime, for_each_seed};
+use logsvc_runtime::{LaunchOptions, Runtime};
+
+/// Seeds that each case runs with in the simulation.
+const SEED_COUNT: u64 = 12;
 
 fn on_monoio<F>(case: fn(MonoioRuntime) -> F)
 where
@@ -23,16 +27,27 @@ where
     launch(&options, MonoioDriver::Epoll, case).expect("one core starts");
 }
 
+fn on_sim<F>(case: fn(SimRuntime) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    for_each_seed(0..SEED_COUNT, |simulation| simulation.block_on(case));
+}
+
 macro_rules! cases {
-    ($($module:ident: $($case:ident)*;)*) => {
-        mod monoio {
+    (@on $backend:ident $run:ident $($module:ident: $($case:ident)*;)*) => {
+        mod $backend {
             $(mod $module {
                 $(#[test]
                 fn $case() {
-                    crate::on_monoio(crate::$module::$case);
+                    crate::$run(crate::$module::$case);
                 })*
             })*
         }
+    };
+    ($($module:ident: $($case:ident)*;)*) => {
+        cases!(@on monoio on_monoio $($module: $($case)*;)*);
+        cases!(@on sim on_sim $($module: $($case)*;)*);
     };
 }
 
@@ -74,4 +89,42 @@ cases! {
         a_stop_closes_sockets
         a_vanished_client_ends_the_handler
         other_requests_are_refused;
+}
+
+/// Running out of descriptors passes; accepting must go on after it, and must not
+/// spin until then.
+#[test]
+fn failing_accepts_are_tried_again() {
+    for_each_seed(0..SEED_COUNT, |simulation| {
+        simulation.fail_next_accepts(6);
+        let polls = simulation.polls();
+        simulation.block_on(|runtime| async move {
+            let server = support::Server::start(&runtime);
+            let started = server.runtime.now();
+            let mut client = server.client().await;
+            assert_eq!(client.exchange(client::get("/ok")).await.text(), "fine");
+            let waited = client.now().since(started);
+            assert!(waited >= std::time::Duration::from_millis(5 + 10 + 20 + 40 + 80 + 160));
+            drop(client);
+            server.finish().await;
+        });
+        assert!(simulation.polls() - polls < 500, "{} polls", simulation.polls() - polls);
+    });
+}
+
+/// The same seed gives the same run, so nothing in the server depends on the
+/// process that it runs in.
+#[test]
+fn runs_replay() {
+    let trace = |seed| {
+        let simulation = logsvc_runtime::sim::Simulation::new(seed);
+        simulation.block_on(exchanges::reading_ahead_loses_nothing);
+        simulation.block_on(responses::streams_are_chunked_and_compressed);
+        simulation.block_on(sockets::messages_go_both_ways);
+        simulation.trace_hash()
+    };
+    for seed in 0..4 {
+        assert_eq!(trace(seed), trace(seed), "seed {seed}");
+    }
+    assert_ne!(trace(0), trace(1));
 }
