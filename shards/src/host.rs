@@ -230,6 +230,11 @@ async fn commit<F: File>(
         let (result, returned) = file.write_all_at(frame, offset).await;
         frame = returned;
         if result.is_err() {
+            // The file is closed for good now. By an interval's policy it may hold
+            // acknowledged commits that nothing would sync any more.
+            if let Err(error) = file.sync_data().await {
+                tracing::error!(%error, "the log file that is given up cannot be synced");
+            }
             return (result, frame);
         }
     }

@@ -89,8 +89,13 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
     })?;
     check_format(runtime, data_dir).await?;
     let files = survey(runtime, &wal_dir).await?;
-    let last_epoch = files.all.iter().map(|name| name.epoch).max();
-    let epoch = last_epoch.map_or(0, |epoch| epoch + 1);
+    let epoch = match files.all.iter().map(|name| name.epoch).max() {
+        None => 0,
+        Some(last) => last.checked_add(1).ok_or_else(|| {
+            let error = io::Error::other("a log file has the last epoch there is");
+            io_error("use", &wal_dir)(error)
+        })?,
+    };
     Ok(Node { _lock: lock, plan: NodePlan { wal_dir, epoch, files: files.planned } })
 }
 
@@ -120,6 +125,7 @@ struct Survey {
 async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeError> {
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     let mut headers: Vec<FileHeader> = Vec::new();
+    let mut planned = Vec::new();
     let mut all = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
         let path = wal_dir.join(&entry.name);
@@ -133,19 +139,19 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
         };
         all.push(name);
         match read_header(runtime, &path).await.map_err(io_error("read", &path))? {
-            Some(header) if header.name == name => headers.push(header),
+            Some(header) if header.name == name => {
+                planned.push(PlannedFile { name, nonce: Some(header.nonce), counts_len: None });
+                headers.push(header);
+            }
             _ if entry.len_bytes <= FILE_HEADER_LEN as u64 => {
                 tracing::info!(file = %path.display(), "removed a log file that was never used");
                 runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
             }
-            _ => tracing::error!(
-                file = %path.display(), len_bytes = entry.len_bytes,
-                "the header of a log file is damaged; its entries cannot be replayed, \
-                 the file is left alone"
-            ),
+            // Its frames may be good; recovery looks and reports.
+            _ => planned.push(PlannedFile { name, nonce: None, counts_len: None }),
         }
     }
-    headers.sort_by_key(|header| (header.name.epoch, header.name.index, header.name.shard));
+    planned.sort_by_key(|file| (file.name.epoch, file.name.index, file.name.shard));
     let counts_len = |name: WalName| {
         let says = |header: &FileHeader| {
             let previous = header.previous?;
@@ -154,14 +160,9 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
         };
         headers.iter().find_map(says)
     };
-    let planned = headers
-        .iter()
-        .map(|header| PlannedFile {
-            name: header.name,
-            nonce: header.nonce,
-            counts_len: counts_len(header.name),
-        })
-        .collect();
+    for file in &mut planned {
+        file.counts_len = counts_len(file.name);
+    }
     Ok(Survey { all, planned })
 }
 

@@ -29,7 +29,7 @@ use crate::messages::{
 use crate::scan::ScanJob;
 use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
-use crate::wal::writer::{InFrame, WalConfig, WalOp, WalWriter};
+use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 
 /// What a stream costs in memory besides its entries, roughly: its state, its
 /// labels, its place in the index.
@@ -98,12 +98,29 @@ struct StreamState {
     /// Newest timestamp that was let into the log, committed or not; decides what
     /// is too far behind.
     newest_admitted_ns: i64,
-    /// Index of the log file that defines the stream, plus one; 0 for none.
-    defined_in_file: u32,
+    /// The look at a batch that last met the stream, and the newest timestamp as
+    /// of its place in that batch.
+    looked_at: u64,
+    newest_looked_at_ns: i64,
+    /// Where the log defines the stream.
+    defined: Defined,
     /// Bytes that its definition takes in the log.
     definition_len: u32,
     /// A stream shows in the index from its first committed entry on.
     indexed: bool,
+}
+
+/// Where the current log file defines a stream. It does so twice, in the first two
+/// frames that use the stream, so that damage to one frame does not take the
+/// meaning of all others with it.
+#[derive(Debug, Default)]
+struct Defined {
+    /// Index of the file.
+    file: u32,
+    /// Number of the last frame with a definition.
+    frame: u64,
+    /// How many definitions the file has.
+    times: u8,
 }
 
 /// A push on its way through the log.
@@ -122,6 +139,8 @@ pub struct Shard {
     by_id: HashMap<StreamId, Slot>,
     index: LabelIndex,
     wal: WalWriter<PendingAppend>,
+    /// Batches looked at so far; tells looks apart.
+    looks: u64,
     heads: Reservation,
     stop: Option<ReplyTo<ShardReply>>,
     stopping: bool,
@@ -149,6 +168,7 @@ impl Shard {
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             index: LabelIndex::default(),
             wal: WalWriter::new(config.wal, config.first_wal),
+            looks: 0,
             heads: config.heads.try_reserve(0)?,
             stop: None,
             stopping: false,
@@ -186,9 +206,10 @@ impl Shard {
             Event::Timer => {}
         }
         let streams = &mut self.streams;
-        let op = self.wal.next_op(moment.now, moment.random, moment.unix_ns, |append, file, out| {
-            define_streams(streams, &append.slots, file, out);
-        });
+        let op =
+            self.wal.next_op(moment.now, moment.random, moment.unix_ns, |append, place, out| {
+                define_streams(streams, &append.slots, place, out);
+            });
         effects.extend(op.map(Effect::Wal));
         self.finish_stop(effects);
     }
@@ -198,8 +219,22 @@ impl Shard {
         self.wal.next_wakeup()
     }
 
+    /// Makes a replayed stream known; it is kept even if the budget is smaller today.
+    pub(crate) fn redefine(&mut self, definition: StreamDefinition) {
+        if !self.by_id.contains_key(&definition.id) {
+            self.charge_replayed(STREAM_OVERHEAD_BYTES);
+            self.define(definition);
+        }
+    }
+
+    fn charge_replayed(&mut self, bytes: u64) {
+        if !self.heads.try_grow(bytes) {
+            self.recovery.over_budget_bytes += bytes;
+        }
+    }
+
     /// Makes a stream known; one that is known already stays as it is.
-    pub(crate) fn define(&mut self, definition: StreamDefinition) {
+    fn define(&mut self, definition: StreamDefinition) {
         let StreamDefinition { id, tenant, labels } = definition;
         if self.by_id.contains_key(&id) {
             return;
@@ -214,7 +249,9 @@ impl Shard {
             labels,
             head: StreamHead::default(),
             newest_admitted_ns: i64::MIN,
-            defined_in_file: 0,
+            looked_at: 0,
+            newest_looked_at_ns: i64::MIN,
+            defined: Defined::default(),
             indexed: false,
         });
     }
@@ -222,12 +259,8 @@ impl Shard {
     /// Appends a replayed section; its stream must be known. Returns whether it is.
     pub(crate) fn replay(&mut self, section: &Section<'_>) -> bool {
         let Some(&slot) = self.by_id.get(&section.stream) else { return false };
-        // What was acknowledged is kept even if the budget is smaller today.
-        let cost = append::section_cost(section);
-        if !self.heads.try_grow(cost) {
-            self.recovery.over_budget_bytes += cost;
-        }
-        self.append_section(slot, section);
+        let kept_bytes = self.append_section(slot, section);
+        self.charge_replayed(kept_bytes);
         let stream = &mut self.streams[slot as usize];
         stream.newest_admitted_ns = stream.newest_admitted_ns.max(section.max_ns);
         true
@@ -251,15 +284,13 @@ impl Shard {
                 self.append(append, reply_to, moment, effects);
                 return;
             }
-            ShardRequest::Leaf(leaf) => {
-                match self.scan_job(leaf) {
-                    Ok(job) => {
-                        effects.push(Effect::Scan(Box::new(job), reply_to));
-                        return;
-                    }
-                    Err(error) => ShardReply::Leaf(Err(error)),
+            ShardRequest::Leaf(leaf) => match self.scan_job(leaf) {
+                Ok(job) => {
+                    effects.push(Effect::Scan(Box::new(job), reply_to));
+                    return;
                 }
-            }
+                Err(error) => ShardReply::Leaf(Err(error)),
+            },
             ShardRequest::Stop => {
                 self.stopping = true;
                 self.stop = Some(reply_to);
@@ -344,11 +375,21 @@ impl Shard {
 }
 
 /// Appends the definitions of those streams that the log file lacks.
-fn define_streams(streams: &mut [StreamState], slots: &[Slot], file: u32, out: &mut Vec<u8>) {
+fn define_streams(
+    streams: &mut [StreamState],
+    slots: &[Slot],
+    place: FramePlace,
+    out: &mut Vec<u8>,
+) {
     for &slot in slots {
         let stream = &mut streams[slot as usize];
-        if stream.defined_in_file != file + 1 {
-            stream.defined_in_file = file + 1;
+        let defined = &mut stream.defined;
+        if defined.file != place.file {
+            *defined = Defined { file: place.file, frame: 0, times: 0 };
+        }
+        if defined.times == 0 || (defined.times == 1 && defined.frame != place.frame) {
+            defined.times += 1;
+            defined.frame = place.frame;
             crate::wal::format::write_definition(out, stream.id, &stream.tenant, &stream.labels);
         }
     }

@@ -121,10 +121,8 @@ impl FileHeader {
             },
             nonce: u64_at(bytes, 16),
             created_ns: u64_at(bytes, 40) as i64,
-            previous: (u64_at(bytes, 48) > 0).then(|| Previous {
-                index: u32_at(bytes, 56),
-                durable_len: u64_at(bytes, 48),
-            }),
+            previous: (u64_at(bytes, 48) > 0)
+                .then(|| Previous { index: u32_at(bytes, 56), durable_len: u64_at(bytes, 48) }),
         })
     }
 }
@@ -161,15 +159,19 @@ impl FrameHeader {
 
     /// Reads a header of the file with this nonce; `None` if it does not check.
     pub fn decode(bytes: &[u8], nonce: u64) -> Option<FrameHeader> {
+        let is_ours = bytes.get(8..16).is_some_and(|raw| u64_at(raw, 0) == nonce);
+        if is_ours { FrameHeader::decode_any(bytes) } else { None }
+    }
+
+    /// Reads a header of any file; `None` if it does not check. For files whose
+    /// own header, and with it their nonce, is damaged.
+    pub fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_LEN)?;
-        if &bytes[0..4] != FRAME_MAGIC || u64_at(bytes, 8) != nonce {
-            return None;
-        }
-        if !header_crc_matches(bytes, 4) {
+        if &bytes[0..4] != FRAME_MAGIC || !header_crc_matches(bytes, 4) {
             return None;
         }
         let header = FrameHeader {
-            nonce,
+            nonce: u64_at(bytes, 8),
             number: u64_at(bytes, 16),
             durable_len: u64_at(bytes, 24),
             payload_len: u32_at(bytes, 32),

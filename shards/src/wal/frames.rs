@@ -2,7 +2,8 @@
 //! behind damage.
 //!
 //! Memory: one read-ahead chunk, or one frame if that is larger; a claimed length
-//! never allocates more than the file still holds.
+//! never allocates more than the file still holds. A file may be cut while it is
+//! read (by the shard that mends it): its reader sees the new end.
 
 use std::io;
 
@@ -16,7 +17,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// A window over a file that moves forward.
 pub(super) struct FrameReader<'f, F> {
     file: &'f F,
-    nonce: u64,
+    /// `None` takes frames of any file, until [`FrameReader::adopt`].
+    nonce: Option<u64>,
     /// Bytes behind this offset are not looked at.
     end: u64,
     /// Offset of the first byte in `buffer`.
@@ -25,9 +27,15 @@ pub(super) struct FrameReader<'f, F> {
 }
 
 impl<'f, F: File> FrameReader<'f, F> {
-    /// A reader of `file`'s frames that looks at nothing behind `end`.
-    pub(super) fn new(file: &'f F, nonce: u64, end: u64) -> FrameReader<'f, F> {
+    /// A reader of `file`'s frames that looks at nothing behind `end`. Without a
+    /// nonce it takes the frames of any file.
+    pub(super) fn new(file: &'f F, nonce: Option<u64>, end: u64) -> FrameReader<'f, F> {
         FrameReader { file, nonce, end, base: 0, buffer: Vec::new() }
+    }
+
+    /// From now on takes only frames with this nonce.
+    pub(super) fn adopt(&mut self, nonce: u64) {
+        self.nonce = Some(nonce);
     }
 
     /// The frame at `offset` and its payload; `None` if what stands there is not a
@@ -37,7 +45,11 @@ impl<'f, F: File> FrameReader<'f, F> {
         offset: u64,
     ) -> io::Result<Option<(FrameHeader, &[u8])>> {
         let nonce = self.nonce;
-        let header = FrameHeader::decode(self.bytes(offset, FRAME_HEADER_LEN).await?, nonce);
+        let bytes = self.bytes(offset, FRAME_HEADER_LEN).await?;
+        let header = match nonce {
+            Some(nonce) => FrameHeader::decode(bytes, nonce),
+            None => FrameHeader::decode_any(bytes),
+        };
         let Some(header) = header else { return Ok(None) };
         let payload_start = offset + FRAME_HEADER_LEN as u64;
         let payload = self.bytes(payload_start, header.payload_len as usize).await?;
@@ -94,9 +106,16 @@ impl<'f, F: File> FrameReader<'f, F> {
             let (result, returned) = self.file.read_exact_at(buffer, read_at, missing).await;
             self.buffer = returned;
             self.base = offset;
-            result?;
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.end = self.base + self.buffer.len() as u64;
+                }
+                other => other?,
+            }
         }
-        let start = (offset - self.base) as usize;
+        // Behind the end there is nothing, and the buffer may not reach up to it.
+        let available = self.end.saturating_sub(offset).min(len as u64) as usize;
+        let start = if available == 0 { 0 } else { (offset - self.base) as usize };
         Ok(&self.buffer[start..start + available])
     }
 }

@@ -8,6 +8,7 @@
 //! explains the rules that are applied here.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,8 +26,9 @@ use crate::shard::Shard;
 pub struct PlannedFile {
     /// Which file.
     pub name: WalName,
-    /// Its nonce.
-    pub nonce: u64,
+    /// Its nonce; `None` if the file's header is damaged, so that only its frames
+    /// can tell.
+    pub nonce: Option<u64>,
     /// How many of its bytes count, if a later file of the writer says so.
     pub counts_len: Option<u64>,
 }
@@ -50,6 +52,9 @@ pub struct RecoverySummary {
     pub damaged_places: u64,
     /// Their bytes.
     pub damaged_bytes: u64,
+    /// Damaged places of which no copy could be made. Their bytes stay where they
+    /// are.
+    pub uncopied_places: u64,
     /// Holes in bytes that were acknowledged but never synced.
     pub unsynced_holes: u64,
     /// Memory that replayed entries take beyond the budget for entries.
@@ -67,6 +72,7 @@ impl RecoverySummary {
         self.torn_bytes += other.torn_bytes;
         self.damaged_places += other.damaged_places;
         self.damaged_bytes += other.damaged_bytes;
+        self.uncopied_places += other.uncopied_places;
         self.unsynced_holes += other.unsynced_holes;
         self.over_budget_bytes += other.over_budget_bytes;
     }
@@ -144,14 +150,28 @@ impl<R: Runtime> FileReplay<'_, R> {
         let mut offset = FILE_HEADER_LEN as u64;
         let mut number = 0;
         self.summary.files += 1;
+        if self.planned.nonce.is_none() {
+            let Some((found, header)) = reader.find_frame(offset, 0).await? else {
+                // Whatever this is, it stays as it is.
+                return self.damage(&file, 0..file_len, "the file holds nothing that checks").await;
+            };
+            self.damage(&file, 0..found, "the file's header does not check").await?;
+            reader.adopt(header.nonce);
+            offset = found;
+        }
         while offset < end {
             if let Some((header, payload)) = reader.frame_at(offset).await?
                 && header.number >= number
             {
                 let frame_len = (FRAME_HEADER_LEN + payload.len()) as u64;
-                let intact = self.replay_frame(payload, state);
-                if let Err(what) = intact {
-                    self.damage(&file, offset..offset + frame_len, &what).await?;
+                let range = offset..offset + frame_len;
+                let frame = self.replay_frame(payload, state);
+                if let Err(what) = frame.decodes {
+                    self.damage(&file, range, &what).await?;
+                } else if let Some(stream) = frame.undefined {
+                    // Only the stream's owner can tell, so it does, whoever mends.
+                    let what = format!("stream {stream} is not defined");
+                    self.report_damage(&file, range, &what).await?;
                 }
                 self.summary.frames += 1;
                 self.summary.read_bytes += frame_len;
@@ -185,7 +205,10 @@ impl<R: Runtime> FileReplay<'_, R> {
         }
         // What is left behind `offset` was never acknowledged.
         let cut_at = if counts_len.is_some() { end } else { offset };
-        if file_len > cut_at && self.task.mends(self.planned.name) {
+        if !self.task.mends(self.planned.name) {
+            return Ok(());
+        }
+        if file_len > cut_at {
             self.summary.torn_tails += 1;
             self.summary.torn_bytes += file_len - cut_at;
             tracing::info!(
@@ -193,22 +216,22 @@ impl<R: Runtime> FileReplay<'_, R> {
                 "cut off a torn tail that was never acknowledged"
             );
             file.truncate(cut_at).await?;
-            file.sync_data().await?;
         }
-        Ok(())
+        // The process that wrote the file may have been killed before a sync, and
+        // from now on queries show what was replayed.
+        file.sync_data().await
     }
 
-    /// Applies a frame; on an undecodable record, what came before it is applied
-    /// and the defect is returned.
-    fn replay_frame(&mut self, payload: &[u8], state: &mut Shard) -> Result<(), String> {
-        let mut defect = Ok(());
+    /// Applies what can be applied of a frame.
+    fn replay_frame(&mut self, payload: &[u8], state: &mut Shard) -> ReplayedFrame {
+        let mut frame = ReplayedFrame { decodes: Ok(()), undefined: None };
         for record in records(payload) {
             match record {
                 Ok(Record::Definition { id, tenant, labels }) if self.task.owns(id) => {
-                    state.define(StreamDefinition { id, tenant, labels: Arc::new(labels) });
+                    state.redefine(StreamDefinition { id, tenant, labels: Arc::new(labels) });
                 }
                 Ok(_) => {}
-                Err(error) => defect = Err(error.to_string()),
+                Err(error) => frame.decodes = Err(error.to_string()),
             }
         }
         for record in records(payload) {
@@ -219,44 +242,72 @@ impl<R: Runtime> FileReplay<'_, R> {
                     Ok(section) if state.replay(&section) => {
                         self.summary.entries += section.entry_count() as u64;
                     }
-                    Ok(section) => {
-                        defect = Err(format!("stream {} is not defined", section.stream));
-                    }
-                    Err(error) => defect = Err(error.to_string()),
+                    Ok(section) => frame.undefined = Some(section.stream),
+                    Err(error) => frame.decodes = Err(error.to_string()),
                 }
             }
         }
-        defect
+        frame
+    }
+
+    /// Reports damaged bytes if this shard is the one to do it.
+    async fn damage(&mut self, file: &R::File, range: Range<u64>, what: &str) -> io::Result<()> {
+        if self.task.mends(self.planned.name) {
+            return self.report_damage(file, range, what).await;
+        }
+        Ok(())
     }
 
     /// Reports damaged bytes and keeps a copy of them for whoever looks into it.
-    async fn damage(
+    async fn report_damage(
         &mut self,
         file: &R::File,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         what: &str,
     ) -> io::Result<()> {
-        if !self.task.mends(self.planned.name) {
-            return Ok(());
-        }
         let len_bytes = range.end - range.start;
         self.summary.damaged_places += 1;
         self.summary.damaged_bytes += len_bytes;
         let quarantine = self.task.wal_dir.join("quarantine");
-        let copy = quarantine.join(format!("{}-{}.bytes", self.planned.name.file_name(), range.start));
+        let copy =
+            quarantine.join(format!("{}-{}.bytes", self.planned.name.file_name(), range.start));
         tracing::error!(
             file = %self.path.display(), offset = range.start, len_bytes, copy = %copy.display(),
             "acknowledged bytes of the write-ahead log are damaged: {what}"
         );
-        let target = match self.runtime.open(&copy, OpenMode::CreateNew).await {
-            Ok(target) => target,
+        if let Err(error) = self.copy_bytes(file, range, &quarantine, &copy).await {
+            // No reason to stay down: the file keeps the bytes.
+            self.summary.uncopied_places += 1;
+            tracing::error!(%error, copy = %copy.display(), "cannot copy the damaged bytes");
+        }
+        Ok(())
+    }
+
+    /// Copies a range of a file so that the copy is there whole or not at all.
+    async fn copy_bytes(
+        &self,
+        file: &R::File,
+        range: Range<u64>,
+        folder: &Path,
+        copy: &Path,
+    ) -> io::Result<()> {
+        match self.runtime.open(copy, OpenMode::Read).await {
             // An earlier start met the same damage.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
-        };
-        let file_len = file.len_bytes().await?;
+        }
+        // Two shards may copy the same bytes at the same time.
+        let mut temporary = copy.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", self.task.shard));
+        let temporary = PathBuf::from(temporary);
+        match self.runtime.remove_file(&temporary).await {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let target = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
+        let end = range.end.min(file.len_bytes().await?);
         let mut offset = range.start;
-        let end = range.end.min(file_len);
         let mut buffer = Vec::new();
         while offset < end {
             let chunk_len = (end - offset).min(1 << 20) as usize;
@@ -269,6 +320,16 @@ impl<R: Runtime> FileReplay<'_, R> {
             offset += chunk_len as u64;
         }
         target.sync_data().await?;
-        self.runtime.sync_dir(&quarantine).await
+        self.runtime.rename(&temporary, copy).await?;
+        self.runtime.sync_dir(folder).await
     }
+}
+
+/// What became of a frame.
+struct ReplayedFrame {
+    /// Whether all of it decoded, and if not, why.
+    decodes: Result<(), String>,
+    /// A stream of this shard that no frame before has defined; its entries could
+    /// not be applied.
+    undefined: Option<StreamId>,
 }

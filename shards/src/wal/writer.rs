@@ -69,6 +69,15 @@ impl Default for WalConfig {
     }
 }
 
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FramePlace {
+    /// Index of the file.
+    pub file: u32,
+    /// Number of the frame within the file.
+    pub frame: u64,
+}
+
 /// Room for definitions in a frame, besides its batches.
 const DEFINITIONS_MAX_BYTES: usize = 64 << 20;
 
@@ -93,7 +102,10 @@ enum Phase {
     /// No operation is under way.
     Idle,
     Opening,
-    Committing { end: u64, sync: bool },
+    Committing {
+        end: u64,
+        sync: bool,
+    },
 }
 
 /// A batch on its way, and where it lies in the bytes of its frame.
@@ -241,13 +253,14 @@ impl<T> WalWriter<T> {
 
     /// The next operation, if one is due and none is under way. `random` makes
     /// the nonce of a new file; `unix_ns` dates it. `define` appends, for a batch
-    /// that goes out, the definitions which the file with the given index lacks.
+    /// that goes out with the frame at the given place, the definitions which the
+    /// file lacks.
     pub fn next_op(
         &mut self,
         now: Monotonic,
         random: u64,
         unix_ns: i64,
-        mut define: impl FnMut(&T, u32, &mut Vec<u8>),
+        mut define: impl FnMut(&T, FramePlace, &mut Vec<u8>),
     ) -> Option<WalOp> {
         if self.phase != Phase::Idle {
             return None;
@@ -289,8 +302,9 @@ impl<T> WalWriter<T> {
         std::mem::swap(&mut self.committing, &mut self.next_waiting);
         // Definitions come last, so that they can be chosen for the file that the
         // frame really goes to; replay reads them first.
+        let place = FramePlace { file: self.name.index, frame: file.frame_number };
         for batch in &self.committing {
-            define(&batch.waiting, self.name.index, &mut frame);
+            define(&batch.waiting, place, &mut frame);
         }
         let payload = &frame[FRAME_HEADER_LEN..];
         let header = FrameHeader {
@@ -302,11 +316,10 @@ impl<T> WalWriter<T> {
         };
         frame[..FRAME_HEADER_LEN].copy_from_slice(&header.encode());
         let offset = file.len;
-        // The last commit of a file is synced unless the policy is to never do
-        // it, since nothing will sync the file afterwards.
+        // The last commit of a file is synced whatever the policy, since nothing
+        // will sync the file afterwards, not even a graceful stop.
         let end = offset + frame.len() as u64;
-        let last = end >= self.config.file_max_bytes && self.config.sync != SyncPolicy::Never;
-        let sync = sync_due || last;
+        let sync = sync_due || end >= self.config.file_max_bytes;
         self.phase = Phase::Committing { end, sync };
         self.clear_next_frame();
         Some(WalOp::Commit { frame, offset, sync })
@@ -419,11 +432,8 @@ impl<T> WalWriter<T> {
     fn close_file(&mut self) {
         if let Some(file) = self.file.take() {
             // Without syncs the written length is all that can be said.
-            let counts = if self.config.sync == SyncPolicy::Always {
-                file.durable_len
-            } else {
-                file.len
-            };
+            let counts =
+                if self.config.sync == SyncPolicy::Always { file.durable_len } else { file.len };
             self.previous = Some(Previous { index: self.name.index, durable_len: counts });
             self.name = self.name.successor();
         }
