@@ -263,7 +263,12 @@ impl StreamHead {
     }
 
     /// Appends one entry unless an equal one is held.
-    fn append_entry(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) -> bool {
+    fn append_entry(
+        &mut self,
+        timestamp_ns: i64,
+        line: &[u8],
+        metadata: MetadataPairs<'_>,
+    ) -> bool {
         if timestamp_ns <= self.newest_ns && self.contains(timestamp_ns, line, metadata) {
             return false;
         }

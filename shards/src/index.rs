@@ -178,7 +178,8 @@ impl SlotSet {
 
     /// The slots in rising order.
     pub(crate) fn slots(&self) -> Vec<Slot> {
-        let mut slots = Vec::with_capacity(self.words.iter().map(|w| w.count_ones() as usize).sum());
+        let mut slots =
+            Vec::with_capacity(self.words.iter().map(|w| w.count_ones() as usize).sum());
         for (index, &word) in self.words.iter().enumerate() {
             let mut rest = word;
             while rest != 0 {
