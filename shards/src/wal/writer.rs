@@ -445,3 +445,6 @@ impl<T> WalWriter<T> {
         self.next_frame.resize(FRAME_HEADER_LEN, 0);
     }
 }
+
+#[cfg(test)]
+mod tests;
