@@ -44,7 +44,7 @@ const REQUEST_LANE_MESSAGES: usize = 1024;
 
 /// Where all cores wait for each other.
 #[derive(Clone, Debug)]
-pub struct Barrier {
+pub(crate) struct Barrier {
     missing: Arc<AtomicU16>,
     complete: Latch,
 }
@@ -67,28 +67,28 @@ impl Barrier {
     }
 
     /// Whether all cores have.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete.is_triggered()
     }
 }
 
 /// What all cores of a node share. Cheap to clone.
 #[derive(Clone)]
-pub struct Boot {
+pub(crate) struct Boot {
     /// Settings.
-    pub config: Arc<Config>,
+    pub(crate) config: Arc<Config>,
     /// Ends the node when triggered.
-    pub stop: Latch,
+    pub(crate) stop: Latch,
     /// Counters of all cores.
-    pub metrics: Arc<NodeMetrics>,
+    pub(crate) metrics: Arc<NodeMetrics>,
     /// Memory for request bodies.
-    pub bodies: Budget,
+    pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
-    pub heads: Budget,
+    pub(crate) heads: Budget,
     /// Memory for intermediate results of queries.
-    pub queries: Budget,
+    pub(crate) queries: Budget,
     /// Passed when every shard has replayed its log.
-    pub recovered: Barrier,
+    pub(crate) recovered: Barrier,
     drained: Barrier,
     stopped: Barrier,
     mesh: Mesh<ShardRequest, ShardReply>,
@@ -100,7 +100,7 @@ pub struct Boot {
 
 impl Boot {
     /// Prepares a node.
-    pub fn new(config: Arc<Config>, stop: Latch) -> Boot {
+    pub(crate) fn new(config: Arc<Config>, stop: Latch) -> Boot {
         let cores = config.cores;
         let mesh_options = MeshOptions {
             request_lane_messages: REQUEST_LANE_MESSAGES,
@@ -125,13 +125,13 @@ impl Boot {
     }
 
     /// Why the node did not come up or did not end well, if so.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.failure.get().cloned()
     }
 
     /// Where the node listens, once it does. Port 0 has been replaced by the real
     /// one.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address.get().copied()
     }
 
@@ -145,7 +145,7 @@ impl Boot {
 }
 
 /// Runs one core until the node stops.
-pub async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
+pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     let (caller, inbox) = boot.mesh.attach(runtime.core());
     drop(runtime.spawn(caller.pump_replies()));
     let front = Rc::new(Front::new(runtime.clone(), &boot, caller.clone()));
@@ -269,8 +269,11 @@ async fn start_shard<R: Runtime>(
         Ok(found) => {
             if found.files > 0 {
                 tracing::info!(
-                    shard = core.0, files = found.files, entries = found.entries,
-                    read_bytes = found.read_bytes, torn_bytes = found.torn_bytes,
+                    shard = core.0,
+                    files = found.files,
+                    entries = found.entries,
+                    read_bytes = found.read_bytes,
+                    torn_bytes = found.torn_bytes,
                     damaged_bytes = found.damaged_bytes,
                     took_ms = runtime.now().since(begun).as_millis() as u64,
                     "replayed the write-ahead log"

@@ -73,9 +73,9 @@ fn run(boot: Boot) -> anyhow::Result<()> {
                 app::run_core(runtime, shared.clone())
             })
         }
-        RuntimeChoice::Glommio => glommio_backend::launch(&options, move |runtime| {
-            app::run_core(runtime, shared.clone())
-        }),
+        RuntimeChoice::Glommio => {
+            glommio_backend::launch(&options, move |runtime| app::run_core(runtime, shared.clone()))
+        }
     }
     .context("cannot start the cores")?;
     boot.failure().map_or(Ok(()), |failure| Err(anyhow::Error::msg(failure)))

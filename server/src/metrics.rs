@@ -11,8 +11,10 @@ use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
 /// Upper bounds of the request latency buckets, in microseconds.
-const LATENCY_BOUNDS_US: [u64; 12] =
-    [100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000, 30_000_000];
+const LATENCY_BOUNDS_US: [u64; 12] = [
+    100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000,
+    30_000_000,
+];
 
 const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
 
@@ -47,31 +49,33 @@ struct Requests {
 
 /// Counters of one core.
 #[derive(Debug)]
-pub struct CoreMetrics {
+pub(crate) struct CoreMetrics {
     requests: Vec<Requests>,
     /// Open connections.
-    pub connections: AtomicU64,
+    pub(crate) connections: AtomicU64,
     /// Connections closed because there were too many.
-    pub connections_refused: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
     /// Line and metadata bytes of stored entries.
-    pub received_bytes: AtomicU64,
+    pub(crate) received_bytes: AtomicU64,
     /// Stored entries.
-    pub received_lines: AtomicU64,
+    pub(crate) received_lines: AtomicU64,
     /// Entries refused.
-    pub discarded_lines: AtomicU64,
+    pub(crate) discarded_lines: AtomicU64,
     /// Bytes of lines that queries looked at.
-    pub queried_bytes: AtomicU64,
+    pub(crate) queried_bytes: AtomicU64,
     /// Streams whose labels had to be parsed.
-    pub stream_cache_misses: AtomicU64,
+    pub(crate) stream_cache_misses: AtomicU64,
     /// Calls refused because a lane was full.
-    pub lane_full: AtomicU64,
+    pub(crate) lane_full: AtomicU64,
 }
 
 impl CoreMetrics {
     fn new() -> CoreMetrics {
         let zero = || AtomicU64::new(0);
         CoreMetrics {
-            requests: (0..ROUTES.len() * (STATUSES.len() + 1)).map(|_| Requests::default()).collect(),
+            requests: (0..ROUTES.len() * (STATUSES.len() + 1))
+                .map(|_| Requests::default())
+                .collect(),
             connections: zero(),
             connections_refused: zero(),
             received_bytes: zero(),
@@ -84,7 +88,7 @@ impl CoreMetrics {
     }
 
     /// Counts an answered request.
-    pub fn request(&self, route: &str, status: u16, duration: Duration) {
+    pub(crate) fn request(&self, route: &str, status: u16, duration: Duration) {
         let route = ROUTES.iter().position(|&name| name == route).unwrap_or(0);
         let status = STATUSES.iter().position(|&code| code == status).unwrap_or(STATUSES.len());
         let requests = &self.requests[route * (STATUSES.len() + 1) + status];
@@ -96,37 +100,37 @@ impl CoreMetrics {
 }
 
 /// Adds to a counter that only this core writes.
-pub fn add(counter: &AtomicU64, more: u64) {
+pub(crate) fn add(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
 /// Counters of all cores.
 #[derive(Debug)]
-pub struct NodeMetrics {
+pub(crate) struct NodeMetrics {
     cores: Vec<CoreMetrics>,
 }
 
 /// What a scrape asks besides the counters.
 #[derive(Debug)]
-pub struct Gauges<'a> {
+pub(crate) struct Gauges<'a> {
     /// Budgets of the node.
-    pub budgets: [&'a Budget; 3],
+    pub(crate) budgets: [&'a Budget; 3],
     /// Requests waiting in the lane from the scraping core to each shard.
-    pub lane_depths: &'a [usize],
+    pub(crate) lane_depths: &'a [usize],
     /// Numbers of each shard.
-    pub shards: &'a [ShardStatus],
+    pub(crate) shards: &'a [ShardStatus],
     /// Name of the runtime and its driver.
-    pub driver: &'a str,
+    pub(crate) driver: &'a str,
 }
 
 impl NodeMetrics {
     /// Counters for this many cores, all zero.
-    pub fn new(cores: u16) -> NodeMetrics {
+    pub(crate) fn new(cores: u16) -> NodeMetrics {
         NodeMetrics { cores: (0..cores).map(|_| CoreMetrics::new()).collect() }
     }
 
     /// The counters that a core may write.
-    pub fn core(&self, core: CoreId) -> &CoreMetrics {
+    pub(crate) fn core(&self, core: CoreId) -> &CoreMetrics {
         &self.cores[core.index()]
     }
 
@@ -135,27 +139,64 @@ impl NodeMetrics {
     }
 
     /// The exposition text (Prometheus text format 0.0.4).
-    pub fn expose(&self, gauges: &Gauges<'_>) -> String {
+    pub(crate) fn expose(&self, gauges: &Gauges<'_>) -> String {
         let mut out = Exposition { text: String::with_capacity(16 << 10) };
         out.family("loki_build_info", "gauge", "The version that runs.");
         let version = env!("CARGO_PKG_VERSION");
         out.sample("loki_build_info", &[("version", version), ("driver", gauges.driver)], 1.0);
         self.expose_requests(&mut out);
-        out.single("loki_tcp_connections", "gauge", "Open connections.", self.sum(|c| &c.connections));
+        out.single(
+            "loki_tcp_connections",
+            "gauge",
+            "Open connections.",
+            self.sum(|c| &c.connections),
+        );
         let counters: [(&str, &str, u64); 7] = [
-            ("logsvc_connections_refused_total", "Connections closed because there were too many.", self.sum(|c| &c.connections_refused)),
-            ("loki_distributor_bytes_received_total", "Line and metadata bytes of stored entries.", self.sum(|c| &c.received_bytes)),
-            ("loki_distributor_lines_received_total", "Stored entries.", self.sum(|c| &c.received_lines)),
-            ("loki_discarded_samples_total", "Entries that were refused.", self.sum(|c| &c.discarded_lines)),
-            ("logsvc_query_line_bytes_total", "Bytes of lines that queries looked at.", self.sum(|c| &c.queried_bytes)),
-            ("logsvc_stream_cache_misses_total", "Pushed streams whose labels had to be parsed.", self.sum(|c| &c.stream_cache_misses)),
-            ("logsvc_lane_full_total", "Calls between cores refused because a lane was full.", self.sum(|c| &c.lane_full)),
+            (
+                "logsvc_connections_refused_total",
+                "Connections closed because there were too many.",
+                self.sum(|c| &c.connections_refused),
+            ),
+            (
+                "loki_distributor_bytes_received_total",
+                "Line and metadata bytes of stored entries.",
+                self.sum(|c| &c.received_bytes),
+            ),
+            (
+                "loki_distributor_lines_received_total",
+                "Stored entries.",
+                self.sum(|c| &c.received_lines),
+            ),
+            (
+                "loki_discarded_samples_total",
+                "Entries that were refused.",
+                self.sum(|c| &c.discarded_lines),
+            ),
+            (
+                "logsvc_query_line_bytes_total",
+                "Bytes of lines that queries looked at.",
+                self.sum(|c| &c.queried_bytes),
+            ),
+            (
+                "logsvc_stream_cache_misses_total",
+                "Pushed streams whose labels had to be parsed.",
+                self.sum(|c| &c.stream_cache_misses),
+            ),
+            (
+                "logsvc_lane_full_total",
+                "Calls between cores refused because a lane was full.",
+                self.sum(|c| &c.lane_full),
+            ),
         ];
         for (name, help, value) in counters {
             out.single(name, "counter", help, value);
         }
         expose_budgets(&mut out, gauges.budgets);
-        out.family("logsvc_lane_depth", "gauge", "Requests waiting in the lanes of the scraping core.");
+        out.family(
+            "logsvc_lane_depth",
+            "gauge",
+            "Requests waiting in the lanes of the scraping core.",
+        );
         for (shard, &depth) in gauges.lane_depths.iter().enumerate() {
             out.sample("logsvc_lane_depth", &[("shard", &shard.to_string())], depth as f64);
         }
@@ -187,9 +228,19 @@ fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 3]) {
     type Read = fn(&Budget) -> u64;
     let families: [(&str, &str, &str, Read); 4] = [
         ("logsvc_memory_used_bytes", "gauge", "Memory reserved from a budget.", Budget::used_bytes),
-        ("logsvc_memory_peak_bytes", "gauge", "Most memory ever reserved from a budget.", Budget::peak_bytes),
+        (
+            "logsvc_memory_peak_bytes",
+            "gauge",
+            "Most memory ever reserved from a budget.",
+            Budget::peak_bytes,
+        ),
         ("logsvc_memory_max_bytes", "gauge", "Size of a budget.", Budget::max_bytes),
-        ("logsvc_memory_refused_total", "counter", "Requests for memory that a budget refused.", Budget::refused_count),
+        (
+            "logsvc_memory_refused_total",
+            "counter",
+            "Requests for memory that a budget refused.",
+            Budget::refused_count,
+        ),
     ];
     for (name, kind, help, read) in families {
         out.family(name, kind, help);
@@ -212,15 +263,43 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     let families: [(&str, &str, &str, Read); 11] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
-        ("logsvc_duplicate_entries_total", "counter", "Entries dropped because equal ones are stored.", |s| s.duplicates),
-        ("logsvc_wal_commits_total", "counter", "Frames written to the write-ahead log.", |s| s.wal.commits),
-        ("logsvc_wal_syncs_total", "counter", "Successful syncs of the write-ahead log.", |s| s.wal.syncs),
-        ("logsvc_wal_written_bytes_total", "counter", "Bytes written to the write-ahead log.", |s| s.wal.written_bytes),
-        ("logsvc_wal_failures_total", "counter", "Failed operations of the write-ahead log.", |s| s.wal.failures),
+        (
+            "logsvc_duplicate_entries_total",
+            "counter",
+            "Entries dropped because equal ones are stored.",
+            |s| s.duplicates,
+        ),
+        ("logsvc_wal_commits_total", "counter", "Frames written to the write-ahead log.", |s| {
+            s.wal.commits
+        }),
+        ("logsvc_wal_syncs_total", "counter", "Successful syncs of the write-ahead log.", |s| {
+            s.wal.syncs
+        }),
+        (
+            "logsvc_wal_written_bytes_total",
+            "counter",
+            "Bytes written to the write-ahead log.",
+            |s| s.wal.written_bytes,
+        ),
+        (
+            "logsvc_wal_failures_total",
+            "counter",
+            "Failed operations of the write-ahead log.",
+            |s| s.wal.failures,
+        ),
         ("logsvc_wal_files_total", "counter", "Write-ahead-log files made.", |s| s.wal.files),
-        ("logsvc_recovery_entries", "gauge", "Entries replayed at the start.", |s| s.recovery.entries),
-        ("logsvc_recovery_torn_bytes", "gauge", "Bytes of torn tails cut off at the start.", |s| s.recovery.torn_bytes),
-        ("logsvc_recovery_damaged_bytes", "gauge", "Acknowledged bytes found damaged at the start.", |s| s.recovery.damaged_bytes),
+        ("logsvc_recovery_entries", "gauge", "Entries replayed at the start.", |s| {
+            s.recovery.entries
+        }),
+        ("logsvc_recovery_torn_bytes", "gauge", "Bytes of torn tails cut off at the start.", |s| {
+            s.recovery.torn_bytes
+        }),
+        (
+            "logsvc_recovery_damaged_bytes",
+            "gauge",
+            "Acknowledged bytes found damaged at the start.",
+            |s| s.recovery.damaged_bytes,
+        ),
     ];
     for (name, kind, help, read) in families {
         out.family(name, kind, help);

@@ -42,7 +42,8 @@ impl<R: Runtime> Front<R> {
             None => Vec::new(),
             Some(text) => {
                 let selector = syntax::parse_selector(text);
-                let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
+                let selector =
+                    selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
                 vec![compiled(&selector)?]
             }
         };

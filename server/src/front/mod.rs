@@ -18,11 +18,13 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode};
-use logsvc_http::{Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service};
+use logsvc_http::{
+    Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
+};
+use logsvc_proto::TenantId;
 use logsvc_proto::body::BodyBuffers;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::tenant::parse_single_tenant_header;
-use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
@@ -78,7 +80,8 @@ fn routes() -> Router<Route> {
     const BOTH: &[Method] = &[Method::GET, Method::POST];
     let mut router = Router::new();
     for prefix in ["/logsvc/api/v1", "/loki/api/v1"] {
-        let mut add = |methods, path: &str, route| router.add(methods, &format!("{prefix}{path}"), route);
+        let mut add =
+            |methods, path: &str, route| router.add(methods, &format!("{prefix}{path}"), route);
         add(POST, "/push", Route::Push);
         add(BOTH, "/query", Route::Query);
         add(BOTH, "/query_range", Route::QueryRange);
@@ -99,7 +102,7 @@ fn routes() -> Router<Route> {
 }
 
 /// See the module.
-pub struct Front<R: Runtime> {
+pub(crate) struct Front<R: Runtime> {
     runtime: R,
     config: Arc<Config>,
     caller: Caller<ShardRequest, ShardReply>,
@@ -117,7 +120,11 @@ pub struct Front<R: Runtime> {
 
 impl<R: Runtime> Front<R> {
     /// The front of the core that `runtime` belongs to.
-    pub fn new(runtime: R, boot: &Boot, caller: Caller<ShardRequest, ShardReply>) -> Front<R> {
+    pub(crate) fn new(
+        runtime: R,
+        boot: &Boot,
+        caller: Caller<ShardRequest, ShardReply>,
+    ) -> Front<R> {
         Front {
             runtime,
             config: Arc::clone(&boot.config),
@@ -209,7 +216,8 @@ impl<R: Runtime> Service for Front<R> {
                 ApiError::body_too_large(claimed.unwrap_or(max_bytes + 1), max_bytes)
             }
             Refusal::BudgetExhausted => {
-                ApiError::too_many_requests("too many bytes of requests in flight", 1).with_newline()
+                ApiError::too_many_requests("too many bytes of requests in flight", 1)
+                    .with_newline()
             }
             other => ApiError::new(other.status(), other.to_string()).with_newline(),
         };

@@ -83,7 +83,9 @@ pub(super) fn format_query(request: &Request) -> Result<Response, ApiError> {
     let params = params::of(request)?;
     let parsed = syntax::parse(params.get("query").unwrap_or_default());
     let (status, fields) = match parsed {
-        Ok(expr) => (StatusCode::OK, [("status", "success".into()), ("data", syntax::format(&expr))]),
+        Ok(expr) => {
+            (StatusCode::OK, [("status", "success".into()), ("data", syntax::format(&expr))])
+        }
         Err(error) => (
             StatusCode::BAD_REQUEST,
             [("status", "invalid-query".to_owned()), ("error", error.to_string())],

@@ -2,11 +2,11 @@
 //! the order in which they are checked.
 
 use logsvc_http::{Params, Request};
+use logsvc_logql::engine::Direction;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{
     parse_limit, parse_since_param_ns, parse_step_ns, parse_time_ns, parse_time_param_ns,
 };
-use logsvc_logql::engine::Direction;
 use logsvc_shards::messages::TimeRange;
 
 /// The default of `since`.

@@ -70,11 +70,7 @@ struct Filling {
 
 impl Filling {
     fn new() -> Filling {
-        Filling {
-            builder: BatchBuilder::default(),
-            new_streams: Vec::new(),
-            definitions_len: 0,
-        }
+        Filling { builder: BatchBuilder::default(), new_streams: Vec::new(), definitions_len: 0 }
     }
 }
 
@@ -109,7 +105,8 @@ impl<R: Runtime> Front<R> {
         let max_bytes = self.config.push_decompressed_max_bytes.min(self.bodies.max_bytes());
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let message = decode_body(decoder, &request.body, buffers, max_bytes)?;
-        let decoded_bytes = if message.as_ptr() == request.body.as_ptr() { 0 } else { message.len() };
+        let decoded_bytes =
+            if message.as_ptr() == request.body.as_ptr() { 0 } else { message.len() };
         let _reservation = self.bodies.try_reserve(decoded_bytes as u64).ok_or_else(|| {
             ApiError::too_many_requests("too many bytes of requests in flight", 1)
         })?;
@@ -133,12 +130,14 @@ impl<R: Runtime> Front<R> {
         let mut sent = Vec::new();
         let outcome = self.store(tenant, streams, &mut refusals, &mut sent).await;
         let stored = self.gather_appends(sent).await;
-        let discarded = refusals.entries + stored.too_far_behind.iter().map(|s| s.refused).sum::<u64>();
+        let discarded =
+            refusals.entries + stored.too_far_behind.iter().map(|s| s.refused).sum::<u64>();
         add(&self.counters().discarded_lines, discarded);
         add(&self.counters().received_lines, stored.accepted);
         if stored.accepted > 0 {
             let bytes = totals.line_bytes + totals.metadata_bytes;
-            let share = bytes as u128 * u128::from(stored.accepted) / u128::from(totals.entries.max(1));
+            let share =
+                bytes as u128 * u128::from(stored.accepted) / u128::from(totals.entries.max(1));
             add(&self.counters().received_bytes, share as u64);
         }
         outcome?;
@@ -310,7 +309,9 @@ impl Stored {
     /// Keeps the worst failure: the one that makes a client try again wins over
     /// none, and 429 over 5xx, since it names a time.
     fn fail(&mut self, error: ApiError) {
-        let worse = |known: &ApiError| error.status == StatusCode::TOO_MANY_REQUESTS && known.status != error.status;
+        let worse = |known: &ApiError| {
+            error.status == StatusCode::TOO_MANY_REQUESTS && known.status != error.status
+        };
         if self.failure.as_ref().is_none_or(worse) {
             self.failure = Some(error);
         }
@@ -350,10 +351,16 @@ fn check_labels(labels: &Labels, limits: &Limits) -> Option<String> {
     }
     for (name, value) in labels.iter() {
         if limits.max_label_name_length > 0 && name.len() > limits.max_label_name_length {
-            return Some(format!("stream '{}' has label name too long: '{name}'", labels.canonical()));
+            return Some(format!(
+                "stream '{}' has label name too long: '{name}'",
+                labels.canonical()
+            ));
         }
         if limits.max_label_value_length > 0 && value.len() > limits.max_label_value_length {
-            return Some(format!("stream '{}' has label value too long: '{value}'", labels.canonical()));
+            return Some(format!(
+                "stream '{}' has label value too long: '{value}'",
+                labels.canonical()
+            ));
         }
     }
     None

@@ -40,7 +40,8 @@ impl Refusals {
         let text = if self.total == 1 {
             self.by_text.into_keys().collect::<String>()
         } else {
-            let lines = self.by_text.iter().map(|(text, count)| format!("{count} errors like: {text}"));
+            let lines =
+                self.by_text.iter().map(|(text, count)| format!("{count} errors like: {text}"));
             let mut texts: Vec<String> = lines.collect();
             if listed < self.total {
                 texts.push(format!("{} errors of other kinds", self.total - listed));

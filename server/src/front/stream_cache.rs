@@ -64,7 +64,11 @@ fn form_index(form: LabelForm) -> usize {
 
 impl StreamCache {
     /// What the labels of a tenant's stream resolve to, if that is remembered.
-    pub(super) fn get(&mut self, tenant: &TenantId, source: &LabelSource<'_>) -> Option<Rc<CachedStream>> {
+    pub(super) fn get(
+        &mut self,
+        tenant: &TenantId,
+        source: &LabelSource<'_>,
+    ) -> Option<Rc<CachedStream>> {
         let form = form_index(source.form);
         if let Some(found) = self.young.get(tenant).and_then(|maps| maps[form].get(source.bytes)) {
             return Some(Rc::clone(found));
