@@ -69,12 +69,12 @@ impl BatchBuilder {
     }
 
     /// Appends an entry to the open section. `metadata` must be sorted by name,
-    /// with unique names.
-    pub fn push<'a>(
+    /// with unique names, and UTF-8.
+    pub fn push<T: AsRef<[u8]>>(
         &mut self,
         timestamp_ns: i64,
         line: &[u8],
-        metadata: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        metadata: impl Iterator<Item = (T, T)> + Clone,
     ) {
         debug_assert!(self.stream.is_some(), "no section is open");
         if self.bytes.len() - self.section_start > SECTION_TARGET_BYTES
@@ -98,10 +98,10 @@ impl BatchBuilder {
         if pairs > 0 || !self.metadata.is_empty() {
             varint::write(&mut self.metadata, pairs as u64);
             for (name, value) in metadata {
-                varint::write(&mut self.metadata, name.len() as u64);
-                self.metadata.extend_from_slice(name.as_bytes());
-                varint::write(&mut self.metadata, value.len() as u64);
-                self.metadata.extend_from_slice(value.as_bytes());
+                for text in [name.as_ref(), value.as_ref()] {
+                    varint::write(&mut self.metadata, text.len() as u64);
+                    self.metadata.extend_from_slice(text);
+                }
             }
         }
         self.entry_count += 1;
@@ -404,17 +404,19 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
+    const NONE: std::iter::Empty<(&str, &str)> = std::iter::empty();
+
     fn sample() -> Vec<u8> {
         let mut builder = BatchBuilder::new(Vec::new());
         builder.begin(StreamId(7));
-        builder.push(10, b"first", [].into_iter());
+        builder.push(10, b"first", NONE);
         builder.push(-5, b"", [("a", "1"), ("b", "x\u{e9}")].into_iter());
-        builder.push(11, b"third", [].into_iter());
+        builder.push(11, b"third", NONE);
         builder.end();
         builder.begin(StreamId(8));
         builder.end();
         builder.begin(StreamId(u128::MAX));
-        builder.push(1, b"\xff\0", [].into_iter());
+        builder.push(1, b"\xff\0", NONE);
         builder.end();
         assert_eq!(builder.entry_count(), 4);
         builder.finish()
