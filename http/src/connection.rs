@@ -1,7 +1,7 @@
 //! One connection: requests in order, one at a time, each answered before the
 //! next is looked at. Pipelined requests wait in the input buffer.
 //!
-//! Memory of an idle connection: its task (about 1 KiB) and one input buffer of
+//! Memory of an idle connection: its task (about 2 KiB) and one input buffer of
 //! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
 
 use std::future::{Future, poll_fn};
@@ -26,6 +26,10 @@ use crate::response::Response;
 use crate::service::{Admission, Request, Service};
 use crate::signal::{Disconnect, Signal};
 use crate::websocket::{self, Upgrade};
+
+/// Upper bound for the size of an idle connection's task and state, checked by a test.
+#[cfg(test)]
+const MAX_TASK_BYTES: usize = 2560;
 
 /// What all connections of one server share.
 pub(crate) struct Shared<R, S> {
@@ -92,11 +96,12 @@ impl<R: Runtime, S: Service> Connection<R, S> {
         Connection { shared, inbound, writer, peer, disconnect: Disconnect::new(), heads }
     }
 
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(mut self: Box<Self>) {
         let mut first = true;
         loop {
             let after = match self.next_head(first).await {
-                NextHead::Head(head) => self.exchange(head).await,
+                // Boxed, so that an idle connection holds no memory for a request.
+                NextHead::Head(head) => Box::pin(self.exchange(head)).await,
                 NextHead::Refused(refusal) => Box::pin(self.refuse(refusal)).await,
                 NextHead::Ended => return,
             };
@@ -104,16 +109,15 @@ impl<R: Runtime, S: Service> Connection<R, S> {
                 After::NextRequest => first = false,
                 After::Close if self.inbound.input.unread().is_empty() => return,
                 After::Close | After::Linger => return Box::pin(self.linger()).await,
-                After::Upgrade(upgrade) => {
-                    let Connection { shared, inbound, writer, .. } = self;
-                    let stopping = &shared.stopping;
-                    let (runtime, config) = (&shared.runtime, &shared.config);
-                    Box::pin(websocket::drive(runtime, config, inbound, writer, upgrade, stopping))
-                        .await;
-                    return;
-                }
+                After::Upgrade(upgrade) => return Box::pin(self.upgrade(upgrade)).await,
             }
         }
+    }
+
+    async fn upgrade(self, upgrade: Upgrade) {
+        let Connection { shared, inbound, writer, .. } = self;
+        let (runtime, config) = (&shared.runtime, &shared.config);
+        websocket::drive(runtime, config, inbound, writer, upgrade, &shared.stopping).await;
     }
 
     async fn next_head(&mut self, first: bool) -> NextHead {
@@ -207,8 +211,8 @@ impl<R: Runtime, S: Service> Connection<R, S> {
         exchange.received_bytes = body.len() as u64;
         let request = Request { head, body, peer: self.peer, disconnect: self.disconnect.clone() };
         let service = Rc::clone(&self.shared.service);
-        // Boxed, so that an idle connection does not hold the memory of the
-        // largest route's state.
+        // Boxed, so that an upload does not hold the memory of the largest route's
+        // state.
         let response = self.watching(Box::pin(service.call(request))).await;
         self.respond(&exchange, response).await
     }
@@ -331,5 +335,37 @@ impl<R: Runtime, S: Service> Connection<R, S> {
         }
         let max_bytes = config.linger_max_bytes;
         self.inbound.drain(&shared.runtime, &config.body_budget, max_bytes, deadline).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logsvc_runtime::monoio_backend::MonoioRuntime;
+
+    struct NoService;
+
+    impl Service for NoService {
+        fn admit(&self, _head: &RequestHead) -> Admission {
+            Admission::Body { max_bytes: 0 }
+        }
+
+        async fn call(&self, request: Request) -> Response {
+            // A large state of a route must not be part of an idle connection.
+            let state = [request.body.len() as u8; 20_000];
+            request.disconnect.wait().await;
+            Response::text(http::StatusCode::OK, String::from_utf8_lossy(&state).into_owned())
+        }
+    }
+
+    fn output_size_bytes<A, F>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_s_task_is_small() {
+        let task_bytes = output_size_bytes(Connection::<MonoioRuntime, NoService>::run)
+            + size_of::<Connection<MonoioRuntime, NoService>>();
+        assert!(task_bytes <= MAX_TASK_BYTES, "{task_bytes} bytes");
     }
 }

@@ -6,12 +6,11 @@
 //! it received would be lost. So the read-ahead owns the reader and the buffer
 //! and stays here until it ends, and the next request's first read is that one.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use futures_util::future::{Either, select};
 use logsvc_runtime::{Budget, Monotonic, Reader, Runtime};
 
 use crate::body::BodyReader;
@@ -66,23 +65,24 @@ impl<Rd: Reader> Inbound<Rd> {
         if self.ended {
             return Fill::Ended;
         }
+        let mut stopped = stop.map(Signal::wait);
+        let mut is_stopped = move |cx: &mut Context<'_>| match &mut stopped {
+            Some(stopped) => Pin::new(stopped).poll(cx).is_ready(),
+            None => false,
+        };
         if let Some(ahead) = &mut self.ahead {
             // The deadline of this read was not known when it began.
-            let done = {
-                let passed = pin!(runtime.sleep_until(deadline));
-                match stop {
-                    None => match select(ahead, passed).await {
-                        Either::Left((done, _)) => Ok(done),
-                        Either::Right(_) => Err(Fill::TimedOut),
-                    },
-                    Some(stop) => match select(ahead, select(passed, stop.wait())).await {
-                        Either::Left((done, _)) => Ok(done),
-                        Either::Right((Either::Left(_), _)) => Err(Fill::TimedOut),
-                        Either::Right((Either::Right(_), _)) => Err(Fill::Stopped),
-                    },
+            let mut passed = pin!(runtime.sleep_until(deadline));
+            let done = poll_fn(|cx| {
+                if let Poll::Ready(done) = ahead.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(done));
                 }
-            };
-            return match done {
+                if passed.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Err(Fill::TimedOut));
+                }
+                if is_stopped(cx) { Poll::Ready(Err(Fill::Stopped)) } else { Poll::Pending }
+            });
+            return match done.await {
                 Ok((result, buffer, reader)) => {
                     self.ahead = None;
                     self.reader = Some(reader);
@@ -97,15 +97,14 @@ impl<Rd: Reader> Inbound<Rd> {
             Ok(buffer) => buffer,
             Err(refusal) => return Fill::Refused(refusal),
         };
-        let done = match stop {
-            None => Some(reader.read(buffer, deadline).await),
-            Some(stop) => {
-                let read = pin!(reader.read(buffer, deadline));
-                match select(read, stop.wait()).await {
-                    Either::Left((done, _)) => Some(done),
-                    Either::Right(_) => None,
-                }
-            }
+        let done = {
+            let mut read = pin!(reader.read(buffer, deadline));
+            poll_fn(|cx| match read.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if is_stopped(cx) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            })
+            .await
         };
         match done {
             Some((result, buffer)) => {

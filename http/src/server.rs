@@ -83,7 +83,8 @@ async fn accept_until<R: Runtime, S: Service>(
                     shared.service.connection_refused();
                 } else {
                     let guard = OpenGuard::new(shared, open);
-                    let connection = Connection::new(Rc::clone(shared), reader, writer, peer);
+                    let connection =
+                        Box::new(Connection::new(Rc::clone(shared), reader, writer, peer));
                     let aborted = abort.wait();
                     drop(runtime.spawn(async move {
                         let _guard = guard;

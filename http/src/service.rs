@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 
 use crate::body::Body;
@@ -72,12 +73,18 @@ pub trait Service: 'static {
     async fn call(&self, request: Request) -> Response;
 
     /// Makes the response for a refusal by the protocol layer. The connection
-    /// closes after it. `head` is there if the head could be parsed.
+    /// closes after it. `head` is there if the head could be parsed. This default
+    /// sends the refusal's text with a newline, and asks clients to retry after a
+    /// second if only memory was missing.
     fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal) -> Response {
         let _ = head;
         let mut text = refusal.to_string();
         text.push('\n');
-        Response::text(refusal.status(), text)
+        let response = Response::text(refusal.status(), text);
+        match refusal {
+            Refusal::BudgetExhausted => response.with_header(RETRY_AFTER, "1"),
+            _ => response,
+        }
     }
 
     /// Called after each response.

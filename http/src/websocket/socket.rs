@@ -18,7 +18,9 @@ use super::frame::{MAX_CONTROL_BYTES, Opcode, encode_frame};
 use super::message::close_payload;
 use super::{CloseReason, Message, code};
 
-/// Limits of a WebSocket.
+/// Limits of a WebSocket. It may hold `max_received + 1` messages of
+/// `max_message_bytes`, and `max_queued_bytes` and one message on their way out;
+/// they are not taken from a budget.
 #[derive(Clone, Copy, Debug)]
 pub struct WebSocketConfig {
     /// Longest message from the client; over it the connection is closed with

@@ -169,6 +169,7 @@ pub(crate) async fn a_body_over_the_budget_is_refused<R: Runtime>(runtime: R) {
     // A claim that cannot be met is refused before it arrives.
     let answer = client.exchange(&post("/echo", &"x".repeat(150_000))[..1000]).await;
     assert_eq!((answer.status(), answer.header("connection")), (429, Some("close")));
+    assert_eq!(answer.header("retry-after"), Some("1"));
     drop(client);
     let mut client = server.client().await;
     assert_eq!(client.exchange(post("/echo", &"x".repeat(90_000))).await.status(), 200);

@@ -19,12 +19,19 @@ use logsvc_runtime::{LaunchOptions, Runtime};
 /// Seeds that each case runs with in the simulation.
 const SEED_COUNT: u64 = 12;
 
-fn on_monoio<F>(case: fn(MonoioRuntime) -> F)
+fn on_epoll<F>(case: fn(MonoioRuntime) -> F)
 where
     F: Future<Output = ()> + 'static,
 {
-    let options = LaunchOptions { cpus: None, ..LaunchOptions::with_cores(1) };
-    launch(&options, MonoioDriver::Epoll, case).expect("one core starts");
+    launch(&LaunchOptions::with_cores(1), MonoioDriver::Epoll, case).expect("one core starts");
+}
+
+/// With io_uring where the kernel allows it, and epoll elsewhere.
+fn on_ring<F>(case: fn(MonoioRuntime) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    launch(&LaunchOptions::with_cores(1), MonoioDriver::Auto, case).expect("one core starts");
 }
 
 fn on_sim<F>(case: fn(SimRuntime) -> F)
@@ -46,7 +53,8 @@ macro_rules! cases {
         }
     };
     ($($module:ident: $($case:ident)*;)*) => {
-        cases!(@on monoio on_monoio $($module: $($case)*;)*);
+        cases!(@on epoll on_epoll $($module: $($case)*;)*);
+        cases!(@on ring on_ring $($module: $($case)*;)*);
         cases!(@on sim on_sim $($module: $($case)*;)*);
     };
 }
