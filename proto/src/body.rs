@@ -148,22 +148,65 @@ pub fn decode_body<'b>(
     buffers: &'b mut BodyBuffers,
     max_bytes: usize,
 ) -> Result<&'b [u8], BodyError> {
-    let unwrapped: &'b [u8] = match decoder.compression {
-        Compression::None => body,
-        Compression::Gzip => {
-            gunzip(body, &mut buffers.unwrapped, max_bytes)?;
-            &buffers.unwrapped
+    buffers.decode(decoder, body, max_bytes)?;
+    Ok(buffers.decoded(decoder, body))
+}
+
+impl BodyBuffers {
+    /// Undoes all compression of a body; [`Self::decoded`] has the outcome.
+    ///
+    /// # Errors
+    /// The body is malformed, or larger than `max_bytes` on the way. The latter may
+    /// be tried again with a larger limit.
+    pub fn decode(
+        &mut self,
+        decoder: Decoder,
+        body: &[u8],
+        max_bytes: usize,
+    ) -> Result<(), BodyError> {
+        match decoder.compression {
+            Compression::None => {}
+            Compression::Gzip => gunzip(body, &mut self.unwrapped, max_bytes)?,
+            Compression::Deflate => inflate(body, &mut self.unwrapped, max_bytes)?,
         }
-        Compression::Deflate => {
-            inflate(body, &mut buffers.unwrapped, max_bytes)?;
-            &buffers.unwrapped
+        if decoder.format == MessageFormat::SnappyProtobuf {
+            let block = match decoder.compression {
+                Compression::None => body,
+                Compression::Gzip | Compression::Deflate => &self.unwrapped,
+            };
+            snappy_block_decode(block, &mut self.message, max_bytes)?;
         }
-    };
-    match decoder.format {
-        MessageFormat::Json => Ok(unwrapped),
-        MessageFormat::SnappyProtobuf => {
-            snappy_block_decode(unwrapped, &mut buffers.message, max_bytes)?;
-            Ok(&buffers.message)
+        Ok(())
+    }
+
+    /// The message that the last [`Self::decode`] of this body made: `body` itself
+    /// if it was not compressed.
+    pub fn decoded<'b>(&'b self, decoder: Decoder, body: &'b [u8]) -> &'b [u8] {
+        match (decoder.format, decoder.compression) {
+            (MessageFormat::SnappyProtobuf, _) => &self.message,
+            (MessageFormat::Json, Compression::None) => body,
+            (MessageFormat::Json, Compression::Gzip | Compression::Deflate) => &self.unwrapped,
+        }
+    }
+}
+
+impl Decoder {
+    /// A guess at what the body becomes, in bytes, for reserving memory before it is
+    /// decompressed: exact for a plain snappy block that keeps its word, 0 where
+    /// nothing is decompressed.
+    pub fn expected_len(self, body: &[u8]) -> u64 {
+        /// No snappy element makes more than 64 bytes out of 3.
+        const SNAPPY_MAX_RATIO: u64 = 22;
+        /// What gzip makes of logs, and more.
+        const FLATE_RATIO: u64 = 8;
+        let body_len = body.len() as u64;
+        match (self.format, self.compression) {
+            (MessageFormat::Json, Compression::None) => 0,
+            (MessageFormat::SnappyProtobuf, Compression::None) => {
+                let claim = crate::varint::read(body, &mut 0).unwrap_or(0);
+                claim.min(body_len * SNAPPY_MAX_RATIO).max(1)
+            }
+            (_, Compression::Gzip | Compression::Deflate) => (body_len * FLATE_RATIO).max(1),
         }
     }
 }

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Err(errors) => return fail(&errors.to_string()),
     };
     match start(&cli, loaded) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => fail(&format!("logsvc: {error:#}")),
     }
 }
@@ -48,35 +48,47 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<()> {
-    let Loaded { config, ignored_keys } = loaded;
-    if cli.verify_config {
-        return Ok(writeln!(std::io::stdout(), "config is valid")?);
-    }
+fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
+    let config = loaded.config;
     logging::start(config.log_level, config.log_format)?;
-    for key in &ignored_keys {
-        tracing::warn!(key, "config key ignored: it has no meaning here yet");
+    warn_of_ignored_keys(&loaded.ignored_keys);
+    if cli.verify_config {
+        writeln!(std::io::stdout(), "config is valid")?;
+        return Ok(ExitCode::SUCCESS);
     }
     let stop = Latch::new();
     stop_on_signals(stop.clone()).context("cannot handle signals")?;
-    run(Boot::new(Arc::new(config), stop))
+    let boot = Boot::new(Arc::new(config), stop);
+    if let Err(error) = launch(&boot) {
+        tracing::error!("cannot start the cores: {error}");
+        return Ok(ExitCode::FAILURE);
+    }
+    // The node has logged its failure.
+    Ok(if boot.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs the node until it stops.
-fn run(boot: Boot) -> anyhow::Result<()> {
-    let config: Arc<Config> = Arc::clone(&boot.config);
+/// One line for each section of the file, so that a file of the reference does not
+/// push the first steps off the screen.
+fn warn_of_ignored_keys(keys: &[String]) {
+    let section = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
+    for keys in keys.chunk_by(|one, next| section(one) == section(next)) {
+        tracing::warn!(keys = keys.join(", "), "config key ignored: it has no meaning here yet");
+    }
+}
+
+/// Runs the cores until the node stops.
+fn launch(boot: &Boot) -> std::io::Result<()> {
+    let config: &Config = &boot.config;
     let options = LaunchOptions::with_cores(config.cores);
-    let shared = boot.clone();
+    let boot = boot.clone();
     match config.runtime {
         RuntimeChoice::Monoio => {
             monoio_backend::launch(&options, config.io_driver, move |runtime| {
-                app::run_core(runtime, shared.clone())
+                app::run_core(runtime, boot.clone())
             })
         }
-        RuntimeChoice::Glommio => {
-            glommio_backend::launch(&options, move |runtime| app::run_core(runtime, shared.clone()))
-        }
+        RuntimeChoice::Glommio => glommio_backend::launch(&options, move |runtime| {
+            app::run_core(runtime, boot.clone())
+        }),
     }
-    .context("cannot start the cores")?;
-    boot.failure().map_or(Ok(()), |failure| Err(anyhow::Error::msg(failure)))
 }

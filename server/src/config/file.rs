@@ -62,8 +62,12 @@ pub(super) fn parse(text: &str) -> Result<Keys, String> {
         },
         emit_comments: false,
     };
-    let document: Option<Value> = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| format!("the file is not valid YAML: {error}"))?;
+    let document: Option<Value> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+            // The other formatter speaks to programmers about options of the library.
+            let error = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+            format!("the file is not valid YAML: {}", error.trim_start_matches("error: "))
+        })?;
     let mut keys = Keys::default();
     match document {
         None | Some(Value::Null) => {}

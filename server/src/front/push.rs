@@ -15,14 +15,16 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use logsvc_http::{Request, Response};
-use logsvc_proto::body::{BodyBuffers, MessageFormat, choose_decoder, decode_body};
+use logsvc_proto::body::{
+    BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
+};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::labels::write_pairs_canonical;
 use logsvc_proto::push::metadata::MetadataNormalizer;
 use logsvc_proto::push::{EntryRef, LabelSource, Push, StreamRef};
 use logsvc_proto::{LabelParseError, Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::PendingReply;
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{CoreId, Reservation, Runtime};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::messages::{
     AppendError, AppendRequest, ShardReply, ShardRequest, StreamDefinition, TooFarBehind,
@@ -101,15 +103,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        // What the body becomes counts against the same budget as the body.
-        let max_bytes = self.config.push_decompressed_max_bytes.min(self.bodies.max_bytes());
-        let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        let message = decode_body(decoder, &request.body, buffers, max_bytes)?;
-        let decoded_bytes =
-            if message.as_ptr() == request.body.as_ptr() { 0 } else { message.len() };
-        let _reservation = self.bodies.try_reserve(decoded_bytes as u64).ok_or_else(|| {
-            ApiError::too_many_requests("too many bytes of requests in flight", 1)
-        })?;
+        let (message, _reservation) = self.decompress(decoder, &request.body, buffers)?;
         let push = match (decoder.format, dialect) {
             (MessageFormat::SnappyProtobuf, _) => Push::protobuf(message)?,
             (MessageFormat::Json, Dialect::V1) => Push::json(message)?,
@@ -151,6 +145,36 @@ impl<R: Runtime> Front<R> {
             Some(error) => Err(error),
             None => Ok(Response::new(StatusCode::NO_CONTENT)),
         }
+    }
+
+    /// Undoes the compression of a body. What comes out counts against the same
+    /// budget as the body, and is reserved before it is made.
+    fn decompress<'b>(
+        &self,
+        decoder: Decoder,
+        body: &'b [u8],
+        buffers: &'b mut BodyBuffers,
+    ) -> Result<(&'b [u8], Reservation), ApiError> {
+        let limit_bytes = self.config.push_decompressed_max_bytes;
+        let mut expected_bytes = decoder.expected_len(body).min(limit_bytes);
+        let reservation = loop {
+            let reservation = self.bodies.try_reserve(expected_bytes).ok_or_else(|| {
+                ApiError::too_many_requests("too many bytes of requests in flight", 1)
+            })?;
+            // Without an outer compression the expectation is no guess: a message that
+            // claims to be larger is malformed, or over the limit.
+            let is_guess = decoder.compression != Compression::None;
+            let max_bytes = if is_guess { expected_bytes } else { limit_bytes };
+            let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+            match buffers.decode(decoder, body, max_bytes) {
+                Ok(()) => break reservation,
+                Err(BodyError::TooLarge { .. }) if is_guess && expected_bytes < limit_bytes => {
+                    expected_bytes = expected_bytes.saturating_mul(8).min(limit_bytes);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok((buffers.decoded(decoder, body), reservation))
     }
 
     /// What the labels of a stream resolve to.
