@@ -1,0 +1,19 @@
+//! The built `logsvc`, driven from outside: real processes, real files, real
+//! sockets. What the simulation cannot show is shown here: that a killed process
+//! keeps what it acknowledged, that the binary says what its documentation says,
+//! and that a hostile client cannot take it down.
+//!
+//! Environment: `LOGSVC_SEED` repeats the random choices of a run; `LOGSVC_KILLS`
+//! sets how often the crash test kills the server; `LOGSVC_RUNTIME` restricts it
+//! to one backend.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests drive a real process from plain threads; nothing of them is simulated"
+)]
+
+mod answers;
+mod bad_input;
+mod crash;
+mod full_disk;
+mod support;
