@@ -87,8 +87,8 @@ fn launch(boot: &Boot) -> std::io::Result<()> {
                 app::run_core(runtime, boot.clone())
             })
         }
-        RuntimeChoice::Glommio => glommio_backend::launch(&options, move |runtime| {
-            app::run_core(runtime, boot.clone())
-        }),
+        RuntimeChoice::Glommio => {
+            glommio_backend::launch(&options, move |runtime| app::run_core(runtime, boot.clone()))
+        }
     }
 }

@@ -16,7 +16,7 @@ mod stream_cache;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use logsvc_http::{
     Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
@@ -184,6 +184,11 @@ impl<R: Runtime> Service for Front<R> {
         // Routing comes before everything else, so an unknown path is refused
         // without reading its body.
         match self.router.find(&head.method, &head.path) {
+            // A push that says nothing of a body is one whose sender forgot it.
+            Match::Found(Route::Push | Route::LegacyPush, _) if !says_length(head) => {
+                let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
+                Admission::Refuse(error_response(&error.with_newline()))
+            }
             Match::Found(Route::Push | Route::LegacyPush, _) => {
                 Admission::Body { max_bytes: self.config.push_body_max_bytes }
             }
@@ -241,6 +246,10 @@ impl<R: Runtime> Service for Front<R> {
     fn connection_refused(&self) {
         add(&self.counters().connections_refused, 1);
     }
+}
+
+fn says_length(head: &RequestHead) -> bool {
+    head.headers.contains_key(CONTENT_LENGTH) || head.headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// An error as it goes to the client.
