@@ -190,3 +190,6 @@ impl SlotSet {
         slots
     }
 }
+
+#[cfg(test)]
+mod tests;

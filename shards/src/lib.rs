@@ -18,4 +18,5 @@ pub mod messages;
 pub mod node;
 pub mod scan;
 pub mod shard;
+pub mod testing;
 pub mod wal;

@@ -394,3 +394,6 @@ fn define_streams(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

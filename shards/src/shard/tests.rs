@@ -1,0 +1,239 @@
+//! The shard as its driver sees it: events in, effects out. The tests decide when
+//! and how each log operation ends.
+
+mod appends;
+mod reads;
+mod stops;
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use logsvc_logql::engine::{
+    Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
+};
+use logsvc_logql::syntax;
+use logsvc_runtime::CoreId;
+use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions, PendingReply};
+use logsvc_runtime::sim::Simulation;
+
+use super::*;
+use crate::batch::BatchBuilder;
+use crate::messages::{
+    AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
+};
+use crate::scan;
+use crate::wal::SyncPolicy;
+use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
+
+const ALL: TimeRange = TimeRange { start_ns: i64::MIN, end_ns: i64::MAX };
+
+type Reply = PendingReply<ShardReply>;
+type AppendReply = Result<AppendOutcome, AppendError>;
+
+struct Bench {
+    shard: Shard,
+    caller: Caller<ShardRequest, ShardReply>,
+    pump: Pin<Box<dyn Future<Output = ()>>>,
+    inbox: Inbox<ShardRequest, ShardReply>,
+    budget: Budget,
+    now: Monotonic,
+    /// The log operation under way.
+    op: Option<WalOp>,
+    simulation: Simulation,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(SyncPolicy::Always, 1 << 30, 1 << 20)
+    }
+
+    fn with(sync: SyncPolicy, budget_bytes: u64, file_max_bytes: u64) -> Bench {
+        let options = MeshOptions { request_lane_messages: 64, inflight_per_core: 64 };
+        let mesh = Mesh::new(1, options);
+        let (caller, inbox) = mesh.attach(CoreId(0));
+        let budget = Budget::new("heads", budget_bytes);
+        let config = ShardConfig {
+            wal: WalConfig { sync, file_max_bytes, waiting_max_bytes: 4096 },
+            first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
+            heads: budget.clone(),
+        };
+        Bench {
+            shard: Shard::new(&config).unwrap(),
+            pump: Box::pin(caller.pump_replies()),
+            caller,
+            inbox,
+            budget,
+            now: Monotonic(1_000_000_000),
+            op: None,
+            simulation: Simulation::new(0),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let moment = Moment { now: self.now, unix_ns: 1, random: self.now.0 };
+        let mut effects = Vec::new();
+        self.shard.step(event, moment, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Reply(to, reply) => to.send(reply),
+                Effect::Wal(op) => {
+                    assert!(self.op.replace(op).is_none(), "one operation at a time");
+                }
+                Effect::Scan(job, to) => {
+                    let scan = |runtime| async move { scan::run(&runtime, *job).await };
+                    to.send(ShardReply::Leaf(self.simulation.block_on(scan)));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: ShardRequest) -> Reply {
+        let reply = self.caller.call(CoreId(0), request).unwrap();
+        let incoming = self.inbox.try_receive().expect("a request was sent");
+        self.step(Event::Request(incoming));
+        reply
+    }
+
+    /// The reply if it has come.
+    fn reply(&mut self, reply: &mut Reply) -> Option<ShardReply> {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(self.pump.as_mut().poll(&mut context).is_pending());
+        match pin!(reply).poll(&mut context) {
+            Poll::Ready(reply) => Some(reply.expect("an answer")),
+            Poll::Pending => None,
+        }
+    }
+
+    fn ask(&mut self, request: ShardRequest) -> ShardReply {
+        let mut reply = self.send(request);
+        self.reply(&mut reply).expect("an answer at once")
+    }
+
+    fn append_reply(&mut self, reply: &mut Reply) -> Option<AppendReply> {
+        self.reply(reply).map(|reply| match reply {
+            ShardReply::Append(result) => result,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    /// Ends the log operation under way and gives what it was.
+    fn end_op(&mut self, success: bool) -> WalOp {
+        let op = self.op.take().expect("an operation is under way");
+        let result = if success { Ok(()) } else { Err("the disk said no".into()) };
+        let (event, op) = match op {
+            WalOp::Open { name, header } => {
+                (Event::WalOpened(result), WalOp::Open { name, header })
+            }
+            WalOp::Commit { frame, offset, sync } => {
+                let latency = Duration::from_micros(300);
+                let copy = frame.clone();
+                let event = Event::WalCommitted { result, frame, latency };
+                (event, WalOp::Commit { frame: copy, offset, sync })
+            }
+        };
+        self.step(event);
+        op
+    }
+
+    /// Ends log operations with success until none is under way.
+    fn settle(&mut self) {
+        while self.op.is_some() {
+            self.end_op(true);
+        }
+    }
+
+    fn append(&mut self, push: AppendRequest) -> AppendReply {
+        let mut reply = self.send(ShardRequest::Append(push));
+        self.settle();
+        self.append_reply(&mut reply).expect("an answer once the log is idle")
+    }
+
+    fn status(&mut self) -> ShardStatus {
+        match self.ask(ShardRequest::Status) {
+            ShardReply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All entries of a tenant that a query sees, as stream and (time, line).
+    fn query(&mut self, tenant: &str, query: &str) -> Vec<(String, Vec<(i64, String)>)> {
+        let expr = syntax::parse(query).unwrap();
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        let params =
+            QueryParams { limit: 10_000, direction: Direction::Forward, ..QueryParams::new(time) };
+        let plan = Plan::new(&expr, &params).unwrap();
+        let leaf = LeafRequest {
+            tenant: TenantId::new(tenant).unwrap(),
+            plan: Arc::new(plan.leaves()[0].clone()),
+            cancellation: Cancellation::default(),
+            memory_max_bytes: 1 << 30,
+        };
+        let ShardReply::Leaf(reply) = self.ask(ShardRequest::Leaf(leaf)) else { panic!() };
+        let mut merge = MergeState::new(&plan);
+        merge.add(reply.unwrap().result);
+        let Ok(QueryResult::Streams(streams)) = merge.finish() else { panic!() };
+        let entries = |stream: StreamResult| {
+            let line = |line: &[u8]| String::from_utf8(line.to_vec()).unwrap();
+            let entries = stream.entries.iter().map(|e| (e.timestamp_ns, line(&e.line)));
+            (stream.labels.canonical(), entries.collect())
+        };
+        streams.into_iter().map(entries).collect()
+    }
+
+    fn series(&mut self, selection: StreamSelection) -> Vec<String> {
+        let ShardReply::Series(series) = self.ask(ShardRequest::Series(selection)) else {
+            panic!()
+        };
+        series.iter().map(|labels| labels.canonical()).collect()
+    }
+}
+
+fn tenant() -> TenantId {
+    TenantId::new("acme").unwrap()
+}
+
+fn definition(pairs: &[(&str, &str)]) -> StreamDefinition {
+    let labels = Labels::from_pairs(pairs.iter().copied()).unwrap();
+    let tenant = tenant();
+    StreamDefinition { id: StreamId::new(&tenant, &labels), tenant, labels: Arc::new(labels) }
+}
+
+fn app(name: &str) -> StreamDefinition {
+    definition(&[("app", name)])
+}
+
+/// A push of these sections, which defines their streams.
+fn push(sections: &[(&StreamDefinition, &[(i64, &str)])]) -> AppendRequest {
+    let mut builder = BatchBuilder::new(Vec::new());
+    for (definition, entries) in sections {
+        builder.begin(definition.id);
+        for (timestamp_ns, line) in *entries {
+            builder.push(*timestamp_ns, line.as_bytes(), std::iter::empty::<(&str, &str)>());
+        }
+        builder.end();
+    }
+    let definitions = sections.iter().map(|(definition, _)| (*definition).clone()).collect();
+    AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+}
+
+fn everything(matcher_groups: &[&str], range: TimeRange) -> StreamSelection {
+    let group = |text: &&str| {
+        let selector = syntax::parse_selector(text).unwrap();
+        let compile = |matcher| logsvc_logql::engine::CompiledMatcher::new(matcher).unwrap();
+        selector.matchers.iter().map(compile).collect()
+    };
+    let matcher_groups = matcher_groups.iter().map(group).collect();
+    StreamSelection { tenant: tenant(), matcher_groups, range }
+}
+
+/// Ids of the streams that a commit's frame defines.
+fn defined_by(op: &WalOp) -> Vec<StreamId> {
+    let WalOp::Commit { frame, .. } = op else { panic!("{op:?}") };
+    let id = |record| match record {
+        Ok(Record::Definition { id, .. }) => Some(id),
+        Ok(Record::Batch(_)) => None,
+        Err(error) => panic!("{error}"),
+    };
+    records(&frame[FRAME_HEADER_LEN..]).filter_map(id).collect()
+}
