@@ -12,6 +12,7 @@ mod logging;
 mod metrics;
 
 use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -58,6 +59,10 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     }
     let stop = Latch::new();
     stop_on_signals(stop.clone()).context("cannot handle signals")?;
+    if let Err(error) = check_address(config.http_address) {
+        tracing::error!("cannot listen on {}: {error}", config.http_address);
+        return Ok(ExitCode::FAILURE);
+    }
     let boot = Boot::new(Arc::new(config), stop);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
@@ -65,6 +70,13 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     }
     // The node has logged its failure.
     Ok(if boot.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The cores share their port with SO_REUSEPORT, which another process may do too:
+/// it would silently take a part of the connections. So the port must be free for one
+/// who does not share it.
+fn check_address(address: SocketAddr) -> std::io::Result<()> {
+    TcpListener::bind(address).map(drop)
 }
 
 /// One line for each section of the file, so that a file of the reference does not
