@@ -1,1 +1,7 @@
+//! What the interface answers to well-behaved clients, over real sockets.
 
+mod lifecycle;
+mod protocol;
+mod pushes;
+mod queries;
+mod tenants;

@@ -161,7 +161,7 @@ impl Writer {
     }
 
     fn make_entries(&mut self, index: usize) -> Vec<Entry> {
-        let count = if self.random.once_in(16) { 1500 } else { 1 + self.random.below(40) };
+        let count = if self.random.once_in(64) { 1500 } else { 1 + self.random.below(40) };
         let stream = &mut self.streams[index];
         let mut entries = Vec::new();
         for place in 0..count {

@@ -71,8 +71,7 @@ pub(crate) fn json(streams: &[Stream]) -> String {
     json!({"streams": streams.iter().map(stream_json).collect::<Vec<_>>()}).to_string()
 }
 
-/// The form of `/api/prom/push`. Times must be whole seconds of 1970, which is all
-/// that a test of the form needs: `second` prints them.
+/// The form of `/api/prom/push`; `time_text` prints its times.
 pub(crate) fn legacy_json(streams: &[Stream], time_text: impl Fn(i64) -> String) -> String {
     let stream_json = |stream: &Stream| {
         let entries = stream.entries.iter().map(|entry| {

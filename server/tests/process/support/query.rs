@@ -40,7 +40,10 @@ fn escape(text: &str) -> String {
 #[track_caller]
 pub(crate) fn range(client: &mut Client, query: &str, more: &[(&str, &str)]) -> Value {
     let params = [&[("query", query)], more].concat();
-    let mut answer = client.get(&target("/loki/api/v1/query_range", &params)).json();
+    // With index labels only, metadata does not split streams.
+    let headers = [("X-Loki-Response-Encoding-Flags", "categorize-labels")];
+    let target = target("/loki/api/v1/query_range", &params);
+    let mut answer = client.request("GET", &target, &headers, None).json();
     assert_eq!(answer["status"], "success");
     answer["data"].take()
 }
