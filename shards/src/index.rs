@@ -4,8 +4,8 @@
 //! Guarantees: resolving matchers touches each value of the matched labels once
 //! and costs one bit per stream and matcher besides; a stream without a label
 //! matches as if the label were empty, as LogQL says. Streams are named by their
-//! slot, a dense number that the shard assigns; slots of one tenant are inserted
-//! in rising order.
+//! slot, a dense number that the shard assigns. Mostly they come in rising order,
+//! but a stream may be indexed long after its slot was assigned.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,15 @@ use logsvc_proto::{Labels, TenantId};
 pub type Slot = u32;
 
 type Postings = Vec<Slot>;
+
+/// Adds a slot to postings, which are in rising order.
+fn add(postings: &mut Postings, slot: Slot) {
+    if postings.last().is_none_or(|&last| last < slot) {
+        postings.push(slot);
+    } else if let Err(place) = postings.binary_search(&slot) {
+        postings.insert(place, slot);
+    }
+}
 
 /// Label index of all tenants of a shard.
 #[derive(Debug, Default)]
@@ -31,21 +40,20 @@ pub struct TenantIndex {
 }
 
 impl LabelIndex {
-    /// Adds a stream. `slot` must be larger than every slot added before.
+    /// Adds a stream. `slot` must not have been added before.
     pub fn insert(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let index = match self.tenants.get_mut(tenant) {
             Some(index) => index,
             None => self.tenants.entry(tenant.clone()).or_default(),
         };
-        debug_assert!(index.streams.last().is_none_or(|&last| last < slot));
-        index.streams.push(slot);
+        add(&mut index.streams, slot);
         for (name, value) in labels.iter() {
             if !index.names.contains_key(name) {
                 index.names.insert(name.into(), BTreeMap::new());
             }
             let Some(values) = index.names.get_mut(name) else { continue };
             match values.get_mut(value) {
-                Some(postings) => postings.push(slot),
+                Some(postings) => add(postings, slot),
                 None => {
                     values.insert(value.into(), vec![slot]);
                 }

@@ -78,10 +78,7 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
     let wal_dir = data_dir.join("wal");
     let quarantine = wal_dir.join("quarantine");
     runtime.create_dir_all(&quarantine).await.map_err(io_error("make", &quarantine))?;
-    for folder in [&wal_dir, data_dir, data_dir.parent().unwrap_or(Path::new("."))] {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        runtime.sync_dir(folder).await.map_err(io_error("sync", folder))?;
-    }
+    sync_folders(runtime, data_dir, &wal_dir).await?;
     let lock_path = data_dir.join("LOCK");
     let lock = runtime.lock_file(&lock_path).await.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => NodeError::InUse(data_dir.to_path_buf()),
@@ -97,6 +94,28 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         })?,
     };
     Ok(Node { _lock: lock, plan: NodePlan { wal_dir, epoch, files: files.planned } })
+}
+
+/// Makes the folders' names durable, up to the root: any of them may have been made
+/// by this start or by one that was cut short.
+async fn sync_folders<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    wal_dir: &Path,
+) -> Result<(), NodeError> {
+    let ours = [wal_dir, data_dir, data_dir.parent().unwrap_or(data_dir)];
+    for folder in ours.into_iter().chain(data_dir.ancestors().skip(2)) {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        match runtime.sync_dir(folder).await {
+            Ok(()) => {}
+            // One that may not be opened or synced was not made by us.
+            Err(error) if !ours.contains(&folder) => {
+                tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
+            }
+            Err(error) => return Err(io_error("sync", folder)(error)),
+        }
+    }
+    Ok(())
 }
 
 async fn check_format<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<(), NodeError> {

@@ -62,11 +62,19 @@ fn check(seed: u64) {
     let tenants = ["one", "two"].map(|id| TenantId::new(id).unwrap());
     let mut index = LabelIndex::default();
     let mut model: Vec<(usize, Labels)> = Vec::new();
-    for slot in 0..rng.between(0, 150) {
-        // A slot may be taken by a stream that is not in the index yet.
+    let mut late = Vec::new();
+    for slot in 0..rng.between(0, 150) as Slot {
         let (tenant, labels) = (rng.below(2) as usize, random_labels(&mut rng));
-        index.insert(&tenants[tenant], slot as Slot, &labels);
+        if rng.one_in(10) {
+            late.push((slot, tenant, labels.clone()));
+        } else {
+            index.insert(&tenants[tenant], slot, &labels);
+        }
         model.push((tenant, labels));
+    }
+    // Streams whose first entry came late.
+    for (slot, tenant, labels) in late {
+        index.insert(&tenants[tenant], slot, &labels);
     }
     for (number, tenant) in tenants.iter().enumerate() {
         let of_tenant = || (0..).zip(&model).filter(|(_, (owner, _))| *owner == number);

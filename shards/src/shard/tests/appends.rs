@@ -277,3 +277,15 @@ fn more_than_may_wait_is_refused_as_busy() {
     assert_eq!(bench.append_reply(&mut replies[0]).map(accepted), Some(1));
     assert_eq!(bench.append_reply(&mut next).map(accepted), Some(1));
 }
+
+#[test]
+fn a_stream_may_get_its_first_entry_after_younger_streams() {
+    let mut bench = Bench::new();
+    let (a, b) = (app("a"), app("b"));
+    let half = AppendRequest { definitions: vec![a.clone()], ..push(&[(&b, &[(1, "x")])]) };
+    assert_eq!(bench.append(half), Err(AppendError::UnknownStream));
+    assert_eq!(accepted(bench.append(push(&[(&b, &[(1, "x")])]))), 1);
+    assert_eq!(bench.series(everything(&[], ALL)), ["{app=\"b\"}"]);
+    assert_eq!(accepted(bench.append(push(&[(&a, &[(1, "x")])]))), 1);
+    assert_eq!(bench.series(everything(&[], ALL)), ["{app=\"a\"}", "{app=\"b\"}"]);
+}
