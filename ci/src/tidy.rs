@@ -83,18 +83,25 @@ fn file_faults(name: &str, text: &str) -> Vec<String> {
         }
     }
     if name.ends_with(".rs") {
+        if !is_unit_test(name) && !text.trim_start().starts_with("//!") {
+            fault(0, "does not begin with a //! header");
+        }
         rust_faults(text, &mut fault);
     }
     faults
+}
+
+/// Unit tests in a file of their own: the header of the module that they test says
+/// what it guarantees.
+fn is_unit_test(name: &str) -> bool {
+    let beside_code = name.split('/').any(|part| part == "src");
+    beside_code && (name.ends_with("/tests.rs") || name.contains("/tests/"))
 }
 
 fn rust_faults(text: &str, fault: &mut impl FnMut(usize, &str)) {
     let count = text.lines().count();
     if count > MAX_LINES {
         fault(count - 1, &format!("more than {MAX_LINES} lines: split the file"));
-    }
-    if !text.trim_start().starts_with("//!") {
-        fault(0, "does not begin with a //! header");
     }
     for (index, line) in text.lines().enumerate() {
         if line.contains('\t') {
@@ -131,9 +138,10 @@ fn contains_word(code: &str, word: &str) -> bool {
 
 /// Whether the comment on the line, or above it in the same paragraph, argues why
 /// the `unsafe` is sound: `SAFETY:` or the doc section of an unsafe function.
-/// A function pointer or trait method type (`unsafe fn(..)`) needs none.
+/// A declaration (`unsafe fn`) needs none: it puts the burden on its callers, and
+/// clippy asks public ones for their `# Safety` section.
 fn has_safety_argument(lines: &[Line], index: usize) -> bool {
-    if lines[index].code.contains("unsafe fn(") || lines[index].code.contains("unsafe_") {
+    if lines[index].code.contains("unsafe fn") || lines[index].code.contains("unsafe_") {
         return true;
     }
     let first = index.saturating_sub(SAFETY_LINES);
@@ -166,6 +174,16 @@ mod tests {
         let source = "//! Header.\n\n// SAFETY: x is valid.\nlet y = unsafe { f(x) };\n\
                       let word = \"unsafe\"; // unsafe\n";
         assert_eq!(faults(source), [""; 0]);
+    }
+
+    #[test]
+    fn unit_tests_beside_the_code_need_no_header() {
+        for name in ["x/src/a/tests.rs", "x/src/a/tests/b.rs"] {
+            assert_eq!(file_faults(name, "fn f() {}\n"), [""; 0], "{name}");
+        }
+        for name in ["x/tests/a.rs", "x/src/tests_of_a.rs"] {
+            assert_eq!(file_faults(name, "fn f() {}\n").len(), 1, "{name}");
+        }
     }
 
     #[test]

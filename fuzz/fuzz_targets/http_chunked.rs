@@ -1,3 +1,5 @@
+//! Chunked bodies: what is read does not depend on where the bytes are cut.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::chunked(data));

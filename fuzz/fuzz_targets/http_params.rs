@@ -1,3 +1,5 @@
+//! Query strings and forms: reading never fails but with a text.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::params(data));

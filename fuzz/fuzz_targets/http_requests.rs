@@ -1,3 +1,5 @@
+//! Request heads and bodies: the outcome does not depend on where the bytes are cut.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::requests(data));

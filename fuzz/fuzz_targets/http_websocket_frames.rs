@@ -1,3 +1,5 @@
+//! WebSocket frames: sizes are bounded and rules are kept.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::websocket_frames(data));

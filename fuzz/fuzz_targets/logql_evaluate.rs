@@ -1,3 +1,5 @@
+//! Queries over arbitrary lines: no panic, and one shard answers like several.
+
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

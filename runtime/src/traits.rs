@@ -289,8 +289,7 @@ pub trait Reader: 'static {
     /// [`io::ErrorKind::TimedOut`], because bytes may be missing between. The
     /// sending half goes on working. The future must be driven to its end:
     /// dropping it midway may lose bytes.
-    async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic)
-    -> (io::Result<usize>, Vec<u8>);
+    async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic) -> (io::Result<usize>, Vec<u8>);
 }
 
 /// The sending half of a connection. The connection closes when both halves are
