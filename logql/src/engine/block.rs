@@ -93,6 +93,11 @@ impl<'a> Lines<'a> {
         self.ends[i] as usize
     }
 
+    /// Length of line `i` in bytes; needs no line bytes.
+    pub(crate) fn len_of(&self, i: usize) -> usize {
+        self.end(i) - self.start(i)
+    }
+
     pub(crate) fn get(&self, i: usize) -> &'a [u8] {
         &self.bytes[self.start(i)..self.end(i)]
     }

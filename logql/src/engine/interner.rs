@@ -43,6 +43,11 @@ impl BytesInterner {
         None
     }
 
+    /// The id of `key` when it is stored.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.find_hashed(self.state.hash_one(key), key)
+    }
+
     /// The id of `key`, which is stored when it is new.
     ///
     /// # Panics

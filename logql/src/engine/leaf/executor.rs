@@ -9,7 +9,7 @@ use super::super::params::Direction;
 use super::super::pipeline::label_sets::{LabelSets, Reduction};
 use super::super::pipeline::labels::{BaseLabels, EntryLabels};
 use super::super::pipeline::unwrap::Unwrap;
-use super::super::pipeline::{Entry, Pipeline};
+use super::super::pipeline::{Entry, Pipeline, wanted};
 use super::super::plan::{LeafKind, LeafPlan};
 use super::log::{LogCollector, Position, StreamKey};
 use super::range::{EntryValue, RangeCollector};
@@ -50,8 +50,10 @@ impl LeafExecutor {
     /// None for the leaves of a [`super::super::plan::Plan`], which has compiled
     /// them once to report errors before the query is sent out.
     pub fn new(plan: &LeafPlan) -> Result<Self, PlanError> {
-        let pipeline = Pipeline::compile(&plan.log)?;
         let mut labels = EntryLabels::new();
+        let wanted = wanted(&plan.kind, &plan.log, &mut labels);
+        labels.want(&wanted);
+        let pipeline = Pipeline::compile(&plan.log, &wanted, &mut labels)?;
         let mut reduction = Reduction::Keep;
         let collector = match &plan.kind {
             LeafKind::Log { direction, limit, interval_ns } => {
@@ -290,7 +292,7 @@ impl LeafExecutor {
             Collector::Range(range) => {
                 let line_len = match range.value() {
                     EntryValue::One => 0,
-                    EntryValue::LineLength => (lines.end(i) - lines.start(i)) as u64,
+                    EntryValue::LineLength => lines.len_of(i) as u64,
                 };
                 let cell = range.cell(timestamp_ns);
                 range.add(set, &cell, 1, line_len);
@@ -373,8 +375,13 @@ impl LeafExecutor {
         match &mut self.collector {
             Collector::Log(_) => {}
             Collector::Range(range) => {
+                let line_len = match range.value() {
+                    EntryValue::One => 0,
+                    EntryValue::LineLength if stream.needs.lines => entry.line().len(),
+                    EntryValue::LineLength => block.line_view().len_of(i),
+                };
                 let cell = range.cell(timestamp_ns);
-                range.add(series, &cell, 1, entry.line().len() as u64);
+                range.add(series, &cell, 1, line_len as u64);
             }
             Collector::Samples { samples, .. } => {
                 let index = u32::try_from(i).expect("line ends are 32-bit, so entries are");

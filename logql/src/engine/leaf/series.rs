@@ -12,7 +12,7 @@ pub(super) fn series_of(
     labels: &EntryLabels,
     reduction: &Reduction,
 ) -> Result<u32, EvalError> {
-    let Some(error) = labels.error() else {
+    let Some(error) = labels.error().filter(|_| !labels.preserves_errors()) else {
         return Ok(sets.intern_reduced(labels, reduction));
     };
     let error = String::from_utf8_lossy(error).into_owned();

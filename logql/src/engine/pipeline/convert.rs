@@ -28,12 +28,20 @@ pub(crate) fn number(value: &[u8]) -> Result<f64, String> {
     parse_float(&String::from_utf8_lossy(value))
 }
 
-/// Reads a Go duration, in seconds.
+/// Reads a Go duration, in nanoseconds.
 ///
 /// # Errors
 /// `time: invalid duration "x"` and the like.
+pub(crate) fn duration_ns(value: &[u8]) -> Result<i64, String> {
+    parse_go_duration(&String::from_utf8_lossy(value))
+}
+
+/// Reads a Go duration, in seconds.
+///
+/// # Errors
+/// As [`duration_ns`].
 pub(crate) fn duration_seconds(value: &[u8]) -> Result<f64, String> {
-    let duration_ns = parse_go_duration(&String::from_utf8_lossy(value))?;
+    let duration_ns = duration_ns(value)?;
     let (seconds, rest_ns) = (duration_ns / 1_000_000_000, duration_ns % 1_000_000_000);
     Ok(seconds as f64 + rest_ns as f64 / 1e9)
 }
@@ -46,10 +54,15 @@ pub(crate) fn bytes(value: &[u8]) -> Result<u64, String> {
     let text = String::from_utf8_lossy(value);
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(text.len());
-    let number = parse_float(&text[..end].replace(',', ""))?;
-    let unit = text[end..].trim().to_lowercase();
-    let Some((_, factor)) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str())) else {
-        return Err(format!("unhandled size name: {unit}"));
+    let number = match &text[..end] {
+        digits if digits.contains(',') => parse_float(&digits.replace(',', ""))?,
+        digits => parse_float(digits)?,
+    };
+    let unit = text[end..].trim();
+    let is_unit = |name: &&str| name.eq_ignore_ascii_case(unit);
+    let known = UNITS.iter().find(|(names, _)| names.iter().any(is_unit));
+    let Some((_, factor)) = known else {
+        return Err(format!("unhandled size name: {}", unit.to_lowercase()));
     };
     let size = number * *factor as f64;
     if size >= u64::MAX as f64 {

@@ -77,30 +77,45 @@ impl LabelSets {
 
     /// The id of the entry's final label set with categories.
     pub(crate) fn intern_categorized(&mut self, labels: &EntryLabels) -> u32 {
-        self.collect(labels, |_| true, |category| category as u8)
+        self.begin();
+        labels.for_each_final(|name, category, value| self.gather(name, category as u8, value));
+        self.finish()
     }
 
     /// The id of the entry's labels as far as `reduction` keeps them.
     pub(crate) fn intern_reduced(&mut self, labels: &EntryLabels, reduction: &Reduction) -> u32 {
-        self.collect(labels, |name| reduction.keeps(name), |_| 0)
+        self.begin();
+        match reduction {
+            Reduction::By(names) => {
+                for name in names {
+                    if let Some(value) = labels.final_value(*name) {
+                        self.gather(*name, 0, value);
+                    }
+                }
+            }
+            Reduction::Keep | Reduction::Without(_) => labels.for_each_final(|name, _, value| {
+                if reduction.keeps(name) {
+                    self.gather(name, 0, value);
+                }
+            }),
+        }
+        self.finish()
     }
 
-    fn collect(
-        &mut self,
-        labels: &EntryLabels,
-        keeps: impl Fn(NameId) -> bool,
-        category_byte: impl Fn(Category) -> u8,
-    ) -> u32 {
+    fn begin(&mut self) {
         self.fields.clear();
         self.values.clear();
         self.key.clear();
-        labels.for_each_final(|name, category, value| {
-            if keeps(name) {
-                let start = self.values.len();
-                self.values.extend_from_slice(value);
-                self.fields.push((name, category_byte(category), start, self.values.len()));
-            }
-        });
+    }
+
+    /// Adds a label; `category` is zero where categories do not matter.
+    fn gather(&mut self, name: NameId, category: u8, value: &[u8]) {
+        let start = self.values.len();
+        self.values.extend_from_slice(value);
+        self.fields.push((name, category, start, self.values.len()));
+    }
+
+    fn finish(&mut self) -> u32 {
         self.fields.sort_unstable();
         for (name, category, start, end) in &self.fields {
             let len = u32::try_from(end - start).expect("a value is part of a line or of metadata");

@@ -6,18 +6,40 @@
 //! line-changing stage keep their place (the reference hoists them over
 //! `decolorize`, Q7; that defect is not copied).
 //!
-//! Each kind of stage is a file of its own with a `compile` function and a
-//! `process` function that takes the [`Entry`]; [`Stage`] lists them.
+//! Each kind of stage is a file of its own with a function that compiles it and a
+//! `process` function that takes the [`Entry`] or its labels; [`Stage`] lists them.
+//! Stages own the buffers they work in, so that no entry allocates.
 
 mod convert;
+mod decolorize;
+mod drop_keep;
+mod json;
+mod label_filter;
+mod label_format;
 pub(crate) mod label_sets;
 pub(crate) mod labels;
+mod logfmt;
+mod needs;
+mod pattern;
+mod regexp;
+mod text;
+mod unpack;
 pub(crate) mod unwrap;
 
 use super::error::PlanError;
 use super::filter::LineFilters;
 use crate::syntax::ast::{self, LogExpr};
-use labels::EntryLabels;
+use decolorize::Decolorize;
+use drop_keep::{Drop, Keep};
+use json::{Json, JsonExpressions};
+use label_filter::LabelFilter;
+use label_format::LabelFormat;
+use labels::{EntryLabels, Wanted};
+use logfmt::{Logfmt, LogfmtExpressions};
+pub(crate) use needs::wanted;
+use pattern::Pattern;
+use regexp::Regexp;
+use unpack::Unpack;
 
 /// An entry on its way through the stages.
 #[derive(Debug)]
@@ -44,6 +66,18 @@ impl<'e> Entry<'e> {
     pub(crate) fn line(&self) -> &[u8] {
         if self.is_rewritten { self.rewritten } else { self.stored_line }
     }
+
+    /// The current line, and the labels to work on meanwhile.
+    pub(crate) fn parts(&mut self) -> (&[u8], &mut EntryLabels) {
+        let line = if self.is_rewritten { self.rewritten.as_slice() } else { self.stored_line };
+        (line, self.labels)
+    }
+
+    /// Makes `line` the current line; it becomes a buffer of any content.
+    pub(crate) fn replace_line(&mut self, line: &mut Vec<u8>) {
+        std::mem::swap(self.rewritten, line);
+        self.is_rewritten = true;
+    }
 }
 
 /// A stage that runs entry by entry.
@@ -51,14 +85,57 @@ impl<'e> Entry<'e> {
 enum Stage {
     /// Line filters behind a stage that changes the line.
     LineFilters(LineFilters),
+    Json(Json),
+    JsonExpressions(JsonExpressions),
+    Logfmt(Logfmt),
+    LogfmtExpressions(LogfmtExpressions),
+    Pattern(Pattern),
+    Regexp(Regexp),
+    Unpack(Unpack),
+    LabelFilter(LabelFilter),
+    LabelFormat(LabelFormat),
+    Drop(Drop),
+    Keep(Keep),
+    Decolorize(Decolorize),
 }
 
 impl Stage {
     /// Whether the entry is kept.
-    fn process(&self, entry: &mut Entry<'_>) -> bool {
+    fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         match self {
-            Self::LineFilters(filters) => filters.keeps(entry.line()),
+            Self::LineFilters(filters) => return filters.keeps(entry.line()),
+            Self::LabelFilter(filter) => return filter.keeps(entry.labels),
+            Self::Json(json) => json.process(entry),
+            Self::JsonExpressions(json) => json.process(entry),
+            Self::Logfmt(logfmt) => logfmt.process(entry),
+            Self::LogfmtExpressions(logfmt) => logfmt.process(entry),
+            Self::Pattern(pattern) => pattern.process(entry),
+            Self::Regexp(regexp) => regexp.process(entry),
+            Self::Unpack(unpack) => unpack.process(entry),
+            Self::LabelFormat(format) => format.process(entry.labels),
+            Self::Drop(drop) => drop.process(entry.labels),
+            Self::Keep(keep) => keep.process(entry.labels),
+            Self::Decolorize(decolorize) => decolorize.process(entry),
         }
+        true
+    }
+
+    /// True for the stages that only make labels from the line.
+    fn is_parser(&self) -> bool {
+        matches!(
+            self,
+            Self::Json(_)
+                | Self::JsonExpressions(_)
+                | Self::Logfmt(_)
+                | Self::LogfmtExpressions(_)
+                | Self::Pattern(_)
+                | Self::Regexp(_)
+        )
+    }
+
+    fn reads_line(&self) -> bool {
+        self.is_parser()
+            || matches!(self, Self::LineFilters(_) | Self::Unpack(_) | Self::Decolorize(_))
     }
 }
 
@@ -67,35 +144,43 @@ impl Stage {
 pub(crate) struct Pipeline {
     front: LineFilters,
     stages: Vec<Stage>,
+    reads_line: bool,
 }
 
 impl Pipeline {
-    /// Compiles the stages of a log query.
+    /// Compiles the stages of a log query. Parsers extract what is `wanted`.
     ///
     /// # Errors
     /// [`PlanError::Stage`] for a stage that cannot be built, and
     /// [`PlanError::Unsupported`] for one that does not exist yet.
-    pub(crate) fn compile(log: &LogExpr) -> Result<Self, PlanError> {
+    pub(crate) fn compile(
+        log: &LogExpr,
+        wanted: &Wanted,
+        labels: &mut EntryLabels,
+    ) -> Result<Self, PlanError> {
         let mut front = LineFilters::default();
         let mut stages = Vec::new();
         let mut line_may_change = false;
-        for stage in &log.stages {
+        for (i, stage) in log.stages.iter().enumerate() {
+            let failed = |detail| stage_error(stage, detail);
             match stage {
-                ast::Stage::LineFilters(filters) => {
-                    let failed = |detail| stage_error(stage, detail);
-                    if line_may_change {
-                        let mut own = LineFilters::default();
-                        own.add(filters).map_err(failed)?;
-                        stages.push(Stage::LineFilters(own));
-                    } else {
-                        front.add(filters).map_err(failed)?;
+                ast::Stage::LineFilters(filters) if !line_may_change => {
+                    front.add(filters).map_err(failed)?;
+                }
+                // Nobody looks at labels, and nothing behind at the line.
+                ast::Stage::Unpack
+                    if wanted.is_nothing() && !log.stages[i..].iter().any(reads_line) => {}
+                _ => {
+                    let compiled = compile(stage, wanted, labels)?;
+                    if !(wanted.is_nothing() && compiled.is_parser()) {
+                        line_may_change |= changes_line(stage);
+                        stages.push(compiled);
                     }
                 }
-                other => return Err(PlanError::Unsupported(stage_name(other))),
             }
-            line_may_change |= changes_line(stage);
         }
-        Ok(Self { front, stages })
+        let reads_line = !front.is_empty() || stages.iter().any(Stage::reads_line);
+        Ok(Self { front, stages, reads_line })
     }
 
     /// The filters that run over blocks before anything else.
@@ -111,35 +196,64 @@ impl Pipeline {
 
     /// True when a stage looks at the bytes of the line.
     pub(crate) fn reads_line(&self) -> bool {
-        !self.front.is_empty() || !self.stages.is_empty()
+        self.reads_line
     }
 
     /// Runs the stages behind the front filters; false drops the entry.
-    pub(crate) fn process(&self, entry: &mut Entry<'_>) -> bool {
-        self.stages.iter().all(|stage| stage.process(entry))
+    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
+        self.stages.iter_mut().all(|stage| stage.process(entry))
     }
+}
+
+fn compile(
+    stage: &ast::Stage,
+    wanted: &Wanted,
+    labels: &mut EntryLabels,
+) -> Result<Stage, PlanError> {
+    let compiled = match stage {
+        ast::Stage::LineFilters(filters) => {
+            let mut own = LineFilters::default();
+            own.add(filters).map(|()| Stage::LineFilters(own))
+        }
+        ast::Stage::Json(list) if list.is_empty() => Ok(Stage::Json(Json::default())),
+        ast::Stage::Json(list) => {
+            JsonExpressions::compile(list, labels).map(Stage::JsonExpressions)
+        }
+        ast::Stage::Logfmt(parser) if parser.extractions.is_empty() => {
+            Ok(Stage::Logfmt(Logfmt::compile(parser)))
+        }
+        ast::Stage::Logfmt(parser) => {
+            LogfmtExpressions::compile(parser, labels).map(Stage::LogfmtExpressions)
+        }
+        ast::Stage::Pattern(pattern) => Pattern::compile(pattern, labels).map(Stage::Pattern),
+        ast::Stage::Regexp(pattern) => Regexp::compile(pattern, labels).map(Stage::Regexp),
+        ast::Stage::Unpack => Ok(Stage::Unpack(Unpack::new(wanted.is_nothing()))),
+        ast::Stage::LabelFilter(filter) => {
+            LabelFilter::compile(filter, labels).map(Stage::LabelFilter)
+        }
+        ast::Stage::LineFormat(_) => return Err(PlanError::Unsupported("line_format")),
+        ast::Stage::LabelFormat(list) => match LabelFormat::compile(list, labels) {
+            Ok(Some(format)) => Ok(Stage::LabelFormat(format)),
+            Ok(None) => return Err(PlanError::Unsupported("label_format")),
+            Err(detail) => Err(detail),
+        },
+        ast::Stage::Decolorize => Ok(Stage::Decolorize(Decolorize::new())),
+        ast::Stage::Drop(list) => Drop::compile(list, labels).map(Stage::Drop),
+        ast::Stage::Keep(list) => Keep::compile(list, labels).map(Stage::Keep),
+    };
+    compiled.map_err(|detail| stage_error(stage, detail))
 }
 
 fn changes_line(stage: &ast::Stage) -> bool {
     matches!(stage, ast::Stage::LineFormat(_) | ast::Stage::Unpack | ast::Stage::Decolorize)
 }
 
-/// The name of a stage in error messages.
-fn stage_name(stage: &ast::Stage) -> &'static str {
-    match stage {
-        ast::Stage::LineFilters(_) => "line filter",
-        ast::Stage::Json(_) => "json",
-        ast::Stage::Logfmt(_) => "logfmt",
-        ast::Stage::Regexp(_) => "regexp",
-        ast::Stage::Pattern(_) => "pattern",
-        ast::Stage::Unpack => "unpack",
-        ast::Stage::LabelFilter(_) => "label filter",
-        ast::Stage::LineFormat(_) => "line_format",
-        ast::Stage::LabelFormat(_) => "label_format",
-        ast::Stage::Decolorize => "decolorize",
-        ast::Stage::Drop(_) => "drop",
-        ast::Stage::Keep(_) => "keep",
-    }
+/// True for the stages, other than parsers, whose outcome depends on the line.
+fn reads_line(stage: &ast::Stage) -> bool {
+    matches!(
+        stage,
+        ast::Stage::LineFilters(_) | ast::Stage::LineFormat(_) | ast::Stage::LabelFormat(_)
+    )
 }
 
 fn stage_error(stage: &ast::Stage, detail: String) -> PlanError {

@@ -1,8 +1,9 @@
 //! `| unwrap x`: an entry becomes the number that a label holds.
 
 use super::super::error::PlanError;
-use super::convert;
+use super::label_filter::LabelFilter;
 use super::labels::{EntryLabels, NameId};
+use super::{convert, stage_error};
 use crate::syntax::ast::{self, UnwrapConversion};
 
 /// A compiled `unwrap`.
@@ -10,21 +11,30 @@ use crate::syntax::ast::{self, UnwrapConversion};
 pub(crate) struct Unwrap {
     label: NameId,
     conversion: UnwrapConversion,
+    /// The label filters behind it, all of which must hold.
+    filters: Vec<LabelFilter>,
 }
 
 impl Unwrap {
     /// Compiles an `unwrap`.
     ///
     /// # Errors
-    /// [`PlanError::Unsupported`] for label filters behind it.
+    /// [`PlanError::Stage`] for a label filter behind it that cannot be built.
     pub(crate) fn compile(
         unwrap: &ast::Unwrap,
         labels: &mut EntryLabels,
     ) -> Result<Self, PlanError> {
-        if !unwrap.filters.is_empty() {
-            return Err(PlanError::Unsupported("label filter"));
+        let mut filters = Vec::with_capacity(unwrap.filters.len());
+        for filter in &unwrap.filters {
+            let compiled = LabelFilter::compile(filter, labels);
+            filters.push(
+                compiled.map_err(|detail| {
+                    stage_error(&ast::Stage::LabelFilter(filter.clone()), detail)
+                })?,
+            );
         }
-        Ok(Self { label: labels.name_id(unwrap.label.as_bytes()), conversion: unwrap.conversion })
+        let label = labels.name_id(unwrap.label.as_bytes());
+        Ok(Self { label, conversion: unwrap.conversion, filters })
     }
 
     /// The label that is unwrapped.
@@ -33,7 +43,8 @@ impl Unwrap {
     }
 
     /// The sample of an entry; `None` skips the entry, because the label is absent
-    /// or empty. A value that is no number sets the error and gives 0.
+    /// or empty, or because a filter rejects it. A value that is no number sets the
+    /// error and gives 0.
     pub(crate) fn sample(&self, labels: &mut EntryLabels) -> Option<f64> {
         let value = labels.get(self.label).filter(|value| !value.is_empty())?;
         let number = match self.conversion {
@@ -43,9 +54,10 @@ impl Unwrap {
                 convert::duration_seconds(value)
             }
         };
-        Some(number.unwrap_or_else(|details| {
+        let number = number.unwrap_or_else(|details| {
             labels.set_error(b"SampleExtractionErr", details.as_bytes());
             0.0
-        }))
+        });
+        self.filters.iter().all(|filter| filter.keeps(labels)).then_some(number)
     }
 }

@@ -1,0 +1,84 @@
+//! Escape sequences of JSON strings.
+
+use super::super::text::push_clean;
+
+/// Appends a string without its escapes. With `clean`, U+FFFD and invalid bytes
+/// become spaces. False when an escape is invalid or a surrogate stands alone; what
+/// was appended then means nothing.
+pub(crate) fn push_unescaped(out: &mut Vec<u8>, mut text: &[u8], clean: bool) -> bool {
+    while let Some(at) = memchr::memchr(b'\\', text) {
+        push(out, &text[..at], clean);
+        let Some((c, len)) = escape(&text[at..]) else { return false };
+        let mut buffer = [0; 4];
+        push(out, c.encode_utf8(&mut buffer).as_bytes(), clean);
+        text = &text[at + len..];
+    }
+    push(out, text, clean);
+    true
+}
+
+fn push(out: &mut Vec<u8>, text: &[u8], clean: bool) {
+    if clean {
+        push_clean(out, text);
+    } else {
+        out.extend_from_slice(text);
+    }
+}
+
+/// The character that the escape at the start of the text stands for, and the
+/// length of the escape.
+fn escape(text: &[u8]) -> Option<(char, usize)> {
+    let c = match text.get(1)? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let first = code_unit(text)?;
+            if let Some(c) = char::from_u32(first) {
+                return Some((c, 6));
+            }
+            let second = code_unit(&text[6..])?;
+            if !(0xd800..0xdc00).contains(&first) || !(0xdc00..0xe000).contains(&second) {
+                return None;
+            }
+            let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+            return Some((char::from_u32(code)?, 12));
+        }
+        _ => return None,
+    };
+    Some((c, 2))
+}
+
+/// The code unit of a `\uXXXX` at the start of the text.
+pub(crate) fn code_unit(text: &[u8]) -> Option<u32> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unescaped(text: &str, clean: bool) -> Option<String> {
+        let mut out = Vec::new();
+        push_unescaped(&mut out, text.as_bytes(), clean)
+            .then(|| String::from_utf8(out).expect("text"))
+    }
+
+    #[test]
+    fn escapes_are_those_of_json() {
+        let text = r#"a\"\\\/\b\f\n\r\t\u00fcz"#;
+        assert_eq!(unescaped(text, true).as_deref(), Some("a\"\\/\u{8}\u{c}\n\r\t\u{fc}z"));
+        assert_eq!(unescaped(r"\ud83d\ude80", true).as_deref(), Some("\u{1f680}"));
+        assert_eq!(unescaped(r"\uFFFDx", true).as_deref(), Some(" x"));
+        assert_eq!(unescaped(r"\uFFFDx", false).as_deref(), Some("\u{fffd}x"));
+        for bad in [r"\q", r"\", r"\u12", r"\u12g4", r"\ud83d", r"\ud83dx", r"\ude80\ud83d"] {
+            assert_eq!(unescaped(bad, true), None, "{bad}");
+        }
+    }
+}

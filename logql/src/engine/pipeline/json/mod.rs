@@ -1,0 +1,130 @@
+//! `| json`: every field of an object becomes a label, or with expressions the
+//! listed ones.
+
+pub(crate) mod escapes;
+mod expressions;
+mod path;
+pub(crate) mod scan;
+
+use std::ops::ControlFlow;
+
+use super::Entry;
+use super::labels::EntryLabels;
+use super::text::{is_blank, is_label_name, push_clean, push_sanitized};
+use escapes::push_unescaped;
+pub(crate) use expressions::{JsonExpressions, label_of};
+use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value};
+
+/// The error of a line that cannot be read.
+pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
+
+/// `| json` without expressions.
+#[derive(Debug, Default)]
+pub(crate) struct Json {
+    /// Scratch: the name of the field at hand.
+    name: Vec<u8>,
+    /// Scratch: a key without its escapes.
+    key: Vec<u8>,
+}
+
+impl Json {
+    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        if labels.has_all() {
+            return;
+        }
+        self.name.clear();
+        let mut reader = Reader { labels, name: &mut self.name, key: &mut self.key };
+        if let Err(details) = reader.object(line, 0) {
+            labels.set_parser_error(JSON_ERROR, details.as_bytes());
+        }
+    }
+}
+
+struct Reader<'r> {
+    labels: &'r mut EntryLabels,
+    /// The name of the object at hand.
+    name: &'r mut Vec<u8>,
+    key: &'r mut Vec<u8>,
+}
+
+impl Reader<'_> {
+    /// Sets the labels of an object's fields; breaks when all are found.
+    fn object(&mut self, data: &[u8], depth: usize) -> Result<ControlFlow<()>, Failure> {
+        if depth > MAX_DEPTH {
+            return Err(TOO_DEEP);
+        }
+        let mut fields = Fields::open(data)?;
+        let prefix_len = self.name.len();
+        while let Some(field) = fields.next()? {
+            let flow = self.field(&field, depth)?;
+            self.name.truncate(prefix_len);
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn field(&mut self, field: &Field<'_>, depth: usize) -> Result<ControlFlow<()>, Failure> {
+        if field.key_has_escapes {
+            self.key.clear();
+            if !push_unescaped(self.key, field.key, false) {
+                return Err(BAD_ESCAPE);
+            }
+        }
+        let key = if field.key_has_escapes { self.key.as_slice() } else { field.key };
+        if field.value.kind == Kind::Object {
+            push_part(self.name, key);
+            if !self.labels.may_want_prefix(self.name) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            return self.object(field.value.text, depth + 1);
+        }
+        if matches!(field.value.kind, Kind::Null | Kind::Array) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let target = if self.name.is_empty() && is_label_name(key) {
+            self.labels.target(key)
+        } else {
+            push_part(self.name, key);
+            // A field whose name is blank on all levels has no name.
+            if self.name.is_empty() { None } else { self.labels.target(self.name) }
+        };
+        if let Some(target) = target {
+            self.labels.set_with(target, |arena| push_value(arena, &field.value));
+            if self.labels.has_all() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Appends the part of a name that a key stands for.
+fn push_part(name: &mut Vec<u8>, key: &[u8]) {
+    if is_blank(key) {
+        return;
+    }
+    if !name.is_empty() {
+        name.push(b'_');
+    }
+    push_sanitized(name, key);
+}
+
+/// Appends a string, number or boolean as a label value.
+pub(crate) fn push_value(arena: &mut Vec<u8>, value: &Value<'_>) {
+    if value.kind == (Kind::String { has_escapes: true }) {
+        push_text(arena, value.text);
+    } else {
+        push_clean(arena, value.text);
+    }
+}
+
+/// Appends a text without its escapes, or nothing when one of them is invalid.
+pub(crate) fn push_text(arena: &mut Vec<u8>, text: &[u8]) {
+    let start = arena.len();
+    if !push_unescaped(arena, text, true) {
+        arena.truncate(start);
+    }
+}

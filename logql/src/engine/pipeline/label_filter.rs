@@ -1,0 +1,183 @@
+//! Label filters: `| status >= 500 and method = "GET"`, section 7 of the language
+//! reference.
+//!
+//! A filter is evaluated where it stands and on nothing else (the reference also
+//! applies it inside parsers, Q11), its regular expressions are fully anchored
+//! (Q10), and a bad `ip` pattern is reported wherever it is nested (Q3).
+
+use super::super::ip::IpSet;
+use super::super::regex::{self as patterns, Anchoring};
+use super::convert;
+use super::labels::{ERROR, EntryLabels, NameId};
+use crate::syntax::ast::{self, CompareOp, MatchOp, Matcher};
+use crate::syntax::go_regex::compile_anchored;
+
+/// Most alternatives a pattern is expanded to.
+const MAX_LITERALS: usize = 16;
+/// The error of a value that cannot be converted.
+const FILTER_ERROR: &[u8] = b"LabelFilterErr";
+
+/// What a string is compared with.
+#[derive(Debug)]
+enum Text {
+    /// Any of these.
+    Literals(Vec<Box<[u8]>>),
+    /// Anchored; `.` excludes `\n`.
+    Regex(Box<regex::bytes::Regex>),
+}
+
+impl Text {
+    fn compile(matcher: &Matcher) -> Result<Self, String> {
+        let value = matcher.value.as_bytes();
+        if matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual) {
+            return Ok(Self::Literals(vec![value.into()]));
+        }
+        let hir = patterns::compile(value, Anchoring::Search)?.hir;
+        if let Some(literals) = patterns::as_literal_set(&hir, MAX_LITERALS) {
+            return Ok(Self::Literals(literals.into_iter().map(Vec::into_boxed_slice).collect()));
+        }
+        Ok(Self::Regex(Box::new(compile_anchored(value)?)))
+    }
+
+    fn accepts(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Literals(literals) => literals.iter().any(|literal| **literal == *value),
+            Self::Regex(regex) => regex.is_match(value),
+        }
+    }
+}
+
+/// What a label is compared with.
+#[derive(Debug)]
+enum Test {
+    Text { text: Text, is_negated: bool },
+    Number { op: CompareOp, value: f64 },
+    Duration { op: CompareOp, value_ns: i64 },
+    Bytes { op: CompareOp, value_bytes: u64 },
+    Ip { set: IpSet, is_negated: bool },
+}
+
+/// A compiled filter.
+#[derive(Debug)]
+pub(crate) enum LabelFilter {
+    Test(NameId, Box<LabelTest>),
+    And(Box<LabelFilter>, Box<LabelFilter>),
+    Or(Box<LabelFilter>, Box<LabelFilter>),
+}
+
+/// The test of one label.
+#[derive(Debug)]
+pub(crate) struct LabelTest(Test);
+
+impl LabelFilter {
+    /// Compiles a filter.
+    ///
+    /// # Errors
+    /// The detail of the reference's stage error.
+    pub(crate) fn compile(
+        filter: &ast::LabelFilter,
+        labels: &mut EntryLabels,
+    ) -> Result<Self, String> {
+        let (name, test) = match filter {
+            ast::LabelFilter::And(left, right) | ast::LabelFilter::Or(left, right) => {
+                let left = Box::new(Self::compile(left, labels)?);
+                let right = Box::new(Self::compile(right, labels)?);
+                return Ok(match filter {
+                    ast::LabelFilter::And(..) => Self::And(left, right),
+                    _ => Self::Or(left, right),
+                });
+            }
+            ast::LabelFilter::String(matcher) => {
+                let is_negated = matches!(matcher.op, MatchOp::NotEqual | MatchOp::NotRegex);
+                (&matcher.name, Test::Text { text: Text::compile(matcher)?, is_negated })
+            }
+            ast::LabelFilter::Number { name, op, value } => {
+                (name, Test::Number { op: *op, value: *value })
+            }
+            ast::LabelFilter::Duration { name, op, value_ns } => {
+                (name, Test::Duration { op: *op, value_ns: *value_ns })
+            }
+            ast::LabelFilter::Bytes { name, op, value_bytes } => {
+                (name, Test::Bytes { op: *op, value_bytes: *value_bytes })
+            }
+            ast::LabelFilter::Ip { name, negated, pattern } => {
+                let set = pattern.as_str().and_then(IpSet::parse).ok_or_else(|| {
+                    format!("ip: invalid pattern: \"{}\"", pattern.to_string_lossy())
+                })?;
+                (name, Test::Ip { set, is_negated: *negated })
+            }
+        };
+        Ok(Self::Test(labels.name_id(name.as_bytes()), Box::new(LabelTest(test))))
+    }
+
+    /// Whether the entry is kept. A value that cannot be converted keeps the entry
+    /// and sets its error, unless an earlier one is there.
+    pub(crate) fn keeps(&self, labels: &mut EntryLabels) -> bool {
+        match self {
+            Self::Test(name, test) => test.keeps(*name, labels),
+            // The right side may set an error, but an entry that the left side has
+            // rejected is gone with its errors.
+            Self::And(left, right) => left.keeps(labels) && right.keeps(labels),
+            Self::Or(left, right) => left.keeps(labels) || right.keeps(labels),
+        }
+    }
+
+    /// Calls `visit` for the names of all labels the filter reads.
+    pub(crate) fn for_each_name(filter: &ast::LabelFilter, visit: &mut impl FnMut(&str)) {
+        match filter {
+            ast::LabelFilter::String(matcher) => visit(&matcher.name),
+            ast::LabelFilter::Number { name, .. }
+            | ast::LabelFilter::Duration { name, .. }
+            | ast::LabelFilter::Bytes { name, .. }
+            | ast::LabelFilter::Ip { name, .. } => visit(name),
+            ast::LabelFilter::And(left, right) | ast::LabelFilter::Or(left, right) => {
+                Self::for_each_name(left, visit);
+                Self::for_each_name(right, visit);
+            }
+        }
+    }
+}
+
+impl LabelTest {
+    fn keeps(&self, name: NameId, labels: &mut EntryLabels) -> bool {
+        let outcome = match &self.0 {
+            Test::Text { text, is_negated } => {
+                let value = if name == ERROR { labels.error() } else { labels.get(name) };
+                return text.accepts(value.unwrap_or_default()) != *is_negated;
+            }
+            Test::Ip { set, is_negated } => {
+                return labels.error().is_some()
+                    || labels.get(name).is_some_and(|value| set.found_in(value) != *is_negated);
+            }
+            Test::Number { op, value } => {
+                let Some(text) = labels.get(name) else { return false };
+                convert::number(text).map(|number| compare(number, *op, *value))
+            }
+            Test::Duration { op, value_ns } => {
+                let Some(text) = labels.get(name) else { return false };
+                convert::duration_ns(text).map(|duration_ns| compare(duration_ns, *op, *value_ns))
+            }
+            Test::Bytes { op, value_bytes } => {
+                let Some(text) = labels.get(name) else { return false };
+                convert::bytes(text).map(|size| compare(size, *op, *value_bytes))
+            }
+        };
+        outcome.unwrap_or_else(|details| {
+            if labels.error().is_none() {
+                labels.set_error(FILTER_ERROR, details.as_bytes());
+            }
+            true
+        })
+    }
+}
+
+fn compare<T: PartialOrd>(left: T, op: CompareOp, right: T) -> bool {
+    match op {
+        CompareOp::Equal => left == right,
+        CompareOp::NotEqual => left != right,
+        CompareOp::Greater => left > right,
+        CompareOp::GreaterOrEqual => left >= right,
+        CompareOp::Less => left < right,
+        CompareOp::LessOrEqual => left <= right,
+    }
+}

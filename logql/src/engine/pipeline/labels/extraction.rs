@@ -1,0 +1,147 @@
+//! Which fields of a line parsers turn into labels.
+//!
+//! The parsers ask [`EntryLabels::target`] for every field they meet. It follows
+//! the rules of sections 4.2 (suffix of colliding names), 4.3 (the first extraction
+//! wins) and 11.6 (only labels that somebody looks at) of the language reference,
+//! and says nothing when the field is not to become a label.
+
+use super::{EntryLabels, NONE, NameId, PRESERVE_ERROR};
+
+/// The labels a query looks at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// All labels, as they are part of the result.
+    All,
+    /// Those listed. For each name with the suffix `_extracted` the list also
+    /// holds the name without it.
+    Only {
+        /// Sorted, without duplicates.
+        names: Vec<NameId>,
+        /// Whether parser errors are part of the result instead of failing the
+        /// query.
+        preserves_errors: bool,
+    },
+}
+
+impl Wanted {
+    /// True when parsers have nothing to do at all.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Only { names, .. } if names.is_empty())
+    }
+}
+
+/// The state of extraction for the entry at hand.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    /// `None` when all labels are wanted.
+    names: Option<Vec<NameId>>,
+    preserves_errors: bool,
+    /// Bit n: a wanted name is n bytes long, or 63 and more.
+    lengths: u64,
+    /// Number of wanted names that were not written yet.
+    missing: usize,
+}
+
+impl Wants {
+    pub(super) fn start(&mut self) {
+        self.missing = self.names.as_ref().map_or(0, Vec::len);
+    }
+
+    pub(super) fn found(&mut self) {
+        self.missing -= 1;
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.names.as_ref().map_or(0, |names| names.capacity() * size_of::<NameId>())
+    }
+
+    fn may_have_length(&self, len: usize) -> bool {
+        self.lengths >> len.min(63) & 1 == 1
+    }
+}
+
+impl EntryLabels {
+    /// Says which labels the query looks at. To be called before the first entry.
+    pub(crate) fn want(&mut self, wanted: &Wanted) {
+        let Wanted::Only { names, preserves_errors } = wanted else { return };
+        let mut lengths = 0;
+        for name in names {
+            self.rows[name.0 as usize].is_needed = true;
+            lengths |= 1 << self.name(*name).len().min(63);
+        }
+        self.wants = Wants {
+            names: Some(names.clone()),
+            preserves_errors: *preserves_errors,
+            lengths,
+            missing: 0,
+        };
+    }
+
+    /// True when the query looks at a label of that name.
+    pub(crate) fn is_wanted(&self, name: NameId) -> bool {
+        self.wants.names.is_none() || self.rows[name.0 as usize].is_needed
+    }
+
+    /// True when everything the query looks at was written, so that parsers stop.
+    pub(crate) fn has_all(&self) -> bool {
+        self.wants.missing == 0 && self.wants.names.is_some()
+    }
+
+    /// True when labels that begin with `prefix` and an underscore may be wanted.
+    pub(crate) fn may_want_prefix(&self, prefix: &[u8]) -> bool {
+        let Some(names) = &self.wants.names else { return true };
+        prefix.is_empty()
+            || names.iter().any(|name| {
+                self.name(*name)
+                    .strip_prefix(prefix)
+                    .is_some_and(|rest| rest.first() == Some(&b'_'))
+            })
+    }
+
+    /// The label that a parser is to set for a field with that sanitised name.
+    /// `None` when nobody looks at it, or when it was written before.
+    pub(crate) fn target(&mut self, name: &[u8]) -> Option<NameId> {
+        let id = if self.wants.names.is_none() {
+            self.name_id(name)
+        } else if self.wants.may_have_length(name.len()) {
+            // The list holds the plain name of every suffixed one.
+            NameId(self.names.find(name)?)
+        } else {
+            return None;
+        };
+        self.target_of(id)
+    }
+
+    /// The same for a name that is known.
+    pub(crate) fn target_of(&mut self, name: NameId) -> Option<NameId> {
+        let name = self.extraction_name(name);
+        (self.is_wanted(name) && !self.known(name).is_claimed).then_some(name)
+    }
+
+    /// The name under which a parser sets `name`: with the suffix when the stream
+    /// has the name (visible or not) or the structured metadata has it now.
+    pub(crate) fn extraction_name(&mut self, name: NameId) -> NameId {
+        let row = self.known(name);
+        if row.base != NONE || row.metadata != NONE { self.extracted(name) } else { name }
+    }
+
+    /// True when the stream (visible or not) or the structured metadata has the
+    /// name now.
+    pub(crate) fn is_taken(&self, name: NameId) -> bool {
+        let row = self.known(name);
+        row.base != NONE || row.metadata != NONE
+    }
+
+    /// Reports a line that a parser cannot read.
+    pub(crate) fn set_parser_error(&mut self, error: &[u8], details: &[u8]) {
+        self.set_error(error, details);
+        if self.wants.preserves_errors {
+            self.set(PRESERVE_ERROR, b"true");
+        }
+    }
+
+    /// True when errors of this entry do not fail the query.
+    pub(crate) fn preserves_errors(&self) -> bool {
+        self.get(PRESERVE_ERROR) == Some(b"true")
+    }
+}

@@ -1,0 +1,489 @@
+//! The labels an entry carries through its pipeline.
+//!
+//! Section 4 of the language reference: a working set of three layers (stream
+//! labels, structured metadata, parsed labels) and two error slots. Names are
+//! interned per executor and compared as numbers; values live in one arena that
+//! is emptied for every entry, so that working on labels allocates only while the
+//! vectors grow.
+//!
+//! What is known of a name within the entry at hand stands in a table indexed by
+//! the name's number, so that reading, writing and deleting a label take constant
+//! time, however many labels an entry has. A row of the table belongs to the entry
+//! it was last written for; a row of another entry reads as empty.
+
+mod extraction;
+#[cfg(test)]
+mod tests;
+
+use std::rc::Rc;
+
+use logsvc_proto::Labels;
+
+use super::super::interner::BytesInterner;
+pub(crate) use extraction::Wanted;
+use extraction::Wants;
+
+/// An interned label name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NameId(pub(crate) u32);
+
+/// `__error__`, interned first by [`EntryLabels::new`].
+pub(crate) const ERROR: NameId = NameId(0);
+/// `__error_details__`, interned second.
+pub(crate) const ERROR_DETAILS: NameId = NameId(1);
+/// `__preserve_error__`, interned third.
+pub(crate) const PRESERVE_ERROR: NameId = NameId(2);
+
+/// No position.
+const NONE: u32 = u32::MAX;
+
+/// A name with its value, a piece of some arena.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    name: NameId,
+    start: usize,
+    end: usize,
+}
+
+/// The labels of one stream, prepared once.
+#[derive(Debug, Default)]
+pub(crate) struct BaseLabels {
+    fields: Vec<Field>,
+    text: Vec<u8>,
+}
+
+impl BaseLabels {
+    fn value(&self, index: usize) -> &[u8] {
+        let field = self.fields[index];
+        &self.text[field.start..field.end]
+    }
+
+    /// True when the stream has a label of that name.
+    pub(crate) fn has(&self, name: NameId) -> bool {
+        self.fields.iter().any(|field| field.name == name)
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.fields.capacity() * size_of::<Field>() + self.text.capacity()
+    }
+}
+
+/// The category of a label in the final set of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub(crate) enum Category {
+    /// Stream labels.
+    Stream = 0,
+    /// Structured metadata.
+    Metadata = 1,
+    /// Labels written by stages, and the error labels.
+    Parsed = 2,
+}
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Number of the entry for which the second half of the fields holds.
+    entry: u64,
+    /// Position in the current stream's labels, or [`NONE`].
+    base: u32,
+    /// The name with the suffix of colliding labels, once it was asked for.
+    extracted: u32,
+    /// The query looks at labels of that name.
+    is_needed: bool,
+    /// Position in the structured metadata, or [`NONE`].
+    metadata: u32,
+    /// Position in the parsed labels, or [`NONE`].
+    parsed: u32,
+    /// The stream's label was deleted.
+    is_hidden: bool,
+    /// Was written into the parsed labels, even if it was deleted since.
+    is_claimed: bool,
+}
+
+const NEW_ROW: Row = Row {
+    entry: 0,
+    base: NONE,
+    extracted: NONE,
+    is_needed: false,
+    metadata: NONE,
+    parsed: NONE,
+    is_hidden: false,
+    is_claimed: false,
+};
+
+/// The working label set of the entry at hand.
+#[derive(Debug)]
+pub(crate) struct EntryLabels {
+    names: BytesInterner,
+    /// By name id.
+    rows: Vec<Row>,
+    /// Number of the entry at hand, from 1.
+    entry: u64,
+    base: Rc<BaseLabels>,
+    metadata: Vec<Field>,
+    parsed: Vec<Field>,
+    /// Number of stream labels that were deleted.
+    hidden: usize,
+    arena: Vec<u8>,
+    error: Option<(usize, usize)>,
+    error_details: Option<(usize, usize)>,
+    wants: Wants,
+    /// Scratch for derived names.
+    name_buffer: Vec<u8>,
+}
+
+impl EntryLabels {
+    /// No labels; parsers extract everything until [`EntryLabels::want`] says
+    /// otherwise.
+    pub(crate) fn new() -> Self {
+        let mut labels = Self {
+            names: BytesInterner::new(),
+            rows: Vec::new(),
+            entry: 0,
+            base: Rc::default(),
+            metadata: Vec::new(),
+            parsed: Vec::new(),
+            hidden: 0,
+            arena: Vec::new(),
+            error: None,
+            error_details: None,
+            wants: Wants::default(),
+            name_buffer: Vec::new(),
+        };
+        assert_eq!(labels.name_id(b"__error__"), ERROR, "the first name has id 0");
+        assert_eq!(labels.name_id(b"__error_details__"), ERROR_DETAILS, "the second has id 1");
+        assert_eq!(labels.name_id(b"__preserve_error__"), PRESERVE_ERROR, "the third has id 2");
+        labels
+    }
+
+    /// The id of a name, for stages to keep.
+    pub(crate) fn name_id(&mut self, name: &[u8]) -> NameId {
+        let id = self.names.intern(name);
+        if self.rows.len() <= id as usize {
+            self.rows.push(NEW_ROW);
+        }
+        NameId(id)
+    }
+
+    /// The text of a name.
+    pub(crate) fn name(&self, id: NameId) -> &[u8] {
+        self.names.get(id.0)
+    }
+
+    /// Prepares the labels of a stream.
+    pub(crate) fn base(&mut self, labels: &Labels) -> Rc<BaseLabels> {
+        let mut base = BaseLabels::default();
+        for (name, value) in labels {
+            let start = base.text.len();
+            base.text.extend_from_slice(value.as_bytes());
+            let name = self.name_id(name.as_bytes());
+            base.fields.push(Field { name, start, end: base.text.len() });
+        }
+        Rc::new(base)
+    }
+
+    /// Starts an entry of a stream: stream labels only.
+    pub(crate) fn start(&mut self, base: &Rc<BaseLabels>) {
+        if !Rc::ptr_eq(&self.base, base) {
+            for field in &self.base.fields {
+                self.rows[field.name.0 as usize].base = NONE;
+            }
+            for (position, field) in (0u32..).zip(&base.fields) {
+                self.rows[field.name.0 as usize].base = position;
+            }
+            self.base = Rc::clone(base);
+        }
+        self.entry += 1;
+        self.metadata.clear();
+        self.parsed.clear();
+        self.hidden = 0;
+        self.arena.clear();
+        self.error = None;
+        self.error_details = None;
+        self.wants.start();
+    }
+
+    /// What is known of a name, for this entry.
+    fn row(&mut self, name: NameId) -> &mut Row {
+        let row = &mut self.rows[name.0 as usize];
+        if row.entry != self.entry {
+            row.entry = self.entry;
+            row.metadata = NONE;
+            row.parsed = NONE;
+            row.is_hidden = false;
+            row.is_claimed = false;
+        }
+        row
+    }
+
+    /// The same for reading.
+    fn known(&self, name: NameId) -> Row {
+        let row = self.rows[name.0 as usize];
+        if row.entry == self.entry {
+            row
+        } else {
+            Row { base: row.base, extracted: row.extracted, is_needed: row.is_needed, ..NEW_ROW }
+        }
+    }
+
+    /// Adds the entry's structured metadata. A name that the stream has gets the
+    /// suffix `_extracted`; the error names go to the error slots.
+    pub(crate) fn add_metadata<'p>(&mut self, pairs: impl Iterator<Item = (&'p str, &'p str)>) {
+        for (name, value) in pairs {
+            let id = self.name_id(name.as_bytes());
+            let span = self.store(value.as_bytes());
+            match id {
+                ERROR => self.error = Some(span),
+                ERROR_DETAILS => self.error_details = Some(span),
+                id => {
+                    let id = if self.known(id).base == NONE { id } else { self.extracted(id) };
+                    let position = position_of(self.metadata.len());
+                    let row = self.row(id);
+                    if row.metadata == NONE {
+                        row.metadata = position;
+                        self.metadata.push(Field { name: id, start: span.0, end: span.1 });
+                    }
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, value: &[u8]) -> (usize, usize) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(value);
+        (start, self.arena.len())
+    }
+
+    /// `name` with the suffix of colliding labels.
+    fn extracted(&mut self, id: NameId) -> NameId {
+        let known = self.rows[id.0 as usize].extracted;
+        if known != NONE {
+            return NameId(known);
+        }
+        let mut buffer = std::mem::take(&mut self.name_buffer);
+        buffer.clear();
+        buffer.extend_from_slice(self.names.get(id.0));
+        buffer.extend_from_slice(b"_extracted");
+        let extracted = self.name_id(&buffer);
+        self.name_buffer = buffer;
+        self.rows[id.0 as usize].extracted = extracted.0;
+        extracted
+    }
+
+    /// The value of a label, without looking into the error slots.
+    pub(crate) fn get(&self, name: NameId) -> Option<&[u8]> {
+        let row = self.known(name);
+        let field = if row.parsed != NONE {
+            self.parsed[row.parsed as usize]
+        } else if row.metadata != NONE {
+            self.metadata[row.metadata as usize]
+        } else if row.base != NONE && !row.is_hidden {
+            let value = self.base.value(row.base as usize);
+            return (!value.is_empty()).then_some(value);
+        } else {
+            return None;
+        };
+        Some(&self.arena[field.start..field.end])
+    }
+
+    /// A non-empty `__error__`.
+    pub(crate) fn error(&self) -> Option<&[u8]> {
+        self.slot(self.error)
+    }
+
+    /// A non-empty `__error_details__`.
+    pub(crate) fn error_details(&self) -> Option<&[u8]> {
+        self.slot(self.error_details)
+    }
+
+    fn slot(&self, slot: Option<(usize, usize)>) -> Option<&[u8]> {
+        let (start, end) = slot?;
+        (start < end).then(|| &self.arena[start..end])
+    }
+
+    /// Sets both error slots.
+    pub(crate) fn set_error(&mut self, error: &[u8], details: &[u8]) {
+        self.error = Some(self.store(error));
+        self.error_details = Some(self.store(details));
+    }
+
+    /// Empties one of the error slots.
+    pub(crate) fn clear_error(&mut self, slot: NameId) {
+        match slot {
+            ERROR => self.error = None,
+            ERROR_DETAILS => self.error_details = None,
+            _ => {}
+        }
+    }
+
+    /// Writes a parsed label, replacing what had the name (`label_format`, and
+    /// parsers that were given names).
+    pub(crate) fn set(&mut self, name: NameId, value: &[u8]) {
+        self.set_with(name, |arena| arena.extend_from_slice(value));
+    }
+
+    /// Writes a parsed label whose value `write` appends to what it is given.
+    pub(crate) fn set_with(&mut self, name: NameId, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.arena.len();
+        write(&mut self.arena);
+        self.set_span(name, start, self.arena.len());
+    }
+
+    fn set_span(&mut self, name: NameId, start: usize, end: usize) {
+        let position = position_of(self.parsed.len());
+        let row = *self.row(name);
+        if row.metadata != NONE {
+            self.remove_metadata(name, row.metadata);
+        }
+        let field = Field { name, start, end };
+        if row.parsed == NONE {
+            self.parsed.push(field);
+            self.row(name).parsed = position;
+        } else {
+            self.parsed[row.parsed as usize] = field;
+        }
+        if !row.is_claimed {
+            self.row(name).is_claimed = true;
+            if row.is_needed {
+                self.wants.found();
+            }
+        }
+    }
+
+    /// Copies the value of `from` to a parsed label and deletes `from`. Nothing
+    /// happens when there is no such label.
+    pub(crate) fn rename(&mut self, from: NameId, to: NameId) {
+        let row = self.known(from);
+        let (start, end) = if row.parsed != NONE {
+            let field = self.parsed[row.parsed as usize];
+            (field.start, field.end)
+        } else if row.metadata != NONE {
+            let field = self.metadata[row.metadata as usize];
+            (field.start, field.end)
+        } else if self.get(from).is_some() {
+            let start = self.arena.len();
+            self.arena.extend_from_slice(self.base.value(row.base as usize));
+            (start, self.arena.len())
+        } else {
+            return;
+        };
+        self.set_span(to, start, end);
+        self.delete(from);
+    }
+
+    fn remove_metadata(&mut self, name: NameId, position: u32) {
+        self.metadata.swap_remove(position as usize);
+        if let Some(moved) = self.metadata.get(position as usize).map(|field| field.name) {
+            self.row(moved).metadata = position;
+        }
+        self.row(name).metadata = NONE;
+    }
+
+    /// Removes a label from all layers.
+    pub(crate) fn delete(&mut self, name: NameId) {
+        let row = *self.row(name);
+        if row.metadata != NONE {
+            self.remove_metadata(name, row.metadata);
+        }
+        if row.parsed != NONE {
+            self.parsed.swap_remove(row.parsed as usize);
+            if let Some(moved) = self.parsed.get(row.parsed as usize).map(|field| field.name) {
+                self.row(moved).parsed = row.parsed;
+            }
+            self.row(name).parsed = NONE;
+        }
+        if row.base != NONE && !row.is_hidden {
+            self.row(name).is_hidden = true;
+            self.hidden += 1;
+        }
+    }
+
+    /// Deletes the labels for which `keeps` is false; the error slots stay.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(NameId, &[u8]) -> bool) {
+        for position in 0..self.base.fields.len() {
+            let name = self.base.fields[position].name;
+            if self.get(name).is_some_and(|value| !keeps(name, value)) {
+                self.delete(name);
+            }
+        }
+        // Deleting moves the last label to the place of the deleted one.
+        for position in (0..self.metadata.len()).rev() {
+            let field = self.metadata[position];
+            if !keeps(field.name, &self.arena[field.start..field.end]) {
+                self.delete(field.name);
+            }
+        }
+        for position in (0..self.parsed.len()).rev() {
+            let field = self.parsed[position];
+            if !keeps(field.name, &self.arena[field.start..field.end]) {
+                self.delete(field.name);
+            }
+        }
+    }
+
+    /// True when the final set is exactly the stream's labels.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.hidden == 0
+            && self.metadata.is_empty()
+            && self.parsed.is_empty()
+            && self.error().is_none()
+    }
+
+    /// Calls `visit` for every label of the final set: visible stream labels,
+    /// structured metadata, parsed labels, then the error slots. Names come once.
+    pub(crate) fn for_each_final(&self, mut visit: impl FnMut(NameId, Category, &[u8])) {
+        for (position, field) in self.base.fields.iter().enumerate() {
+            let value = self.base.value(position);
+            let row = self.known(field.name);
+            if !value.is_empty() && !row.is_hidden && row.parsed == NONE {
+                visit(field.name, Category::Stream, value);
+            }
+        }
+        for field in &self.metadata {
+            visit(field.name, Category::Metadata, &self.arena[field.start..field.end]);
+        }
+        let has_details = self.shows_details();
+        for field in &self.parsed {
+            let replaced = (field.name == ERROR && self.error().is_some())
+                || (field.name == ERROR_DETAILS && has_details);
+            if !replaced {
+                visit(field.name, Category::Parsed, &self.arena[field.start..field.end]);
+            }
+        }
+        if let Some(error) = self.error() {
+            visit(ERROR, Category::Parsed, error);
+        }
+        if has_details && let Some(details) = self.error_details() {
+            visit(ERROR_DETAILS, Category::Parsed, details);
+        }
+    }
+
+    /// The value of a label of the final set.
+    pub(crate) fn final_value(&self, name: NameId) -> Option<&[u8]> {
+        match name {
+            ERROR => self.error().or_else(|| self.get(name)),
+            ERROR_DETAILS if self.shows_details() => self.error_details(),
+            _ => self.get(name),
+        }
+    }
+
+    /// Details alone are shown only when the pipeline left another trace (4.4).
+    fn shows_details(&self) -> bool {
+        self.error_details().is_some() && !self.is_untouched()
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.names.held_bytes()
+            + self.rows.capacity() * size_of::<Row>()
+            + self.arena.capacity()
+            + (self.metadata.capacity() + self.parsed.capacity()) * size_of::<Field>()
+            + self.wants.held_bytes()
+    }
+}
+
+fn position_of(len: usize) -> u32 {
+    u32::try_from(len).expect("an entry is shorter than 4 GiB, and so is the list of its labels")
+}

@@ -1,0 +1,93 @@
+//! Which labels a query looks at, section 11.6 of the language reference.
+//!
+//! The result of a log query holds all labels, and so does that of a range
+//! aggregation that keeps them. Where the labels of the result are listed, parsers
+//! extract those and the labels that stages read, and nothing else; a parser stops
+//! when it has them. So damage in the rest of a line goes unnoticed, as in the
+//! reference; where no label is looked at at all, parsers do not run.
+
+use super::super::plan::{LeafKind, SeriesLabels};
+use super::label_filter::LabelFilter;
+use super::labels::{ERROR, EntryLabels, NameId, Wanted};
+use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
+
+/// The labels that a leaf looks at.
+pub(crate) fn wanted(kind: &LeafKind, log: &LogExpr, labels: &mut EntryLabels) -> Wanted {
+    let (series, unwrap) = match kind {
+        LeafKind::Log { .. } => return Wanted::All,
+        LeafKind::Range { series, .. } => (series, None),
+        LeafKind::Samples { series, unwrap, .. } => (series, Some(unwrap)),
+    };
+    let mut names = Names { labels, names: Vec::new() };
+    match series {
+        SeriesLabels::All => return Wanted::All,
+        SeriesLabels::Grouped(grouping) if grouping.kind == GroupingKind::Without => {
+            return Wanted::All;
+        }
+        SeriesLabels::Grouped(grouping) => grouping.labels.iter().for_each(|name| names.add(name)),
+        SeriesLabels::None => {}
+    }
+    if let Some(unwrap) = unwrap {
+        names.add_unwrap(unwrap);
+    }
+    for stage in &log.stages {
+        if !names.add_stage(stage) {
+            return Wanted::All;
+        }
+    }
+    let mut names = names.names;
+    names.sort_unstable();
+    names.dedup();
+    let preserves_errors = names.contains(&ERROR);
+    Wanted::Only { names, preserves_errors }
+}
+
+struct Names<'l> {
+    labels: &'l mut EntryLabels,
+    names: Vec<NameId>,
+}
+
+impl Names<'_> {
+    fn add(&mut self, name: &str) {
+        self.names.push(self.labels.name_id(name.as_bytes()));
+        if let Some(plain) = name.strip_suffix("_extracted") {
+            self.names.push(self.labels.name_id(plain.as_bytes()));
+        }
+    }
+
+    fn add_unwrap(&mut self, unwrap: &Unwrap) {
+        self.add(&unwrap.label);
+        for filter in &unwrap.filters {
+            LabelFilter::for_each_name(filter, &mut |name| self.add(name));
+        }
+    }
+
+    /// Adds what a stage reads; false when that may be anything.
+    fn add_stage(&mut self, stage: &Stage) -> bool {
+        match stage {
+            Stage::LabelFilter(filter) => {
+                LabelFilter::for_each_name(filter, &mut |name| self.add(name));
+            }
+            Stage::LabelFormat(list) => {
+                for item in list {
+                    match &item.value {
+                        LabelFormatValue::Rename(source) => self.add(source),
+                        LabelFormatValue::Template(_) => return false,
+                    }
+                }
+            }
+            Stage::LineFormat(_) => return false,
+            // The labels that `drop` and `keep` name do not count.
+            Stage::LineFilters(_)
+            | Stage::Json(_)
+            | Stage::Logfmt(_)
+            | Stage::Regexp(_)
+            | Stage::Pattern(_)
+            | Stage::Unpack
+            | Stage::Decolorize
+            | Stage::Drop(_)
+            | Stage::Keep(_) => {}
+        }
+        true
+    }
+}

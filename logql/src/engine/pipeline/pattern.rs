@@ -1,0 +1,72 @@
+//! `| pattern "<ip> - <_> <status>"`, section 6.5 of the language reference.
+
+use memchr::memmem::Finder;
+
+use super::Entry;
+use super::labels::{EntryLabels, NameId};
+use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
+
+/// A capture and the text behind it.
+#[derive(Debug)]
+struct Capture {
+    /// `None` for `<_>`.
+    label: Option<NameId>,
+    /// `None` for a capture at the end, which takes the rest.
+    until: Option<Finder<'static>>,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    /// What a line must begin with; empty when the pattern begins with a capture.
+    prefix: Box<[u8]>,
+    captures: Vec<Capture>,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// `at least one capture is required` and the like, which the parser has ruled
+    /// out.
+    pub(crate) fn compile(pattern: &[u8], labels: &mut EntryLabels) -> Result<Self, String> {
+        check_pattern_parser(pattern)?;
+        let mut prefix = Box::default();
+        let mut captures: Vec<Capture> = Vec::new();
+        for node in parse_pattern(pattern) {
+            match node {
+                PatternNode::Capture(name) => {
+                    let label = name.map(|name| labels.name_id(name.as_bytes()));
+                    captures.push(Capture { label, until: None });
+                }
+                PatternNode::Literal(literal) => match captures.last_mut() {
+                    Some(capture) => capture.until = Some(Finder::new(&literal).into_owned()),
+                    None => prefix = literal.into(),
+                },
+            }
+        }
+        Ok(Self { prefix, captures })
+    }
+
+    pub(crate) fn process(&self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        let Some(mut rest) = line.strip_prefix(&*self.prefix) else { return };
+        if line.is_empty() {
+            return;
+        }
+        for capture in &self.captures {
+            if labels.has_all() {
+                return;
+            }
+            let end = capture.until.as_ref().and_then(|until| until.find(rest));
+            let value = &rest[..end.unwrap_or(rest.len())];
+            if let Some(label) = capture.label
+                && let Some(target) = labels.target_of(label)
+            {
+                labels.set(target, value);
+            }
+            let (Some(end), Some(until)) = (end, &capture.until) else { return };
+            rest = &rest[end + until.needle().len()..];
+        }
+    }
+}

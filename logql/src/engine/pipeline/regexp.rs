@@ -1,0 +1,54 @@
+//! `| regexp "(?P<name>...)"`, section 6.6 of the language reference.
+
+use regex::bytes::{CaptureLocations, Regex};
+
+use super::Entry;
+use super::labels::{EntryLabels, NameId};
+use super::text::{is_blank, push_sanitized};
+use crate::syntax::go_regex::compile_capturing;
+
+/// A compiled `regexp`.
+#[derive(Debug)]
+pub(crate) struct Regexp {
+    regex: Regex,
+    /// The groups with names, by number, and the labels they set.
+    groups: Vec<(usize, NameId)>,
+    /// Scratch: where the groups matched.
+    locations: CaptureLocations,
+}
+
+impl Regexp {
+    /// Compiles the expression.
+    ///
+    /// # Errors
+    /// A bad pattern, which the parser has ruled out.
+    pub(crate) fn compile(pattern: &[u8], labels: &mut EntryLabels) -> Result<Self, String> {
+        let compiled = compile_capturing(pattern)?;
+        let mut groups = Vec::new();
+        let mut buffer = Vec::new();
+        for (number, name) in (1..).zip(&compiled.group_names) {
+            if let Some(name) = name
+                && !is_blank(name.as_bytes())
+            {
+                buffer.clear();
+                push_sanitized(&mut buffer, name.as_bytes());
+                groups.push((number, labels.name_id(&buffer)));
+            }
+        }
+        let locations = compiled.regex.capture_locations();
+        Ok(Self { regex: compiled.regex, groups, locations })
+    }
+
+    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        if labels.has_all() || self.regex.captures_read(&mut self.locations, line).is_none() {
+            return;
+        }
+        for (number, name) in &self.groups {
+            if let Some(target) = labels.target_of(*name) {
+                let (start, end) = self.locations.get(*number).unwrap_or((0, 0));
+                labels.set(target, &line[start..end]);
+            }
+        }
+    }
+}

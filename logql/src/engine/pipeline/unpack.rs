@@ -1,0 +1,121 @@
+//! `| unpack`: the labels and the line of a packed entry, section 6.7 of the
+//! language reference.
+
+use super::Entry;
+use super::json::JSON_ERROR;
+use super::json::escapes::push_unescaped;
+use super::json::push_text;
+use super::json::scan::{BAD_ESCAPE, Failure, Fields, Kind};
+use super::labels::EntryLabels;
+use super::text::{push_clean, push_sanitized};
+
+/// The field that holds the line.
+const ENTRY: &[u8] = b"_entry";
+
+/// A string as it stands in a line, by positions.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: usize,
+    end: usize,
+    has_escapes: bool,
+}
+
+/// A compiled `unpack`.
+#[derive(Debug, Default)]
+pub(crate) struct Unpack {
+    /// Nobody looks at labels: only the line is unpacked.
+    line_only: bool,
+    /// Scratch: the string fields of the line, keys and values.
+    fields: Vec<(Span, Span)>,
+    /// Scratch: a key without its escapes, and the name made from it.
+    key: Vec<u8>,
+    name: Vec<u8>,
+    /// Scratch: the unpacked line.
+    line: Vec<u8>,
+}
+
+impl Unpack {
+    pub(crate) fn new(line_only: bool) -> Self {
+        Self { line_only, ..Self::default() }
+    }
+
+    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        if line.is_empty() {
+            return;
+        }
+        let found = match line[0] {
+            b'{' => self.scan(line),
+            _ => Err("expecting json object(6), but it is not"),
+        };
+        match found {
+            Ok(Some(packed)) => {
+                if !self.line_only {
+                    self.set_labels(line, labels);
+                }
+                self.line.clear();
+                push(&mut self.line, line, packed);
+                entry.replace_line(&mut self.line);
+            }
+            Ok(None) => {}
+            Err(_) if self.line_only => {}
+            Err(details) => labels.set_parser_error(JSON_ERROR, details.as_bytes()),
+        }
+    }
+
+    /// Collects the string fields of the line, and finds the packed line.
+    fn scan(&mut self, line: &[u8]) -> Result<Option<Span>, Failure> {
+        self.fields.clear();
+        let mut packed = None;
+        let mut fields = Fields::open(line)?;
+        while let Some(field) = fields.next()? {
+            if field.key_has_escapes {
+                self.key.clear();
+                if !push_unescaped(&mut self.key, field.key, false) {
+                    return Err(BAD_ESCAPE);
+                }
+            }
+            let Kind::String { has_escapes } = field.value.kind else { continue };
+            let value = span(line, field.value.text, has_escapes);
+            let key = if field.key_has_escapes { self.key.as_slice() } else { field.key };
+            if key == ENTRY {
+                packed = Some(value);
+            } else {
+                self.fields.push((span(line, field.key, field.key_has_escapes), value));
+            }
+        }
+        Ok(packed)
+    }
+
+    /// Sets the labels, the last of equal names first, which then is the one that
+    /// counts.
+    fn set_labels(&mut self, line: &[u8], labels: &mut EntryLabels) {
+        for (key, value) in self.fields.iter().rev() {
+            self.key.clear();
+            let text = &line[key.start..key.end];
+            if key.has_escapes {
+                push_unescaped(&mut self.key, text, false);
+            } else {
+                self.key.extend_from_slice(text);
+            }
+            self.name.clear();
+            push_sanitized(&mut self.name, &self.key);
+            if !self.name.is_empty()
+                && let Some(target) = labels.target(&self.name)
+            {
+                labels.set_with(target, |arena| push(arena, line, *value));
+            }
+        }
+    }
+}
+
+/// Where `part`, a piece of `line`, stands.
+fn span(line: &[u8], part: &[u8], has_escapes: bool) -> Span {
+    let start = part.as_ptr().addr() - line.as_ptr().addr();
+    Span { start, end: start + part.len(), has_escapes }
+}
+
+fn push(out: &mut Vec<u8>, line: &[u8], value: Span) {
+    let text = &line[value.start..value.end];
+    if value.has_escapes { push_text(out, text) } else { push_clean(out, text) }
+}
