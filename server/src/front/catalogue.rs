@@ -10,17 +10,18 @@ use logsvc_logql::syntax::{self, SelectorError};
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection, TimeRange};
 
+use super::answer::json_response;
 use super::scatter::shard_gone;
-use super::{Front, json_response, params};
+use super::{Front, params};
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
         let selection = self.label_selection(&request)?;
         let replies = self.gather(|| ShardRequest::LabelNames(selection.clone())).await?;
-        list_response(replies)
+        list_response(replies, &self.queries)
     }
 
     pub(super) async fn label_values(
@@ -30,7 +31,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         let selection = self.label_selection(&request)?;
         let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
-        list_response(self.gather(ask).await?)
+        list_response(self.gather(ask).await?, &self.queries)
     }
 
     fn label_selection(&self, request: &Request) -> Result<StreamSelection, ApiError> {
@@ -68,7 +69,7 @@ impl<R: Runtime> Front<R> {
             }
         }
         writer.end(&mut out);
-        Ok(json_response(out))
+        json_response(out, &self.queries)
     }
 }
 
@@ -106,7 +107,7 @@ fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
 }
 
 /// The sorted union of what the shards list.
-fn list_response(replies: Vec<ShardReply>) -> Result<Response, ApiError> {
+fn list_response(replies: Vec<ShardReply>, budget: &Budget) -> Result<Response, ApiError> {
     let mut texts = BTreeSet::new();
     for reply in replies {
         let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
@@ -114,5 +115,5 @@ fn list_response(replies: Vec<ShardReply>) -> Result<Response, ApiError> {
     }
     let mut out = Vec::new();
     write_label_list(texts.iter().map(|text| &**text), &mut out);
-    Ok(json_response(out))
+    json_response(out, budget)
 }

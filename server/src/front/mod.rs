@@ -4,6 +4,7 @@
 //! through the lanes; nothing here holds a borrow across a wait. What can go wrong
 //! is an [`ApiError`], whose text and status go to the client.
 
+mod answer;
 mod catalogue;
 mod operations;
 mod params;
@@ -16,7 +17,7 @@ mod stream_cache;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use logsvc_http::{
     Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
@@ -258,13 +259,5 @@ fn error_response(error: &ApiError) -> Response {
     if let Some(seconds) = error.retry_after_s {
         response.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
-}
-
-/// A JSON answer of the query family.
-fn json_response(body: Vec<u8>) -> Response {
-    let mut response = Response::new(StatusCode::OK).with_body(body).compressible();
-    let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
-    response.headers.insert(CONTENT_TYPE, media_type);
     response
 }

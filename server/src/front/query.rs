@@ -18,8 +18,9 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
 use logsvc_shards::scan::ScanError;
 
+use super::answer::json_response;
 use super::scatter::shard_gone;
-use super::{Front, json_response, params};
+use super::{Front, params};
 use crate::metrics::add;
 
 /// Value of the header that asks for labels by category.
@@ -76,7 +77,7 @@ impl<R: Runtime> Front<R> {
         if !visible {
             let result = MergeState::new(&plan).finish();
             let result = result.map_err(|error| bad_request(error.to_string()))?;
-            return Ok(json_response(encode(&result, &flags, QueryStats::default())));
+            return json_response(encode(&result, &flags, QueryStats::default()), &self.queries);
         }
 
         let cancellation = Cancellation::default();
@@ -87,7 +88,7 @@ impl<R: Runtime> Front<R> {
             self.bounded(run, &cancellation, &request.disconnect, timeout).await?;
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         add(&self.counters().queried_bytes, stats.total_bytes());
-        Ok(json_response(encode(&result, &flags, stats)))
+        json_response(encode(&result, &flags, stats), &self.queries)
     }
 
     /// Cuts off what lies further back than a query may see; false if nothing is

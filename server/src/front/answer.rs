@@ -1,0 +1,98 @@
+//! JSON answers of the query family.
+//!
+//! Guarantees: a large answer counts against the memory for queries until the
+//! client has taken it or is gone, so clients that do not read cannot use up the
+//! machine; and it goes out in pieces, so a client that takes none of it for the
+//! write timeout is let go, however long the answer is. What can go wrong: there
+//! is no memory for the answer; then the query is refused instead.
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use logsvc_http::{ChunkError, ChunkSource, Response};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Budget, Reservation};
+
+/// Answers up to this size are not counted: a connection needs about as much for
+/// its buffers.
+const SMALL_MAX_BYTES: usize = 64 << 10;
+
+/// Size of the pieces that larger answers go out in.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The answer with this body, whose memory is taken from `budget`.
+///
+/// # Errors
+/// The budget has no room now (429), or never has room for so much (400).
+pub(super) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, ApiError> {
+    let mut response = Response::new(StatusCode::OK).compressible();
+    let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
+    response.headers.insert(CONTENT_TYPE, media_type);
+    if body.len() <= SMALL_MAX_BYTES {
+        return Ok(response.with_body(body));
+    }
+    let bytes = body.capacity() as u64;
+    if bytes > budget.max_bytes() {
+        return Err(ApiError::bad_request(format!(
+            "the answer of {} bytes is larger than the memory for queries ({} bytes); lower the \
+             limit or shorten the time range",
+            body.len(),
+            budget.max_bytes()
+        )));
+    }
+    let reservation = budget
+        .try_reserve(bytes)
+        .ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))?;
+    Ok(response.with_chunks(HeldBody { body, sent_bytes: 0, _reservation: reservation }))
+}
+
+/// A body that is on its way to the client.
+struct HeldBody {
+    body: Vec<u8>,
+    sent_bytes: usize,
+    _reservation: Reservation,
+}
+
+impl ChunkSource for HeldBody {
+    fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
+        let rest = &self.body[self.sent_bytes..];
+        let piece = &rest[..rest.len().min(PIECE_BYTES)];
+        self.sent_bytes += piece.len();
+        let item = (!piece.is_empty()).then(|| Ok(piece.to_vec()));
+        std::future::ready(item).boxed_local()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logsvc_http::ResponseBody;
+
+    fn pieces(response: Response) -> Vec<u8> {
+        let ResponseBody::Chunks(mut source) = response.body else { panic!("not in pieces") };
+        let mut whole = Vec::new();
+        while let Some(piece) = source.next().now_or_never().expect("ready at once") {
+            let piece = piece.expect("a piece of what is there");
+            assert!(!piece.is_empty() && piece.len() <= PIECE_BYTES);
+            whole.extend_from_slice(&piece);
+        }
+        whole
+    }
+
+    #[test]
+    fn large_answers_are_counted_until_they_are_gone() {
+        let budget = Budget::new("queries", 1 << 20);
+        let body: Vec<u8> = (0..700_000u32).map(|n| n as u8).collect();
+        let first = json_response(body.clone(), &budget).expect("there is room");
+        assert_eq!(budget.used_bytes(), 700_000);
+        let refused = json_response(body.clone(), &budget).expect_err("the rest is too small");
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        let small = json_response(vec![b'x'; SMALL_MAX_BYTES], &budget).expect("not counted");
+        assert!(matches!(small.body, ResponseBody::Full(_)));
+        assert_eq!(pieces(first), body);
+        assert_eq!(budget.used_bytes(), 0);
+        let never = json_response(vec![0; 2 << 20], &budget).expect_err("too large");
+        assert_eq!(never.status, StatusCode::BAD_REQUEST);
+    }
+}
