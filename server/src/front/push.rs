@@ -155,7 +155,10 @@ impl<R: Runtime> Front<R> {
         body: &'b [u8],
         buffers: &'b mut BodyBuffers,
     ) -> Result<(&'b [u8], Reservation), ApiError> {
-        let limit_bytes = self.config.push_decompressed_max_bytes;
+        // What can never fit beside its own body is refused for good: a client that
+        // were told to come back would do so for ever.
+        let room_bytes = self.bodies.max_bytes().saturating_sub(body.len() as u64);
+        let limit_bytes = self.config.push_decompressed_max_bytes.min(room_bytes);
         let mut expected_bytes = decoder.expected_len(body).min(limit_bytes);
         let reservation = loop {
             let reservation = self.bodies.try_reserve(expected_bytes).ok_or_else(|| {
