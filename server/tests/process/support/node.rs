@@ -143,10 +143,6 @@ impl Server {
         self.client().get(target)
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends the process without any warning.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the process can be killed");

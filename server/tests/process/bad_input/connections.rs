@@ -1,0 +1,231 @@
+//! Many connections, and connections that do nothing.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::Victim;
+use crate::support::client::{connect, read_reply};
+use crate::support::{body, entry, now_ns, query, stream};
+
+const IDLE_CONNECTIONS: u64 = 2000;
+
+/// What an idle connection may cost the server.
+const IDLE_CONNECTION_MAX_BYTES: u64 = 16 << 10;
+
+/// Most memory while 200 clients read none of 20 MB each. Answers that are made are
+/// counted in full, but up to 16 queries under way with an eighth of what one may
+/// hold, so it is more than [`super::PEAK_MAX_BYTES`].
+const UNREAD_PEAK_MAX_BYTES: u64 = 640 << 20;
+
+/// Lets this process, and the servers that it starts, open as many files as the
+/// system permits; returns how many that is.
+fn raise_file_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable and of the type that the call fills.
+    let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    assert_eq!(got, 0, "the limit of open files can be read");
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `limit` is readable and of the type that the call takes.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0, "the soft limit can be raised to the hard one");
+    limit.rlim_max
+}
+
+#[test]
+fn pushes_go_on_beside_thousands_of_idle_connections() {
+    let count = match raise_file_limit() {
+        limit if limit >= IDLE_CONNECTIONS + 1000 => IDLE_CONNECTIONS,
+        limit => {
+            eprintln!("only {limit} files may be open, so fewer connections are made");
+            limit / 4
+        }
+    };
+    let victim = Victim::new(&["--cores", "2"]);
+    let before_bytes = victim.server.memory_bytes("VmRSS");
+    let mut client = victim.server.client();
+    let now_ns = now_ns();
+    let mut idle = Vec::new();
+    for number in 0..count {
+        let mut connection = connect(victim.server.address()).expect("a connection");
+        if number % 2 == 0 {
+            // Half of them have been used before.
+            let request = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n";
+            connection.write_all(request).expect("the server reads");
+            let reply = read_reply(&mut BufReader::new(&connection), false).expect("an answer");
+            reply.expect(200);
+        }
+        idle.push(connection);
+        if number % 20 == 0 {
+            let line = entry(now_ns + number as i64, format!("line {number}"));
+            client.push(&[stream(&[("app", "idle")], vec![line])]);
+        }
+    }
+    assert_eq!(victim.server.metric("loki_tcp_connections"), count as f64 + 2.0);
+    let grown_bytes = victim.server.memory_bytes("VmRSS").saturating_sub(before_bytes);
+    eprintln!("{count} idle connections: {} bytes each", grown_bytes / count);
+    assert!(grown_bytes < count * IDLE_CONNECTION_MAX_BYTES, "{grown_bytes} bytes");
+    // Every one of them still works.
+    for connection in idle.iter_mut().step_by(50) {
+        let request = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n";
+        connection.write_all(request).expect("the server reads");
+        read_reply(&mut BufReader::new(&*connection), false).expect("an answer").expect(200);
+    }
+    let end_ns = now_ns + count as i64;
+    let stored = query::all_lines(&mut client, r#"{app="idle"}"#, now_ns, end_ns);
+    assert_eq!(stored.len() as u64, count.div_ceil(20));
+    drop(idle);
+    let begun = Instant::now();
+    while victim.server.metric("loki_tcp_connections") > 2.0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "connections that are gone are counted");
+    }
+    victim.survives();
+}
+
+/// Waits until the server closes; returns what it sent before.
+fn read_until_closed(mut connection: TcpStream) -> String {
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).expect("the server closes in time");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn heads_that_do_not_end_and_idle_connections_are_closed() {
+    let timeouts = ["--server.http-read-timeout", "1s", "--server.http-idle-timeout", "300ms"];
+    let victim = Victim::new(&[&["--cores", "2"], &timeouts[..]].concat());
+    let open = |bytes: &[u8]| {
+        let mut connection = connect(victim.server.address()).expect("a connection");
+        connection.write_all(bytes).expect("the server reads");
+        connection
+    };
+    let silent = open(b"");
+    let partial = open(b"GET /ready HTTP/1.1\r\nHost: x\r\nA: ");
+    let used = open(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n");
+    let answer = read_until_closed(used);
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("ready\n"), "{answer}");
+    // One more header now and then does not keep a head alive.
+    let mut dripping = open(b"GET /ready HTTP/1.1\r\nHost: x\r\n");
+    dripping.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+    let begun = Instant::now();
+    let mut answer = Vec::new();
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(20), "a head of twenty seconds");
+        _ = dripping.write_all(b"A: b\r\n");
+        let mut buffer = [0; 4096];
+        match dripping.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            // What was sent after the answer resets the connection.
+            Err(_) => break,
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer:?}");
+    assert!(read_until_closed(partial).starts_with("HTTP/1.1 408 "));
+    assert_eq!(read_until_closed(silent), "");
+    victim.survives();
+}
+
+#[test]
+fn clients_that_leave_cost_nothing() {
+    let victim = Victim::new(&["--cores", "2"]);
+    let now_ns = now_ns();
+    let entries = (0..4000).map(|number| entry(now_ns - number, format!("line {number}")));
+    victim.server.client().push(&[stream(&[("app", "gone")], entries.collect())]);
+    let params = [("query", r#"{app="gone"} |~ "l.*e" != "x""#), ("limit", "5000")];
+    let query = query::target("/loki/api/v1/query_range", &params);
+    let push = body::json(&[stream(&[("app", "gone")], vec![entry(now_ns, "half")])]);
+    let push_half = format!(
+        "POST /loki/api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{push}",
+        push.len() + 1
+    );
+    let query = format!("GET {query} HTTP/1.1\r\nHost: x\r\n\r\n");
+    for number in 0..200 {
+        let mut connection = connect(victim.server.address()).expect("a connection");
+        let request = if number % 2 == 0 { &query } else { &push_half };
+        connection.write_all(request.as_bytes()).expect("the server reads");
+        drop(connection);
+    }
+    assert_eq!(victim.stored(), 4000.0);
+    let begun = Instant::now();
+    while victim.server.metric("loki_tcp_connections") > 1.0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "connections that are gone are counted");
+    }
+    victim.survives();
+}
+
+#[test]
+fn many_connections_that_push_at_once_are_all_answered() {
+    let victim = Victim::new(&["--cores", "2"]);
+    let now_ns = now_ns();
+    let statuses = Mutex::new(std::collections::BTreeMap::new());
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            let (victim, statuses) = (&victim, &statuses);
+            scope.spawn(move || {
+                let mut client = victim.server.client();
+                for number in 0..20 {
+                    // Large ones, so that the budget for bodies is used up.
+                    let line = "x".repeat(100_000);
+                    let time_ns = now_ns + thread * 1_000_000 + number;
+                    let entries = (0..10).map(|n| entry(time_ns, format!("{n}{line}"))).collect();
+                    let labels = [("app", "crowd"), ("thread", &*thread.to_string())];
+                    let json = body::json(&[stream(&labels, entries)]);
+                    let reply = client.push_json(json.as_bytes());
+                    if reply.status == 429 {
+                        assert!(reply.header("retry-after").is_some(), "{}", reply.text());
+                    }
+                    *statuses.lock().expect("no holder panics").entry(reply.status).or_insert(0) +=
+                        1;
+                }
+            });
+        }
+    });
+    let statuses = statuses.into_inner().expect("no holder panics");
+    eprintln!("answers: {statuses:?}");
+    // 320 MB of lines do not fit into memory; what does not is refused politely.
+    assert!(statuses.keys().all(|status| [204, 429].contains(status)), "{statuses:?}");
+    assert!(statuses[&204] > 0);
+    assert_eq!(victim.stored(), f64::from(statuses[&204] * 10));
+    let peak_bytes = victim.server.memory_bytes("VmHWM");
+    assert!(peak_bytes < super::PEAK_MAX_BYTES, "the memory reached {peak_bytes} bytes");
+    let ready = victim.server.get("/ready");
+    ready.expect(200);
+}
+
+#[test]
+fn clients_that_do_not_read_their_answers_are_bounded() {
+    let timeouts = ["--server.http-write-timeout", "1s", "--server.http-idle-timeout", "1s"];
+    let victim = Victim::new(&[&["--cores", "2"], &timeouts[..]].concat());
+    let now_ns = now_ns();
+    let line = "x".repeat(200_000);
+    for number in 0..100 {
+        let labels = [("app", "slow"), ("half", if number % 2 == 0 { "a" } else { "b" })];
+        let entries = vec![entry(now_ns + number, format!("{number}{line}"))];
+        victim.server.client().push(&[stream(&labels, entries)]);
+    }
+    let end = (now_ns + 100).to_string();
+    let params = [("query", r#"{app="slow"}"#), ("end", &end)];
+    let target = query::target("/loki/api/v1/query_range", &params);
+    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+    // Each answer has 20 MB.
+    let clients: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut connection = connect(victim.server.address()).expect("a connection");
+            connection.write_all(request.as_bytes()).expect("the server reads");
+            connection
+        })
+        .collect();
+    // Each is let go after about the write timeout and what the slowest rate that
+    // is served allows for one piece; those that were refused are idle then.
+    let begun = Instant::now();
+    while victim.server.metric("loki_tcp_connections") > 1.0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "clients that do not read are kept");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(clients);
+    victim.survives_with(UNREAD_PEAK_MAX_BYTES);
+}
