@@ -4,8 +4,11 @@
 //! shortcuts, and lets the caller choose how entries are spread over shards and
 //! cut into blocks, which must never change an answer.
 
+mod lines;
+
 use std::fmt;
 
+pub use lines::{LINE_PIPELINES, check_lines};
 use logsvc_proto::Labels;
 
 use super::{

@@ -38,13 +38,16 @@ pub(super) struct Wants {
     preserves_errors: bool,
     /// Bit n: a wanted name is n bytes long, or 63 and more.
     lengths: u64,
-    /// Number of wanted names that were not written yet.
+    /// Number of wanted names that were not written yet; never zero when errors
+    /// are wanted.
     missing: usize,
 }
 
 impl Wants {
     pub(super) fn start(&mut self) {
-        self.missing = self.names.as_ref().map_or(0, Vec::len);
+        // A query that looks at errors wants every line read to its end.
+        let errors = usize::from(self.preserves_errors);
+        self.missing = self.names.as_ref().map_or(0, Vec::len) + errors;
     }
 
     pub(super) fn found(&mut self) {
@@ -87,10 +90,12 @@ impl EntryLabels {
         self.wants.missing == 0 && self.wants.names.is_some()
     }
 
-    /// True when labels that begin with `prefix` and an underscore may be wanted.
+    /// True when labels that begin with `prefix` and an underscore may be wanted,
+    /// or the error of a damaged object of that name.
     pub(crate) fn may_want_prefix(&self, prefix: &[u8]) -> bool {
         let Some(names) = &self.wants.names else { return true };
         prefix.is_empty()
+            || self.wants.preserves_errors
             || names.iter().any(|name| {
                 self.name(*name)
                     .strip_prefix(prefix)

@@ -6,7 +6,7 @@ mod expressions;
 
 use super::Entry;
 use super::labels::{EntryLabels, NameId};
-use super::text::{is_label_name, push_clean, push_sanitized};
+use super::text::{is_label_name, push_sanitized};
 use crate::syntax::ast::LogfmtParser;
 use decode::{BAD_QUOTED_VALUE, Decoder, Pair, SyntaxError, push_unescaped};
 pub(crate) use expressions::LogfmtExpressions;
@@ -91,9 +91,9 @@ fn set_value(
 ) -> Result<(), SyntaxError> {
     if pair.has_escapes {
         unescape(pair, buffer)?;
-        labels.set(target, buffer);
+        labels.set_with(target, |arena| arena.extend_from_slice(buffer));
     } else {
-        labels.set_with(target, |arena| push_clean(arena, pair.value));
+        labels.set(target, pair.value);
     }
     Ok(())
 }

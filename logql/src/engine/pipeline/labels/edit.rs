@@ -1,0 +1,127 @@
+//! Changing the labels of an entry: writing, renaming, deleting.
+
+use super::super::text::push_clean;
+use super::{ERROR, ERROR_DETAILS, EntryLabels, Field, NONE, NameId, position_of};
+
+impl EntryLabels {
+    /// Sets both error slots.
+    pub(crate) fn set_error(&mut self, error: &[u8], details: &[u8]) {
+        self.error = Some(self.store(error));
+        self.error_details = Some(self.store(details));
+    }
+
+    /// Empties one of the error slots.
+    pub(crate) fn clear_error(&mut self, slot: NameId) {
+        match slot {
+            ERROR => self.error = None,
+            ERROR_DETAILS => self.error_details = None,
+            _ => {}
+        }
+    }
+
+    /// Writes a parsed label, replacing what had the name. Its value becomes valid
+    /// text, see [`push_clean`].
+    pub(crate) fn set(&mut self, name: NameId, value: &[u8]) {
+        self.set_with(name, |arena| push_clean(arena, value));
+    }
+
+    /// Writes a parsed label whose value, valid text, `write` appends to what it is
+    /// given.
+    pub(crate) fn set_with(&mut self, name: NameId, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.arena.len();
+        write(&mut self.arena);
+        self.set_span(name, start, self.arena.len());
+    }
+
+    fn set_span(&mut self, name: NameId, start: usize, end: usize) {
+        let position = position_of(self.parsed.len());
+        let row = *self.row(name);
+        if row.metadata != NONE {
+            self.remove_metadata(name, row.metadata);
+        }
+        let field = Field { name, start, end };
+        if row.parsed == NONE {
+            self.parsed.push(field);
+            self.row(name).parsed = position;
+        } else {
+            self.parsed[row.parsed as usize] = field;
+        }
+        if !row.is_claimed {
+            self.row(name).is_claimed = true;
+            if row.is_needed {
+                self.wants.found();
+            }
+        }
+    }
+
+    /// Copies the value of `from` to a parsed label and deletes `from`. Nothing
+    /// happens when there is no such label.
+    pub(crate) fn rename(&mut self, from: NameId, to: NameId) {
+        let row = self.known(from);
+        let (start, end) = if row.parsed != NONE {
+            let field = self.parsed[row.parsed as usize];
+            (field.start, field.end)
+        } else if row.metadata != NONE {
+            let field = self.metadata[row.metadata as usize];
+            (field.start, field.end)
+        } else if self.get(from).is_some() {
+            let start = self.arena.len();
+            self.arena.extend_from_slice(self.base.value(row.base as usize));
+            (start, self.arena.len())
+        } else {
+            return;
+        };
+        self.set_span(to, start, end);
+        self.delete(from);
+    }
+
+    fn remove_metadata(&mut self, name: NameId, position: u32) {
+        self.metadata.swap_remove(position as usize);
+        if let Some(moved) = self.metadata.get(position as usize).map(|field| field.name) {
+            self.row(moved).metadata = position;
+        }
+        self.row(name).metadata = NONE;
+    }
+
+    /// Removes a label from all layers.
+    pub(crate) fn delete(&mut self, name: NameId) {
+        let row = *self.row(name);
+        if row.metadata != NONE {
+            self.remove_metadata(name, row.metadata);
+        }
+        if row.parsed != NONE {
+            self.parsed.swap_remove(row.parsed as usize);
+            if let Some(moved) = self.parsed.get(row.parsed as usize).map(|field| field.name) {
+                self.row(moved).parsed = row.parsed;
+            }
+            self.row(name).parsed = NONE;
+        }
+        if row.base != NONE && !row.is_hidden {
+            self.row(name).is_hidden = true;
+            self.hidden += 1;
+        }
+    }
+
+    /// Deletes the labels for which `keeps` is false; the error slots stay.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(NameId, &[u8]) -> bool) {
+        for position in 0..self.base.fields.len() {
+            let name = self.base.fields[position].name;
+            if self.get(name).is_some_and(|value| !keeps(name, value)) {
+                self.delete(name);
+            }
+        }
+        // Deleting moves the last label to the place of the deleted one.
+        for position in (0..self.metadata.len()).rev() {
+            let field = self.metadata[position];
+            if !keeps(field.name, &self.arena[field.start..field.end]) {
+                self.delete(field.name);
+            }
+        }
+        for position in (0..self.parsed.len()).rev() {
+            let field = self.parsed[position];
+            if !keeps(field.name, &self.arena[field.start..field.end]) {
+                self.delete(field.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! For fuzzing: every parser over arbitrary lines.
+
+use logsvc_proto::Labels;
+
+use super::{Layout, QueryError, SECOND_NS, TestEntry, TestStore};
+use crate::engine::{EvalError, QueryParams, QueryResult};
+
+/// Pipelines that read lines in every way the language has.
+pub const LINE_PIPELINES: [&str; 14] = [
+    "| json",
+    r#"| json a, b="o.a[1].b", c="l[0]", o, a="b""#,
+    "| logfmt",
+    "| logfmt --strict --keep-empty",
+    r#"| logfmt --strict a, b="c", app"#,
+    "| pattern `<a> <_>=<b>\"<c>`",
+    r#"| regexp `(?P<a>\w+)[=:](?P<b>"?[^" ]*)(?P<app>!)?`"#,
+    r#"| unpack |= "a" | json"#,
+    r#"| unpack | logfmt | label_format b=a, n=app_extracted | keep b, n, app=~"m|n""#,
+    r#"| decolorize | logfmt | drop a, b=~".*x", app"#,
+    r#"| json | logfmt | a > 5 or b >= 3s and c < 10KB or a =~ "x.*" | __error__!="LogfmtParserErr""#,
+    r#"| json a="o" | logfmt | a = ip("10.0.0.0/8") or b != ip("::1")"#,
+    r#"| logfmt | json | drop __error__, __error_details__"#,
+    r#"| json | label_format app=a | logfmt | keep app, a, b"#,
+];
+
+/// Reads lines, separated by line feeds, with every pipeline. The answers of one
+/// shard and of several must agree, and so must those of extracting a few labels
+/// and of extracting all. Returns the number of labels of all log entries.
+///
+/// # Panics
+/// When answers disagree.
+#[must_use]
+pub fn check_lines(data: &[u8]) -> usize {
+    let labels = Labels::from_pairs([("app", "m"), ("b_extracted", "s")]).expect("valid names");
+    let mut store = TestStore::new();
+    let whole = [data].into_iter();
+    for (second, line) in (0..).zip(whole.chain(data.split(|b| *b == b'\n')).take(40)) {
+        let metadata = match second % 3 {
+            0 => vec![("c".to_owned(), "7".to_owned())],
+            _ => Vec::new(),
+        };
+        let timestamp_ns = second / 2 * SECOND_NS;
+        store.push(&labels, TestEntry { timestamp_ns, line: line.into(), metadata });
+    }
+    LINE_PIPELINES.iter().map(|pipeline| check_pipeline(&store, pipeline)).sum()
+}
+
+fn check_pipeline(store: &TestStore, pipeline: &str) -> usize {
+    let spread = Layout { shards: 3, block_entries: 2, scatter_blocks: true, ..Layout::default() };
+    let range = QueryParams::range(0, 60 * SECOND_NS, SECOND_NS);
+    let answer = |query: &str, params: &QueryParams, layout: &Layout| {
+        match store.query_with(query, params, layout) {
+            Ok(result) => Some(result),
+            // Which of several erroneous series is named is left open.
+            Err(QueryError::Eval(EvalError::Pipeline { .. })) => None,
+            Err(error) => panic!("{query}: {error}"),
+        }
+    };
+    let both = |query: &str, params: &QueryParams| {
+        let one = answer(query, params, &Layout::default());
+        let several = answer(query, params, &spread);
+        assert_eq!(format!("{one:?}"), format!("{several:?}"), "{query}");
+        one
+    };
+    let entries = both(&format!("{{app=\"m\"}} {pipeline}"), &range);
+    let instant = QueryParams::instant(30 * SECOND_NS);
+    let _ = both(&format!("count_over_time({{app=\"m\"}} {pipeline} [60s])"), &instant);
+    let _ = both(&format!("sum by (b)(bytes_over_time({{app=\"m\"}} {pipeline} [60s]))"), &instant);
+    // Looking at errors, parsers read every line to its end in both.
+    let counts = format!("count_over_time({{app=\"m\"}} {pipeline} | __error__=\"\" [60s])");
+    let few = both(&format!("sum by (a, b, app_extracted)({counts})"), &instant);
+    let all = format!("sum by (a, b, app_extracted)(sum without ()({counts}))");
+    let all = answer(&all, &instant, &Layout::default());
+    assert_eq!(format!("{few:?}"), format!("{all:?}"), "{pipeline}");
+    match entries {
+        Some(QueryResult::Streams(streams)) => streams.iter().map(|s| s.labels.len()).sum(),
+        _ => panic!("{pipeline}: a log query has streams"),
+    }
+}
