@@ -11,6 +11,7 @@
 //! entries came to the node.
 
 pub mod batch;
+pub mod fuzz;
 pub mod head;
 pub mod host;
 pub mod index;

@@ -145,6 +145,7 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     let mut headers: Vec<FileHeader> = Vec::new();
     let mut planned = Vec::new();
+    let mut empty = Vec::new();
     let mut all = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
         let path = wal_dir.join(&entry.name);
@@ -162,27 +163,35 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
                 planned.push(PlannedFile { name, nonce: Some(header.nonce), counts_len: None });
                 headers.push(header);
             }
-            _ if entry.len_bytes <= FILE_HEADER_LEN as u64 => {
-                tracing::info!(file = %path.display(), "removed a log file that was never used");
-                runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
-            }
+            _ if entry.len_bytes <= FILE_HEADER_LEN as u64 => empty.push((name, path)),
             // Its frames may be good; recovery looks and reports.
             _ => planned.push(PlannedFile { name, nonce: None, counts_len: None }),
         }
     }
+    let counts_len = |name| counts_len(&headers, name);
+    for (name, path) in empty {
+        if counts_len(name).is_some_and(|len| len > FILE_HEADER_LEN as u64) {
+            // It has lost what it held; recovery reports it.
+            planned.push(PlannedFile { name, nonce: None, counts_len: None });
+            continue;
+        }
+        tracing::info!(file = %path.display(), "removed a log file that was never used");
+        runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
+    }
     planned.sort_by_key(|file| (file.name.epoch, file.name.index, file.name.shard));
-    let counts_len = |name: WalName| {
-        let says = |header: &FileHeader| {
-            let previous = header.previous?;
-            (WalName { index: previous.index, ..header.name } == name)
-                .then_some(previous.durable_len)
-        };
-        headers.iter().find_map(says)
-    };
     for file in &mut planned {
         file.counts_len = counts_len(file.name);
     }
     Ok(Survey { all, planned })
+}
+
+/// How many bytes of the file count, as a later file of its writer says.
+fn counts_len(headers: &[FileHeader], name: WalName) -> Option<u64> {
+    let says = |header: &FileHeader| {
+        let previous = header.previous?;
+        (WalName { index: previous.index, ..header.name } == name).then_some(previous.durable_len)
+    };
+    headers.iter().find_map(says)
 }
 
 async fn read_header<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<FileHeader>> {

@@ -153,7 +153,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         if self.planned.nonce.is_none() {
             let Some((found, header)) = reader.find_frame(offset, 0).await? else {
                 // Whatever this is, it stays as it is.
-                return self.damage(&file, 0..file_len, "the file holds nothing that checks").await;
+                return self.damage(&file, 0..end, "the file holds nothing that checks").await;
             };
             self.damage(&file, 0..found, "the file's header does not check").await?;
             reader.adopt(header.nonce);

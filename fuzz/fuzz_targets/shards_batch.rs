@@ -1,0 +1,7 @@
+//! Batches: what decodes must come out of a head and of a builder as it was.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_shards::fuzz::batch_sections(data));

@@ -1,0 +1,8 @@
+//! Names, headers and records of the write-ahead log: what decodes must encode
+//! back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_shards::fuzz::wal_records(data));

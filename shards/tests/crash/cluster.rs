@@ -1,0 +1,292 @@
+//! A node on the simulation, brought up as the server does it.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_logql::engine::{
+    Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
+};
+use logsvc_logql::syntax;
+use logsvc_proto::TenantId;
+use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
+use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
+use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
+use logsvc_shards::host;
+use logsvc_shards::messages::{
+    AppendError, AppendOutcome, AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest,
+    ShardStatus,
+};
+use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::shard::{Shard, ShardConfig};
+use logsvc_shards::wal::format::WalName;
+use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::wal::writer::WalConfig;
+
+pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;
+
+/// Where the node keeps its data.
+pub(crate) const DATA_DIR: &str = "/srv/data";
+/// Its log files.
+pub(crate) const WAL_DIR: &str = "/srv/data/wal";
+
+/// A condition that each core contributes to once.
+#[derive(Clone)]
+struct Barrier {
+    missing: Rc<Cell<u16>>,
+    complete: Latch,
+}
+
+impl Barrier {
+    fn new(cores: u16) -> Barrier {
+        Barrier { missing: Rc::new(Cell::new(cores)), complete: Latch::new() }
+    }
+
+    async fn arrive_and_wait(&self) {
+        self.missing.set(self.missing.get() - 1);
+        if self.missing.get() == 0 {
+            self.complete.trigger();
+        }
+        self.complete.wait().await;
+    }
+}
+
+/// What the cores of one start share.
+struct Boot {
+    wal: WalConfig,
+    mesh: Mesh<ShardRequest, ShardReply>,
+    heads: Budget,
+    callers: RefCell<Vec<(u16, ShardCaller)>>,
+    plan: RefCell<Option<NodePlan>>,
+    plan_known: Latch,
+    recovered: Barrier,
+    stopped: Barrier,
+    failure: RefCell<Option<String>>,
+    /// Ends the node in order.
+    stop: Latch,
+}
+
+impl Boot {
+    fn fail(&self, text: String) {
+        self.failure.borrow_mut().get_or_insert(text);
+    }
+}
+
+async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
+    let core = runtime.core();
+    let (caller, inbox) = boot.mesh.attach(core);
+    drop(runtime.spawn(caller.pump_replies()));
+    boot.callers.borrow_mut().push((core.0, caller.clone()));
+    let mut claim = None;
+    if core.0 == 0 {
+        match open_node(&runtime, Path::new(DATA_DIR)).await {
+            Ok(node) => {
+                *boot.plan.borrow_mut() = Some(node.plan.clone());
+                claim = Some(node);
+            }
+            Err(error) => boot.fail(error.to_string()),
+        }
+        boot.plan_known.trigger();
+    }
+    boot.plan_known.wait().await;
+    let plan = boot.plan.borrow().clone();
+    let mut runs = false;
+    if let Some(plan) = plan {
+        let shards = u32::from(runtime.core_count());
+        let first_wal = WalName { epoch: plan.epoch, shards, shard: u32::from(core.0), index: 0 };
+        let config = ShardConfig { wal: boot.wal, first_wal, heads: boot.heads.clone() };
+        let mut state = Shard::new(&config).expect("the budget has room");
+        match host::recover(&runtime, &plan, &mut state).await {
+            Ok(_) => {
+                let run = host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox);
+                drop(runtime.spawn(run));
+                runs = true;
+            }
+            Err(error) => boot.fail(format!("shard {core}: {error}")),
+        }
+    }
+    boot.recovered.arrive_and_wait().await;
+    boot.stop.wait().await;
+    if runs {
+        match call(&caller, core, ShardRequest::Stop).await {
+            Some(ShardReply::Stopped(Ok(()))) => {}
+            other => boot.fail(format!("shard {core} did not stop in order: {other:?}")),
+        }
+    }
+    boot.stopped.arrive_and_wait().await;
+    drop(claim);
+}
+
+/// Calls a shard; `None` if it is gone.
+pub(crate) async fn call(
+    caller: &ShardCaller,
+    shard: CoreId,
+    request: ShardRequest,
+) -> Option<ShardReply> {
+    caller.call(shard, request).expect("the lanes have room").await.ok()
+}
+
+/// One start of the node.
+pub(crate) struct Cluster<'s> {
+    pub(crate) simulation: &'s Simulation,
+    pub(crate) node: Node,
+    pub(crate) shards: u16,
+    boot: Rc<Boot>,
+}
+
+impl<'s> Cluster<'s> {
+    /// Starts the node without waiting for anything.
+    pub(crate) fn launch(simulation: &'s Simulation, shards: u16, wal: WalConfig) -> Cluster<'s> {
+        let options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
+        let boot = Rc::new(Boot {
+            wal,
+            mesh: Mesh::new(shards, options),
+            heads: Budget::new("heads", 1 << 40),
+            callers: RefCell::default(),
+            plan: RefCell::default(),
+            plan_known: Latch::new(),
+            recovered: Barrier::new(shards),
+            stopped: Barrier::new(shards),
+            failure: RefCell::default(),
+            stop: Latch::new(),
+        });
+        let for_cores = Rc::clone(&boot);
+        let node =
+            simulation.start_node(shards, move |runtime| run_core(runtime, Rc::clone(&for_cores)));
+        Cluster { simulation, node, shards, boot }
+    }
+
+    /// Starts the node and waits until all shards have recovered.
+    pub(crate) fn start(
+        simulation: &'s Simulation,
+        shards: u16,
+        wal: WalConfig,
+    ) -> Result<Cluster<'s>, String> {
+        let cluster = Cluster::launch(simulation, shards, wal);
+        let recovered = cluster.boot.recovered.complete.clone();
+        simulation.run_until(|| recovered.is_triggered()).unwrap_or_else(|stuck| panic!("{stuck}"));
+        match cluster.failure() {
+            None => Ok(cluster),
+            Some(failure) => {
+                cluster.node.crash();
+                Err(failure)
+            }
+        }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.boot.failure.borrow().clone()
+    }
+
+    /// Stops the node as a signal does.
+    pub(crate) fn stop(self) -> Result<(), String> {
+        self.boot.stop.trigger();
+        let run = self.simulation.run_until(|| !self.node.is_running());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// What a core needs to call shards.
+    pub(crate) fn caller(&self, core: u16) -> ShardCaller {
+        let callers = self.boot.callers.borrow();
+        callers.iter().find(|(number, _)| *number == core).expect("every core attaches").1.clone()
+    }
+
+    /// Runs something on core 0 to its end.
+    pub(crate) fn run<T: 'static>(&self, work: impl Future<Output = T> + 'static) -> T {
+        let output = Rc::new(RefCell::new(None));
+        let slot = Rc::clone(&output);
+        drop(self.node.runtime(CoreId(0)).spawn(async move {
+            let result = work.await;
+            *slot.borrow_mut() = Some(result);
+        }));
+        let run = self.simulation.run_until(|| output.borrow().is_some());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        output.take().expect("it has ended")
+    }
+
+    /// Everything of a tenant, stream by stream, oldest entry first.
+    pub(crate) fn everything(&self, tenant: &TenantId) -> Vec<StreamResult> {
+        let expr = syntax::parse("{app=~`.+`}").expect("a query");
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        let params = QueryParams {
+            limit: 1 << 20,
+            direction: Direction::Forward,
+            categorize_labels: true,
+            ..QueryParams::new(time)
+        };
+        let plan = Plan::new(&expr, &params).expect("it can be planned");
+        let leaf = LeafRequest {
+            tenant: tenant.clone(),
+            plan: Arc::new(plan.leaves()[0].clone()),
+            cancellation: Cancellation::default(),
+            memory_max_bytes: 1 << 30,
+        };
+        let mut merge = MergeState::new(&plan);
+        for reply in self.ask_all(|| ShardRequest::Leaf(leaf.clone())) {
+            let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{reply:?}") };
+            merge.add(reply.result);
+        }
+        match merge.finish() {
+            Ok(QueryResult::Streams(streams)) => streams,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Status of every shard.
+    pub(crate) fn statuses(&self) -> Vec<ShardStatus> {
+        let status = |reply| match reply {
+            ShardReply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        };
+        self.ask_all(|| ShardRequest::Status).into_iter().map(status).collect()
+    }
+
+    /// What recovery found, over all shards.
+    pub(crate) fn recovery(&self) -> RecoverySummary {
+        let mut sum = RecoverySummary::default();
+        self.statuses().iter().for_each(|status| sum.add(&status.recovery));
+        sum
+    }
+
+    fn ask_all(&self, request: impl Fn() -> ShardRequest) -> Vec<ShardReply> {
+        let caller = self.caller(0);
+        let replies: Vec<_> = (0..self.shards)
+            .map(|shard| caller.call(CoreId(shard), request()).expect("the lanes have room"))
+            .collect();
+        self.run(async move {
+            let mut answers = Vec::new();
+            for reply in replies {
+                answers.push(reply.await.expect("an answer"));
+            }
+            answers
+        })
+    }
+}
+
+/// Waits for the outcome of an append; `None` if the shard is gone.
+pub(crate) async fn append_outcome(
+    reply: PendingReply<ShardReply>,
+) -> Option<Result<AppendOutcome, AppendError>> {
+    match reply.await.ok()? {
+        ShardReply::Append(result) => Some(result),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends an append; `None` if the lane is full.
+pub(crate) fn send_append(
+    caller: &ShardCaller,
+    shard: u16,
+    request: AppendRequest,
+) -> Option<PendingReply<ShardReply>> {
+    caller.call(CoreId(shard), ShardRequest::Append(request)).ok()
+}
+
+/// Sleeps on the virtual clock.
+pub(crate) async fn sleep(runtime: &SimRuntime, duration: Duration) {
+    runtime.sleep_until(runtime.now().after(duration)).await;
+}

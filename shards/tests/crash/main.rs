@@ -1,0 +1,8 @@
+//! The shards on the simulation, against disks that fail and nodes that die.
+
+mod cluster;
+mod crashes;
+mod damage;
+mod directed;
+mod ledger;
+mod load;
