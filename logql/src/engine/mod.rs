@@ -26,6 +26,7 @@ pub mod plan;
 mod range;
 mod regex;
 mod result;
+mod template;
 pub mod testing;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};

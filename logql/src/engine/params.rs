@@ -58,6 +58,9 @@ impl Default for QueryLimits {
 pub struct QueryParams {
     /// When.
     pub time: QueryTime,
+    /// What `now` is in templates, in nanoseconds since the epoch; the same on all
+    /// shards.
+    pub now_ns: i64,
     /// Most entries of a log query.
     pub limit: usize,
     /// Order of a log query.
@@ -88,11 +91,17 @@ impl QueryParams {
         Self::new(QueryTime::Range { start_ns, end_ns, step_ns })
     }
 
-    /// Defaults of the interface: 100 entries, newest first.
+    /// Defaults of the interface: 100 entries, newest first. The end of the query
+    /// stands for the present.
     #[must_use]
     pub fn new(time: QueryTime) -> Self {
+        let now_ns = match time {
+            QueryTime::Instant { time_ns } => time_ns,
+            QueryTime::Range { end_ns, .. } => end_ns,
+        };
         Self {
             time,
+            now_ns,
             limit: 100,
             direction: Direction::Backward,
             interval_ns: 0,

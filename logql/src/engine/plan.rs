@@ -107,6 +107,8 @@ pub struct LeafPlan {
     pub(crate) log: Arc<LogExpr>,
     pub(crate) start_ns: i64,
     pub(crate) end_ns: i64,
+    /// What `now` is in templates.
+    pub(crate) now_ns: i64,
     pub(crate) kind: LeafKind,
 }
 
@@ -179,7 +181,7 @@ impl Plan {
     /// Everything that can be wrong with the expression or the parameters is found
     /// here, before anything is sent out.
     pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
-        let mut leaves = Leaves::default();
+        let mut leaves = Leaves { leaves: Vec::new(), now_ns: params.now_ns };
         let root = match expr {
             Expr::Log(log) => leaves.plan_log(log, params)?,
             Expr::Metric(metric) => {
@@ -208,9 +210,9 @@ impl Plan {
 }
 
 /// The leaves found so far.
-#[derive(Default)]
 struct Leaves {
     leaves: Vec<LeafPlan>,
+    now_ns: i64,
 }
 
 impl Leaves {
@@ -236,7 +238,8 @@ impl Leaves {
         }
         let index = self.leaves.len();
         let log = Arc::new(log.clone());
-        self.leaves.push(LeafPlan { index, log, start_ns: bounds_ns.0, end_ns: bounds_ns.1, kind });
+        let ((start_ns, end_ns), now_ns) = (bounds_ns, self.now_ns);
+        self.leaves.push(LeafPlan { index, log, start_ns, end_ns, now_ns, kind });
         index
     }
 

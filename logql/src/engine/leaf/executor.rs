@@ -53,7 +53,12 @@ impl LeafExecutor {
         let mut labels = EntryLabels::new();
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
-        let pipeline = Pipeline::compile(&plan.log, &wanted, &mut labels)?;
+        let keeps_line = match &plan.kind {
+            LeafKind::Log { .. } => true,
+            LeafKind::Range { value, .. } => *value == EntryValue::LineLength,
+            LeafKind::Samples { .. } => false,
+        };
+        let pipeline = Pipeline::compile(&plan.log, &wanted, keeps_line, &mut labels)?;
         let mut reduction = Reduction::Keep;
         let collector = match &plan.kind {
             LeafKind::Log { direction, limit, interval_ns } => {
@@ -345,7 +350,8 @@ impl LeafExecutor {
         if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
             self.labels.add_metadata(sets.get(set_ids[i]));
         }
-        let mut entry = Entry::new(stored_line, &mut self.line_buffer, &mut self.labels);
+        let mut entry = Entry::new(stored_line, &mut self.line_buffer, &mut self.labels)
+            .at(timestamp_ns, self.plan.now_ns);
         if !self.pipeline.process(&mut entry) {
             return;
         }

@@ -1,44 +1,116 @@
-//! `| label_format dst=src, ...`, section 8.2 of the language reference.
+//! `| label_format dst=src, dst="template"`, section 8.2 of the language reference:
+//! renames and templates, left to right.
+//!
+//! All templates of a stage see the labels as they are just before its first
+//! template: with the renames to the left of that, without anything else that the
+//! stage does. So they are all executed at that moment.
 
+use super::super::template::Template;
+use super::Entry;
 use super::labels::{EntryLabels, NameId};
+use super::line_format::TEMPLATE_ERROR;
 use crate::syntax::ast::{self, LabelFormatValue};
 
-/// `dst=src`
-#[derive(Debug)]
-struct Rename {
-    from: NameId,
-    to: NameId,
-}
-
-/// A compiled `label_format` of renames.
+/// A compiled `label_format`.
 #[derive(Debug)]
 pub(crate) struct LabelFormat {
-    renames: Vec<Rename>,
+    items: Vec<Item>,
+    /// Scratch: what the templates wrote, values and error messages.
+    written: Vec<u8>,
+    /// Scratch: whether a template succeeded, and where its text in `written` ends.
+    outcomes: Vec<(bool, usize)>,
+}
+
+/// `dst=src` or `dst="template"`
+#[derive(Debug)]
+struct Item {
+    to: NameId,
+    value: ItemValue,
+}
+
+#[derive(Debug)]
+enum ItemValue {
+    Rename(NameId),
+    Template(Template),
 }
 
 impl LabelFormat {
-    /// Compiles the list; `None` when it holds templates.
+    /// Compiles the list.
     ///
     /// # Errors
     /// The detail of the reference's stage error.
     pub(crate) fn compile(
         list: &[ast::LabelFormat],
         labels: &mut EntryLabels,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Self, String> {
         check_names(list)?;
-        let mut renames = Vec::with_capacity(list.len());
-        for item in list {
-            let LabelFormatValue::Rename(from) = &item.value else { return Ok(None) };
-            let from = labels.name_id(from.as_bytes());
-            renames.push(Rename { from, to: labels.name_id(item.label.as_bytes()) });
-        }
-        Ok(Some(Self { renames }))
+        let items = list.iter().map(|item| Item::compile(item, labels));
+        let items = items.collect::<Result<_, _>>()?;
+        Ok(Self { items, written: Vec::new(), outcomes: Vec::new() })
     }
 
-    pub(crate) fn process(&self, labels: &mut EntryLabels) {
-        for rename in &self.renames {
-            labels.rename(rename.from, rename.to);
+    /// True when a template looks at the line.
+    pub(crate) fn reads_line(&self) -> bool {
+        self.items.iter().any(|item| match &item.value {
+            ItemValue::Rename(_) => false,
+            ItemValue::Template(template) => template.reads_line(),
+        })
+    }
+
+    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+        let is_template = |item: &Item| matches!(item.value, ItemValue::Template(_));
+        let first_template = self.items.iter().position(is_template).unwrap_or(self.items.len());
+        let (left, rest) = self.items.split_at(first_template);
+        for item in left {
+            if let ItemValue::Rename(from) = &item.value {
+                entry.labels.rename(*from, item.to);
+            }
         }
+        self.written.clear();
+        self.outcomes.clear();
+        for item in rest {
+            if let ItemValue::Template(template) = &item.value {
+                let start = self.written.len();
+                let result = template.execute(entry.template_input(), &mut self.written);
+                if let Err(details) = &result {
+                    self.written.truncate(start);
+                    self.written.extend_from_slice(details.as_bytes());
+                }
+                self.outcomes.push((result.is_ok(), self.written.len()));
+            }
+        }
+        let mut start = 0;
+        let mut outcomes = self.outcomes.iter();
+        for item in rest {
+            match &item.value {
+                ItemValue::Rename(from) => entry.labels.rename(*from, item.to),
+                ItemValue::Template(_) => {
+                    let (succeeded, end) = outcomes.next().expect("every template has an outcome");
+                    let text = &self.written[start..*end];
+                    if *succeeded {
+                        entry.labels.set(item.to, text);
+                    } else {
+                        entry.labels.set_error(TEMPLATE_ERROR, text);
+                    }
+                    start = *end;
+                }
+            }
+        }
+    }
+}
+
+impl Item {
+    fn compile(item: &ast::LabelFormat, labels: &mut EntryLabels) -> Result<Self, String> {
+        let value = match &item.value {
+            LabelFormatValue::Rename(from) => ItemValue::Rename(labels.name_id(from.as_bytes())),
+            LabelFormatValue::Template(text) => {
+                let template = Template::compile("label", text, labels).map_err(|error| {
+                    format!("invalid template for label '{}': {error}", item.label)
+                })?;
+                ItemValue::Template(template)
+            }
+        };
+        Ok(Self { to: labels.name_id(item.label.as_bytes()), value })
     }
 }
 

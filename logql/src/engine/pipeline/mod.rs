@@ -10,7 +10,7 @@
 //! `process` function that takes the [`Entry`] or its labels; [`Stage`] lists them.
 //! Stages own the buffers they work in, so that no entry allocates.
 
-mod convert;
+pub(crate) mod convert;
 mod decolorize;
 mod drop_keep;
 mod json;
@@ -18,6 +18,7 @@ mod label_filter;
 mod label_format;
 pub(crate) mod label_sets;
 pub(crate) mod labels;
+mod line_format;
 mod logfmt;
 mod needs;
 mod pattern;
@@ -28,6 +29,7 @@ pub(crate) mod unwrap;
 
 use super::error::PlanError;
 use super::filter::LineFilters;
+use super::template::Input;
 use crate::syntax::ast::{self, LogExpr};
 use decolorize::Decolorize;
 use drop_keep::{Drop, Keep};
@@ -35,6 +37,7 @@ use json::{Json, JsonExpressions};
 use label_filter::LabelFilter;
 use label_format::LabelFormat;
 use labels::{EntryLabels, Wanted};
+use line_format::LineFormat;
 use logfmt::{Logfmt, LogfmtExpressions};
 pub(crate) use needs::wanted;
 use pattern::Pattern;
@@ -50,6 +53,8 @@ pub(crate) struct Entry<'e> {
     is_rewritten: bool,
     rewritten: &'e mut Vec<u8>,
     pub(crate) labels: &'e mut EntryLabels,
+    timestamp_ns: i64,
+    now_ns: i64,
 }
 
 impl<'e> Entry<'e> {
@@ -59,7 +64,29 @@ impl<'e> Entry<'e> {
         buffer: &'e mut Vec<u8>,
         labels: &'e mut EntryLabels,
     ) -> Self {
-        Self { stored_line, is_rewritten: false, rewritten: buffer, labels }
+        Self {
+            stored_line,
+            is_rewritten: false,
+            rewritten: buffer,
+            labels,
+            timestamp_ns: 0,
+            now_ns: 0,
+        }
+    }
+
+    /// The same entry with its time, and the time of the query, in nanoseconds.
+    pub(crate) fn at(self, timestamp_ns: i64, now_ns: i64) -> Self {
+        Self { timestamp_ns, now_ns, ..self }
+    }
+
+    /// What templates see.
+    fn template_input(&self) -> Input<'_> {
+        Input {
+            labels: self.labels,
+            line: self.line(),
+            timestamp_ns: self.timestamp_ns,
+            now_ns: self.now_ns,
+        }
     }
 
     /// The current line.
@@ -93,6 +120,7 @@ enum Stage {
     Regexp(Regexp),
     Unpack(Unpack),
     LabelFilter(LabelFilter),
+    LineFormat(LineFormat),
     LabelFormat(LabelFormat),
     Drop(Drop),
     Keep(Keep),
@@ -112,7 +140,8 @@ impl Stage {
             Self::Pattern(pattern) => pattern.process(entry),
             Self::Regexp(regexp) => regexp.process(entry),
             Self::Unpack(unpack) => unpack.process(entry),
-            Self::LabelFormat(format) => format.process(entry.labels),
+            Self::LineFormat(format) => format.process(entry),
+            Self::LabelFormat(format) => format.process(entry),
             Self::Drop(drop) => drop.process(entry.labels),
             Self::Keep(keep) => keep.process(entry.labels),
             Self::Decolorize(decolorize) => decolorize.process(entry),
@@ -134,8 +163,13 @@ impl Stage {
     }
 
     fn reads_line(&self) -> bool {
-        self.is_parser()
-            || matches!(self, Self::LineFilters(_) | Self::Unpack(_) | Self::Decolorize(_))
+        match self {
+            Self::LineFilters(_) | Self::Unpack(_) | Self::Decolorize(_) => true,
+            // Where the template fails the line stays.
+            Self::LineFormat(_) => true,
+            Self::LabelFormat(format) => format.reads_line(),
+            stage => stage.is_parser(),
+        }
     }
 }
 
@@ -148,14 +182,16 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles the stages of a log query. Parsers extract what is `wanted`.
+    /// Compiles the stages of a log query. Parsers extract what is `wanted`. Without
+    /// `keeps_line` nobody looks at the final line; a `line_format` that no parser
+    /// and no line filter follows is then left out unread, and so cannot fail (Q4).
     ///
     /// # Errors
-    /// [`PlanError::Stage`] for a stage that cannot be built, and
-    /// [`PlanError::Unsupported`] for one that does not exist yet.
+    /// [`PlanError::Stage`] for a stage that cannot be built.
     pub(crate) fn compile(
         log: &LogExpr,
         wanted: &Wanted,
+        keeps_line: bool,
         labels: &mut EntryLabels,
     ) -> Result<Self, PlanError> {
         let mut front = LineFilters::default();
@@ -170,6 +206,9 @@ impl Pipeline {
                 // Nobody looks at labels, and nothing behind at the line.
                 ast::Stage::Unpack
                     if wanted.is_nothing() && !log.stages[i..].iter().any(reads_line) => {}
+                // Nobody looks at the line it would write.
+                ast::Stage::LineFormat(_)
+                    if !keeps_line && !log.stages[i..].iter().any(parses_or_filters_line) => {}
                 _ => {
                     let compiled = compile(stage, wanted, labels)?;
                     if !(wanted.is_nothing() && compiled.is_parser()) {
@@ -231,12 +270,10 @@ fn compile(
         ast::Stage::LabelFilter(filter) => {
             LabelFilter::compile(filter, labels).map(Stage::LabelFilter)
         }
-        ast::Stage::LineFormat(_) => return Err(PlanError::Unsupported("line_format")),
-        ast::Stage::LabelFormat(list) => match LabelFormat::compile(list, labels) {
-            Ok(Some(format)) => Ok(Stage::LabelFormat(format)),
-            Ok(None) => return Err(PlanError::Unsupported("label_format")),
-            Err(detail) => Err(detail),
-        },
+        ast::Stage::LineFormat(template) => {
+            LineFormat::compile(template, labels).map(Stage::LineFormat)
+        }
+        ast::Stage::LabelFormat(list) => LabelFormat::compile(list, labels).map(Stage::LabelFormat),
         ast::Stage::Decolorize => Ok(Stage::Decolorize(Decolorize::new())),
         ast::Stage::Drop(list) => Drop::compile(list, labels).map(Stage::Drop),
         ast::Stage::Keep(list) => Keep::compile(list, labels).map(Stage::Keep),
@@ -253,6 +290,18 @@ fn reads_line(stage: &ast::Stage) -> bool {
     matches!(
         stage,
         ast::Stage::LineFilters(_) | ast::Stage::LineFormat(_) | ast::Stage::LabelFormat(_)
+    )
+}
+
+fn parses_or_filters_line(stage: &ast::Stage) -> bool {
+    matches!(
+        stage,
+        ast::Stage::LineFilters(_)
+            | ast::Stage::Json(_)
+            | ast::Stage::Logfmt(_)
+            | ast::Stage::Regexp(_)
+            | ast::Stage::Pattern(_)
+            | ast::Stage::Unpack
     )
 }
 

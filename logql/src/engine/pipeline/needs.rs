@@ -7,6 +7,7 @@
 //! reference; where no label is looked at at all, parsers do not run.
 
 use super::super::plan::{LeafKind, SeriesLabels};
+use super::super::template::Template;
 use super::label_filter::LabelFilter;
 use super::labels::{ERROR, EntryLabels, NameId, Wanted};
 use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
@@ -72,11 +73,17 @@ impl Names<'_> {
                 for item in list {
                     match &item.value {
                         LabelFormatValue::Rename(source) => self.add(source),
-                        LabelFormatValue::Template(_) => return false,
+                        LabelFormatValue::Template(template) => {
+                            if !Template::for_each_name(template, &mut |name| self.add(name)) {
+                                return false;
+                            }
+                        }
                     }
                 }
             }
-            Stage::LineFormat(_) => return false,
+            Stage::LineFormat(template) => {
+                return Template::for_each_name(template, &mut |name| self.add(name));
+            }
             // The labels that `drop` and `keep` name do not count.
             Stage::LineFilters(_)
             | Stage::Json(_)

@@ -1,0 +1,84 @@
+//! Functions of times.
+
+use super::{Function, Param, text, time};
+use crate::engine::template::run::Run;
+use crate::engine::template::time::{Time, Zone, parse};
+use crate::engine::template::value::{Text, Value};
+use crate::syntax::go_text::quote;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("__timestamp__", &[], |run, _| {
+        Ok(Value::Time(Time::from_unix_ns(run.input.timestamp_ns)))
+    }),
+    Function::new("now", &[], |run, _| Ok(Value::Time(Time::from_unix_ns(run.input.now_ns)))),
+    Function::new("date", &[Param::Text, Param::Any], |run, args| {
+        let layout = text(args, 0)?;
+        let time = match &args[1] {
+            Value::Time(time) => time.in_zone(Zone::Utc),
+            Value::Int(seconds) | Value::Int64(seconds) => Time::from_unix(*seconds),
+            _ => Time::from_unix_ns(run.input.now_ns),
+        };
+        format(run, &time, layout.bytes())
+    }),
+    Function::new("toDate", &[Param::Text, Param::Text], |_, args| {
+        let (layout, value) = (text(args, 0)?, text(args, 1)?);
+        Ok(read(layout.bytes(), value.bytes(), Zone::Utc))
+    }),
+    Function::new("toDateInZone", &[Param::Text, Param::Text, Param::Text], |_, args| {
+        let (layout, zone, value) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
+        let zone = Zone::load(zone.bytes()).unwrap_or(Zone::Utc);
+        Ok(read(layout.bytes(), value.bytes(), zone))
+    }),
+    Function::new("unixEpoch", &[Param::Time], |_, args| unix(args, 1)),
+    Function::new("unixEpochMillis", &[Param::Time], |_, args| unix(args, 1_000)),
+    Function::new("unixEpochNanos", &[Param::Time], |_, args| unix(args, 1_000_000_000)),
+    Function::new("unixToTime", &[Param::Text], |_, args| unix_to_time(&text(args, 0)?)),
+];
+
+/// Formats within the limits of a run.
+pub(super) fn format<'v>(run: &Run<'v>, time: &Time, layout: &[u8]) -> Result<Value<'v>, String> {
+    let mut out = Vec::new();
+    time.write_format(layout, &mut out);
+    run.work(out.len())?;
+    Ok(Value::text(out))
+}
+
+/// What is no date is Go's zero time.
+fn read<'v>(layout: &[u8], text: &[u8], zone: Zone) -> Value<'v> {
+    Value::Time(parse(layout, text, zone).unwrap_or_else(Time::zero))
+}
+
+fn unix<'v>(args: &mut [Value<'v>], units_per_second: i64) -> Result<Value<'v>, String> {
+    Ok(Value::text(time(args, 0)?.unix_in(units_per_second).to_string()))
+}
+
+/// Reads a count of days, seconds or smaller units, told apart by its length.
+fn unix_to_time<'v>(value: &Text<'v>) -> Result<Value<'v>, String> {
+    let text = String::from_utf8_lossy(value.bytes());
+    let unreadable = |why: &str| Err(format!("unable to parse time '{text}': {why}"));
+    let count = match parse_decimal(&text) {
+        Ok(count) => count,
+        Err(what) => {
+            let shown = quote(value.bytes());
+            return unreadable(&format!("strconv.ParseInt: parsing {shown}: {what}"));
+        }
+    };
+    Ok(Value::Time(match value.bytes().len() {
+        5 => Time::from_unix(count * 86_400),
+        10 => Time::from_unix(count),
+        13 => Time::from_unix_parts(count, 1_000),
+        16 => Time::from_unix_parts(count, 1_000_000),
+        19 => Time::from_unix_ns(count),
+        // The reference formats an error that is not there.
+        _ => return unreadable("%!w(<nil>)"),
+    }))
+}
+
+/// Go's `strconv.ParseInt(text, 10, 64)`.
+fn parse_decimal(text: &str) -> Result<i64, &'static str> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("invalid syntax");
+    }
+    text.parse().map_err(|_| "value out of range")
+}

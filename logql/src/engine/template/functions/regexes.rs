@@ -1,0 +1,237 @@
+//! Functions with regular expressions in Go's syntax.
+//!
+//! A pattern is compiled when it is first used. Patterns may come from labels, so
+//! few are kept, and large ones are refused.
+
+use std::rc::Rc;
+
+use regex::bytes::Captures;
+
+use super::{Function, Param, first_rune, text};
+use crate::engine::template::out::Out;
+use crate::engine::template::run::Run;
+use crate::engine::template::value::Value;
+use crate::syntax::go_regex::{CapturingRegex, compile_capturing, translate};
+use crate::syntax::go_text::is_ident_char;
+
+/// Compiled patterns kept per template.
+const MAX_CACHED: usize = 16;
+/// Largest cost of a pattern; one this large takes milliseconds to compile.
+const MAX_PATTERN_COST: u64 = 10_000;
+/// Bytes of work that compiling stands for, per unit of cost.
+const WORK_PER_COST_BYTES: usize = 64;
+
+const THREE_TEXTS: &[Param] = &[Param::Text, Param::Text, Param::Text];
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("count", &[Param::Text, Param::Text], |run, args| {
+        let (pattern, value) = (text(args, 0)?, text(args, 1)?);
+        let regex = compiled(run, pattern.bytes())?;
+        Ok(Value::Int(count(&regex, value.bytes())))
+    }),
+    Function::new("regexReplaceAll", THREE_TEXTS, |run, args| {
+        let (pattern, value, template) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
+        let regex = compiled(run, pattern.bytes())?;
+        let replaced = run.build(|out| {
+            replace_all(out, &regex, value.bytes(), |out, captures| {
+                expand(out, &regex, captures, template.bytes())
+            })
+        })?;
+        Ok(Value::text(replaced))
+    }),
+    Function::new("regexReplaceAllLiteral", THREE_TEXTS, |run, args| {
+        let (pattern, value, literal) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
+        let regex = compiled(run, pattern.bytes())?;
+        let replaced = run.build(|out| {
+            replace_all(out, &regex, value.bytes(), |out, _| out.push(literal.bytes()))
+        })?;
+        Ok(Value::text(replaced))
+    }),
+];
+
+/// Compiled patterns by their text, those used last behind.
+#[derive(Default, Debug)]
+pub(in super::super) struct RegexCache {
+    entries: Vec<(Box<[u8]>, Result<Rc<CapturingRegex>, String>)>,
+}
+
+fn compiled(run: &Run<'_>, pattern: &[u8]) -> Result<Rc<CapturingRegex>, String> {
+    let entries = &mut run.regexes.borrow_mut().entries;
+    if let Some(index) = entries.iter().position(|(own, _)| **own == *pattern) {
+        entries[index..].rotate_left(1);
+        return entries[entries.len() - 1].1.clone();
+    }
+    let result = translate(pattern, true).and_then(|translation| {
+        if translation.cost > MAX_PATTERN_COST {
+            return Err("error parsing regexp: expression too large".to_owned());
+        }
+        run.work(usize::try_from(translation.cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)?;
+        compile_capturing(pattern).map(Rc::new)
+    });
+    if entries.len() >= MAX_CACHED {
+        let _ = entries.remove(0);
+    }
+    entries.push((pattern.into(), result.clone()));
+    result
+}
+
+/// Length of the character at an offset; 0 at the end.
+fn width_at(text: &[u8], offset: usize) -> usize {
+    first_rune(&text[offset..]).map_or(0, |(_, len)| len)
+}
+
+/// Number of matches that do not overlap; an empty one right behind another match
+/// does not count.
+fn count(regex: &CapturingRegex, text: &[u8]) -> i64 {
+    let mut position = 0;
+    let mut previous_end = None;
+    let mut count = 0;
+    while position <= text.len()
+        && let Some(found) = regex.regex.find_at(text, position)
+    {
+        let is_accepted = !(found.end() == position && Some(found.start()) == previous_end);
+        position = if found.end() == position {
+            position + width_at(text, position).max(1)
+        } else {
+            found.end()
+        };
+        previous_end = Some(found.end());
+        count += i64::from(is_accepted);
+    }
+    count
+}
+
+/// Copies the text with every match replaced; an empty match right behind another
+/// stays.
+fn replace_all(
+    out: &mut Out<'_>,
+    regex: &CapturingRegex,
+    text: &[u8],
+    mut replacement: impl FnMut(&mut Out<'_>, &Captures<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let (mut copied, mut position) = (0, 0);
+    while position <= text.len()
+        && let Some(captures) = regex.regex.captures_at(text, position)
+    {
+        let Some(found) = captures.get(0) else { break };
+        out.push(&text[copied..found.start()])?;
+        if found.end() > copied || found.start() == 0 {
+            replacement(out, &captures)?;
+        }
+        copied = found.end();
+        position = found.end().max(position + width_at(text, position).max(1));
+    }
+    out.push(&text[copied..])
+}
+
+/// Writes a replacement: `$1`, `${1}`, `$name`, `${name}` and `$$`.
+fn expand(
+    out: &mut Out<'_>,
+    regex: &CapturingRegex,
+    captures: &Captures<'_>,
+    template: &[u8],
+) -> Result<(), String> {
+    let mut rest = template;
+    while let Some(at) = memchr::memchr(b'$', rest) {
+        out.push(&rest[..at])?;
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix(b"$") {
+            out.push(b"$")?;
+            rest = after;
+            continue;
+        }
+        match reference(rest) {
+            Some((name, len)) => {
+                if let Some(group) = group_of(regex, name).and_then(|group| captures.get(group)) {
+                    out.push(group.as_bytes())?;
+                }
+                rest = &rest[len..];
+            }
+            // Not a reference: the sign stands for itself.
+            None => out.push(b"$")?,
+        }
+    }
+    out.push(rest)
+}
+
+/// The name behind a dollar sign, and the length of the reference.
+fn reference(text: &[u8]) -> Option<(&[u8], usize)> {
+    let in_braces = text.first() == Some(&b'{');
+    let inside = &text[usize::from(in_braces)..];
+    let mut len = 0;
+    while let Some((c, width)) = first_rune(&inside[len..])
+        && is_ident_char(c)
+    {
+        len += width;
+    }
+    if len == 0 || (in_braces && inside.get(len) != Some(&b'}')) {
+        return None;
+    }
+    Some((&inside[..len], if in_braces { len + 2 } else { len }))
+}
+
+fn group_of(regex: &CapturingRegex, name: &[u8]) -> Option<usize> {
+    let name = std::str::from_utf8(name).ok()?;
+    let is_number =
+        name.bytes().all(|b| b.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    if is_number {
+        return name.parse().ok();
+    }
+    let index = regex.group_names.iter().position(|own| own.as_deref() == Some(name))?;
+    Some(index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(pattern: &str, text: &str, template: &str) -> String {
+        let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
+        let mut bytes = Vec::new();
+        replace_all(&mut Out::new(&mut bytes, 1000), &regex, text.as_bytes(), |out, captures| {
+            expand(out, &regex, captures, template.as_bytes())
+        })
+        .expect("short output");
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    /// From Go's documentation and tests of `regexp`.
+    #[test]
+    fn replacements_follow_go() {
+        for (pattern, text, template, expected) in [
+            ("a(x*)b", "-ab-axxb-", "T", "-T-T-"),
+            ("a(x*)b", "-ab-axxb-", "$1", "--xx-"),
+            ("a(x*)b", "-ab-axxb-", "$1W", "---"),
+            ("a(x*)b", "-ab-axxb-", "${1}W", "-W-xxW-"),
+            ("(?P<n>a)", "cab", "<$n>", "c<a>b"),
+            ("a", "cab", "$$x", "c$xb"),
+            ("a", "cab", "$", "c$b"),
+            ("a", "cab", "${1", "c${1b"),
+            ("a", "cab", "$-", "c$-b"),
+            ("a", "cab", "[$7$x]", "c[]b"),
+            ("", "abc", "-", "-a-b-c-"),
+            ("", "日本", "-", "-日-本-"),
+            ("x*", "axxb", "-", "-a-b-"),
+            ("a*", "baaac", "x", "xbxcx"),
+            ("[aeiou]", "education", "${0}${0}", "eeduucaatiioon"),
+            ("^", "ab", ">", ">ab"),
+            ("$", "ab", "<", "ab<"),
+        ] {
+            assert_eq!(replaced(pattern, text, template), expected, "{pattern} in {text}");
+        }
+    }
+
+    #[test]
+    fn matches_are_counted() {
+        for (pattern, text, expected) in [
+            ("o", "foo boo", 4),
+            ("", "abc", 4),
+            ("", "日本", 3),
+            ("x*", "axxb", 3),
+            ("z", "abc", 0),
+        ] {
+            let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
+            assert_eq!(count(&regex, text.as_bytes()), expected, "{pattern} in {text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Templates of `line_format` and `label_format`: Go's `text/template` with
+//! LogQL's functions.
+//!
+//! A template is compiled once per query and executed over the labels of every
+//! entry. Text and plain fields such as `{{.method}}` are copied from the label
+//! set to the output without any allocation; everything else is evaluated by
+//! walking the tree.
+//!
+//! Templates are written by clients and their values by whoever writes logs, so
+//! everything is bounded: nesting when parsing and executing, steps, bytes read,
+//! written and kept, and the size of regular expressions. A template that goes
+//! over a bound fails like any other execution error.
+//!
+//! Differences from Go: no complex numbers, no methods of times that return
+//! several values, and the bounds.
+
+mod ast;
+mod exec;
+mod functions;
+mod json;
+mod lexer;
+mod number;
+mod out;
+mod parser;
+mod print;
+mod reads;
+mod run;
+mod time;
+mod token;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use super::pipeline::labels::EntryLabels;
+use functions::RegexCache;
+pub(crate) use run::Input;
+use run::Run;
+
+/// A compiled template.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// `line` or `label`, which error messages name.
+    name: &'static str,
+    /// The source, in which error messages find lines and columns.
+    text: Box<[u8]>,
+    /// The template itself, then those it defines.
+    trees: parser::Trees,
+    regexes: RefCell<RegexCache>,
+}
+
+impl Template {
+    /// Compiles a template; names of labels are interned into `labels`, over which
+    /// alone it may then be executed.
+    ///
+    /// # Errors
+    /// Go's message: `template: line:1: unclosed action` for instance.
+    pub(crate) fn compile(
+        name: &'static str,
+        text: &[u8],
+        labels: &mut EntryLabels,
+    ) -> Result<Self, String> {
+        let trees = parser::parse(name, text, &mut |ident| labels.name_id(ident))?;
+        Ok(Self { name, text: text.into(), trees, regexes: RefCell::default() })
+    }
+
+    /// Calls `visit` with every name that may be that of a label the template reads.
+    /// False when it may read any label, or is no template at all.
+    pub(crate) fn for_each_name(text: &[u8], visit: &mut impl FnMut(&str)) -> bool {
+        let mut labels = EntryLabels::new();
+        parser::parse("", text, &mut |ident| labels.name_id(ident))
+            .is_ok_and(|trees| reads::for_each_name(&trees, visit))
+    }
+
+    /// True when the template may look at the line.
+    pub(crate) fn reads_line(&self) -> bool {
+        memchr::memmem::find(&self.text, b"__line__").is_some()
+    }
+
+    /// Appends the output for an entry.
+    ///
+    /// # Errors
+    /// Go's message: `template: line:1:3: executing "line" at <div 1 0>: ...` for
+    /// instance. What was appended until then is of no use.
+    pub(crate) fn execute(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        exec::execute(self, &Run::new(input, &self.regexes), out)
+    }
+}
+
+/// Text of the template as characters; its names and literals are UTF-8 unless
+/// the query wrote escapes such as `\xff`.
+fn lexed_text(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(text)
+}

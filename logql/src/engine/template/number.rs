@@ -1,0 +1,161 @@
+//! Numeric constants of templates, and integers with Go's base prefixes.
+
+use super::ast::Number;
+use super::lexed_text;
+use crate::syntax::go_float::parse_float;
+use crate::syntax::go_text::{quote, unescape};
+
+/// Reads a character constant such as `'a'`; `text` includes the quotes.
+///
+/// # Errors
+/// Go's message.
+pub(super) fn character(text: &[u8]) -> Result<Number, String> {
+    let text = lexed_text(text);
+    let inside = &text[1..text.len() - 1];
+    let bytes = unescape(inside, '\'').ok_or("invalid syntax")?;
+    let is_byte_escape = inside.starts_with("\\x")
+        || inside.starts_with(|c: char| c == '\\')
+            && inside[1..].starts_with(|c: char| c.is_digit(8));
+    let decoded = String::from_utf8_lossy(&bytes);
+    let mut characters = decoded.chars();
+    let (first, more) = (characters.next(), characters.next().is_some());
+    let code = match (first, more) {
+        (Some(_), false) if is_byte_escape && bytes.len() == 1 => u32::from(bytes[0]),
+        (Some(c), false) => c as u32,
+        (None, _) => return Err("invalid syntax".to_owned()),
+        (Some(_), true) => return Err(format!("malformed character constant: {text}")),
+    };
+    Ok(Number {
+        text: text.into_owned(),
+        int: Some(i64::from(code)),
+        float: Some(f64::from(code)),
+        is_float: false,
+    })
+}
+
+/// Reads a number.
+///
+/// # Errors
+/// Go's message.
+pub(super) fn number(text: &[u8]) -> Result<Number, String> {
+    let text = lexed_text(text);
+    let looks_like_float = text.contains(['.', 'e', 'E', 'p', 'P']);
+    let is_hex_int =
+        text.len() > 2 && text[..2].eq_ignore_ascii_case("0x") && !text.contains(['p', 'P']);
+    let mut int = parse_int(&text);
+    let mut float = int.map(|value| value as f64);
+    let overflows = int.is_none() && parse_uint(&text).is_some();
+    if int.is_none() {
+        match parse_float(&text) {
+            Ok(value) if looks_like_float => {
+                float = Some(value);
+                let truncated = value as i64;
+                // The bound is the first float beyond the range of integers.
+                if truncated as f64 == value && value < 9_223_372_036_854_775_808.0 {
+                    int = Some(truncated);
+                }
+            }
+            Ok(_) if !overflows => {
+                return Err(format!("integer overflow: {}", quote(text.as_bytes())));
+            }
+            Ok(value) => float = Some(value),
+            Err(_) if overflows => {}
+            Err(_) => return Err(format!("illegal number syntax: {}", quote(text.as_bytes()))),
+        }
+    }
+    let is_float = float.is_some() && looks_like_float && !is_hex_int;
+    Ok(Number { text: text.into_owned(), int, float, is_float })
+}
+
+/// Go's `strconv.ParseInt(text, 0, 64)`: sign, base prefix, and `_` between digits.
+pub(super) fn parse_int(text: &str) -> Option<i64> {
+    let (negative, unsigned) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let value = parse_uint(unsigned)?;
+    if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
+}
+
+/// Go's `strconv.ParseUint(text, 0, 64)`.
+fn parse_uint(text: &str) -> Option<u64> {
+    let bytes = text.as_bytes();
+    let (base, digits, mut digit_before) = match bytes {
+        [b'0', b'x' | b'X', rest @ ..] => (16, rest, true),
+        [b'0', b'b' | b'B', rest @ ..] => (2, rest, true),
+        [b'0', b'o' | b'O', rest @ ..] => (8, rest, true),
+        [b'0', rest @ ..] if !rest.is_empty() => (8, rest, true),
+        rest => (10, rest, false),
+    };
+    let mut value = 0u64;
+    let mut any = false;
+    for &byte in digits {
+        if byte == b'_' {
+            if !digit_before {
+                return None;
+            }
+            digit_before = false;
+            continue;
+        }
+        let digit = char::from(byte).to_digit(base)?;
+        value = value.checked_mul(u64::from(base))?.checked_add(u64::from(digit))?;
+        (digit_before, any) = (true, true);
+    }
+    (any && digit_before).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_prefixes_and_separators() {
+        for (text, value) in [
+            ("0", 0),
+            ("-7", -7),
+            ("+7", 7),
+            ("0x1F", 31),
+            ("0b101", 5),
+            ("0o17", 15),
+            ("010", 8),
+            ("1_000", 1000),
+            ("0x_ff", 255),
+            ("0_7", 7),
+            ("-9223372036854775808", i64::MIN),
+            ("9223372036854775807", i64::MAX),
+        ] {
+            assert_eq!(parse_int(text), Some(value), "{text}");
+        }
+        for text in
+            ["", "-", "abc", "1e3", " 5", "08", "0x", "_1", "1_", "1__0", "9223372036854775808"]
+        {
+            assert_eq!(parse_int(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn constants_know_whether_they_are_floats() {
+        let of = |text: &str| number(text.as_bytes()).map(|n| (n.int, n.float, n.is_float));
+        assert_eq!(of("1e3"), Ok((Some(1000), Some(1000.0), true)));
+        assert_eq!(of("1.5"), Ok((None, Some(1.5), true)));
+        assert_eq!(of("0x1F"), Ok((Some(31), Some(31.0), false)));
+        assert_eq!(of("0xE"), Ok((Some(14), Some(14.0), false)));
+        assert_eq!(of("0x1p4"), Ok((Some(16), Some(16.0), true)));
+        assert_eq!(of("100000000000000000000.0"), Ok((None, Some(1e20), true)));
+        assert_eq!(of("9223372036854775808"), Ok((None, Some(9_223_372_036_854_775_808.0), false)));
+        assert_eq!(
+            of("99999999999999999999"),
+            Err("integer overflow: \"99999999999999999999\"".into())
+        );
+        assert_eq!(of("+"), Err("illegal number syntax: \"+\"".into()));
+        assert_eq!(of("1_"), Err("illegal number syntax: \"1_\"".into()));
+        let code = |text: &str| character(text.as_bytes()).map(|n| n.int);
+        assert_eq!(code("'a'"), Ok(Some(97)));
+        assert_eq!(code("'\u{2603}'"), Ok(Some(0x2603)));
+        assert_eq!(code(r"'\n'"), Ok(Some(10)));
+        assert_eq!(code(r"'\xff'"), Ok(Some(255)));
+        assert_eq!(code("'ab'"), Err("malformed character constant: 'ab'".into()));
+        assert_eq!(code("''"), Err("invalid syntax".into()));
+    }
+}

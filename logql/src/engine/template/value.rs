@@ -1,0 +1,228 @@
+//! Values of template expressions, with the Go types that messages and `printf`
+//! show.
+
+use std::rc::Rc;
+
+use super::json::Json;
+use super::time::Time;
+use crate::engine::pipeline::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
+
+/// Bytes that are part of the template or the entry, or that a function made.
+#[derive(Clone, Debug)]
+pub(super) enum Text<'v> {
+    Borrowed(&'v [u8]),
+    Shared(Rc<[u8]>),
+    Owned(Rc<Vec<u8>>),
+}
+
+impl Text<'_> {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl<'v> From<&'v [u8]> for Text<'v> {
+    fn from(bytes: &'v [u8]) -> Self {
+        Self::Borrowed(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Text<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Owned(Rc::new(bytes))
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self::from(text.into_bytes())
+    }
+}
+
+/// A value.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Value<'v> {
+    /// No value at all: Go's invalid `reflect.Value`, or an untyped nil.
+    #[default]
+    Nothing,
+    Bool(bool),
+    Int(i64),
+    Int64(i64),
+    /// A byte of a string.
+    Byte(u8),
+    Float(f64),
+    Text(Text<'v>),
+    Time(Time),
+    Month(u8),
+    /// 0 is Sunday.
+    Weekday(u8),
+    /// Nanoseconds.
+    Duration(i64),
+    /// The labels of the entry: a map from string to string.
+    Labels(&'v EntryLabels),
+    /// An array of `fromJson`.
+    Array(Rc<[Json]>),
+    /// An object of `fromJson`, sorted by key.
+    Object(Rc<[(Rc<[u8]>, Json)]>),
+    /// An element of an array or object: an interface value in Go, which becomes
+    /// what it holds at the end of a pipeline.
+    Element(Json),
+}
+
+impl<'v> Value<'v> {
+    pub(super) fn text(text: impl Into<Text<'v>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// What an interface value holds.
+    pub(super) fn unwrapped(self) -> Self {
+        match self {
+            Self::Element(json) => match json {
+                Json::Null => Self::Nothing,
+                Json::Bool(value) => Self::Bool(value),
+                Json::Number(value) => Self::Float(value),
+                Json::Text(bytes) => Self::Text(Text::Shared(bytes)),
+                Json::Array(items) => Self::Array(items),
+                Json::Object(fields) => Self::Object(fields),
+            },
+            other => other,
+        }
+    }
+
+    /// The Go type; that of an interface value is the interface.
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Nothing => "<nil>",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Int64(_) => "int64",
+            Self::Byte(_) => "uint8",
+            Self::Float(_) => "float64",
+            Self::Text(_) => "string",
+            Self::Time(_) => "time.Time",
+            Self::Month(_) => "time.Month",
+            Self::Weekday(_) => "time.Weekday",
+            Self::Duration(_) => "time.Duration",
+            Self::Labels(_) => "map[string]string",
+            Self::Array(_) => "[]interface {}",
+            Self::Object(_) => "map[string]interface {}",
+            Self::Element(_) => "interface {}",
+        }
+    }
+
+    /// Go templates' notion of truth.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Time(_) => true,
+            Self::Element(Json::Null) => false,
+            Self::Element(json) => Value::Element(json.clone()).unwrapped().is_true(),
+            other => !other.is_zero(),
+        }
+    }
+
+    /// True for zero, the empty string and empty collections.
+    pub(super) fn is_zero(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Bool(value) => !value,
+            Self::Int(value) | Self::Int64(value) | Self::Duration(value) => *value == 0,
+            Self::Byte(value) | Self::Month(value) | Self::Weekday(value) => *value == 0,
+            Self::Float(value) => *value == 0.0,
+            Self::Text(text) => text.bytes().is_empty(),
+            Self::Time(_) => false,
+            Self::Labels(labels) => label_count(labels) == 0,
+            Self::Array(items) => items.is_empty(),
+            Self::Object(fields) => fields.is_empty(),
+            Self::Element(json) => Value::Element(json.clone()).unwrapped().is_zero(),
+        }
+    }
+
+    /// The value of the integer kinds.
+    pub(super) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) | Self::Int64(value) | Self::Duration(value) => Some(*value),
+            Self::Byte(value) | Self::Month(value) | Self::Weekday(value) => {
+                Some(i64::from(*value))
+            }
+            _ => None,
+        }
+    }
+
+    /// The kind by which values are compared, without regard to the exact type.
+    pub(super) fn basic_kind(&self) -> Option<BasicKind> {
+        Some(match self {
+            Self::Bool(_) => BasicKind::Bool,
+            Self::Int(_)
+            | Self::Int64(_)
+            | Self::Duration(_)
+            | Self::Month(_)
+            | Self::Weekday(_) => BasicKind::Int,
+            Self::Byte(_) => BasicKind::Uint,
+            Self::Float(_) => BasicKind::Float,
+            Self::Text(_) => BasicKind::Text,
+            _ => return None,
+        })
+    }
+
+    /// Bytes that a function may have to look at.
+    pub(super) fn len_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.bytes().len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Kinds of comparable values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BasicKind {
+    Bool,
+    Int,
+    Uint,
+    Float,
+    Text,
+}
+
+/// The names of all labels that a template sees.
+fn label_names(labels: &EntryLabels) -> Vec<NameId> {
+    let mut names = Vec::new();
+    labels.for_each_final(|name, _, _| names.push(name));
+    if labels.error_details().is_some() && !names.contains(&ERROR_DETAILS) {
+        names.push(ERROR_DETAILS);
+    }
+    names
+}
+
+/// The value of a label; the empty string when there is none.
+pub(super) fn label(labels: &EntryLabels, name: NameId) -> &[u8] {
+    let slot = match name {
+        ERROR => labels.error(),
+        ERROR_DETAILS => labels.error_details(),
+        _ => None,
+    };
+    slot.or_else(|| labels.get(name)).unwrap_or_default()
+}
+
+/// Number of labels that a template sees.
+pub(super) fn label_count(labels: &EntryLabels) -> usize {
+    label_names(labels).len()
+}
+
+/// The labels that a template sees, sorted by name.
+pub(super) fn sorted_labels(labels: &EntryLabels) -> Vec<(&[u8], &[u8])> {
+    let pair = |name| (labels.name(name), label(labels, name));
+    let mut all: Vec<_> = label_names(labels).into_iter().map(pair).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The value of a label by its text.
+pub(super) fn label_by_name<'v>(labels: &'v EntryLabels, name: &[u8]) -> Value<'v> {
+    let found = label_names(labels).into_iter().find(|own| labels.name(*own) == name);
+    Value::text(found.map_or(&b""[..], |found| label(labels, found)))
+}
