@@ -261,7 +261,7 @@ fn live(seed: u64) -> (u64, u64) {
     let _guard = SeedGuard(seed);
     let simulation = Simulation::new(seed);
     let mut rng = Rng::new(seed);
-    let ledger = Ledger::new(&["one", "two"][..rng.between(1, 2) as usize], 3);
+    let ledger = Ledger::new(&["one", "two"][..rng.between(1, 2) as usize], 5);
     let load = Load::new(ledger, rng.next_u64());
     let rounds = rng.between(1, 4);
     let mut life = Life {

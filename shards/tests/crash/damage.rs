@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use logsvc_logql::engine::StreamResult;
+use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::{DiskOperation, Simulation};
-use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::batch::{BatchBuilder, sections};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::testing::Rng;
@@ -23,6 +23,7 @@ use crate::cluster::{Cluster, WAL_DIR, append_outcome, send_append, sleep};
 use crate::ledger::Ledger;
 
 const SHARDS: u16 = 2;
+const STREAMS: usize = 5;
 
 /// Lines are unique, so they stand for their entries.
 type Lines = BTreeSet<String>;
@@ -64,21 +65,21 @@ fn config() -> WalConfig {
 impl Wal {
     fn write() -> Wal {
         let simulation = Simulation::new(1);
-        let ledger = Ledger::new(&["acme"], 3);
+        let ledger = Ledger::new(&["acme"], STREAMS);
         let cluster = Cluster::start(&simulation, SHARDS, config()).expect("a healthy disk");
         let mut lines = Lines::new();
         let mut failed_line = String::new();
         for number in 0..24_usize {
-            // The last file of a writer ends with a good frame.
-            let fails = number == 11;
+            // One that goes to a file which is there already.
+            let fails = number == 14;
             if fails {
                 simulation.disk().fail_next(DiskOperation::Sync, WAL_DIR, 1);
             }
-            let stream = &ledger.streams[number % 3];
+            let stream = &ledger.streams[number % STREAMS];
             let mut builder = BatchBuilder::new(Vec::new());
             builder.begin(stream.id);
             let line = format!("line {number} of the log");
-            let metadata = (number % 5 == 0).then_some(("trace", "0af7"));
+            let metadata = number.is_multiple_of(5).then_some(("trace", "0af7"));
             builder.push(number as i64 * 1_000, line.as_bytes(), metadata.into_iter());
             let request = AppendRequest {
                 batch: builder.finish(),
@@ -132,6 +133,10 @@ impl Wal {
         // What the test is about must be there.
         assert!(wal.files.len() > 4, "{} files", wal.files.len());
         assert!(wal.files.iter().any(|file| file.frames.len() > 2));
+        for shard in 0..u32::from(SHARDS) {
+            let files = headers.iter().filter(|header| header.name.shard == shard).count();
+            assert!(files > 1, "shard {shard} wrote {files} files");
+        }
         let in_frames: Lines = wal.files.iter().flat_map(WalFile::lines).collect();
         assert_eq!(in_frames, wal.lines);
         wal
@@ -173,10 +178,10 @@ impl Wal {
             let index = index.unwrap_or_else(|| panic!("a wrong line: {line}"));
             let is_known = self.lines.contains(&line) || line == self.failed.0;
             assert!(is_known, "never sent: {line}");
-            assert_eq!(index % 3, number, "{line} is in another stream");
+            assert_eq!(index % STREAMS, number, "{line} is in another stream");
             assert_eq!(entry.timestamp_ns, index as i64 * 1_000, "{line}");
             let metadata = entry.categories.iter().flat_map(|c| c.structured_metadata.iter());
-            let expected = (index % 5 == 0).then_some(("trace", "0af7"));
+            let expected = index.is_multiple_of(5).then_some(("trace", "0af7"));
             assert!(metadata.eq(expected), "{line}");
             line
         };
@@ -311,7 +316,12 @@ fn check_flip(
         let copy = file.quarantined(simulation, range.start);
         assert_eq!(copy.as_deref(), Some(&bytes[range.start as usize..range.end as usize]));
     }
-    if offset % 4 != 0 {
+    if !is_last {
+        let left = simulation.disk().read(&file.path).expect("it stays");
+        let counting = ..file.counts_len as usize;
+        assert_eq!(left[counting], bytes[counting], "{place}: damaged bytes are not cut off");
+    }
+    if !offset.is_multiple_of(4) {
         return;
     }
     let (mut again, found_again) = wal.recover(simulation, shards);
@@ -367,8 +377,8 @@ fn lost_sectors_and_foreign_bytes_are_never_taken_for_entries() {
                 // A part of another file, frames and all.
                 2 => {
                     let other = &wal.files[(number + 1) % wal.files.len()].bytes;
-                    let count = other.len().saturating_sub(start).min(end - start);
-                    bytes[start..start + count].copy_from_slice(&other[start..start + count]);
+                    let part = &other[start.min(other.len())..end.min(other.len())];
+                    bytes[start..start + part.len()].copy_from_slice(part);
                 }
                 // A part of this file, in another place.
                 _ => {

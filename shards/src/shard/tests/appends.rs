@@ -129,6 +129,9 @@ fn sections_of_one_stream_see_each_other() {
         total: 6,
     };
     assert_eq!((outcome.accepted, outcome.too_far_behind), (6, vec![refusal]));
+    let late_section = push(&[(&b, &[(500, "new")]), (&b, &[(400, "late")])]);
+    let outcome = bench.append(windowed(10, late_section)).unwrap();
+    assert_eq!((outcome.accepted, outcome.too_far_behind.len()), (1, 1));
     // What the stream has let in counts for the next push.
     let outcome = bench.append(windowed(10, push(&[(&a, &[(189, "late")])]))).unwrap();
     assert_eq!(outcome.too_far_behind[0].entries, [(189, 190)]);
