@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use logsvc_http::{Request, Response};
 use logsvc_logql::engine::{
-    LeafStats, MergeState, Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime, StreamResult,
+    LeafStats, MergeState, Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime,
+    StreamResult,
 };
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::TenantId;
