@@ -21,12 +21,12 @@ pub mod leaf;
 mod matcher;
 pub mod merge;
 mod params;
-mod pipeline;
+pub(crate) mod pipeline;
 pub mod plan;
 mod range;
 mod regex;
 mod result;
-mod template;
+pub(crate) mod template;
 pub mod testing;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};

@@ -14,8 +14,7 @@ pub(super) fn character(text: &[u8]) -> Result<Number, String> {
     let inside = &text[1..text.len() - 1];
     let bytes = unescape(inside, '\'').ok_or("invalid syntax")?;
     let is_byte_escape = inside.starts_with("\\x")
-        || inside.starts_with(|c: char| c == '\\')
-            && inside[1..].starts_with(|c: char| c.is_digit(8));
+        || inside.starts_with('\\') && inside[1..].starts_with(|c: char| c.is_digit(8));
     let decoded = String::from_utf8_lossy(&bytes);
     let mut characters = decoded.chars();
     let (first, more) = (characters.next(), characters.next().is_some());

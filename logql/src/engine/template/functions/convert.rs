@@ -40,7 +40,7 @@ fn truncate(value: f64) -> i64 {
 
 fn text_to_int(text: &str) -> i64 {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let whole = match unsigned.split_once('.') {
         Some((whole, fraction)) if is_digits(whole) && is_digits(fraction) => {
             &text[..text.len() - fraction.len() - 1]
@@ -80,8 +80,9 @@ mod tests {
             ("1_000", 1000),
             ("1e3", 0),
             (" 5", 0),
-            ("12.", 0),
-            (".5", 0),
+            ("12.", 12),
+            ("-.5", 0),
+            ("1.2.3", 0),
             ("", 0),
             ("99999999999999999999", 0),
         ] {

@@ -95,16 +95,15 @@ impl Decimal {
         }
         let shift = self.exponent.saturating_sub(divisor.exponent).saturating_add(DIVISION_PLACES);
         let mut magnitude = self.magnitude.clone();
-        let rounds_up;
-        if shift >= 0 {
+        let rounds_up = if shift >= 0 {
             scale_up(&mut magnitude, shift.unsigned_abs());
             let rest = divide_small(&mut magnitude, small);
-            rounds_up = rest * 2 >= small;
+            rest * 2 >= small
         } else {
             divide_small(&mut magnitude, small);
             // Half of a power of ten is an integer, so the first dropped digit decides.
-            rounds_up = scale_down(&mut magnitude, shift.unsigned_abs()) >= 5;
-        }
+            scale_down(&mut magnitude, shift.unsigned_abs()) >= 5
+        };
         if rounds_up {
             magnitude = add(&magnitude, &[1]);
         }

@@ -18,6 +18,8 @@ use crate::syntax::go_text::is_ident_char;
 const MAX_CACHED: usize = 16;
 /// Largest cost of a pattern; one this large takes milliseconds to compile.
 const MAX_PATTERN_COST: u64 = 10_000;
+/// How much slower a search is than copying the text.
+const SEARCH_FACTOR: usize = 8;
 /// Bytes of work that compiling stands for, per unit of cost.
 const WORK_PER_COST_BYTES: usize = 64;
 
@@ -26,12 +28,12 @@ const THREE_TEXTS: &[Param] = &[Param::Text, Param::Text, Param::Text];
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("count", &[Param::Text, Param::Text], |run, args| {
         let (pattern, value) = (text(args, 0)?, text(args, 1)?);
-        let regex = compiled(run, pattern.bytes())?;
+        let regex = searching(run, pattern.bytes(), value.bytes())?;
         Ok(Value::Int(count(&regex, value.bytes())))
     }),
     Function::new("regexReplaceAll", THREE_TEXTS, |run, args| {
         let (pattern, value, template) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
-        let regex = compiled(run, pattern.bytes())?;
+        let regex = searching(run, pattern.bytes(), value.bytes())?;
         let replaced = run.build(|out| {
             replace_all(out, &regex, value.bytes(), |out, captures| {
                 expand(out, &regex, captures, template.bytes())
@@ -41,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::new("regexReplaceAllLiteral", THREE_TEXTS, |run, args| {
         let (pattern, value, literal) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
-        let regex = compiled(run, pattern.bytes())?;
+        let regex = searching(run, pattern.bytes(), value.bytes())?;
         let replaced = run.build(|out| {
             replace_all(out, &regex, value.bytes(), |out, _| out.push(literal.bytes()))
         })?;
@@ -49,13 +51,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
+/// A compiled pattern, or why it is none.
+type Compiled = Result<Rc<CapturingRegex>, String>;
+
 /// Compiled patterns by their text, those used last behind.
 #[derive(Default, Debug)]
 pub(in super::super) struct RegexCache {
-    entries: Vec<(Box<[u8]>, Result<Rc<CapturingRegex>, String>)>,
+    entries: Vec<(Box<[u8]>, Compiled)>,
 }
 
-fn compiled(run: &Run<'_>, pattern: &[u8]) -> Result<Rc<CapturingRegex>, String> {
+fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
     let entries = &mut run.regexes.borrow_mut().entries;
     if let Some(index) = entries.iter().position(|(own, _)| **own == *pattern) {
         entries[index..].rotate_left(1);
@@ -73,6 +78,12 @@ fn compiled(run: &Run<'_>, pattern: &[u8]) -> Result<Rc<CapturingRegex>, String>
     }
     entries.push((pattern.into(), result.clone()));
     result
+}
+
+/// A compiled pattern, with the work of searching a text counted.
+fn searching(run: &Run<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
+    run.work(text.len().saturating_mul(SEARCH_FACTOR))?;
+    compiled(run, pattern)
 }
 
 /// Length of the character at an offset; 0 at the end.

@@ -10,9 +10,9 @@ impl Time {
     /// Appends the time in a layout. The output is at most ten times as long.
     pub(in super::super) fn write_format(&self, layout: &[u8], out: &mut Vec<u8>) {
         let civil = self.civil();
-        let (offset_seconds, zone_name) = self.zone.at(self.seconds);
+        let offset_seconds = self.zone.offset_at(self.seconds);
         let hour = civil.second_of_day / 3600;
-        let hour12 = if hour % 12 == 0 { 12 } else { hour % 12 };
+        let hour12 = if hour.is_multiple_of(12) { 12 } else { hour % 12 };
         let (minute, second) = (civil.second_of_day / 60 % 60, civil.second_of_day % 60);
         let mut rest = layout;
         while let Some((start, len, element)) = next_element(rest) {
@@ -48,12 +48,7 @@ impl Time {
                 Element::Year => write_to(out, format_args!("{:02}", civil.year.max(0) % 100)),
                 Element::UpperPm => out.extend_from_slice(if hour >= 12 { b"PM" } else { b"AM" }),
                 Element::LowerPm => out.extend_from_slice(if hour >= 12 { b"pm" } else { b"am" }),
-                Element::ZoneName if zone_name.is_empty() => {
-                    let offset =
-                        Offset { zulu: false, minutes: true, seconds: false, colons: false };
-                    write_offset(out, offset_seconds, offset);
-                }
-                Element::ZoneName => out.extend_from_slice(zone_name.as_bytes()),
+                Element::ZoneName => self.write_zone_name(offset_seconds, out),
                 Element::Offset(offset) => write_offset(out, offset_seconds, offset),
                 Element::Fraction { separator, digits, trims } => {
                     write_fraction(out, self.nanos, separator, digits, trims);
@@ -61,6 +56,16 @@ impl Time {
             }
         }
         out.extend_from_slice(rest);
+    }
+
+    /// Appends the abbreviation of the zone; the offset where there is none.
+    fn write_zone_name(&self, offset_seconds: i32, out: &mut Vec<u8>) {
+        let name = self.zone.name_at(self.seconds);
+        if name.is_empty() {
+            let offset = Offset { zulu: false, minutes: true, seconds: false, colons: false };
+            write_offset(out, offset_seconds, offset);
+        }
+        out.extend_from_slice(name.as_bytes());
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Offset {
 }
 
 impl Offset {
-    const fn new(zulu: bool, minutes: bool, seconds: bool, colons: bool) -> Element {
+    const fn element(zulu: bool, minutes: bool, seconds: bool, colons: bool) -> Element {
         Element::Offset(Self { zulu, minutes, seconds, colons })
     }
 
@@ -60,16 +60,16 @@ impl Offset {
 
 /// Offsets by their text, longer ones first.
 const OFFSETS: [(&[u8], Element); 10] = [
-    (b"-070000", Offset::new(false, true, true, false)),
-    (b"-07:00:00", Offset::new(false, true, true, true)),
-    (b"-0700", Offset::new(false, true, false, false)),
-    (b"-07:00", Offset::new(false, true, false, true)),
-    (b"-07", Offset::new(false, false, false, false)),
-    (b"Z070000", Offset::new(true, true, true, false)),
-    (b"Z07:00:00", Offset::new(true, true, true, true)),
-    (b"Z0700", Offset::new(true, true, false, false)),
-    (b"Z07:00", Offset::new(true, true, false, true)),
-    (b"Z07", Offset::new(true, false, false, false)),
+    (b"-070000", Offset::element(false, true, true, false)),
+    (b"-07:00:00", Offset::element(false, true, true, true)),
+    (b"-0700", Offset::element(false, true, false, false)),
+    (b"-07:00", Offset::element(false, true, false, true)),
+    (b"-07", Offset::element(false, false, false, false)),
+    (b"Z070000", Offset::element(true, true, true, false)),
+    (b"Z07:00:00", Offset::element(true, true, true, true)),
+    (b"Z0700", Offset::element(true, true, false, false)),
+    (b"Z07:00", Offset::element(true, true, false, true)),
+    (b"Z07", Offset::element(true, false, false, false)),
 ];
 
 /// The next element of a layout: its place, its length in bytes, and what it is.

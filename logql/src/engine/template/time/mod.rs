@@ -116,7 +116,7 @@ impl Time {
 
     /// Date and time of day in the time's zone.
     fn civil(&self) -> Civil {
-        let (offset_seconds, _) = self.zone.at(self.seconds);
+        let offset_seconds = self.zone.offset_at(self.seconds);
         Civil::from_seconds(self.seconds.saturating_add(i64::from(offset_seconds)))
     }
 

@@ -252,7 +252,7 @@ impl Fields {
         }
         if let Some(offset_seconds) = self.offset_seconds {
             let seconds = local - i64::from(offset_seconds);
-            let (own, own_name) = zone.at(seconds);
+            let (own, own_name) = (zone.offset_at(seconds), zone.name_at(seconds));
             if own == offset_seconds
                 && self.zone_name.as_ref().is_none_or(|name| **name == *own_name)
             {

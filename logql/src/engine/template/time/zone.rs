@@ -1,5 +1,6 @@
 //! Time zones.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -36,28 +37,37 @@ impl Zone {
         (zone.iana_name() == Some(name)).then_some(Self::Named(zone))
     }
 
-    /// Seconds east of UTC at an instant, and the abbreviation.
-    pub(super) fn at(&self, seconds: i64) -> (i32, Rc<str>) {
+    /// Seconds east of UTC at an instant; 0 beyond what the database covers.
+    pub(super) fn offset_at(&self, seconds: i64) -> i32 {
         match self {
-            Self::Utc => (0, "UTC".into()),
-            Self::Fixed { offset_seconds, name } => (*offset_seconds, Rc::clone(name)),
+            Self::Utc => 0,
+            Self::Fixed { offset_seconds, .. } => *offset_seconds,
+            Self::Named(zone) => Timestamp::from_second(seconds)
+                .map_or(0, |timestamp| zone.to_offset(timestamp).seconds()),
+        }
+    }
+
+    /// The abbreviation at an instant.
+    pub(super) fn name_at(&self, seconds: i64) -> Cow<'_, str> {
+        match self {
+            Self::Utc => Cow::Borrowed("UTC"),
+            Self::Fixed { name, .. } => Cow::Borrowed(name),
             Self::Named(zone) => match Timestamp::from_second(seconds) {
                 Ok(timestamp) => {
-                    let info = zone.to_offset_info(timestamp);
-                    (info.offset().seconds(), info.abbreviation().into())
+                    Cow::Owned(zone.to_offset_info(timestamp).abbreviation().to_owned())
                 }
-                Err(_) => (0, "UTC".into()),
+                Err(_) => Cow::Borrowed("UTC"),
             },
         }
     }
 
     /// The instant at which clocks show `local` seconds since 1970.
     pub(super) fn instant_of(&self, local: i64) -> i64 {
-        let (guess, _) = self.at(local);
+        let guess = self.offset_at(local);
         if guess == 0 {
             return local;
         }
-        let (offset, _) = self.at(local.saturating_sub(i64::from(guess)));
+        let offset = self.offset_at(local.saturating_sub(i64::from(guess)));
         local.saturating_sub(i64::from(offset))
     }
 
@@ -69,9 +79,8 @@ impl Zone {
                 (**own == *name).then_some(*offset_seconds)
             }
             Self::Named(zone) => {
-                let (offset, own) = self.at(local);
-                if *own == *name {
-                    return Some(offset);
+                if self.name_at(local) == name {
+                    return Some(self.offset_at(local));
                 }
                 let timestamp = Timestamp::from_second(local).ok()?;
                 let before = zone.preceding(timestamp).take(TRANSITIONS_NEARBY);
