@@ -1,3 +1,5 @@
+//! Templates over any labels and lines: no panic, bounded steps and output.
+
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
