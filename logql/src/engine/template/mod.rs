@@ -18,6 +18,7 @@ mod ast;
 mod exec;
 mod functions;
 mod json;
+mod labels;
 mod lexer;
 mod number;
 mod out;
@@ -37,6 +38,7 @@ use std::cell::RefCell;
 
 use super::pipeline::labels::EntryLabels;
 use functions::RegexCache;
+use labels::LabelMap;
 pub(crate) use run::Input;
 use run::Run;
 
@@ -86,7 +88,8 @@ impl Template {
     /// Go's message: `template: line:1:3: executing "line" at <div 1 0>: ...` for
     /// instance. What was appended until then is of no use.
     pub(crate) fn execute(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
-        exec::execute(self, &Run::new(input, &self.regexes), out)
+        let labels = LabelMap::new(input.labels);
+        exec::execute(self, &labels, &Run::new(input, &self.regexes), out)
     }
 }
 

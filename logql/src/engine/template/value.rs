@@ -4,8 +4,8 @@
 use std::rc::Rc;
 
 use super::json::Json;
+use super::labels::LabelMap;
 use super::time::Time;
-use crate::engine::pipeline::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
 
 /// Bytes that are part of the template or the entry, or that a function made.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub(super) enum Value<'v> {
     /// Nanoseconds.
     Duration(i64),
     /// The labels of the entry: a map from string to string.
-    Labels(&'v EntryLabels),
+    Labels(&'v LabelMap<'v>),
     /// An array of `fromJson`.
     Array(Rc<[Json]>),
     /// An object of `fromJson`, sorted by key.
@@ -135,7 +135,7 @@ impl<'v> Value<'v> {
             Self::Float(value) => *value == 0.0,
             Self::Text(text) => text.bytes().is_empty(),
             Self::Time(_) => false,
-            Self::Labels(labels) => label_count(labels) == 0,
+            Self::Labels(labels) => labels.len() == 0,
             Self::Array(items) => items.is_empty(),
             Self::Object(fields) => fields.is_empty(),
             Self::Element(json) => Value::Element(json.clone()).unwrapped().is_zero(),
@@ -186,43 +186,4 @@ pub(super) enum BasicKind {
     Uint,
     Float,
     Text,
-}
-
-/// The names of all labels that a template sees.
-fn label_names(labels: &EntryLabels) -> Vec<NameId> {
-    let mut names = Vec::new();
-    labels.for_each_final(|name, _, _| names.push(name));
-    if labels.error_details().is_some() && !names.contains(&ERROR_DETAILS) {
-        names.push(ERROR_DETAILS);
-    }
-    names
-}
-
-/// The value of a label; the empty string when there is none.
-pub(super) fn label(labels: &EntryLabels, name: NameId) -> &[u8] {
-    let slot = match name {
-        ERROR => labels.error(),
-        ERROR_DETAILS => labels.error_details(),
-        _ => None,
-    };
-    slot.or_else(|| labels.get(name)).unwrap_or_default()
-}
-
-/// Number of labels that a template sees.
-pub(super) fn label_count(labels: &EntryLabels) -> usize {
-    label_names(labels).len()
-}
-
-/// The labels that a template sees, sorted by name.
-pub(super) fn sorted_labels(labels: &EntryLabels) -> Vec<(&[u8], &[u8])> {
-    let pair = |name| (labels.name(name), label(labels, name));
-    let mut all: Vec<_> = label_names(labels).into_iter().map(pair).collect();
-    all.sort_unstable();
-    all
-}
-
-/// The value of a label by its text.
-pub(super) fn label_by_name<'v>(labels: &'v EntryLabels, name: &[u8]) -> Value<'v> {
-    let found = label_names(labels).into_iter().find(|own| labels.name(*own) == name);
-    Value::text(found.map_or(&b""[..], |found| label(labels, found)))
 }

@@ -4,7 +4,7 @@ use super::Exec;
 use crate::engine::template::ast::{Arg, ArgKind, Command, Ident, Number, Place};
 use crate::engine::template::functions::{Param, find_method};
 use crate::engine::template::json::Json;
-use crate::engine::template::value::{Text, Value, label};
+use crate::engine::template::value::{Text, Value};
 
 impl<'v> Exec<'v, '_> {
     /// The value of a command; `last` is what the command before it gave.
@@ -142,7 +142,7 @@ impl<'v> Exec<'v, '_> {
             return self.fail(format!("{} is not a method but has arguments", field.text));
         }
         match receiver {
-            Value::Labels(labels) => Ok(Value::text(label(labels, field.name))),
+            Value::Labels(labels) => Ok(Value::text(labels.get(field.name))),
             Value::Object(fields) => {
                 let found = Json::find(&fields, field.text.as_bytes());
                 Ok(Value::Element(found.cloned().unwrap_or(Json::Null)))

@@ -11,10 +11,11 @@ use std::rc::Rc;
 
 use super::Template;
 use super::ast::{Action, Branch, List, Node, Pipe, Place};
+use super::labels::LabelMap;
 use super::out::Out;
 use super::print;
 use super::run::Run;
-use super::value::{Text, Value, label, sorted_labels};
+use super::value::{Text, Value};
 
 /// Deepest nesting.
 const MAX_DEPTH: usize = 200;
@@ -50,11 +51,12 @@ struct Exec<'v, 'o> {
 /// Go's message.
 pub(super) fn execute<'v>(
     template: &'v Template,
+    labels: &'v LabelMap<'v>,
     run: &Run<'v>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let max_len_bytes = out.len().saturating_add(run.max_output_bytes());
-    let dot = Value::Labels(run.input.labels);
+    let dot = Value::Labels(labels);
     let (name, root) = &template.trees[0];
     let mut exec = Exec {
         run,
@@ -119,7 +121,7 @@ impl<'v> Exec<'v, '_> {
         match node {
             Node::Text(text) => self.write(text)?,
             Node::Field { name, action } => match dot {
-                Value::Labels(labels) => self.write(label(labels, *name))?,
+                Value::Labels(labels) => self.write(labels.get(*name))?,
                 _ => self.action(dot, action)?,
             },
             Node::Action(action) => self.action(dot, action)?,
@@ -196,14 +198,13 @@ impl<'v> Exec<'v, '_> {
                 fields.is_empty()
             }
             Value::Labels(labels) => {
-                let labels = sorted_labels(labels);
-                for (name, value) in &labels {
-                    let (name, value) = (Value::text(*name), Value::text(*value));
+                for (name, value) in labels.pairs() {
+                    let (name, value) = (Value::text(name), Value::text(value));
                     if self.iteration(branch, name, value)? == Flow::Break {
                         break;
                     }
                 }
-                labels.is_empty()
+                labels.len() == 0
             }
             value => match value.as_int() {
                 Some(_) if branch.pipe.variables.len() > 1 => {

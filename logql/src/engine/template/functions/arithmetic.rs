@@ -3,7 +3,11 @@
 use super::convert::{to_float, to_int};
 use super::decimal::Decimal;
 use super::{Function, Param, int};
+use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
+
+/// How much slower decimal arithmetic is than copying its result.
+const WORK_PER_BYTE: usize = 8;
 
 const ANY: &[Param] = &[Param::Any];
 const ANY_ANY: &[Param] = &[Param::Any, Param::Any];
@@ -35,17 +39,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::variadic("min", ANY, Param::Any, |_, args| {
         Ok(Value::Int64(args.iter().map(to_int).min().unwrap_or(0)))
     }),
-    Function::variadic("addf", &[], Param::Any, |_, args| {
-        decimal(Decimal::zero(), args, |a, b| Ok(a.plus(b)))
+    Function::variadic("addf", &[], Param::Any, |run, args| {
+        decimal(run, Decimal::zero(), args, |a, b| Ok(a.plus(b)))
     }),
-    Function::variadic("subf", ANY, Param::Any, |_, args| {
-        decimal_from_first(args, |a, b| Ok(a.plus(&b.negated())))
+    Function::variadic("subf", ANY, Param::Any, |run, args| {
+        decimal_from_first(run, args, |a, b| Ok(a.plus(&b.negated())))
     }),
-    Function::variadic("mulf", ANY, Param::Any, |_, args| {
-        decimal_from_first(args, |a, b| Ok(a.times(b)))
+    Function::variadic("mulf", ANY, Param::Any, |run, args| {
+        decimal_from_first(run, args, |a, b| Ok(a.times(b)))
     }),
-    Function::variadic("divf", ANY, Param::Any, |_, args| {
-        decimal_from_first(args, |a, b| {
+    Function::variadic("divf", ANY, Param::Any, |run, args| {
+        decimal_from_first(run, args, |a, b| {
             a.divided_by(b).ok_or_else(|| "decimal division by 0".to_owned())
         })
     }),
@@ -102,6 +106,7 @@ fn to_decimal(value: &Value<'_>) -> Result<Decimal, String> {
 }
 
 fn decimal<'v>(
+    run: &Run<'v>,
     first: Decimal,
     rest: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
@@ -109,13 +114,15 @@ fn decimal<'v>(
     let mut result = first;
     for value in rest {
         result = operation(&result, &to_decimal(value)?)?;
+        run.work(result.len_bytes().saturating_mul(WORK_PER_BYTE))?;
     }
     Ok(Value::Float(result.to_float()))
 }
 
 fn decimal_from_first<'v>(
+    run: &Run<'v>,
     args: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
 ) -> Result<Value<'v>, String> {
-    decimal(to_decimal(&args[0])?, &args[1..], operation)
+    decimal(run, to_decimal(&args[0])?, &args[1..], operation)
 }

@@ -4,7 +4,7 @@ use super::{Body, Function, Param, part, text};
 use crate::engine::template::json::Json;
 use crate::engine::template::print;
 use crate::engine::template::run::Run;
-use crate::engine::template::value::{Text, Value, label_by_name, label_count};
+use crate::engine::template::value::{Text, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -49,7 +49,7 @@ fn int_of(len: usize) -> i64 {
 fn len<'v>(value: &Value<'v>) -> Result<Value<'v>, String> {
     let len = match value {
         Value::Text(text) => text.bytes().len(),
-        Value::Labels(labels) => label_count(labels),
+        Value::Labels(labels) => labels.len(),
         Value::Array(items) => items.len(),
         Value::Object(fields) => fields.len(),
         Value::Nothing => {
@@ -104,7 +104,7 @@ fn index<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
             Value::Object(fields) => {
                 Value::Element(Json::find(&fields, key(by)?).cloned().unwrap_or(Json::Null))
             }
-            Value::Labels(labels) => label_by_name(labels, key(by)?),
+            Value::Labels(labels) => Value::text(labels.find(key(by)?)),
             other => return Err(format!("can't index item of type {}", other.type_name())),
         };
     }

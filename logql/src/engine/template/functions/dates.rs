@@ -6,6 +6,9 @@ use crate::engine::template::time::{Time, Zone, parse};
 use crate::engine::template::value::{Text, Value};
 use crate::syntax::go_text::quote;
 
+/// Bytes of work that looking up a zone and reading a time stand for.
+const READ_WORK_BYTES: usize = 2048;
+
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("__timestamp__", &[], |run, _| {
         Ok(Value::Time(Time::from_unix_ns(run.input.timestamp_ns)))
@@ -20,12 +23,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
         };
         format(run, &time, layout.bytes())
     }),
-    Function::new("toDate", &[Param::Text, Param::Text], |_, args| {
+    Function::new("toDate", &[Param::Text, Param::Text], |run, args| {
         let (layout, value) = (text(args, 0)?, text(args, 1)?);
+        run.work(READ_WORK_BYTES)?;
         Ok(read(layout.bytes(), value.bytes(), Zone::Utc))
     }),
-    Function::new("toDateInZone", &[Param::Text, Param::Text, Param::Text], |_, args| {
+    Function::new("toDateInZone", &[Param::Text, Param::Text, Param::Text], |run, args| {
         let (layout, zone, value) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
+        run.work(READ_WORK_BYTES)?;
         let zone = Zone::load(zone.bytes()).unwrap_or(Zone::Utc);
         Ok(read(layout.bytes(), value.bytes(), zone))
     }),

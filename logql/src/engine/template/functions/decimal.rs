@@ -52,6 +52,11 @@ impl Decimal {
         text.parse().expect("digits with an exponent are a number")
     }
 
+    /// Size of the digits in memory.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.magnitude.len() * size_of::<u32>()
+    }
+
     pub(super) fn negated(&self) -> Self {
         Self { negative: !self.negative, ..self.clone() }
     }

@@ -82,8 +82,10 @@ fn trim<'v>(
     right: bool,
 ) -> Result<Value<'v>, String> {
     let (value, set) = (text(args, indexes.0)?, text(args, indexes.1)?);
-    let set: Vec<char> = runes(set.bytes()).collect();
-    Ok(trim_by(value, left, right, |c| set.contains(&c)))
+    let mut set: Vec<char> = runes(set.bytes()).collect();
+    set.sort_unstable();
+    set.dedup();
+    Ok(trim_by(value, left, right, |c| set.binary_search(&c).is_ok()))
 }
 
 fn trim_space(value: Text<'_>) -> Value<'_> {

@@ -6,7 +6,7 @@ mod text;
 
 use super::json::Json;
 use super::out::Out;
-use super::value::{Value, sorted_labels};
+use super::value::Value;
 
 pub(super) use format::sprintf;
 
@@ -118,7 +118,7 @@ impl<'p, 'o> Printer<'p, 'o> {
             }
             Value::Labels(labels) => {
                 self.begin(value, b"map[", verb)?;
-                for (i, (name, label)) in sorted_labels(labels).into_iter().enumerate() {
+                for (i, (name, label)) in labels.pairs().enumerate() {
                     self.separate(i, verb)?;
                     self.print_value(&Value::text(name), verb)?;
                     self.out.push(b":")?;

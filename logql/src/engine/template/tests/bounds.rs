@@ -25,6 +25,12 @@ fn hostile_templates_end() {
         let error = render(template).expect_err(template);
         assert!(error.starts_with("template: line"), "{template}: {error}");
     }
+    let many = "1.23456789012345 ".repeat(6000);
+    assert!(render(&format!("{{{{mulf {many}}}}}")).is_err());
+    let set: String = ('\u{100}'..'\u{8000}').collect();
+    let some: String = set.chars().take(20_000).collect();
+    let cut = format!("{{{{trimAll \"{set}\" \"{some}a{some}\"}}}}");
+    assert_eq!(render(&cut).as_deref(), Ok("a"));
     for depth in [101, 1000, 100_000] {
         for (open, close) in [("(", ")"), ("{{if 1}}", "{{end}}"), ("{{if 1}}{{else ", "")] {
             let template = match open {
