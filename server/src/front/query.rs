@@ -68,6 +68,7 @@ impl<R: Runtime> Front<R> {
         syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
         self.check_limits(&expr, &query_params)?;
         let flags = encoding_flags(&request);
+        query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
         query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
         let max_series = self.config.limits.max_query_series;
