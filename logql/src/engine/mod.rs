@@ -25,9 +25,11 @@ pub(crate) mod pipeline;
 pub mod plan;
 mod range;
 mod regex;
+mod required;
 mod result;
 pub(crate) mod template;
 pub mod testing;
+mod volume;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};
 pub use error::{EvalError, MatchingError, PlanError};
@@ -36,6 +38,7 @@ pub use matcher::CompiledMatcher;
 pub use merge::MergeState;
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use plan::{LeafPlan, Plan};
+pub use required::{Literal, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,

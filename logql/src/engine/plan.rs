@@ -128,6 +128,9 @@ pub(crate) enum SeriesLabels {
     None,
     /// As listed.
     Grouped(Grouping),
+    /// Those of the stream that are listed, or all of the stream. Labels that
+    /// entries carry are not looked at.
+    Stream(Option<Vec<String>>),
 }
 
 impl LeafPlan {

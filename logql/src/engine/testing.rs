@@ -147,7 +147,15 @@ impl TestStore {
     ) -> Result<QueryResult, QueryError> {
         let expr = syntax::parse(query).map_err(QueryError::Parse)?;
         let plan = Plan::new(&expr, params).map_err(QueryError::Plan)?;
-        let mut merge = MergeState::new(&plan);
+        self.run(&plan, layout)
+    }
+
+    /// Runs a plan with a layout.
+    ///
+    /// # Errors
+    /// Whatever goes wrong while it runs.
+    pub fn run(&self, plan: &Plan, layout: &Layout) -> Result<QueryResult, QueryError> {
+        let mut merge = MergeState::new(plan);
         for leaf in plan.leaves() {
             for shard in 0..layout.shards {
                 merge.add(self.run_leaf(leaf, shard, layout).map_err(QueryError::Plan)?);

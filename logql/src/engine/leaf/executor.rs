@@ -10,7 +10,7 @@ use super::super::pipeline::label_sets::{LabelSets, Reduction};
 use super::super::pipeline::labels::{BaseLabels, EntryLabels};
 use super::super::pipeline::unwrap::Unwrap;
 use super::super::pipeline::{Entry, Pipeline, wanted};
-use super::super::plan::{LeafKind, LeafPlan};
+use super::super::plan::{LeafKind, LeafPlan, SeriesLabels};
 use super::log::{LogCollector, Position, StreamKey};
 use super::range::{EntryValue, RangeCollector};
 use super::samples::{Sample, SampleCollector};
@@ -114,6 +114,8 @@ impl LeafExecutor {
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
         let reads_line = self.pipeline.reads_line();
+        let is_of_streams =
+            matches!(&self.plan.kind, LeafKind::Range { series: SeriesLabels::Stream(_), .. });
         match &self.collector {
             Collector::Log(_) => Needs { line_lengths: true, lines: true, metadata: true },
             Collector::Samples { .. } => {
@@ -124,6 +126,7 @@ impl LeafExecutor {
                 lines: reads_line,
                 metadata: !self.labels_are_stored
                     || match &self.reduction {
+                        _ if is_of_streams => false,
                         Reduction::By(names) => names.iter().any(|name| !base.has(*name)),
                         Reduction::Keep | Reduction::Without(_) => true,
                     },

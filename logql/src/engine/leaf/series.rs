@@ -39,5 +39,9 @@ pub(super) fn reduction_of(
                 GroupingKind::Without => Reduction::Without(names.chain(unwrapped).collect()),
             }
         }
+        SeriesLabels::Stream(None) => Reduction::Keep,
+        SeriesLabels::Stream(Some(names)) => {
+            Reduction::By(names.iter().map(|name| labels.name_id(name.as_bytes())).collect())
+        }
     }
 }

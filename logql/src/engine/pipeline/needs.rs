@@ -21,7 +21,8 @@ pub(crate) fn wanted(kind: &LeafKind, log: &LogExpr, labels: &mut EntryLabels) -
     };
     let mut names = Names { labels, names: Vec::new() };
     match series {
-        SeriesLabels::All => return Wanted::All,
+        // Those of streams are there without a parser.
+        SeriesLabels::All | SeriesLabels::Stream(_) => return Wanted::All,
         SeriesLabels::Grouped(grouping) if grouping.kind == GroupingKind::Without => {
             return Wanted::All;
         }

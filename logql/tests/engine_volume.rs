@@ -1,0 +1,129 @@
+//! Volumes: bytes per bucket of time and labels of the streams, whatever the layout.
+
+use std::collections::BTreeMap;
+
+use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
+use logsvc_logql::engine::{Plan, QueryResult};
+use logsvc_logql::syntax::{parse_matchers, parse_selector};
+use logsvc_proto::Labels;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Streams `a`, `b` and `c`; the last has no `env`, and its entries claim one.
+fn store() -> TestStore {
+    let mut store = TestStore::new();
+    let streams =
+        [[("app", "a"), ("env", "x")].as_slice(), &[("app", "b"), ("env", "x")], &[("app", "c")]];
+    for (number, pairs) in streams.into_iter().enumerate() {
+        let labels = Labels::from_pairs(pairs.iter().copied()).expect("valid names");
+        for second in 0..40 {
+            let metadata = match second % 3 {
+                0 => vec![("env".to_owned(), "of-the-entry".to_owned())],
+                _ => Vec::new(),
+            };
+            // Lengths 1, 2 and 3.
+            let line = b"xyz"[..=number].to_vec();
+            let late = if second % 7 == 0 { 3 } else { 0 };
+            let timestamp_ns = (second - late) * SECOND_NS + second;
+            store.push(&labels, TestEntry { timestamp_ns, line, metadata });
+        }
+    }
+    store
+}
+
+type Volumes = BTreeMap<String, Vec<(i64, f64)>>;
+
+fn volumes(
+    query: &str,
+    names: Option<&[&str]>,
+    range_ns: (i64, i64),
+    step_ns: Option<i64>,
+) -> Volumes {
+    let selector = parse_matchers(query).expect("a selector");
+    let names = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+    let plan = Plan::volume(&selector, names, range_ns, step_ns).expect("a plan");
+    let store = store();
+    let mut found: Option<Volumes> = None;
+    for (shards, block_entries, sort_blocks) in
+        [(1, 1000, true), (1, 4, true), (2, 7, false), (3, 1, true)]
+    {
+        let scatter_blocks = shards > 1;
+        let layout =
+            Layout { shards, block_entries, sort_blocks, scatter_blocks, ..Layout::default() };
+        let Ok(QueryResult::Matrix(series)) = store.run(&plan, &layout) else {
+            panic!("{query}: no matrix")
+        };
+        let series = series.iter().map(|series| {
+            let points = series.points.iter().map(|point| (point.timestamp_ms, point.value));
+            (series.labels.canonical(), points.collect())
+        });
+        let series: Volumes = series.collect();
+        if let Some(found) = &found {
+            assert_eq!(*found, series, "{query}: {layout:?}");
+        }
+        found = Some(series);
+    }
+    found.expect("several layouts")
+}
+
+fn expected<const N: usize>(series: [(&str, &[(i64, f64)]); N]) -> Volumes {
+    series.into_iter().map(|(labels, points)| (labels.to_owned(), points.to_vec())).collect()
+}
+
+#[test]
+fn one_bucket_holds_the_whole_range_and_no_more() {
+    // Seconds 10 to 19; some lines are from later.
+    let range = (10 * SECOND_NS, 20 * SECOND_NS);
+    let lines = (0..40)
+        .map(|second| if second % 7 == 0 { second - 3 } else { second })
+        .filter(|second| (10..20).contains(second))
+        .count() as f64;
+    let found = volumes(r#"{app=~".+"}"#, Some(&["app"]), range, None);
+    let of = |bytes: f64| [(19_999, lines * bytes)];
+    let [a, b, c] = [of(1.0), of(2.0), of(3.0)];
+    let all = expected([(r#"{app="a"}"#, &a), (r#"{app="b"}"#, &b), (r#"{app="c"}"#, &c)]);
+    assert_eq!(found, all);
+    // What entries carry makes no series.
+    let found = volumes(r#"{app=~".+"}"#, Some(&["env"]), range, None);
+    assert_eq!(found, expected([("{}", &c), (r#"{env="x"}"#, &c)]));
+    let found = volumes("{}", None, range, None);
+    let whole = [
+        (r#"{app="a", env="x"}"#, a.as_slice()),
+        (r#"{app="b", env="x"}"#, &b),
+        (r#"{app="c"}"#, &c),
+    ];
+    assert_eq!(found, expected(whole));
+    assert_eq!(volumes(r#"{app="none"}"#, None, range, None), expected([]));
+}
+
+#[test]
+fn buckets_begin_at_multiples_of_the_step_and_are_cut_by_the_range() {
+    // From second 8 on, so the first bucket, 0 to 15, is cut.
+    let range = (8 * SECOND_NS, 31 * SECOND_NS);
+    let found = volumes(r#"{app="b"}"#, Some(&["app"]), range, Some(15 * SECOND_NS));
+    let seconds = |from: i64, to: i64| {
+        let late = |second: i64| if second % 7 == 0 { second - 3 } else { second };
+        (0..40).map(late).filter(|second| (from..to).contains(second)).count() as f64 * 2.0
+    };
+    let points = [(14_999, seconds(8, 15)), (29_999, seconds(15, 30)), (44_999, seconds(30, 31))];
+    assert_eq!(found, expected([(r#"{app="b"}"#, &points)]));
+    // Empty buckets are not there.
+    let found = volumes(r#"{app="b"}"#, None, (38 * SECOND_NS, 100 * SECOND_NS), Some(SECOND_NS));
+    let [points] = found.into_values().collect::<Vec<_>>().try_into().expect("one series");
+    assert_eq!(points, [(38_999, 2.0), (39_999, 2.0)]);
+}
+
+#[test]
+fn bad_ranges_and_steps_are_refused() {
+    let selector = parse_selector(r#"{app="a"}"#).expect("a selector");
+    let refused = |range, step| {
+        let plan = Plan::volume(&selector, None, range, step);
+        plan.map(|_| ()).expect_err("a refusal").to_string()
+    };
+    assert!(refused((5, 5), None).starts_with("end timestamp must not be before"));
+    assert!(refused((0, 5), Some(0)).starts_with("zero or negative query resolution step"));
+    assert!(refused((0, SECOND_NS), Some(1)).starts_with("exceeded maximum resolution of 11,000"));
+    assert!(refused((0, i64::MAX), Some(i64::MAX - 1)).contains("too large"));
+    assert!(refused((i64::MIN, i64::MAX), None).contains("too large"));
+    assert!(Plan::volume(&selector, None, (0, 11_000), Some(1)).is_ok());
+}
