@@ -10,6 +10,7 @@
 //! input, recursion not at all.
 
 pub mod body;
+pub mod discover;
 pub mod encode;
 pub mod error;
 pub mod fuzz;

@@ -1,0 +1,148 @@
+//! Finds words in a line, letter case aside.
+//!
+//! Everything that is looked for begins with one of a few triples of letters. Chunks
+//! of a line are compared with all triples at once, in a loop that the compiler turns
+//! into vector instructions; only chunks with a hit are looked at byte by byte.
+
+use crate::discover::Level;
+
+/// Bytes at which a triple may begin in one chunk.
+const CHUNK_LEN: usize = 32;
+/// Bytes that a chunk reads: the last triple reaches two bytes further.
+const CHUNK_READ_LEN: usize = CHUNK_LEN + 2;
+
+/// Beginnings of the level words.
+const TRIPLES: [[u8; 3]; 7] = [*b"tra", *b"deb", *b"fat", *b"cri", *b"err", *b"war", *b"inf"];
+
+/// The level of the first level word of a line. A word counts if it stands apart from
+/// its neighbours by white space, brackets, quotes and the like.
+pub(super) fn first_level(line: &[u8]) -> Option<Level> {
+    let mut found = None;
+    visit_triples(line, &TRIPLES, |at| {
+        found = level_word(line, at);
+        found.is_some()
+    });
+    found
+}
+
+/// Whether a line contains one of the triples, letter case aside.
+pub(super) fn holds_any<const N: usize>(line: &[u8], triples: &[[u8; 3]; N]) -> bool {
+    let mut found = false;
+    visit_triples(line, triples, |_| {
+        found = true;
+        true
+    });
+    found
+}
+
+/// Calls `visit` with every place at which a triple begins, in order, until it says
+/// that it has enough. Triples must be lower-case letters. Bytes that differ from a
+/// letter in the case bit only, such as `[` and `{`, count as equal here.
+#[inline]
+fn visit_triples<const N: usize>(
+    line: &[u8],
+    triples: &[[u8; 3]; N],
+    mut visit: impl FnMut(usize) -> bool,
+) {
+    let mut start = 0;
+    // Places before this one were looked at.
+    let mut seen = 0;
+    let mut padded = [0; CHUNK_READ_LEN];
+    while seen + 2 < line.len() {
+        let chunk: &[u8; CHUNK_READ_LEN] = match line[start..].first_chunk() {
+            Some(chunk) => chunk,
+            // The last chunk reaches back into the one before it.
+            None => match line.last_chunk() {
+                Some(chunk) => {
+                    start = line.len() - CHUNK_READ_LEN;
+                    chunk
+                }
+                None => {
+                    padded[..line.len()].copy_from_slice(line);
+                    &padded
+                }
+            },
+        };
+        let hits = chunk_hits(chunk, triples);
+        for (word_at, word) in hits.chunks_exact(8).enumerate() {
+            let mut bits = word.try_into().map_or(0, u64::from_le_bytes);
+            while bits != 0 {
+                let at = start + word_at * 8 + bits.trailing_zeros() as usize / 8;
+                if at >= seen && visit(at) {
+                    return;
+                }
+                // Each byte is 0 or 1, so this clears the lowest that is 1.
+                bits &= bits - 1;
+            }
+        }
+        start += CHUNK_LEN;
+        seen = start;
+    }
+}
+
+/// For each place of a chunk 1 if a triple begins there, otherwise 0. Written so that the
+/// compiler vectorises it: no branches, arrays of fixed length.
+#[inline]
+fn chunk_hits<const N: usize>(
+    chunk: &[u8; CHUNK_READ_LEN],
+    triples: &[[u8; 3]; N],
+) -> [u8; CHUNK_LEN] {
+    let mut hits = [0u8; CHUNK_LEN];
+    for (offset, hit) in hits.iter_mut().enumerate() {
+        let (a, b, c) = (chunk[offset] | 0x20, chunk[offset + 1] | 0x20, chunk[offset + 2] | 0x20);
+        for [x, y, z] in triples {
+            *hit |= u8::from((a == *x) & (b == *y) & (c == *z));
+        }
+    }
+    hits
+}
+
+/// The level of the word that begins at `at`, if there is one that stands apart.
+fn level_word(line: &[u8], at: usize) -> Option<Level> {
+    let apart = at.checked_sub(1).is_none_or(|before| {
+        matches!(
+            line[before],
+            b' ' | b'\t' | b'\n' | b'[' | b'(' | b'{' | b'"' | b'\'' | b'=' | b'|'
+        )
+    });
+    if !apart {
+        return None;
+    }
+    let rest = &line[at..];
+    let words: &[(&[u8], Level)] = match rest[0] | 0x20 {
+        b't' => &[(b"trace", Level::Trace)],
+        b'd' => &[(b"debug", Level::Debug)],
+        b'f' => &[(b"fatal", Level::Fatal)],
+        b'c' => &[(b"critical", Level::Critical)],
+        b'e' => &[(b"error", Level::Error), (b"err", Level::Error)],
+        b'w' => &[(b"warning", Level::Warn), (b"warn", Level::Warn)],
+        b'i' => &[(b"info", Level::Info)],
+        _ => &[],
+    };
+    let is_here = |word: &[u8]| {
+        rest.get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word))
+            && rest.get(word.len()).is_none_or(|&next| ends_word(next))
+    };
+    words.iter().find(|(word, _)| is_here(word)).map(|&(_, level)| level)
+}
+
+fn ends_word(byte: u8) -> bool {
+    matches!(
+        byte,
+        b' ' | b'\t'
+            | b'\n'
+            | b'['
+            | b']'
+            | b'('
+            | b')'
+            | b'{'
+            | b'}'
+            | b':'
+            | b','
+            | b'!'
+            | b'"'
+            | b'\''
+            | b'='
+            | b'|'
+    )
+}
