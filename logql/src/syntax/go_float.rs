@@ -35,8 +35,9 @@ fn read_float(text: &str) -> Option<f64> {
     if text.eq_ignore_ascii_case("nan") {
         return Some(f64::NAN);
     }
-    let hex = unsigned.len() > 2 && unsigned[..2].eq_ignore_ascii_case("0x");
-    let digits = if hex { &unsigned[2..] } else { unsigned };
+    let hex_digits =
+        unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")).filter(|d| !d.is_empty());
+    let (hex, digits) = (hex_digits.is_some(), hex_digits.unwrap_or(unsigned));
     let without_separators;
     let plain = if digits.contains('_') {
         if !separators_are_between_digits(digits, hex) {
@@ -196,8 +197,10 @@ mod tests {
             assert_eq!(parse_float(text), Ok(value), "{text}");
         }
         assert!(parse_float("nAn").is_ok_and(f64::is_nan));
-        for text in ["", "abc", " 5", "1e", "1__0", "_1", "1_", "0x10", "0xp1", "+nan", "1e+", "."]
-        {
+        for text in [
+            "", "abc", " 5", "1e", "1__0", "_1", "1_", "0x10", "0xp1", "+nan", "1e+", ".", "0x",
+            "é", "\u{fffd}", "-é1",
+        ] {
             assert_eq!(
                 parse_float(text),
                 Err(format!("strconv.ParseFloat: parsing \"{text}\": invalid syntax"))
