@@ -250,6 +250,9 @@ fn entries_that_contribute_hold_what_is_required() {
     for seed in 0..6_000 {
         let mut case = Case { rng: Rng::new(seed) };
         let mut query = String::from("{m=\"1\"}");
+        if case.rng.one_in(8) {
+            query += &format!(" | trace={}", case.operand("="));
+        }
         if case.rng.one_in(3) {
             query += *case.rng.pick(&[" | json", " | logfmt", " | json a=\"o.a\", b, status"]);
             query += &format!(" | {}", case.label_filter());
