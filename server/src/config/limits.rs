@@ -62,3 +62,9 @@ impl Default for Limits {
         }
     }
 }
+    /// Whether volumes may be asked for.
+    pub(crate) volume_enabled: bool,
+    /// Most series that a volume may have.
+    pub(crate) volume_max_series: usize,
+            volume_enabled: true,
+            volume_max_series: 1000,

@@ -170,3 +170,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         |c| Nanos(&mut c.limits.query_timeout_ns),
         "Longest time that a query may run. 0 means no limit.";
 };
+    "limits_config.volume_enabled", "limits.volume-enabled",
+        |c| Bool(&mut c.limits.volume_enabled),
+        "Whether the volume endpoints answer.";
+    "limits_config.volume_max_series", "limits.volume-max-series",
+        |c| Count(&mut c.limits.volume_max_series),
+        "Most series that an answer of the volume endpoints may have. 0 means no limit.";

@@ -17,6 +17,9 @@ use super::answer::json_response;
 use super::scatter::shard_gone;
 use super::{Front, params};
 
+/// A range that no stream has entries in.
+const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
+
 impl<R: Runtime> Front<R> {
     pub(super) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
         let selection = self.label_selection(&request)?;
@@ -48,7 +51,8 @@ impl<R: Runtime> Front<R> {
                 vec![compiled(&selector)?]
             }
         };
-        Ok(selection(tenant, groups, range))
+        self.check_length(range)?;
+        Ok(selection(tenant, groups, self.visible(range).unwrap_or(NO_TIME)))
     }
 
     pub(super) async fn series(&self, request: Request) -> Result<Response, ApiError> {
@@ -56,7 +60,9 @@ impl<R: Runtime> Front<R> {
         let params = params::of(&request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let selection = selection(tenant, matcher_groups(&params)?, range);
+        let groups = matcher_groups(&params)?;
+        self.check_length(range)?;
+        let selection = selection(tenant, groups, self.visible(range).unwrap_or(NO_TIME));
         let replies = self.gather(|| ShardRequest::Series(selection.clone())).await?;
         let mut out = Vec::new();
         let mut writer = SeriesWriter::new();

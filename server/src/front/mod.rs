@@ -6,13 +6,17 @@
 
 mod answer;
 mod catalogue;
+mod execute;
+mod index;
 mod operations;
 mod params;
 mod push;
 mod query;
+mod query_limits;
 mod refusals;
 mod scatter;
 mod stream_cache;
+mod volume;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -45,6 +49,10 @@ enum Route {
     Labels,
     LabelValues,
     Series,
+    IndexStats,
+    IndexShards,
+    Volume,
+    VolumeRange,
     FormatQuery,
     BuildInfo,
     Ready,
@@ -62,6 +70,10 @@ impl Route {
             Route::Labels => "loki_api_v1_labels",
             Route::LabelValues => "loki_api_v1_label_name_values",
             Route::Series => "loki_api_v1_series",
+            Route::IndexStats => "loki_api_v1_index_stats",
+            Route::IndexShards => "loki_api_v1_index_shards",
+            Route::Volume => "loki_api_v1_index_volume",
+            Route::VolumeRange => "loki_api_v1_index_volume_range",
             Route::FormatQuery => "loki_api_v1_format_query",
             Route::BuildInfo => "loki_api_v1_status_buildinfo",
             Route::Ready => "ready",
@@ -90,6 +102,10 @@ fn routes() -> Router<Route> {
         add(BOTH, "/label", Route::Labels);
         add(BOTH, "/label/{name}/values", Route::LabelValues);
         add(BOTH, "/series", Route::Series);
+        add(BOTH, "/index/stats", Route::IndexStats);
+        add(BOTH, "/index/shards", Route::IndexShards);
+        add(BOTH, "/index/volume", Route::Volume);
+        add(BOTH, "/index/volume_range", Route::VolumeRange);
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
     }
@@ -172,6 +188,10 @@ impl<R: Runtime> Front<R> {
             Route::Labels => self.label_names(request).await,
             Route::LabelValues => self.label_values(request, name.unwrap_or_default()).await,
             Route::Series => self.series(request).await,
+            Route::IndexStats => self.index_stats(request).await,
+            Route::IndexShards => self.index_shards(request).await,
+            Route::Volume => self.volume(request).await,
+            Route::VolumeRange => self.volume_range(request).await,
             Route::FormatQuery => operations::format_query(&request),
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),

@@ -5,7 +5,8 @@ use logsvc_http::{Params, Request};
 use logsvc_logql::engine::Direction;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{
-    parse_limit, parse_since_param_ns, parse_step_ns, parse_time_ns, parse_time_param_ns,
+    parse_byte_size, parse_limit, parse_since_param_ns, parse_step_ns, parse_time_ns,
+    parse_time_param_ns,
 };
 use logsvc_shards::messages::TimeRange;
 
@@ -74,6 +75,21 @@ pub(super) fn limit(params: &Params) -> Result<u32, ApiError> {
         Some(text) => Ok(parse_limit(text)?),
         None => Ok(DEFAULT_LIMIT),
     }
+}
+
+/// `limit` of volumes: 100 by default, and 0 stands for that.
+pub(super) fn volume_limit(params: &Params) -> Result<u32, ApiError> {
+    match params.get_non_empty("limit") {
+        Some(text) if text.parse() == Ok(0i64) => Ok(DEFAULT_LIMIT),
+        _ => limit(params),
+    }
+}
+
+/// `targetBytesPerShard`, which has no default.
+pub(super) fn target_bytes_per_shard(params: &Params) -> Result<u64, ApiError> {
+    let text = params.get_non_empty("targetBytesPerShard").unwrap_or("0");
+    let bytes = parse_byte_size(text).filter(|&bytes| bytes > 0);
+    bytes.ok_or_else(|| ApiError::bad_request("targetBytesPerShard must be a positive value"))
 }
 
 /// `direction`, backward by default.

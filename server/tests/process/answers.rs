@@ -5,3 +5,4 @@ mod protocol;
 mod pushes;
 mod queries;
 mod tenants;
+mod volumes;

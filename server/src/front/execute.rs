@@ -1,0 +1,150 @@
+//! Runs a plan on all shards and merges what they give.
+//!
+//! Guarantees: a plan ends when its time is up or the client goes away, and the
+//! shards are told so; the memory of intermediate results is reserved first. What can
+//! go wrong is an [`ApiError`] that is ready for the client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_http::Disconnect;
+use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
+use logsvc_proto::TenantId;
+use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
+use logsvc_shards::scan::ScanError;
+
+use super::Front;
+use super::scatter::shard_gone;
+use crate::metrics::add;
+
+/// What a plan gave, and what it took.
+pub(super) struct Executed {
+    /// The answer.
+    pub(super) result: QueryResult,
+    /// What the leaves did.
+    pub(super) leaf: LeafStats,
+    /// Streams that matched and may have entries in the range.
+    pub(super) streams: u64,
+    /// Blocks that the leaves were offered.
+    pub(super) blocks: u64,
+    /// Shards that were asked.
+    pub(super) shards: u64,
+    /// From the first message to the last answer, in ns.
+    pub(super) exec_time_ns: u64,
+}
+
+impl Executed {
+    /// What a plan gives that nothing was read for.
+    pub(super) fn nothing(plan: &Plan) -> Result<Executed, ApiError> {
+        let result = MergeState::new(plan).finish();
+        let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let leaf = LeafStats::default();
+        Ok(Executed { result, leaf, streams: 0, blocks: 0, shards: 0, exec_time_ns: 0 })
+    }
+
+    /// The `stats` object of an answer.
+    pub(super) fn stats(&self) -> QueryStats {
+        let entries_returned = match &self.result {
+            QueryResult::Streams(streams) => streams.iter().map(|s| s.entries.len() as u64).sum(),
+            QueryResult::Matrix(series) => series.len() as u64,
+            QueryResult::Vector(samples) => samples.len() as u64,
+            QueryResult::Scalar { .. } => 1,
+        };
+        QueryStats {
+            exec_time_ns: self.exec_time_ns,
+            splits: 1,
+            shards: self.shards,
+            entries_returned,
+            streams_matched: self.streams,
+            ingester: IngesterStats {
+                reached: self.shards,
+                heads_matched: self.blocks,
+                batches: self.shards,
+                lines_sent: self.leaf.entries_kept,
+                store: StoreStats {
+                    head_bytes: self.leaf.line_bytes,
+                    head_lines: self.leaf.entries,
+                    lines_after_filter: self.leaf.entries_kept,
+                    ..StoreStats::default()
+                },
+                ..IngesterStats::default()
+            },
+            ..QueryStats::default()
+        }
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Runs a plan, for no longer than a query may run.
+    pub(super) async fn execute(
+        &self,
+        tenant: &TenantId,
+        plan: &Plan,
+        disconnect: &Disconnect,
+    ) -> Result<Executed, ApiError> {
+        let begun = self.runtime.now();
+        let cancellation = Cancellation::default();
+        let timeout_ns = self.config.limits.query_timeout_ns;
+        let timeout = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns.unsigned_abs()));
+        let run = self.run(tenant, plan, &cancellation);
+        let mut executed = self.bounded(run, &cancellation, disconnect, timeout).await?;
+        executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+        add(&self.counters().queried_bytes, executed.stats().total_bytes());
+        Ok(executed)
+    }
+
+    /// Runs the leaves on all shards at once and merges what they give.
+    async fn run(
+        &self,
+        tenant: &TenantId,
+        plan: &Plan,
+        cancellation: &Cancellation,
+    ) -> Result<Executed, ApiError> {
+        let mut merge = MergeState::new(plan);
+        let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
+        // The shards' parts are bounded each; the reservation bounds their number.
+        let part_bytes = (memory_max_bytes / 8).max(1);
+        let _reservation = self
+            .queries
+            .try_reserve(part_bytes)
+            .ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))?;
+        let mut replies = Vec::new();
+        for leaf in plan.leaves() {
+            let leaf = Arc::new(leaf.clone());
+            replies.extend(self.ask_all(|| {
+                ShardRequest::Leaf(LeafRequest {
+                    tenant: tenant.clone(),
+                    plan: Arc::clone(&leaf),
+                    cancellation: cancellation.clone(),
+                    memory_max_bytes: memory_max_bytes as usize,
+                })
+            })?);
+        }
+        let (mut streams, mut blocks) = (0, 0);
+        for reply in replies {
+            match reply.await {
+                Ok(ShardReply::Leaf(Ok(part))) => {
+                    streams += part.streams;
+                    blocks += part.blocks;
+                    merge.add(part.result);
+                }
+                Ok(ShardReply::Leaf(Err(error))) => return Err(scan_error(error)),
+                Ok(_) | Err(_) => return Err(shard_gone()),
+            }
+        }
+        let leaf = merge.stats();
+        let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let shards = u64::from(self.runtime.core_count());
+        Ok(Executed { result, leaf, streams, blocks, shards, exec_time_ns: 0 })
+    }
+}
+
+fn scan_error(error: ScanError) -> ApiError {
+    match error {
+        ScanError::Plan(_) | ScanError::Memory { .. } => ApiError::bad_request(error.to_string()),
+        ScanError::Cancelled => ApiError::unavailable(error.to_string()),
+    }
+}

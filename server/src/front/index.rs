@@ -1,0 +1,91 @@
+//! `index/stats` and `index/shards`: how much a selector stands for.
+
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::engine::{Plan, QueryResult};
+use logsvc_logql::syntax::{self, ast::Selector};
+use logsvc_proto::TenantId;
+use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::TimeRange;
+
+use super::answer::json_response;
+use super::execute::Executed;
+use super::{Front, params};
+
+/// Most shards that a plan for a query is cut into.
+const SHARDS_MAX: u64 = 1 << 16;
+
+impl<R: Runtime> Front<R> {
+    pub(super) async fn index_stats(&self, request: Request) -> Result<Response, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(&request)?;
+        let (selector, range) = self.index_params(&params)?;
+        let stats = self.measure(&tenant, &selector, range, &request).await?;
+        let mut out = Vec::new();
+        write_index_stats(&stats, &mut out);
+        out.push(b'\n');
+        json_response(out, &self.queries)
+    }
+
+    /// Cuts the space of stream hashes into equal parts, as many as it takes for
+    /// none to hold more bytes than asked for.
+    pub(super) async fn index_shards(&self, request: Request) -> Result<Response, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(&request)?;
+        let (selector, range) = self.index_params(&params)?;
+        let target_bytes = params::target_bytes_per_shard(&params)?;
+        let stats = self.measure(&tenant, &selector, range, &request).await?;
+        let wanted = stats.bytes.div_ceil(target_bytes).clamp(1, SHARDS_MAX);
+        let mut out = Vec::new();
+        write_index_shards(&stats, wanted.next_power_of_two(), &mut out);
+        json_response(out, &self.queries)
+    }
+
+    /// Parameters that both have, checked in the order of `query_range`.
+    fn index_params(&self, params: &Params) -> Result<(Selector, TimeRange), ApiError> {
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
+        params::limit(params)?;
+        params::direction(params)?;
+        params::step(params, range)?;
+        params::interval(params)?;
+        let selector = syntax::parse_selector(params.get("query").unwrap_or_default());
+        let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        self.check_length(range)?;
+        Ok((selector, range))
+    }
+
+    /// Counts what the selected streams hold in the range.
+    pub(super) async fn measure(
+        &self,
+        tenant: &TenantId,
+        selector: &Selector,
+        range: TimeRange,
+        request: &Request,
+    ) -> Result<IndexStats, ApiError> {
+        let Some(range) = self.visible(range) else { return Ok(IndexStats::default()) };
+        // One sum over everything: its bytes are the sample, the rest was counted on
+        // the way.
+        let bounds_ns = (range.start_ns, range.end_ns);
+        let plan = Plan::volume(selector, Some(Vec::new()), bounds_ns, None)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let executed = self.execute(tenant, &plan, &request.disconnect).await?;
+        Ok(stats_of(&executed))
+    }
+}
+
+fn stats_of(executed: &Executed) -> IndexStats {
+    // Streams and blocks that overlap the range count only if it holds entries.
+    if executed.leaf.entries == 0 {
+        return IndexStats::default();
+    }
+    let QueryResult::Matrix(series) = &executed.result else { return IndexStats::default() };
+    let bytes: f64 = series.iter().flat_map(|series| &series.points).map(|p| p.value).sum();
+    IndexStats {
+        streams: executed.streams,
+        chunks: executed.blocks,
+        bytes: bytes as u64,
+        entries: executed.leaf.entries,
+    }
+}

@@ -1,0 +1,282 @@
+//! `index/volume` and `index/volume_range`: how many bytes streams hold, by their
+//! labels.
+//!
+//! A volume is a metric query like any other ([`Plan::volume`]); what is special is
+//! how its series are named and ordered, which is decided here.
+
+use std::collections::BTreeMap;
+
+use http::StatusCode;
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::engine::{Plan, QueryResult};
+use logsvc_logql::syntax::{
+    self, SelectorError,
+    ast::{MatchOp, Matcher, Selector},
+};
+use logsvc_proto::Labels;
+use logsvc_proto::encode::{MatrixWriter, QueryStats, VectorWriter};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::TimeRange;
+
+use super::answer::json_response;
+use super::execute::Executed;
+use super::{Front, params};
+
+const MS_NS: i64 = 1_000_000;
+
+/// A series of an answer: labels, and bytes by time in ms.
+struct Series {
+    labels: Labels,
+    points: Vec<(i64, f64)>,
+}
+
+impl<R: Runtime> Front<R> {
+    pub(super) async fn volume(&self, request: Request) -> Result<Response, ApiError> {
+        self.answer_volume(request, false).await
+    }
+
+    pub(super) async fn volume_range(&self, request: Request) -> Result<Response, ApiError> {
+        self.answer_volume(request, true).await
+    }
+
+    async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
+        let begun = self.runtime.now();
+        let tenant = self.tenant(&request.head)?;
+        if !self.config.limits.volume_enabled {
+            return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));
+        }
+        let params = params::of(&request)?;
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
+        let limit = params::volume_limit(&params)?;
+        let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
+        let aggregation = Aggregation::of(&params)?;
+        self.check_length(range)?;
+        let volume = Volume { range, step_ns, aggregation };
+        let bounds_ns = (range.start_ns, range.end_ns);
+        let plan = |bounds_ns| {
+            let names = volume.aggregation.names();
+            Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns)
+                .map_err(|error| ApiError::bad_request(error.to_string()))
+        };
+        let executed = match self.visible(range) {
+            Some(seen) => {
+                let plan = plan((seen.start_ns, seen.end_ns))?;
+                self.execute(&tenant, &plan, &request.disconnect).await?
+            }
+            None => Executed::nothing(&plan(bounds_ns)?)?,
+        };
+        let mut stats = executed.stats();
+        stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+        let mut series = volume.series(executed.result)?;
+        let max_series = self.config.limits.volume_max_series;
+        if max_series > 0 && series.len() > max_series {
+            return Err(ApiError::bad_request(format!(
+                "the query hit the max number of series limit (limit: {max_series} series)"
+            )));
+        }
+        series.truncate(limit as usize);
+        stats.entries_returned = series.len() as u64;
+        let mut out = Vec::new();
+        write_series(&series, in_steps, &stats, &mut out);
+        json_response(out, &self.queries)
+    }
+}
+
+/// What the bytes are added up by.
+struct Aggregation {
+    /// The streams.
+    selector: Selector,
+    /// The labels that name series; `None` stands for all labels.
+    names: Option<Vec<String>>,
+    /// Whether there is a series for each label name, not for each set of values.
+    by_label_name: bool,
+}
+
+impl Aggregation {
+    fn of(params: &Params) -> Result<Aggregation, ApiError> {
+        let by_label_name = match params.get_non_empty("aggregateBy") {
+            None | Some("series") => false,
+            Some("labels") => true,
+            Some(_) => return Err(ApiError::bad_request("invalid aggregation option")),
+        };
+        let text = params.get("query").unwrap_or_default();
+        let bad_request = |error: SelectorError| ApiError::bad_request(error.to_string());
+        let mut selector = syntax::parse_matchers(text).map_err(bad_request)?;
+        if !selector.matchers.is_empty() {
+            selector = syntax::parse_selector(text).map_err(bad_request)?;
+        }
+        let targets = params.get_non_empty("targetLabels");
+        let targets: Option<Vec<String>> = targets.map(|list| {
+            list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        });
+        let names = match targets {
+            Some(targets) => {
+                // Streams that lack one of them are left out.
+                for name in &targets {
+                    let (op, value) = (MatchOp::Regex, ".+".into());
+                    selector.matchers.push(Matcher { name: name.clone(), op, value });
+                }
+                Some(targets)
+            }
+            None if by_label_name || selector.matchers.is_empty() => None,
+            None => Some(selector.matchers.iter().map(|matcher| matcher.name.clone()).collect()),
+        };
+        Ok(Aggregation { selector, names, by_label_name })
+    }
+
+    fn names(&self) -> Option<Vec<String>> {
+        let mut names = self.names.clone()?;
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+}
+
+/// A question about volumes.
+struct Volume {
+    range: TimeRange,
+    step_ns: Option<i64>,
+    aggregation: Aggregation,
+}
+
+impl Volume {
+    /// The series of the answer, largest first.
+    fn series(&self, result: QueryResult) -> Result<Vec<Series>, ApiError> {
+        let QueryResult::Matrix(found) = result else {
+            return Err(ApiError::internal("a volume is no matrix"));
+        };
+        let end_ms = self.range.end_ns.div_euclid(MS_NS);
+        // The last bucket is stamped with the end of the range, the others with their
+        // own last millisecond.
+        let last_ms = match self.step_ns {
+            Some(step_ns) => {
+                let last = i128::from((self.range.end_ns - 1).div_euclid(step_ns));
+                let last_end_ns = (last + 1) * i128::from(step_ns) - 1;
+                i64::try_from(last_end_ns.div_euclid(i128::from(MS_NS))).unwrap_or(i64::MAX)
+            }
+            None => i64::MIN,
+        };
+        let stamped = |timestamp_ms| if timestamp_ms >= last_ms { end_ms } else { timestamp_ms };
+        let found = found.into_iter().map(|series| {
+            let points = series.points.iter().map(|p| (stamped(p.timestamp_ms), p.value));
+            Series { labels: series.labels, points: points.collect() }
+        });
+        let mut series: Vec<Series> =
+            if self.aggregation.by_label_name { by_label_name(found) } else { found.collect() };
+        let first = |series: &Series| series.points.first().map_or(0.0, |point| point.1);
+        series.sort_by(|a, b| {
+            first(b).total_cmp(&first(a)).then_with(|| a.labels.cmp_pairs(&b.labels))
+        });
+        Ok(series)
+    }
+}
+
+/// Adds up the series that have a label, for each label name.
+fn by_label_name(found: impl Iterator<Item = Series>) -> Vec<Series> {
+    let mut sums: BTreeMap<String, BTreeMap<i64, f64>> = BTreeMap::new();
+    for series in found {
+        for (name, _) in series.labels.iter() {
+            if !sums.contains_key(name) {
+                sums.insert(name.to_owned(), BTreeMap::new());
+            }
+            if let Some(points) = sums.get_mut(name) {
+                for (time_ms, bytes) in &series.points {
+                    *points.entry(*time_ms).or_default() += bytes;
+                }
+            }
+        }
+    }
+    let series = sums.into_iter().map(|(name, points)| {
+        let labels = Labels::from_result_pairs([(name.as_str(), "")]);
+        let labels = labels.expect("one label is not twice in its set");
+        Series { labels, points: points.into_iter().collect() }
+    });
+    series.collect()
+}
+
+/// A vector if no series has more than one sample, else a matrix.
+fn write_series(series: &[Series], in_steps: bool, stats: &QueryStats, out: &mut Vec<u8>) {
+    if in_steps && series.iter().any(|series| series.points.len() > 1) {
+        let mut writer = MatrixWriter::new();
+        writer.begin(out);
+        for series in series {
+            writer.series(series.labels.iter(), out);
+            for &(time_ms, bytes) in &series.points {
+                writer.sample(time_ms, bytes, out);
+            }
+        }
+        writer.end(stats, &[], out);
+        return;
+    }
+    let mut writer = VectorWriter::new();
+    writer.begin(out);
+    for series in series {
+        for &(time_ms, bytes) in &series.points {
+            writer.sample(series.labels.iter(), time_ms, bytes, out);
+        }
+    }
+    writer.end(stats, &[], out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aggregation(query: &str, more: &[(&str, &str)]) -> Result<Aggregation, String> {
+        let mut text = format!("query={}", logsvc_http::escape(query));
+        for (name, value) in more {
+            text += &format!("&{name}={value}");
+        }
+        let params = Params::parse(text.as_bytes()).expect("parameters");
+        Aggregation::of(&params).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn series_are_named_by_targets_or_by_the_selector() {
+        let names = |query: &str, more: &[(&str, &str)]| {
+            aggregation(query, more).expect("an aggregation").names()
+        };
+        let some = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(names(r#"{b="1",a=~".+",b!="2"}"#, &[]), some(&["a", "b"]));
+        assert_eq!(names("{}", &[]), None);
+        assert_eq!(names(r#"{a="1"}"#, &[("targetLabels", "z,y,z")]), some(&["y", "z"]));
+        assert_eq!(names(r#"{a="1"}"#, &[("aggregateBy", "labels")]), None);
+        let both = [("aggregateBy", "labels"), ("targetLabels", "y")];
+        let both = aggregation(r#"{a="1"}"#, &both).expect("an aggregation");
+        assert!(both.by_label_name);
+        assert_eq!(both.names, some(&["y"]));
+        // Streams without the target are not asked for.
+        assert_eq!(both.selector.matchers.last().map(|m| m.name.as_str()), Some("y"));
+        for (query, more, text) in [
+            ("{}", vec![("aggregateBy", "pods")], "invalid aggregation option"),
+            (r#"{a!="1"}"#, vec![], "queries require at least one regexp or equality matcher"),
+            (r#"{a="1"} |= "x""#, vec![], "only label matchers are supported"),
+        ] {
+            let error = aggregation(query, &more).err().expect("a refusal");
+            assert!(error.contains(text), "{query}: {error}");
+        }
+    }
+
+    #[test]
+    fn label_names_add_up_the_streams_that_have_them() {
+        let series = |pairs: &[(&str, &str)], points: &[(i64, f64)]| Series {
+            labels: Labels::from_pairs(pairs.iter().copied()).expect("valid names"),
+            points: points.to_vec(),
+        };
+        let found = by_label_name(
+            [
+                series(&[("a", "1"), ("b", "1")], &[(1000, 5.0), (2000, 1.0)]),
+                series(&[("a", "2")], &[(2000, 7.0)]),
+            ]
+            .into_iter(),
+        );
+        let found: Vec<_> = found.into_iter().map(|s| (s.labels.canonical(), s.points)).collect();
+        let expected = [
+            (r#"{a=""}"#.to_owned(), vec![(1000, 5.0), (2000, 8.0)]),
+            (r#"{b=""}"#.to_owned(), vec![(1000, 5.0), (2000, 1.0)]),
+        ];
+        assert_eq!(found, expected);
+    }
+}
