@@ -1,0 +1,21 @@
+//! What can be wrong with stored filters.
+
+/// Stored filters are not what a [`RegionWriter`](super::RegionWriter) writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FilterError {
+    /// The index does not decode.
+    #[error("the index of the block filters is damaged: {0}")]
+    Index(&'static str),
+    /// A piece of the region is not as long as the range that was asked for.
+    #[error("a piece of the block filters at {offset} has the wrong length")]
+    Length {
+        /// Where the range begins, in bytes from the start of the region.
+        offset: u64,
+    },
+    /// A checksum does not match.
+    #[error("the block filters at {offset} do not match their checksum")]
+    Checksum {
+        /// Where the damaged unit begins, in bytes from the start of the region.
+        offset: u64,
+    },
+}

@@ -1,0 +1,144 @@
+//! The index of a region: what the directory of a segment holds of its filters.
+
+use super::bitmap::Descriptor;
+use super::block_set::BlockSet;
+use super::error::FilterError;
+use super::layout::{Layout, checked_payload};
+use super::needle::Needle;
+use super::probe::Probe;
+
+const VERSION: u8 = 1;
+const HEADER_LEN: usize = 8;
+
+/// The most blocks of a segment, so that no sum of their bits overflows.
+const MAX_BLOCKS: usize = 1 << 24;
+
+/// Which keys an index answers for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Part {
+    /// Grams of lines.
+    Text,
+    /// Names and pairs of structured metadata.
+    Metadata,
+}
+
+/// Where the filters of a segment's blocks stand in the region; two bytes per block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilterIndex {
+    text: Box<[Descriptor]>,
+    metadata: Box<[Descriptor]>,
+    text_layout: Layout,
+    metadata_layout: Layout,
+}
+
+impl FilterIndex {
+    pub(super) fn new(text: Box<[Descriptor]>, metadata: Box<[Descriptor]>) -> FilterIndex {
+        let slice_bits =
+            |part: &[Descriptor]| part.iter().map(|descriptor| descriptor.bits() as u64).sum();
+        let text_layout = Layout::new(0, 0, slice_bits(&text));
+        let metadata_layout =
+            Layout::new(text_layout.end(), text_layout.next_unit(), slice_bits(&metadata));
+        FilterIndex { text, metadata, text_layout, metadata_layout }
+    }
+
+    /// The bytes for the directory.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_LEN + 2 * self.block_count());
+        out.extend([VERSION, 0, 0, 0]);
+        out.extend((self.block_count() as u32).to_le_bytes());
+        out.extend(self.text.iter().chain(&self.metadata).map(|descriptor| descriptor.encode()));
+        out
+    }
+
+    /// Reads what [`FilterIndex::encode`] wrote. The bytes carry no checksum: the
+    /// directory's covers them.
+    ///
+    /// # Errors
+    /// If the bytes are anything else.
+    pub fn decode(bytes: &[u8]) -> Result<FilterIndex, FilterError> {
+        let (header, rest) =
+            bytes.split_first_chunk::<HEADER_LEN>().ok_or(FilterError::Index("it is too short"))?;
+        let [version, _, _, _, count @ ..] = *header;
+        if version != VERSION {
+            return Err(FilterError::Index("its version is not known"));
+        }
+        let count = u32::from_le_bytes(count) as usize;
+        if count > MAX_BLOCKS {
+            return Err(FilterError::Index("it has too many blocks"));
+        }
+        if rest.len() != 2 * count {
+            return Err(FilterError::Index("its length does not match its number of blocks"));
+        }
+        let descriptors = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .map(|&byte| Descriptor::decode(byte))
+                .collect::<Option<Box<[Descriptor]>>>()
+                .ok_or(FilterError::Index("a block's descriptor is not known"))
+        };
+        let (text, metadata) = rest.split_at(count);
+        Ok(FilterIndex::new(descriptors(text)?, descriptors(metadata)?))
+    }
+
+    /// How many blocks the segment has.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.text.len()
+    }
+
+    /// How many bytes the region has.
+    #[must_use]
+    pub fn region_len(&self) -> u64 {
+        self.metadata_layout.end()
+    }
+
+    /// Begins to look for the blocks among `candidates` in which **all** conditions can
+    /// hold. A condition is a list of alternatives, at least one of which must be in
+    /// the block. A condition without alternatives holds nowhere.
+    ///
+    /// Alternatives of one condition may be texts and metadata: "this text, or any
+    /// metadata of that name".
+    ///
+    /// # Panics
+    /// If `candidates` is of another number of blocks.
+    #[must_use]
+    pub fn probe(&self, conditions: Vec<Vec<Needle>>, candidates: BlockSet) -> Probe<'_> {
+        Probe::new(self, conditions, candidates)
+    }
+
+    /// Checks every checksum of a whole region.
+    ///
+    /// # Errors
+    /// If the length or a checksum does not match.
+    pub fn check(&self, region: &[u8]) -> Result<(), FilterError> {
+        if region.len() as u64 != self.region_len() {
+            return Err(FilterError::Length { offset: 0 });
+        }
+        for part in [Part::Text, Part::Metadata] {
+            let layout = self.layout(part);
+            for unit in layout.next_unit() - layout.unit_count()..layout.next_unit() {
+                let range = layout.unit_range(unit);
+                // In bounds: the last unit ends where the region does.
+                let bytes = &region[range.start as usize..range.end as usize];
+                checked_payload(bytes, unit)
+                    .ok_or(FilterError::Checksum { offset: range.start })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn layout(&self, part: Part) -> &Layout {
+        match part {
+            Part::Text => &self.text_layout,
+            Part::Metadata => &self.metadata_layout,
+        }
+    }
+
+    pub(super) fn descriptors(&self, part: Part) -> &[Descriptor] {
+        match part {
+            Part::Text => &self.text,
+            Part::Metadata => &self.metadata,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Keys and their hashes.
+//!
+//! The hash functions are part of the format: a filter is read with the function it
+//! was written with.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// How many bytes a gram has. Texts shorter than this prove nothing.
+pub const GRAM_LEN: usize = 5;
+
+/// How many slices a bitmap has.
+pub const SLICES: usize = 4096;
+
+/// How many bits a slice has before it is folded.
+pub(super) const SLICE_BITS: usize = 64;
+
+/// How many keys one name or pair of metadata has. At a load of one half, one block in
+/// 2^6 passes by chance.
+pub(super) const METADATA_KEYS: usize = 6;
+
+/// 2^64 divided by the golden ratio, as in Knuth's multiplicative hashing.
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A key, as a hash: bits 52..64 name the slice, bits 46..52 the bit in it, and bits 44
+/// and 45 are both zero for those mixed grams that are always kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key(pub(super) u64);
+
+impl Key {
+    /// The key of the gram in the first five of eight bytes, letters in lower case.
+    pub(super) fn of_gram(bytes: [u8; 8]) -> Key {
+        Key((u64::from_le_bytes(bytes) & 0xff_ffff_ffff).wrapping_mul(MULTIPLIER))
+    }
+
+    pub(super) fn slice(self) -> usize {
+        (self.0 >> 52) as usize
+    }
+
+    pub(super) fn bit(self) -> u32 {
+        (self.0 >> 46) as u32 % SLICE_BITS as u32
+    }
+
+    /// Whether the key is in filters that keep a quarter of the mixed grams, if it is
+    /// one of those.
+    pub(super) fn is_kept_when_mixed(self) -> bool {
+        self.0 >> 44 & 3 == 0
+    }
+}
+
+/// 1 for a byte of which unmixed grams consist, else 0: letters, digits, `-`, `_` and
+/// all bytes outside of ASCII.
+pub(super) fn word_flag(byte: u8) -> u8 {
+    u8::from(byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte >= 0x80)
+}
+
+/// The hash of a name of structured metadata.
+pub(super) fn hash_of_name(name: &[u8]) -> u64 {
+    xxh3_64(name)
+}
+
+/// The hash of a pair whose name has the given hash.
+pub(super) fn hash_of_pair(name_hash: u64, value: &[u8]) -> u64 {
+    xxh3_64_with_seed(value, name_hash)
+}
+
+/// The keys of a name or pair with the given hash.
+pub(super) fn metadata_keys(hash: u64) -> impl Iterator<Item = Key> {
+    (1..=METADATA_KEYS as u64).map(move |number| {
+        // The finishing steps of SplitMix64, as one key alone would not use all bits.
+        let mixed = hash.wrapping_add(number.wrapping_mul(MULTIPLIER));
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Key(mixed ^ (mixed >> 31))
+    })
+}
