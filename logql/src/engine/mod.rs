@@ -12,6 +12,7 @@
 
 pub mod block;
 mod error;
+mod fields;
 mod filter;
 mod fold;
 mod hash;
@@ -33,6 +34,7 @@ mod volume;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};
 pub use error::{EvalError, MatchingError, PlanError};
+pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use matcher::CompiledMatcher;
 pub use merge::MergeState;

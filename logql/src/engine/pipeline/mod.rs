@@ -13,13 +13,13 @@
 pub(crate) mod convert;
 mod decolorize;
 mod drop_keep;
-mod json;
+pub(crate) mod json;
 mod label_filter;
 mod label_format;
 pub(crate) mod label_sets;
 pub(crate) mod labels;
 mod line_format;
-mod logfmt;
+pub(crate) mod logfmt;
 mod needs;
 mod pattern;
 mod regexp;

@@ -4,6 +4,7 @@
 pub(crate) mod escapes;
 mod expressions;
 mod path;
+mod paths;
 pub(crate) mod scan;
 
 use std::ops::ControlFlow;
@@ -13,6 +14,7 @@ use super::labels::EntryLabels;
 use super::text::{is_blank, is_label_name, push_clean, push_sanitized};
 use escapes::push_unescaped;
 pub(crate) use expressions::{JsonExpressions, label_of};
+pub(crate) use paths::for_each_path;
 use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value};
 
 /// The error of a line that cannot be read.
