@@ -34,6 +34,7 @@ use logsvc_shards::wal::writer::WalConfig;
 use crate::banner;
 use crate::config::Config;
 use crate::front::Front;
+use crate::front::rate_limit::Buckets;
 use crate::metrics::NodeMetrics;
 
 /// Calls that one core may have in flight to all shards together.
@@ -41,6 +42,11 @@ const INFLIGHT_PER_CORE: usize = 4096;
 
 /// Requests that wait in one lane between two cores.
 const REQUEST_LANE_MESSAGES: usize = 1024;
+
+/// Tenants and streams whose rates are known at a time; those that push slowly need
+/// no place.
+const TENANT_RATES: usize = 4096;
+const STREAM_RATES: usize = 16384;
 
 /// Where all cores wait for each other.
 #[derive(Clone, Debug)]
@@ -87,6 +93,10 @@ pub(crate) struct Boot {
     pub(crate) heads: Budget,
     /// Memory for intermediate results of queries.
     pub(crate) queries: Budget,
+    /// What tenants may still push.
+    pub(crate) tenant_rates: Arc<Buckets>,
+    /// What may still be pushed to streams.
+    pub(crate) stream_rates: Arc<Buckets>,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
     drained: Barrier,
@@ -111,6 +121,8 @@ impl Boot {
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
+            tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
+            stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
             recovered: Barrier::new(cores),
             drained: Barrier::new(cores),
             stopped: Barrier::new(cores),

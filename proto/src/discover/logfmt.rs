@@ -7,8 +7,7 @@ use crate::discover::{LevelFields, is_blank};
 pub(super) fn level_field<'l>(line: &'l [u8], fields: &LevelFields) -> Option<&'l [u8]> {
     let mut best: Option<(usize, &[u8])> = None;
     let mut rest = line;
-    loop {
-        let Some(start) = rest.iter().position(|&byte| !is_blank(byte)) else { break };
+    while let Some(start) = rest.iter().position(|&byte| !is_blank(byte)) {
         rest = &rest[start..];
         let end = rest.iter().position(|&byte| matches!(byte, b'=' | b'"') || is_blank(byte));
         let Some(end) = end else { break };

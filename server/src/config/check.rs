@@ -42,5 +42,9 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         config.push_decompressed_max_bytes > 0,
         "distributor.max_decompressed_size: must be more than 0",
     );
+    need(
+        (200..600).contains(&config.limits.block_ingestion_status_code),
+        "limits_config.block_ingestion_status_code: must be 200 to 599",
+    );
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
 }

@@ -91,7 +91,7 @@ fn walk(prefix: &str, section: &Map<String, Value>, keys: &mut Keys) {
             // A key without a value keeps the default.
             (Some(_), Value::Null) => {}
             (None, Value::Null) if is_section => {}
-            (Some(setting), value) => match scalar(value) {
+            (Some(setting), value) => match scalar(value).or_else(|| structured(setting, value)) {
                 Some(text) => keys.known.push((setting, text)),
                 None => {
                     keys.errors.push(format!("{path}: must be one value, not {}", shape(value)))
@@ -120,6 +120,11 @@ fn scalar(value: &Value) -> Option<String> {
         Value::String(value) => Some(value.clone()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// The JSON text of a list or a section, if the setting takes one.
+fn structured(setting: &Setting, value: &Value) -> Option<String> {
+    setting.is_structured().then(|| value.to_string())
 }
 
 fn shape(value: &Value) -> &'static str {

@@ -1,5 +1,7 @@
 //! What a tenant may do (`limits_config`).
 
+use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
+
 use super::HOUR_NS;
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
@@ -10,6 +12,33 @@ pub(crate) struct Limits {
     pub(crate) max_line_size_bytes: usize,
     /// Whether longer lines are cut instead of refused.
     pub(crate) max_line_size_truncate: bool,
+    /// What stands at the end of a line that was cut.
+    pub(crate) max_line_size_truncate_identifier: String,
+    /// Whether entries of one push with the time of the entry before them are moved
+    /// behind it.
+    pub(crate) increment_duplicate_timestamp: bool,
+    /// Labels that tell the service of a stream; empty: `service_name` is not added.
+    pub(crate) discover_service_name: Vec<String>,
+    /// Whether entries get the metadata `detected_level`.
+    pub(crate) discover_log_levels: bool,
+    /// Names of labels, metadata and fields that hold a level.
+    pub(crate) log_level_fields: LevelFields,
+    /// How many objects deep a JSON line is searched for a level.
+    pub(crate) log_level_from_json_max_depth: usize,
+    /// Until when pushes are refused, in ns since the Unix epoch; `None`: they are not.
+    pub(crate) block_ingestion_until_ns: Option<i64>,
+    /// The status with which they are.
+    pub(crate) block_ingestion_status_code: u16,
+    /// Labels that every stream must have.
+    pub(crate) enforced_labels: Vec<String>,
+    /// Bytes that the tenant may push in a second, in MB.
+    pub(crate) ingestion_rate_mb: f64,
+    /// Bytes that the tenant may push at once, in MB.
+    pub(crate) ingestion_burst_size_mb: f64,
+    /// Bytes that may be pushed to one stream in a second.
+    pub(crate) per_stream_rate_limit_bytes: u64,
+    /// Bytes that may be pushed to one stream at once.
+    pub(crate) per_stream_rate_limit_burst_bytes: u64,
     /// Whether entries older than `reject_old_samples_max_age_ns` are refused.
     pub(crate) reject_old_samples: bool,
     /// Largest age of an entry.
@@ -38,6 +67,10 @@ pub(crate) struct Limits {
     pub(crate) max_query_lookback_ns: i64,
     /// Longest run time of a query.
     pub(crate) query_timeout_ns: i64,
+    /// Whether volumes may be asked for.
+    pub(crate) volume_enabled: bool,
+    /// Most series that a volume may have.
+    pub(crate) volume_max_series: usize,
 }
 
 impl Default for Limits {
@@ -45,6 +78,19 @@ impl Default for Limits {
         Limits {
             max_line_size_bytes: 256 << 10,
             max_line_size_truncate: false,
+            max_line_size_truncate_identifier: String::new(),
+            increment_duplicate_timestamp: false,
+            discover_service_name: DEFAULT_SERVICE_LABELS.map(str::to_owned).to_vec(),
+            discover_log_levels: true,
+            log_level_fields: LevelFields::default(),
+            log_level_from_json_max_depth: 2,
+            block_ingestion_until_ns: None,
+            block_ingestion_status_code: 260,
+            enforced_labels: Vec::new(),
+            ingestion_rate_mb: 0.0,
+            ingestion_burst_size_mb: 6.0,
+            per_stream_rate_limit_bytes: 0,
+            per_stream_rate_limit_burst_bytes: 15 << 20,
             reject_old_samples: true,
             reject_old_samples_max_age_ns: 7 * 24 * HOUR_NS,
             creation_grace_period_ns: HOUR_NS / 6,
@@ -59,12 +105,8 @@ impl Default for Limits {
             max_query_length_ns: 721 * HOUR_NS,
             max_query_lookback_ns: 0,
             query_timeout_ns: HOUR_NS / 60,
+            volume_enabled: true,
+            volume_max_series: 1000,
         }
     }
 }
-    /// Whether volumes may be asked for.
-    pub(crate) volume_enabled: bool,
-    /// Most series that a volume may have.
-    pub(crate) volume_max_series: usize,
-            volume_enabled: true,
-            volume_max_series: 1000,

@@ -4,9 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use logsvc_proto::discover::LevelFields;
 use logsvc_proto::time::{
     format_byte_size, format_model_duration, parse_byte_size, parse_go_duration_ns,
-    parse_model_duration_ns,
+    parse_model_duration_ns, parse_rfc3339_ns, write_rfc3339_nano,
 };
 use logsvc_shards::wal::SyncPolicy;
 
@@ -38,12 +39,29 @@ pub(crate) enum Slot<'c> {
     Sync(&'c mut SyncPolicy),
     /// One of a few words.
     Choice(&'c mut dyn Choice),
+    /// Any text.
+    Text(&'c mut String),
+    /// A list of texts.
+    Words(&'c mut Vec<String>),
+    /// A list of field names.
+    Fields(&'c mut LevelFields),
+    /// A number of MB, maybe with a fraction.
+    Megabytes(&'c mut f64),
+    /// A time in ns since the Unix epoch, or none.
+    Time(&'c mut Option<i64>),
 }
 
 impl Slot<'_> {
+    /// Whether the value may be a list or a section of the file. [`Slot::set`] takes it
+    /// as JSON then.
+    pub(crate) fn is_structured(&self) -> bool {
+        matches!(self, Slot::Words(_) | Slot::Fields(_))
+    }
+
     /// Reads `text` into the field, which keeps its value if the text is bad. The
     /// error says what is wrong with the text, without the name of the setting.
     pub(crate) fn set(self, text: &str) -> Result<(), String> {
+        let whole = text;
         let text = text.trim();
         match self {
             Slot::Bool(field) => *field = parse_bool(text)?,
@@ -69,6 +87,11 @@ impl Slot<'_> {
                     ));
                 }
             }
+            Slot::Text(field) => *field = whole.to_owned(),
+            Slot::Words(field) => *field = parse_words(text)?,
+            Slot::Fields(field) => *field = LevelFields::new(parse_words(text)?),
+            Slot::Megabytes(field) => *field = parse_megabytes(text)?,
+            Slot::Time(field) => *field = parse_time(text)?,
         }
         Ok(())
     }
@@ -88,6 +111,11 @@ impl Slot<'_> {
             Slot::Folder(field) => field.display().to_string(),
             Slot::Sync(field) => sync_text(**field),
             Slot::Choice(field) => field.word().to_owned(),
+            Slot::Text(field) => (*field).clone(),
+            Slot::Words(field) => print_words(field.iter().map(String::as_str)),
+            Slot::Fields(field) => print_words(field.names()),
+            Slot::Megabytes(field) => field.to_string(),
+            Slot::Time(field) => print_time(**field),
         }
     }
 
@@ -103,6 +131,10 @@ impl Slot<'_> {
             Slot::Folder(_) => "folder",
             Slot::Sync(_) => "always|never|duration",
             Slot::Choice(field) => field.words(),
+            Slot::Text(_) => "text",
+            Slot::Words(_) | Slot::Fields(_) => "list",
+            Slot::Megabytes(_) => "number",
+            Slot::Time(_) => "time",
         }
     }
 }
@@ -191,4 +223,42 @@ pub(crate) fn sync_text(sync: SyncPolicy) -> String {
         SyncPolicy::Never => "never".to_owned(),
         SyncPolicy::Interval(interval) => print_duration(interval),
     }
+}
+
+/// Reads a JSON list of texts, or texts with commas between them.
+fn parse_words(text: &str) -> Result<Vec<String>, String> {
+    if text.starts_with('[') {
+        return serde_json::from_str(text).map_err(|_| format!("{text} is not a list of texts"));
+    }
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    Ok(words.map(str::to_owned).collect())
+}
+
+fn print_words<'w>(words: impl ExactSizeIterator<Item = &'w str>) -> String {
+    if words.len() == 0 { "[]".to_owned() } else { words.collect::<Vec<_>>().join(",") }
+}
+
+fn parse_megabytes(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    number
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| format!("{text:?} is not a number of MB such as 4 or 0.5"))
+}
+
+fn parse_time(text: &str) -> Result<Option<i64>, String> {
+    match text {
+        "" | "0" => Ok(None),
+        text => parse_rfc3339_ns(text)
+            .map(Some)
+            .ok_or_else(|| format!("{text:?} is not a time such as 2030-01-01T00:00:00Z")),
+    }
+}
+
+fn print_time(unix_ns: Option<i64>) -> String {
+    let mut text = Vec::new();
+    match unix_ns {
+        None => text.push(b'0'),
+        some => write_rfc3339_nano(some, &mut text),
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }

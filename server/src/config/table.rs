@@ -26,6 +26,11 @@ impl Setting {
         (self.slot)(config)
     }
 
+    /// Whether the file may have a list or a section for it.
+    pub(crate) fn is_structured(&self) -> bool {
+        self.slot(&mut Config::default()).is_structured()
+    }
+
     /// The value of a node that is told nothing, as it is written in the file.
     pub(crate) fn default_value(&self) -> String {
         self.slot(&mut Config::default()).print()
@@ -127,6 +132,45 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.max_line_size_truncate", "limits.max-line-size-truncate",
         |c| Bool(&mut c.limits.max_line_size_truncate),
         "Whether longer lines are cut instead of refused.";
+    "limits_config.max_line_size_truncate_identifier", "limits.max-line-size-truncate-identifier",
+        |c| Text(&mut c.limits.max_line_size_truncate_identifier),
+        "What stands at the end of a line that was cut; it counts as a part of the line.";
+    "limits_config.increment_duplicate_timestamp", "limits.increment-duplicate-timestamp",
+        |c| Bool(&mut c.limits.increment_duplicate_timestamp),
+        "Whether an entry with the time of the entry before it in the same push, but with another line, is moved 1ns behind that one.";
+    "limits_config.discover_service_name", "limits.discover-service-name",
+        |c| Words(&mut c.limits.discover_service_name),
+        "Labels that tell the service of a stream, most telling first. The first of them that a stream has becomes its label service_name, unless it has that already; without any it is unknown_service. An empty list adds no label.";
+    "limits_config.discover_log_levels", "limits.discover-log-levels",
+        |c| Bool(&mut c.limits.discover_log_levels),
+        "Whether every entry gets the structured metadata detected_level. Needs allow_structured_metadata.";
+    "limits_config.log_level_fields", "limits.log-level-fields",
+        |c| Fields(&mut c.limits.log_level_fields),
+        "Names of labels, structured metadata and fields of JSON and logfmt lines that hold a level, most telling first.";
+    "limits_config.log_level_from_json_max_depth", "limits.log-level-from-json-max-depth",
+        |c| Count(&mut c.limits.log_level_from_json_max_depth),
+        "How many objects deep a JSON line is searched for a level. 0 means no limit.";
+    "limits_config.block_ingestion_until", "limits.block-ingestion-until",
+        |c| Time(&mut c.limits.block_ingestion_until_ns),
+        "Until when pushes are refused, for example 2030-01-01T00:00:00Z. Empty or 0 refuses none.";
+    "limits_config.block_ingestion_status_code", "limits.block-ingestion-status-code",
+        |c| SmallCount(&mut c.limits.block_ingestion_status_code),
+        "Status of the answer to a push that is refused until block_ingestion_until. 200 answers 204, as if the entries were stored.";
+    "limits_config.enforced_labels", "limits.enforced-labels",
+        |c| Words(&mut c.limits.enforced_labels),
+        "Labels that every stream must have.";
+    "limits_config.ingestion_rate_mb", "limits.ingestion-rate-mb",
+        |c| Megabytes(&mut c.limits.ingestion_rate_mb),
+        "MB of lines and structured metadata that a tenant may push in a second, over all cores. 0 means no limit; the reference has 4.";
+    "limits_config.ingestion_burst_size_mb", "limits.ingestion-burst-size-mb",
+        |c| Megabytes(&mut c.limits.ingestion_burst_size_mb),
+        "MB that a tenant may push at once if ingestion_rate_mb is set. A larger push never gets in.";
+    "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
+        |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
+        "Lines and structured metadata that may be pushed to one stream in a second, over all cores. 0 means no limit; the reference has 3MB.";
+    "limits_config.per_stream_rate_limit_burst", "limits.per-stream-rate-limit-burst",
+        |c| Bytes(&mut c.limits.per_stream_rate_limit_burst_bytes),
+        "How much of that may come at once if per_stream_rate_limit is set.";
     "limits_config.reject_old_samples", "limits.reject-old-samples",
         |c| Bool(&mut c.limits.reject_old_samples),
         "Whether entries older than reject_old_samples_max_age are refused.";
@@ -169,10 +213,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.query_timeout", "limits.query-timeout",
         |c| Nanos(&mut c.limits.query_timeout_ns),
         "Longest time that a query may run. 0 means no limit.";
-};
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";
     "limits_config.volume_max_series", "limits.volume-max-series",
         |c| Count(&mut c.limits.volume_max_series),
         "Most series that an answer of the volume endpoints may have. 0 means no limit.";
+};

@@ -90,8 +90,20 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
             assert_ne!(setting.flag, other.flag);
             assert!(!setting.path.starts_with(&format!("{}.", other.path)), "{}", setting.path);
         }
-        let values =
-            ["7", "7h", "7MB", "true", "false", "debug", "json", "glommio", "epoll", "::7", "/7"];
+        let values = [
+            "7",
+            "7h",
+            "7MB",
+            "true",
+            "false",
+            "debug",
+            "json",
+            "glommio",
+            "epoll",
+            "::7",
+            "/7",
+            "2030-01-01T00:00:00Z",
+        ];
         let mut config = Config::default();
         for value in values {
             // Most values suit only some settings.
@@ -136,6 +148,20 @@ fn values_have_the_notations_of_the_field() {
         ),
         ("wal: {sync: 250ms}", "wal.sync", "250ms"),
         ("wal: {sync: never}", "wal.sync", "never"),
+        ("limits_config: {discover_service_name: []}", "limits_config.discover_service_name", "[]"),
+        (
+            "limits_config: {discover_service_name: [a, b]}",
+            "limits_config.discover_service_name",
+            "a,b",
+        ),
+        ("limits_config: {log_level_fields: 'a, b'}", "limits_config.log_level_fields", "a,b"),
+        ("limits_config: {ingestion_rate_mb: 0.5}", "limits_config.ingestion_rate_mb", "0.5"),
+        (
+            "limits_config: {block_ingestion_until: '2030-01-01T00:00:00Z'}",
+            "limits_config.block_ingestion_until",
+            "2030-01-01T00:00:00Z",
+        ),
+        ("limits_config: {block_ingestion_until: 0}", "limits_config.block_ingestion_until", "0"),
         ("common: {path_prefix: /srv}", "data_dir", "/srv"),
         ("common: {path_prefix: /srv}\ndata_dir: /other", "data_dir", "/other"),
         ("data_dir: /other\ncommon: {path_prefix: /srv}", "data_dir", "/other"),
@@ -281,6 +307,7 @@ limits_config:
   discover_service_name: []
   max_line_size: 256KB
   max_query_length: 721h
+  ruler_max_rules_per_rule_group: 5
 ruler:
 server.log_level: debug
 ";
@@ -289,6 +316,8 @@ server.log_level: debug
     assert_eq!(loaded.config.log_level, LogLevel::Warn);
     assert_eq!(loaded.config.data_dir, Path::new("/tmp/logs"));
     assert!(!loaded.config.limits.reject_old_samples);
+    assert!(loaded.config.limits.discover_service_name.is_empty());
+    assert_eq!(loaded.config.limits.per_stream_rate_limit_bytes, 1 << 30);
     assert_eq!(loaded.config.limits.reject_old_samples_max_age_ns, 87_600 * HOUR_NS);
     let mut ignored = loaded.ignored_keys;
     ignored.sort_unstable();
@@ -297,8 +326,7 @@ server.log_level: debug
         "common.ring",
         "ingester.query_store_max_look_back_period",
         "ingester.wal",
-        "limits_config.discover_service_name",
-        "limits_config.per_stream_rate_limit",
+        "limits_config.ruler_max_rules_per_rule_group",
         "querier",
         "ruler",
         "schema_config",

@@ -4,18 +4,23 @@
 //! through the lanes; nothing here holds a borrow across a wait. What can go wrong
 //! is an [`ApiError`], whose text and status go to the client.
 
+mod admission;
 mod answer;
 mod catalogue;
+mod entries;
 mod execute;
 mod index;
+mod ingest;
 mod operations;
 mod params;
 mod push;
 mod query;
 mod query_limits;
+pub(crate) mod rate_limit;
 mod refusals;
 mod scatter;
 mod stream_cache;
+mod streams;
 mod volume;
 
 use std::cell::RefCell;
@@ -37,6 +42,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::app::{Barrier, Boot};
 use crate::config::Config;
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
+use rate_limit::Buckets;
 use stream_cache::StreamCache;
 
 /// What a path leads to.
@@ -131,6 +137,8 @@ pub(crate) struct Front<R: Runtime> {
     stopping: logsvc_runtime::Latch,
     router: Router<Route>,
     streams: RefCell<StreamCache>,
+    tenant_rates: Arc<Buckets>,
+    stream_rates: Arc<Buckets>,
     /// Decompression buffers that no request uses at the moment.
     spare_buffers: RefCell<Vec<BodyBuffers>>,
 }
@@ -154,6 +162,8 @@ impl<R: Runtime> Front<R> {
             stopping: boot.stop.clone(),
             router: routes(),
             streams: RefCell::new(StreamCache::default()),
+            tenant_rates: Arc::clone(&boot.tenant_rates),
+            stream_rates: Arc::clone(&boot.stream_rates),
             spare_buffers: RefCell::new(Vec::new()),
         }
     }

@@ -30,6 +30,8 @@ pub(super) struct CachedStream {
     /// Whether the owner has stored entries of it, so that it need not be told
     /// again what the id stands for.
     pub(super) announced: Cell<bool>,
+    /// What its labels say of the level of all its entries, if anything.
+    pub(super) level: Option<Box<[u8]>>,
     /// Why the labels break the tenant's limits, if they do.
     pub(super) refusal: Option<Box<str>>,
 }
@@ -116,6 +118,7 @@ mod tests {
             shard: CoreId(0),
             labels: Arc::new(labels),
             announced: Cell::new(false),
+            level: None,
             refusal: None,
         })
     }

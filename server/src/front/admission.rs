@@ -1,0 +1,221 @@
+//! Whether the rate limits let a push in, before anything of it is stored.
+//!
+//! The rates count what would be stored, so every entry is checked once more for
+//! this; without limits nothing of it is done.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ahash::RandomState;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::time::{format_byte_size, write_go_time};
+use logsvc_proto::{Labels, TenantId};
+use logsvc_runtime::Runtime;
+
+use super::Front;
+use super::entries::EntryCheck;
+use super::ingest::{EntryCursor, PushedStream};
+use super::rate_limit::Rate;
+use super::stream_cache::CachedStream;
+use crate::config::Limits;
+
+/// Refused entries that an answer lists per stream.
+const ENTRIES_LISTED_MAX: usize = 10;
+
+/// Longest time that a client is told to wait.
+const RETRY_AFTER_MAX_S: u64 = 60;
+
+/// A stream that its own rate limit refuses.
+pub(super) struct RateLimited {
+    labels: Rc<CachedStream>,
+    /// Times and sizes of the first entries.
+    entries: Vec<(i64, u64)>,
+    pub(super) total: u64,
+    limit_bytes: u64,
+    wait: Duration,
+}
+
+/// What the rate limits say of a push that they do not refuse as a whole.
+#[derive(Default)]
+pub(super) struct RateVerdict {
+    /// Streams that are refused, by their place in the push.
+    pub(super) refused: Vec<(usize, RateLimited)>,
+}
+
+impl RateVerdict {
+    /// Whether the stream at this place is refused. Places are asked in order.
+    pub(super) fn refuses(&self, place: usize) -> bool {
+        self.refused.binary_search_by_key(&place, |(place, _)| *place).is_ok()
+    }
+}
+
+impl Limits {
+    fn tenant_rate(&self) -> Option<Rate> {
+        const MB: f64 = (1 << 20) as f64;
+        (self.ingestion_rate_mb > 0.0).then(|| Rate {
+            bytes_per_s: self.ingestion_rate_mb * MB,
+            burst_bytes: self.ingestion_burst_size_mb * MB,
+        })
+    }
+
+    fn stream_rate(&self) -> Option<Rate> {
+        (self.per_stream_rate_limit_bytes > 0).then_some(Rate {
+            bytes_per_s: self.per_stream_rate_limit_bytes as f64,
+            burst_bytes: self.per_stream_rate_limit_burst_bytes as f64,
+        })
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Asks the rate limits.
+    ///
+    /// # Errors
+    /// The tenant pushes too much: nothing may be stored.
+    pub(super) fn ask_rate_limits<S: PushedStream>(
+        &self,
+        tenant: &TenantId,
+        limits: &Limits,
+        streams: &[(S, Rc<CachedStream>)],
+    ) -> Result<RateVerdict, ApiError> {
+        let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
+        if tenant_rate.is_none() && stream_rate.is_none() {
+            return Ok(RateVerdict::default());
+        }
+        let mut check = EntryCheck::new(limits, self.runtime.unix_nanos());
+        let sizes: Vec<(u64, u64)> = streams
+            .iter()
+            .map(|(stream, resolved)| measure(stream, resolved, &mut check))
+            .collect();
+        let now = self.runtime.now();
+        if let Some(rate) = tenant_rate {
+            let (lines, bytes) =
+                sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+            let owner = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
+            self.tenant_rates.take(owner, bytes, &rate, now).map_err(|wait| {
+                ApiError::too_many_requests(
+                    format!(
+                        "ingestion rate limit exceeded for user {} (limit: {} bytes/sec) while \
+                         attempting to ingest '{lines}' lines totaling '{bytes}' bytes, reduce log \
+                         volume or contact your administrator to see if the limit can be increased",
+                        tenant.as_str(),
+                        rate.bytes_per_s as u64,
+                    ),
+                    retry_after_s(wait),
+                )
+            })?;
+        }
+        let mut verdict = RateVerdict::default();
+        let Some(rate) = stream_rate else { return Ok(verdict) };
+        for (place, ((stream, resolved), &(total, bytes))) in streams.iter().zip(&sizes).enumerate()
+        {
+            let owner = resolved.id.0 as u64;
+            if total == 0 {
+                continue;
+            }
+            if let Err(wait) = self.stream_rates.take(owner, bytes, &rate, now) {
+                let refused = RateLimited {
+                    labels: Rc::clone(resolved),
+                    entries: first_entries(stream, resolved, &mut check),
+                    total,
+                    limit_bytes: limits.per_stream_rate_limit_bytes,
+                    wait,
+                };
+                verdict.refused.push((place, refused));
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+/// Entries of a stream that would be stored, and their bytes.
+fn measure<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+) -> (u64, u64) {
+    let (mut lines, mut bytes) = (0, 0);
+    visit_good(stream, resolved, check, |_, len_bytes| {
+        lines += 1;
+        bytes += len_bytes;
+        true
+    });
+    (lines, bytes)
+}
+
+fn first_entries<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+) -> Vec<(i64, u64)> {
+    let mut entries = Vec::new();
+    visit_good(stream, resolved, check, |timestamp_ns, len_bytes| {
+        entries.push((timestamp_ns, len_bytes));
+        entries.len() < ENTRIES_LISTED_MAX
+    });
+    entries
+}
+
+/// Visits time and size of the entries that would be stored, as long as `visit` wants
+/// more.
+fn visit_good<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+    mut visit: impl FnMut(i64, u64) -> bool,
+) {
+    if resolved.refusal.is_some() {
+        return;
+    }
+    check.begin_stream();
+    let mut entries = stream.entries();
+    while let Some(entry) = entries.next_entry() {
+        if let Ok(good) = check.judge(resolved, entry)
+            && !visit(good.timestamp_ns, good.len_bytes())
+        {
+            return;
+        }
+    }
+}
+
+fn retry_after_s(wait: Duration) -> u32 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    seconds.clamp(1, RETRY_AFTER_MAX_S) as u32
+}
+
+/// The answer for streams that their own rate limits refuse.
+pub(super) fn streams_rate_limited(
+    tenant: &TenantId,
+    streams: &[(usize, RateLimited)],
+) -> ApiError {
+    let texts: Vec<String> = streams.iter().map(|(_, stream)| stream.text(tenant)).collect();
+    let wait = streams.iter().map(|(_, stream)| stream.wait).max().unwrap_or_default();
+    ApiError::too_many_requests(texts.join("\n"), retry_after_s(wait)).with_newline()
+}
+
+impl RateLimited {
+    fn text(&self, tenant: &TenantId) -> String {
+        let labels: &Labels = &self.labels.labels;
+        let stream = labels.canonical();
+        let mut text = String::new();
+        for &(timestamp_ns, len_bytes) in &self.entries {
+            let mut time = Vec::new();
+            write_go_time(Some(timestamp_ns), &mut time);
+            text.push_str(&format!(
+                "entry with timestamp {} ignored, reason: 'Per stream rate limit exceeded (limit: {}/sec) \
+                 while attempting to ingest for stream '{stream}' totaling {}, consider splitting a stream \
+                 via additional labels or contact your administrator to see if the limit can be \
+                 increased',\n",
+                String::from_utf8_lossy(&time),
+                format_byte_size(self.limit_bytes),
+                format_byte_size(len_bytes),
+            ));
+        }
+        text.push_str(&format!(
+            "user '{}', total ignored: {} out of {} for stream: {stream}",
+            tenant.as_str(),
+            self.total,
+            self.total,
+        ));
+        text
+    }
+}
