@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "logsvc-server",
         &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http", "logsvc-shards"],
     ),
-    ("logsvc-bench", &["logsvc-proto"]),
+    ("logsvc-bench", &["logsvc-proto", "logsvc-logql"]),
     ("logsvc-ci", &[]),
 ];
 
@@ -89,7 +89,7 @@ mod tests {
     fn allowed_arrows_are_allowed() {
         assert_eq!(faults_of("logsvc-logql", &["logsvc-proto", "regex"]), [""; 0]);
         assert_eq!(faults_of("logsvc-runtime", &["monoio", "glommio", "libc"]), [""; 0]);
-        assert_eq!(faults_of("logsvc-bench", &["logsvc-proto"]), [""; 0]);
+        assert_eq!(faults_of("logsvc-bench", &["logsvc-proto", "logsvc-logql"]), [""; 0]);
     }
 
     #[test]
