@@ -6,6 +6,7 @@
 //! Bodies of log lines, labels and series end with a line break, those of metric
 //! results do not.
 
+mod detected;
 mod index;
 mod json;
 mod lists;
@@ -14,6 +15,9 @@ mod number;
 mod stats;
 mod streams;
 
+pub use detected::{
+    DetectedField, FieldType, write_detected_fields, write_detected_labels, write_field_values,
+};
 pub use index::{IndexStats, write_index_shards, write_index_stats};
 pub use json::{write_json_bytes, write_json_line, write_json_text, write_label_object};
 pub use lists::{SeriesWriter, write_label_list, write_text_array};

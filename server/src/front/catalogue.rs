@@ -18,7 +18,7 @@ use super::scatter::shard_gone;
 use super::{Front, params};
 
 /// A range that no stream has entries in.
-const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
+pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
@@ -79,7 +79,7 @@ impl<R: Runtime> Front<R> {
     }
 }
 
-fn selection(
+pub(super) fn selection(
     tenant: TenantId,
     groups: Vec<Vec<CompiledMatcher>>,
     range: TimeRange,
@@ -107,7 +107,7 @@ fn matcher_groups(params: &Params) -> Result<Vec<Vec<CompiledMatcher>>, ApiError
     Ok(groups)
 }
 
-fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
+pub(super) fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
     let matchers: Result<Vec<_>, _> = selector.matchers.iter().map(CompiledMatcher::new).collect();
     matchers.map_err(ApiError::bad_request)
 }

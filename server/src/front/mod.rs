@@ -7,6 +7,7 @@
 mod admission;
 mod answer;
 mod catalogue;
+mod detected;
 mod entries;
 mod execute;
 mod index;
@@ -59,6 +60,9 @@ enum Route {
     IndexShards,
     Volume,
     VolumeRange,
+    DetectedFields,
+    DetectedFieldValues,
+    DetectedLabels,
     FormatQuery,
     BuildInfo,
     Ready,
@@ -80,6 +84,9 @@ impl Route {
             Route::IndexShards => "loki_api_v1_index_shards",
             Route::Volume => "loki_api_v1_index_volume",
             Route::VolumeRange => "loki_api_v1_index_volume_range",
+            Route::DetectedFields => "loki_api_v1_detected_fields",
+            Route::DetectedFieldValues => "loki_api_v1_detected_field_name_values",
+            Route::DetectedLabels => "loki_api_v1_detected_labels",
             Route::FormatQuery => "loki_api_v1_format_query",
             Route::BuildInfo => "loki_api_v1_status_buildinfo",
             Route::Ready => "ready",
@@ -112,6 +119,9 @@ fn routes() -> Router<Route> {
         add(BOTH, "/index/shards", Route::IndexShards);
         add(BOTH, "/index/volume", Route::Volume);
         add(BOTH, "/index/volume_range", Route::VolumeRange);
+        add(BOTH, "/detected_fields", Route::DetectedFields);
+        add(BOTH, "/detected_field/{name}/values", Route::DetectedFieldValues);
+        add(BOTH, "/detected_labels", Route::DetectedLabels);
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
     }
@@ -202,6 +212,11 @@ impl<R: Runtime> Front<R> {
             Route::IndexShards => self.index_shards(request).await,
             Route::Volume => self.volume(request).await,
             Route::VolumeRange => self.volume_range(request).await,
+            Route::DetectedFields => self.detected_fields(request).await,
+            Route::DetectedFieldValues => {
+                self.detected_field_values(request, name.unwrap_or_default()).await
+            }
+            Route::DetectedLabels => self.detected_labels(request).await,
             Route::FormatQuery => operations::format_query(&request),
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),

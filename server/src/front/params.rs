@@ -22,6 +22,9 @@ pub(super) const QUERY_RANGE_NS: i64 = HOUR_NS;
 /// `limit` without a value.
 const DEFAULT_LIMIT: u32 = 100;
 
+/// `limit` of detected fields without a value.
+const DEFAULT_FIELD_LIMIT: u32 = 1000;
+
 /// Most points per series, and what the default step aims at.
 const MAX_POINTS: i64 = 11_000;
 const DEFAULT_POINTS: i64 = 250;
@@ -83,6 +86,17 @@ pub(super) fn volume_limit(params: &Params) -> Result<u32, ApiError> {
         Some(text) if text.parse() == Ok(0i64) => Ok(DEFAULT_LIMIT),
         _ => limit(params),
     }
+}
+
+/// `limit` or `field_limit`: most fields, or values of a field.
+pub(super) fn field_limit(params: &Params) -> Result<u32, ApiError> {
+    let text = params.get_non_empty("limit").or_else(|| params.get_non_empty("field_limit"));
+    Ok(text.map_or(Ok(DEFAULT_FIELD_LIMIT), parse_limit)?)
+}
+
+/// `line_limit`: how many lines are looked at.
+pub(super) fn line_limit(params: &Params) -> Result<u32, ApiError> {
+    Ok(params.get_non_empty("line_limit").map_or(Ok(DEFAULT_LIMIT), parse_limit)?)
 }
 
 /// `targetBytesPerShard`, which has no default.

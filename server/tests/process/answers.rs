@@ -1,5 +1,6 @@
 //! What the interface answers to well-behaved clients, over real sockets.
 
+mod detected;
 mod lifecycle;
 mod protocol;
 mod pushes;
