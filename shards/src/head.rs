@@ -105,6 +105,12 @@ impl HeadBlock {
         MetadataPairs::from_checked(&self.metadata[range_of(&self.metadata_ends, index)])
     }
 
+    /// Pairs of all entries, as in a batch but without counts, and the exclusive end
+    /// of each entry's; both are empty if no entry has metadata.
+    pub(crate) fn metadata_columns(&self) -> (&[u8], &[u32]) {
+        (&self.metadata, &self.metadata_ends)
+    }
+
     /// Bytes that the block's columns occupy.
     pub fn held_bytes(&self) -> usize {
         self.timestamps_ns.capacity() * 8

@@ -11,6 +11,7 @@
 //! entries came to the node.
 
 pub mod batch;
+pub mod filter;
 pub mod fuzz;
 pub mod head;
 pub mod host;
@@ -18,6 +19,7 @@ pub mod index;
 pub mod messages;
 pub mod node;
 pub mod scan;
+pub mod segment;
 pub mod shard;
 pub mod testing;
 pub mod wal;

@@ -1,0 +1,247 @@
+//! Stored bytes of a column: its codec, compression and checksum.
+//!
+//! Contexts of the compressor are kept and used again, because making one costs
+//! as much as compressing a small block. A column that does not shrink is stored
+//! as it is.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::super::error::WriteError;
+
+/// How stored bytes become raw ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Codec {
+    /// They are the raw bytes.
+    Raw,
+    /// They are one zstd frame.
+    Zstd,
+}
+
+impl Codec {
+    /// The byte that names the codec in a file.
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Codec::Raw => 0,
+            Codec::Zstd => 1,
+        }
+    }
+
+    /// Reads the byte; `None` if it names no codec.
+    pub fn from_byte(byte: u8) -> Option<Codec> {
+        match byte {
+            0 => Some(Codec::Raw),
+            1 => Some(Codec::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Where a column is, and how to read it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnPlace {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes in the file; 0 if the column is empty.
+    pub stored_len: u32,
+    /// Bytes after decompression.
+    pub raw_len: u32,
+    /// CRC-32C of the stored bytes.
+    pub crc: u32,
+    /// How they are stored.
+    pub codec: Codec,
+}
+
+impl ColumnPlace {
+    /// Where the column is in the file.
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.offset..self.offset + u64::from(self.stored_len)
+    }
+}
+
+/// Compresses columns at one level.
+pub(crate) struct Compressor {
+    zstd: zstd::bulk::Compressor<'static>,
+    buffer: Vec<u8>,
+}
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compressor").field("buffer_bytes", &self.buffer.capacity()).finish()
+    }
+}
+
+impl Compressor {
+    /// A compressor of this zstd level.
+    ///
+    /// # Errors
+    /// If the level does not exist or there is no memory for a context.
+    pub(crate) fn new(level: i32) -> Result<Compressor, WriteError> {
+        let zstd = zstd::bulk::Compressor::new(level).map_err(compression)?;
+        Ok(Compressor { zstd, buffer: Vec::new() })
+    }
+
+    /// Appends the stored form of `raw` to `out`, and says what was appended; the
+    /// offset is that within `out`.
+    pub(crate) fn store(
+        &mut self,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<ColumnPlace, WriteError> {
+        let raw_len = raw_len_of(raw)?;
+        self.buffer.clear();
+        if raw.len() >= COMPRESSED_FROM_BYTES {
+            self.buffer.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+            self.zstd.compress_to_buffer(raw, &mut self.buffer).map_err(compression)?;
+        }
+        let shrinks = !self.buffer.is_empty() && self.buffer.len() < raw.len();
+        let (codec, stored) =
+            if shrinks { (Codec::Zstd, &self.buffer[..]) } else { (Codec::Raw, raw) };
+        let place = append(codec, stored, raw_len, out);
+        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
+            self.buffer = Vec::new();
+        }
+        Ok(place)
+    }
+
+    /// Like [`Self::store`], for bytes that are packed already.
+    pub(crate) fn store_raw(raw: &[u8], out: &mut Vec<u8>) -> Result<ColumnPlace, WriteError> {
+        Ok(append(Codec::Raw, raw, raw_len_of(raw)?, out))
+    }
+}
+
+fn raw_len_of(raw: &[u8]) -> Result<u32, WriteError> {
+    u32::try_from(raw.len()).map_err(|_| WriteError::Malformed("a column has more than 4 GiB"))
+}
+
+fn append(codec: Codec, stored: &[u8], raw_len: u32, out: &mut Vec<u8>) -> ColumnPlace {
+    let offset = out.len() as u64;
+    out.extend_from_slice(stored);
+    ColumnPlace {
+        offset,
+        stored_len: stored.len() as u32,
+        raw_len,
+        crc: crc32c::crc32c(stored),
+        codec,
+    }
+}
+
+/// Shorter columns are stored raw without a try: a frame alone takes 9 bytes.
+const COMPRESSED_FROM_BYTES: usize = 32;
+
+/// One huge line must not leave a huge buffer behind.
+const BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+fn compression(error: std::io::Error) -> WriteError {
+    WriteError::Compression(error.to_string())
+}
+
+/// Undoes what [`Compressor`] did.
+pub(crate) struct Decompressor {
+    zstd: zstd::bulk::Decompressor<'static>,
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
+    }
+}
+
+impl Decompressor {
+    pub(crate) fn new() -> Decompressor {
+        Decompressor { zstd: zstd::bulk::Decompressor::default() }
+    }
+
+    /// The raw bytes of a column whose stored ones are `stored`. Allocates no more
+    /// than `place.raw_len`, which the directory's checks have bounded.
+    pub(crate) fn load<'a>(
+        &mut self,
+        place: &ColumnPlace,
+        stored: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, &'static str> {
+        if stored.len() != place.stored_len as usize {
+            return Err("not all of it was read");
+        }
+        if crc32c::crc32c(stored) != place.crc {
+            return Err("the checksum does not match");
+        }
+        let raw_len = place.raw_len as usize;
+        match place.codec {
+            Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
+            Codec::Raw => Err("its raw length is wrong"),
+            Codec::Zstd => {
+                let mut raw = Vec::with_capacity(raw_len);
+                self.zstd
+                    .decompress_to_buffer(stored, &mut raw)
+                    .map_err(|_| "it does not decompress")?;
+                if raw.len() == raw_len {
+                    Ok(Cow::Owned(raw))
+                } else {
+                    Err("its raw length is wrong")
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    #[test]
+    fn what_shrinks_is_compressed_and_the_rest_stored_raw() {
+        let mut rng = Rng::new(3);
+        let random: Vec<u8> = (0..10_000).map(|_| rng.next_u64() as u8).collect();
+        let text = b"the same words again and again, ".repeat(300);
+        let mut compressor = Compressor::new(1).unwrap();
+        let mut decompressor = Decompressor::new();
+        let mut out = b"before".to_vec();
+        for (raw, codec) in
+            [(&random[..], Codec::Raw), (&text, Codec::Zstd), (b"", Codec::Raw), (b"x", Codec::Raw)]
+        {
+            let place = compressor.store(raw, &mut out).unwrap();
+            assert_eq!(place.codec, codec);
+            let stored = &out[place.range().start as usize..place.range().end as usize];
+            assert!(stored.len() <= raw.len());
+            assert_eq!(decompressor.load(&place, stored).unwrap(), raw);
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_and_every_wrong_length_is_found() {
+        let raw = b"abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc".repeat(3);
+        let mut stored = Vec::new();
+        let place = Compressor::new(1).unwrap().store(&raw, &mut stored).unwrap();
+        let mut decompressor = Decompressor::new();
+        for at in 0..stored.len() {
+            stored[at] ^= 4;
+            assert!(decompressor.load(&place, &stored).is_err());
+            stored[at] ^= 4;
+            assert!(decompressor.load(&place, &stored[..at]).is_err());
+        }
+        for raw_len in [0, place.raw_len - 1, place.raw_len + 1] {
+            assert!(decompressor.load(&ColumnPlace { raw_len, ..place }, &stored).is_err());
+        }
+    }
+
+    #[test]
+    fn arbitrary_frames_never_grow_beyond_their_raw_length() {
+        let mut decompressor = Decompressor::new();
+        for seed in seeds(2000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let mut stored = Vec::new();
+            let raw = vec![b'x'; rng.between(40, 500) as usize];
+            let mut place = Compressor::new(1).unwrap().store(&raw, &mut stored).unwrap();
+            for _ in 0..rng.between(1, 3) {
+                let at = rng.below(stored.len() as u64) as usize;
+                stored[at] ^= 1 << rng.below(8);
+            }
+            place.crc = crc32c::crc32c(&stored);
+            if let Ok(read) = decompressor.load(&place, &stored) {
+                assert_eq!(read.len(), raw.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Decodes the metadata column, see the parent module.
+
+use logsvc_logql::engine::MetadataSets;
+use logsvc_proto::varint;
+
+use super::super::packed::{self, Malformed};
+use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
+
+/// The metadata of a block's entries, in the form that the engine takes.
+#[derive(Debug)]
+pub struct BlockMetadata {
+    /// The distinct sets.
+    pub sets: MetadataSets,
+    /// For each entry of the block its set; a run's part is a slice.
+    pub set_ids: Vec<u32>,
+}
+
+impl BlockMetadata {
+    /// Bytes that it occupies.
+    pub fn held_bytes(&self) -> usize {
+        self.sets.held_bytes() + self.set_ids.capacity() * size_of::<u32>()
+    }
+}
+
+/// The values of one name.
+struct Column<'a> {
+    name: &'a str,
+    text: std::borrow::Cow<'a, str>,
+    /// Exclusive ends of the values in `text`.
+    ends: Vec<u32>,
+    /// Which value each set that has the name has; `None` if each has its own.
+    which: Option<Vec<u32>>,
+    /// Sets with the name so far.
+    taken: usize,
+}
+
+impl Column<'_> {
+    fn value(&self, taken: usize) -> &str {
+        let value = self.which.as_ref().map_or(taken, |which| which[taken] as usize);
+        let start = if value == 0 { 0 } else { self.ends[value - 1] as usize };
+        &self.text[start..self.ends[value] as usize]
+    }
+}
+
+/// Decodes the metadata of `entries` entries, whose pairs take `pairs_bytes` in the
+/// form of a batch without counts.
+pub(crate) fn decode(
+    bytes: &[u8],
+    entries: usize,
+    pairs_bytes: usize,
+) -> Result<BlockMetadata, Malformed> {
+    let mut reader = Reader { bytes, position: 0 };
+    let names = read_names(&mut reader)?;
+    let shapes = read_shapes(&mut reader, names.len())?;
+    let set_count = reader.count(entries)?;
+    let mut set_ids = read_entries(reader.section()?, entries, set_count)?;
+    let shape_of_set = reader.numbers(set_count, shapes.len())?;
+
+    // How many values the column of each name has.
+    let mut uses = vec![0usize; names.len()];
+    let mut budget = pairs_bytes;
+    for &shape in &shape_of_set {
+        for &name in &shapes[shape as usize] {
+            uses[name as usize] += 1;
+            budget = budget.checked_sub(SHORTEST_PAIR_BYTES).ok_or(Malformed)?;
+        }
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for (name, uses) in names.into_iter().zip(uses) {
+        columns.push(read_column(&mut reader, name, uses)?);
+    }
+    if reader.position != bytes.len() {
+        return Err(Malformed);
+    }
+
+    let mut sets = MetadataSets::new();
+    let mut budget = pairs_bytes;
+    let mut ids = Vec::with_capacity(set_count + 1);
+    ids.push(0);
+    for &shape in &shape_of_set {
+        let shape = &shapes[shape as usize];
+        for &name in shape {
+            let column = &columns[name as usize];
+            let text = column.name.len() + column.value(column.taken).len();
+            budget = budget.checked_sub(text + 2).ok_or(Malformed)?;
+        }
+        let pairs = shape.iter().map(|&name| {
+            let column = &columns[name as usize];
+            (column.name, column.value(column.taken))
+        });
+        ids.push(sets.intern(pairs).ok_or(Malformed)?);
+        for &name in shape {
+            columns[name as usize].taken += 1;
+        }
+    }
+    for id in &mut set_ids {
+        *id = ids[*id as usize];
+    }
+    Ok(BlockMetadata { sets, set_ids })
+}
+
+/// A pair in a batch: two lengths and a name of at least one byte.
+const SHORTEST_PAIR_BYTES: usize = 3;
+
+fn read_names<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a str>, Malformed> {
+    let count = reader.count(reader.left())?;
+    let mut names: Vec<&str> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let len = reader.count(reader.left())?;
+        let name = text(reader.take(len)?)?;
+        if name.is_empty() || names.last().is_some_and(|&last| last >= name) {
+            return Err(Malformed);
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn read_shapes(reader: &mut Reader<'_>, names: usize) -> Result<Vec<Vec<u32>>, Malformed> {
+    let count = reader.count(reader.left())?;
+    let mut shapes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let len = reader.count(reader.left().min(names))?;
+        let mut shape: Vec<u32> = Vec::with_capacity(len);
+        for _ in 0..len {
+            let name = reader.count(names.checked_sub(1).ok_or(Malformed)?)? as u32;
+            if shape.last().is_some_and(|&last| last >= name) {
+                return Err(Malformed);
+            }
+            shape.push(name);
+        }
+        if shape.is_empty() {
+            return Err(Malformed);
+        }
+        shapes.push(shape);
+    }
+    Ok(shapes)
+}
+
+/// For each entry 0 or one more than the number of its set.
+fn read_entries(bytes: &[u8], entries: usize, set_count: usize) -> Result<Vec<u32>, Malformed> {
+    let mut out = Vec::with_capacity(entries);
+    let mut used = 0;
+    let mut bad = false;
+    packed::decode(bytes, entries, |codes| {
+        for &code in codes {
+            out.push(match code {
+                CODE_NONE => 0,
+                CODE_NEXT => {
+                    used += 1;
+                    used
+                }
+                _ => {
+                    let set = code - CODE_SEEN;
+                    bad |= set >= u64::from(used);
+                    set as u32 + 1
+                }
+            });
+        }
+    })?;
+    if bad || used as usize != set_count { Err(Malformed) } else { Ok(out) }
+}
+
+fn read_column<'a>(
+    reader: &mut Reader<'a>,
+    name: &'a str,
+    uses: usize,
+) -> Result<Column<'a>, Malformed> {
+    let count = reader.count(uses)?;
+    let form = reader.take(1)?[0];
+    let mut ends = Vec::with_capacity(count);
+    let mut end = 0u64;
+    let mut bad = false;
+    let mut odd = false;
+    packed::decode(reader.section()?, count, |lengths| {
+        for &len in lengths {
+            odd |= len % 2 == 1;
+            // Twice what is left is the most that the text can have.
+            end = end.saturating_add(len);
+            bad |= end > u64::from(u32::MAX);
+            ends.push(end as u32);
+        }
+    })?;
+    if bad {
+        return Err(Malformed);
+    }
+    let text_len = end as usize;
+    let text = match form {
+        FORM_TEXT => std::borrow::Cow::Borrowed(text(reader.take(text_len)?)?),
+        FORM_HEX if !odd => std::borrow::Cow::Owned(hex_text(reader.take(text_len / 2)?)),
+        _ => return Err(Malformed),
+    };
+    if !ends.iter().all(|&end| text.is_char_boundary(end as usize)) {
+        return Err(Malformed);
+    }
+    let which = reader.section()?;
+    let which = match (which.is_empty(), count == uses) {
+        (true, true) => None,
+        _ => Some(numbers_below(which, uses, count)?),
+    };
+    Ok(Column { name, text, ends, which, taken: 0 })
+}
+
+fn hex_text(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    out
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed)
+}
+
+fn numbers_below(bytes: &[u8], count: usize, bound: usize) -> Result<Vec<u32>, Malformed> {
+    let mut out = Vec::with_capacity(count);
+    let mut bad = false;
+    packed::decode(bytes, count, |numbers| {
+        for &number in numbers {
+            bad |= number >= bound as u64;
+            out.push(number as u32);
+        }
+    })?;
+    if bad { Err(Malformed) } else { Ok(out) }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn left(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// A varint that is at most `most`.
+    fn count(&mut self, most: usize) -> Result<usize, Malformed> {
+        let value = varint::read(self.bytes, &mut self.position).map_err(|_| Malformed)?;
+        usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let taken = self.bytes[self.position..].get(..len).ok_or(Malformed)?;
+        self.position += len;
+        Ok(taken)
+    }
+
+    fn section(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.count(self.left())?;
+        self.take(len)
+    }
+
+    fn numbers(&mut self, count: usize, bound: usize) -> Result<Vec<u32>, Malformed> {
+        numbers_below(self.section()?, count, bound)
+    }
+}

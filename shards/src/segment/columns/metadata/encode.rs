@@ -1,0 +1,172 @@
+//! Encodes the metadata column, see the parent module.
+
+use std::hash::Hash;
+
+use ahash::{AHashMap, RandomState};
+use logsvc_proto::varint;
+
+use super::super::packed;
+use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
+use crate::batch::MetadataPairs;
+
+/// Numbers for distinct keys in the order of their first appearance.
+struct Numbering<K> {
+    numbers: AHashMap<K, u32>,
+    keys: Vec<K>,
+}
+
+impl<K: Hash + Eq + Copy> Numbering<K> {
+    fn new() -> Numbering<K> {
+        // Fixed seeds: the bytes of a segment follow from its entries alone.
+        let state = RandomState::with_seeds(0x6d65_7461, 0x6461_7461, 0x636f_6c75, 0x6d6e_7321);
+        Numbering { numbers: AHashMap::with_hasher(state), keys: Vec::new() }
+    }
+
+    /// The key's number, and whether it is new.
+    fn number(&mut self, key: K) -> (u32, bool) {
+        let next = self.keys.len() as u32;
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.keys.push(key);
+        }
+        (number, number == next)
+    }
+}
+
+/// The values of one name.
+struct Column<'a> {
+    values: Numbering<&'a str>,
+    /// For each set that has the name, which value.
+    which: Vec<u64>,
+}
+
+/// Encodes the pairs of a block's entries; `ends` has the exclusive end of each
+/// entry's pairs within `pairs`, which is not empty. Calls `each` once with every
+/// distinct pair.
+pub(crate) fn encode(
+    pairs: &[u8],
+    ends: &[u32],
+    out: &mut Vec<u8>,
+    mut each: impl FnMut(&str, &str),
+) {
+    let (sets, codes) = distinct_sets(pairs, ends);
+    let mut names = Numbering::new();
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    // The names of all sets, one set after another.
+    let mut name_numbers = Vec::new();
+    let mut name_ends = Vec::with_capacity(sets.len());
+    for set in &sets {
+        for (name, value) in MetadataPairs::from_checked(set) {
+            let (number, new) = names.number(name);
+            if new {
+                columns.push(Column { values: Numbering::new(), which: Vec::new() });
+            }
+            name_numbers.push(number);
+            let column = &mut columns[number as usize];
+            let (value, _) = column.values.number(value);
+            column.which.push(u64::from(value));
+        }
+        name_ends.push(name_numbers.len());
+    }
+
+    let mut order: Vec<u32> = (0..columns.len() as u32).collect();
+    order.sort_unstable_by_key(|&number| names.keys[number as usize]);
+    let mut ranks = vec![0; order.len()];
+    varint::write(out, order.len() as u64);
+    for (rank, &number) in order.iter().enumerate() {
+        ranks[number as usize] = rank as u32;
+        write_text(names.keys[number as usize], out);
+    }
+    for number in &mut name_numbers {
+        *number = ranks[*number as usize];
+    }
+    write_shapes(&name_numbers, &name_ends, &codes, out);
+    for number in order {
+        let (name, column) = (names.keys[number as usize], &columns[number as usize]);
+        column.values.keys.iter().for_each(|value| each(name, value));
+        write_column(column, out);
+    }
+}
+
+/// The distinct sets in the order of their first use, and the code of each entry.
+fn distinct_sets<'a>(pairs: &'a [u8], ends: &[u32]) -> (Vec<&'a [u8]>, Vec<u64>) {
+    let mut sets = Numbering::new();
+    let mut codes = Vec::with_capacity(ends.len());
+    let mut start = 0;
+    for &end in ends {
+        let set = &pairs[start..end as usize];
+        start = end as usize;
+        codes.push(if set.is_empty() {
+            CODE_NONE
+        } else {
+            match sets.number(set) {
+                (_, true) => CODE_NEXT,
+                (number, false) => CODE_SEEN + u64::from(number),
+            }
+        });
+    }
+    (sets.keys, codes)
+}
+
+fn write_shapes(name_numbers: &[u32], name_ends: &[usize], codes: &[u64], out: &mut Vec<u8>) {
+    let mut shapes = Numbering::new();
+    let mut start = 0;
+    let mut shape_of_set = Vec::with_capacity(name_ends.len());
+    for &end in name_ends {
+        let (shape, _) = shapes.number(&name_numbers[start..end]);
+        shape_of_set.push(u64::from(shape));
+        start = end;
+    }
+    varint::write(out, shapes.keys.len() as u64);
+    for shape in &shapes.keys {
+        varint::write(out, shape.len() as u64);
+        for &name in *shape {
+            varint::write(out, u64::from(name));
+        }
+    }
+    varint::write(out, name_ends.len() as u64);
+    write_section(codes, out);
+    write_section(&shape_of_set, out);
+}
+
+fn write_column(column: &Column<'_>, out: &mut Vec<u8>) {
+    let values = &column.values.keys;
+    varint::write(out, values.len() as u64);
+    let hex = values.iter().all(|value| is_hex(value.as_bytes()));
+    out.push(if hex { FORM_HEX } else { FORM_TEXT });
+    let lengths: Vec<u64> = values.iter().map(|value| value.len() as u64).collect();
+    write_section(&lengths, out);
+    for value in values {
+        if hex {
+            out.extend(
+                value.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])),
+            );
+        } else {
+            out.extend_from_slice(value.as_bytes());
+        }
+    }
+    // As many values as uses: each is used once, in the order of its first use.
+    let which = if values.len() == column.which.len() { &[] } else { &column.which[..] };
+    write_section(which, out);
+}
+
+fn is_hex(text: &[u8]) -> bool {
+    text.len().is_multiple_of(2)
+        && text.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte))
+}
+
+fn digit(byte: u8) -> u8 {
+    if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 }
+}
+
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    varint::write(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn write_section(numbers: &[u64], out: &mut Vec<u8>) {
+    let mut section = Vec::new();
+    packed::encode(numbers, &mut section);
+    varint::write(out, section.len() as u64);
+    out.extend_from_slice(&section);
+}

@@ -1,0 +1,176 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::testing::{Rng, SeedGuard, seeds};
+use logsvc_proto::varint;
+
+type Set = Vec<(String, String)>;
+
+/// The pairs and ends that entries with these sets have.
+fn columns(entries: &[Set]) -> (Vec<u8>, Vec<u32>) {
+    let mut pairs = Vec::new();
+    let mut ends = Vec::new();
+    for set in entries {
+        for (name, value) in set {
+            for text in [name, value] {
+                varint::write(&mut pairs, text.len() as u64);
+                pairs.extend_from_slice(text.as_bytes());
+            }
+        }
+        ends.push(pairs.len() as u32);
+    }
+    (pairs, ends)
+}
+
+fn encoded(entries: &[Set]) -> (Vec<u8>, usize) {
+    let (pairs, ends) = columns(entries);
+    let mut bytes = Vec::new();
+    let mut distinct = BTreeSet::new();
+    encode(&pairs, &ends, &mut bytes, |name, value| {
+        assert!(distinct.insert((name.to_owned(), value.to_owned())), "a pair came twice");
+    });
+    assert_eq!(distinct, entries.iter().flatten().cloned().collect());
+    (bytes, pairs.len())
+}
+
+fn read(metadata: &BlockMetadata) -> Vec<Set> {
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    metadata.set_ids.iter().map(|&id| metadata.sets.get(id).map(owned).collect()).collect()
+}
+
+fn set(pairs: &[(&str, &str)]) -> Set {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn round_trip(entries: &[Set]) -> usize {
+    let (bytes, pairs_bytes) = encoded(entries);
+    let metadata = decode(&bytes, entries.len(), pairs_bytes).unwrap();
+    assert_eq!(read(&metadata), entries);
+    bytes.len()
+}
+
+#[test]
+fn sets_of_several_shapes_read_back() {
+    round_trip(&[
+        set(&[("level", "info"), ("trace", "00ff")]),
+        set(&[]),
+        set(&[("level", "info"), ("trace", "00ff")]),
+        set(&[("level", "warn")]),
+        set(&[("level", ""), ("trace", "a\u{e9}")]),
+        set(&[("trace", "info")]),
+    ]);
+    round_trip(&[set(&[]), set(&[("a", "")])]);
+}
+
+#[test]
+fn unique_ids_take_half_their_digits_and_repeated_sets_next_to_nothing() {
+    let mut rng = Rng::new(1);
+    let unique: Vec<Set> = (0..1000)
+        .map(|_| {
+            let id = format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64());
+            set(&[("level", "info"), ("trace_id", &id)])
+        })
+        .collect();
+    let len = round_trip(&unique);
+    assert!(len < 1000 * 16 + 250, "{len}");
+    let repeated: Vec<Set> = (0..1000)
+        .map(|_| {
+            set(&[
+                ("level", rng.pick::<&str>(&["info", "warn"])),
+                ("pod", rng.pick::<&str>(&["a-1", "b-2"])),
+            ])
+        })
+        .collect();
+    let len = round_trip(&repeated);
+    assert!(len < 1000 * 3 / 8 + 120, "{len}");
+}
+
+fn random_entries(rng: &mut Rng) -> Vec<Set> {
+    let names = ["a", "b_1", "trace", "zz"];
+    let kinds = rng.below(3);
+    let mut entries: Vec<Set> = (0..rng.between(1, 150))
+        .map(|index| {
+            let mut set = Set::new();
+            for name in names {
+                if rng.one_in(2) {
+                    continue;
+                }
+                let value = match (kinds, rng.below(3)) {
+                    (0, _) => format!("{:08x}", rng.next_u64() as u32),
+                    (1, 0) => format!("v{}", rng.below(3)),
+                    (1, 1) => format!("unique {index}"),
+                    (_, 0) => "\u{e9}\u{1f600}".repeat(rng.below(4) as usize),
+                    _ => String::new(),
+                };
+                set.push((name.to_owned(), value));
+            }
+            set
+        })
+        .collect();
+    entries.push(vec![("z".to_owned(), "1".to_owned())]);
+    entries
+}
+
+#[test]
+fn random_sets_read_back_and_damaged_bytes_never_exceed_their_bounds() {
+    for seed in seeds(2000) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let entries = random_entries(&mut rng);
+        round_trip(&entries);
+        let (mut bytes, pairs_bytes) = encoded(&entries);
+        for _ in 0..rng.between(1, 4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            match rng.below(4) {
+                0 => bytes[at] = *rng.pick(&[0, 1, 0x7f, 0x80, 0xff]),
+                1 => bytes.insert(at, rng.next_u64() as u8),
+                _ => bytes[at] ^= 1 << rng.below(8),
+            }
+        }
+        if let Ok(metadata) = decode(&bytes, entries.len(), pairs_bytes) {
+            let mut distinct = 0;
+            for id in 0..metadata.sets.len() as u32 {
+                let names: Vec<&str> = metadata.sets.get(id).map(|(name, _)| name).collect();
+                assert!(names.is_sorted_by(|a, b| a < b));
+                distinct += metadata.sets.get(id).map(|(n, v)| n.len() + v.len()).sum::<usize>();
+            }
+            assert!(distinct <= pairs_bytes);
+            assert!(read(&metadata).len() == entries.len());
+        }
+        let random: Vec<u8> = (0..rng.below(100)).map(|_| rng.below(20) as u8).collect();
+        let _ = decode(&random, rng.below(100) as usize, rng.below(200) as usize);
+    }
+}
+
+#[test]
+fn few_bytes_that_claim_many_pairs_are_refused() {
+    // 65,536 sets of one shape with 200 names take few bytes as packed numbers.
+    let entries = 1 << 16;
+    let mut bytes = Vec::new();
+    varint::write(&mut bytes, 200);
+    for name in 0..200 {
+        let name = format!("{name:03}");
+        varint::write(&mut bytes, 3);
+        bytes.extend_from_slice(name.as_bytes());
+    }
+    varint::write(&mut bytes, 1);
+    varint::write(&mut bytes, 200);
+    (0..200).for_each(|name| varint::write(&mut bytes, name));
+    varint::write(&mut bytes, entries as u64);
+    let section = |value: u64, count: usize, bytes: &mut Vec<u8>| {
+        let mut packed = Vec::new();
+        super::super::packed::encode(&vec![value; count], &mut packed);
+        varint::write(bytes, packed.len() as u64);
+        bytes.extend_from_slice(&packed);
+    };
+    section(1, entries, &mut bytes);
+    section(0, entries, &mut bytes);
+    for _ in 0..200 {
+        varint::write(&mut bytes, 1);
+        bytes.push(FORM_TEXT);
+        section(0, 1, &mut bytes);
+        section(0, entries, &mut bytes);
+    }
+    assert!(decode(&bytes, entries, 1 << 20).is_err());
+    assert!(decode(&bytes[..bytes.len() - 1], entries, usize::MAX / 2).is_err());
+}

@@ -1,0 +1,36 @@
+//! The columns of a block: how each is encoded, and how its bytes are stored.
+
+pub(crate) mod compress;
+pub(crate) mod lengths;
+pub(crate) mod metadata;
+pub(crate) mod packed;
+pub(crate) mod timestamps;
+
+/// A column of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColumnKind {
+    /// Bytes of the lines.
+    Lines,
+    /// Timestamps.
+    Timestamps,
+    /// Lengths of the lines.
+    Lengths,
+    /// Structured metadata.
+    Metadata,
+}
+
+impl ColumnKind {
+    /// All columns, in the order of their rows in the directory.
+    pub const ALL: [ColumnKind; 4] =
+        [ColumnKind::Lines, ColumnKind::Timestamps, ColumnKind::Lengths, ColumnKind::Metadata];
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ColumnKind::Lines => "lines",
+            ColumnKind::Timestamps => "timestamps",
+            ColumnKind::Lengths => "lengths",
+            ColumnKind::Metadata => "metadata",
+        }
+    }
+}

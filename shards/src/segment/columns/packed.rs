@@ -1,0 +1,259 @@
+//! Packed numbers: groups of 64, each as wide as its largest number needs, with a
+//! base subtracted where that saves bytes. `docs/format.md` gives the bytes.
+//!
+//! Guarantees: what [`encode`] writes, [`decode`] reads back; [`decode`] meets
+//! arbitrary bytes without panic and without allocating. Unpacking is a function
+//! of its own for each width, so that every shift and mask is a constant.
+
+use logsvc_proto::varint;
+
+/// Numbers in a group.
+pub(crate) const GROUP: usize = 64;
+
+const HAS_BASE: u8 = 0x80;
+/// Widths above this one are stored as 64, so that a number never spans more than
+/// eight bytes.
+const WIDEST: u32 = 56;
+
+/// The bytes are not packed numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Appends `values` to `out`.
+pub(crate) fn encode(values: &[u64], out: &mut Vec<u8>) {
+    for group in values.chunks(GROUP) {
+        let min = group.iter().copied().fold(u64::MAX, u64::min);
+        let max = group.iter().copied().fold(0, u64::max);
+        let (plain, based) = (width_of(max), width_of(max - min));
+        let saved = packed_len(plain, group.len()) - packed_len(based, group.len());
+        let base = if saved > varint_len(min) { min } else { 0 };
+        let width = if base > 0 { based } else { plain };
+        out.push(width as u8 | if base > 0 { HAS_BASE } else { 0 });
+        if base > 0 {
+            varint::write(out, base);
+        }
+        pack(group, base, width, out);
+    }
+}
+
+fn width_of(value: u64) -> u32 {
+    let bits = u64::BITS - value.leading_zeros();
+    if bits > WIDEST { u64::BITS } else { bits }
+}
+
+fn packed_len(width: u32, count: usize) -> usize {
+    (width as usize * count).div_ceil(8)
+}
+
+fn varint_len(value: u64) -> usize {
+    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+fn pack(group: &[u64], base: u64, width: u32, out: &mut Vec<u8>) {
+    let end = out.len() + packed_len(width, group.len());
+    let mut pending: u128 = 0;
+    let mut bits = 0;
+    for value in group {
+        pending |= u128::from(value - base) << bits;
+        bits += width;
+        if bits >= u64::BITS {
+            out.extend_from_slice(&(pending as u64).to_le_bytes());
+            pending >>= u64::BITS;
+            bits -= u64::BITS;
+        }
+    }
+    out.extend_from_slice(&(pending as u64).to_le_bytes()[..(bits as usize).div_ceil(8)]);
+    debug_assert_eq!(out.len(), end);
+}
+
+/// Reads `count` numbers, which must take up all of `bytes`, and hands them over
+/// in pieces of at most [`GROUP`].
+pub(crate) fn decode(
+    bytes: &[u8],
+    count: usize,
+    mut each: impl FnMut(&[u64]),
+) -> Result<(), Malformed> {
+    let mut values = [0; GROUP];
+    let mut at = 0;
+    let mut left = count;
+    while left > 0 {
+        let len = left.min(GROUP);
+        left -= len;
+        let head = *bytes.get(at).ok_or(Malformed)?;
+        at += 1;
+        let width = u32::from(head & !HAS_BASE);
+        let unpack = *UNPACK.get(width as usize).ok_or(Malformed)?;
+        if width > WIDEST && width != u64::BITS {
+            return Err(Malformed);
+        }
+        let base = match head & HAS_BASE {
+            0 => 0,
+            _ => varint::read(bytes, &mut at).map_err(|_| Malformed)?,
+        };
+        let stored = packed_len(width, len);
+        let end = at + stored;
+        let wanted = packed_len(width, GROUP) + SLACK;
+        match bytes.get(at..at + wanted) {
+            Some(source) => unpack(source, base, &mut values),
+            None => {
+                // The end of the column: what an unpacker may touch besides the
+                // stored bytes is zero.
+                let mut padded = [0; GROUP * 8 + SLACK];
+                padded[..stored].copy_from_slice(bytes.get(at..end).ok_or(Malformed)?);
+                unpack(&padded[..wanted], base, &mut values);
+            }
+        }
+        at = end;
+        each(&values[..len]);
+    }
+    if at == bytes.len() { Ok(()) } else { Err(Malformed) }
+}
+
+/// Bytes behind a group's that an unpacker loads and ignores.
+const SLACK: usize = 8;
+
+type Unpack = fn(&[u8], u64, &mut [u64; GROUP]);
+
+/// Unpackers by width; those of widths that are never stored do nothing useful.
+static UNPACK: [Unpack; 65] = [
+    unpack::<0>,
+    unpack::<1>,
+    unpack::<2>,
+    unpack::<3>,
+    unpack::<4>,
+    unpack::<5>,
+    unpack::<6>,
+    unpack::<7>,
+    unpack::<8>,
+    unpack::<9>,
+    unpack::<10>,
+    unpack::<11>,
+    unpack::<12>,
+    unpack::<13>,
+    unpack::<14>,
+    unpack::<15>,
+    unpack::<16>,
+    unpack::<17>,
+    unpack::<18>,
+    unpack::<19>,
+    unpack::<20>,
+    unpack::<21>,
+    unpack::<22>,
+    unpack::<23>,
+    unpack::<24>,
+    unpack::<25>,
+    unpack::<26>,
+    unpack::<27>,
+    unpack::<28>,
+    unpack::<29>,
+    unpack::<30>,
+    unpack::<31>,
+    unpack::<32>,
+    unpack::<33>,
+    unpack::<34>,
+    unpack::<35>,
+    unpack::<36>,
+    unpack::<37>,
+    unpack::<38>,
+    unpack::<39>,
+    unpack::<40>,
+    unpack::<41>,
+    unpack::<42>,
+    unpack::<43>,
+    unpack::<44>,
+    unpack::<45>,
+    unpack::<46>,
+    unpack::<47>,
+    unpack::<48>,
+    unpack::<49>,
+    unpack::<50>,
+    unpack::<51>,
+    unpack::<52>,
+    unpack::<53>,
+    unpack::<54>,
+    unpack::<55>,
+    unpack::<56>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+    unpack::<64>,
+];
+
+/// Unpacks a group from `8 * W + SLACK` bytes. A sum that does not fit wraps: it
+/// can only come from damaged bytes, and the columns check what they get.
+fn unpack<const W: usize>(source: &[u8], base: u64, values: &mut [u64; GROUP]) {
+    let source = &source[..8 * W + SLACK];
+    let mask = if W == 64 { u64::MAX } else { (1 << W) - 1 };
+    for (index, value) in values.iter_mut().enumerate() {
+        let bit = index * W;
+        let mut word = [0; 8];
+        word.copy_from_slice(&source[bit / 8..bit / 8 + 8]);
+        *value = ((u64::from_le_bytes(word) >> (bit % 8)) & mask).wrapping_add(base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    fn decoded(bytes: &[u8], count: usize) -> Result<Vec<u64>, Malformed> {
+        let mut out = Vec::new();
+        decode(bytes, count, |values| out.extend_from_slice(values))?;
+        Ok(out)
+    }
+
+    #[test]
+    fn numbers_of_every_width_and_count_read_back() {
+        for width in 0..=64 {
+            for count in [0, 1, 2, 63, 64, 65, 128, 200] {
+                let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+                let mut rng = Rng::new(width * 1000 + count);
+                let values: Vec<u64> = (0..count).map(|_| rng.next_u64() & mask).collect();
+                let mut bytes = Vec::new();
+                encode(&values, &mut bytes);
+                assert_eq!(decoded(&bytes, values.len()), Ok(values), "{width} bits, {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_makes_near_numbers_small() {
+        let mut bytes = Vec::new();
+        encode(&[1_000_000_000; 640], &mut bytes);
+        assert_eq!(bytes.len(), 10 * (1 + 5));
+        assert_eq!(decoded(&bytes, 640), Ok(vec![1_000_000_000; 640]));
+        bytes.clear();
+        encode(&[u64::MAX, u64::MAX - 1], &mut bytes);
+        assert_eq!(decoded(&bytes, 2), Ok(vec![u64::MAX, u64::MAX - 1]));
+    }
+
+    #[test]
+    fn random_numbers_and_damaged_bytes() {
+        for seed in seeds(3000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let values: Vec<u64> = (0..rng.below(300))
+                .map(|_| (rng.next_u64() >> rng.below(64)).wrapping_add(rng.below(2) << 40))
+                .collect();
+            let mut bytes = Vec::new();
+            encode(&values, &mut bytes);
+            assert_eq!(decoded(&bytes, values.len()).as_ref(), Ok(&values));
+            assert!(decoded(&bytes, values.len() + 64).is_err(), "too few groups");
+            if !bytes.is_empty() {
+                assert!(decoded(&bytes[..bytes.len() - 1], values.len()).is_err());
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << rng.below(8);
+                let _ = decoded(&bytes, values.len());
+            }
+            let random: Vec<u8> = (0..rng.below(100)).map(|_| rng.next_u64() as u8).collect();
+            if let Ok(values) = decoded(&random, rng.below(200) as usize) {
+                assert!(values.len() <= 200);
+            }
+        }
+    }
+}

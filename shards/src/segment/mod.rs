@@ -1,0 +1,90 @@
+//! Segments: sealed entries of many streams in one immutable file.
+//!
+//! Sans I/O: a [`SegmentWriter`] turns entries into bytes, a [`Directory`] and a
+//! [`Decoder`] turn bytes that the caller has read into columns. `docs/format.md`
+//! describes the bytes.
+//!
+//! Guarantees: every byte of a segment is covered by a checksum that is checked
+//! before the byte means anything; all sizes are bounded by the format; arbitrary
+//! bytes give a [`SegmentError`], never a panic or a wrong line.
+//!
+//! # Writing
+//!
+//! ```
+//! use logsvc_proto::{Labels, StreamId, TenantId};
+//! use logsvc_shards::segment::{
+//!     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FLUSH_LEVEL, FOOTER_LEN, Footer,
+//!     SegmentIdentity, SegmentWriter,
+//! };
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tenant = TenantId::new("acme")?;
+//! let labels = Labels::from_pairs([("app", "web")])?;
+//! let id = StreamId::new(&tenant, &labels);
+//!
+//! let mut file = Vec::new();
+//! let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL)?;
+//! writer.begin_stream(&tenant, &labels, id)?; // in `stream_order`
+//! let mut entries = Entries {
+//!     timestamps_ns: &[10, 20],
+//!     lines_start: 0,
+//!     line_ends: &[5, 11],
+//!     lines: b"firstsecond",
+//!     metadata: EntriesMetadata::None,
+//! };
+//! while !entries.is_empty() {
+//!     let appended = writer.append(&entries)?; // up to the end of a block
+//!     entries = entries.behind(appended.entries);
+//!     if appended.finished_block {
+//!         file.extend(writer.take_output()); // write it, let others have the core
+//!     }
+//! }
+//! let finished = writer.finish()?;
+//! file.extend(finished.bytes);
+//!
+//! // Reading: the footer, the directory, then single columns of single blocks.
+//! let read = |range: std::ops::Range<u64>| &file[range.start as usize..range.end as usize];
+//! let footer = Footer::parse(&file[file.len() - FOOTER_LEN..], file.len() as u64)?;
+//! let directory = Directory::open(footer, read(footer.directory_range()).to_vec())?;
+//! let mut decoder = Decoder::new();
+//! let stream = directory.find_stream(id).expect("it was written");
+//! for run in directory.runs_of_stream(stream) {
+//!     let block = directory.block(run.block);
+//!     let stored = |kind| read(block.column(kind).range());
+//!     let times = decoder.timestamps(&directory, run.block, stored(ColumnKind::Timestamps))?;
+//!     let ends = decoder.line_ends(&directory, run.block, stored(ColumnKind::Lengths))?;
+//!     let lines = decoder.lines(&directory, run.block, stored(ColumnKind::Lines))?;
+//!     let metadata = decoder.metadata(&directory, run.block, stored(ColumnKind::Metadata))?;
+//!     // Columns of the whole block, of which the run's parts go into an `EntryBlock`.
+//!     assert_eq!(run.of_entries(&times), [10, 20]);
+//!     assert_eq!(run.of_entries(&ends), [5, 11]);
+//!     assert_eq!(run.of_lines(&lines), b"firstsecond");
+//!     assert!(metadata.is_none() && !run.has_metadata);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod columns;
+mod directory;
+mod error;
+mod format;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use columns::ColumnKind;
+pub use columns::compress::{Codec, ColumnPlace};
+pub use columns::metadata::BlockMetadata;
+pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
+pub use error::{Part, SegmentError, WriteError};
+pub use format::{
+    BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, FOOTER_LEN, Footer,
+    HEADER_LEN, SegmentIdentity, Totals,
+};
+pub use reader::Decoder;
+pub use writer::{
+    Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
+    EncodedBlock, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter, StreamKey,
+    stream_order,
+};

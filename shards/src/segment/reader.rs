@@ -1,0 +1,164 @@
+//! Decodes the columns of blocks and the labels of streams.
+//!
+//! Guarantees: the checksum of stored bytes is checked before anything else is
+//! done with them; memory is bounded by what the directory gives, and that by the
+//! format; arbitrary bytes give an error or a column that fits the directory,
+//! never a panic. A [`Decoder`] is reused: it keeps a decompression context.
+
+use std::borrow::Cow;
+
+use logsvc_proto::{Labels, StreamId, TenantId, varint};
+
+use super::columns::ColumnKind;
+use super::columns::compress::Decompressor;
+use super::columns::metadata::{self, BlockMetadata};
+use super::columns::packed::Malformed;
+use super::columns::{lengths, timestamps};
+use super::directory::Directory;
+use super::error::{Part, SegmentError};
+
+/// Decodes columns; one per core is enough.
+#[derive(Debug)]
+pub struct Decoder {
+    decompressor: Decompressor,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder.
+    pub fn new() -> Decoder {
+        Decoder { decompressor: Decompressor::new() }
+    }
+
+    /// The timestamps of a block in nanoseconds, from the stored bytes of its
+    /// [`ColumnKind::Timestamps`]. Those of each run are in time order.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn timestamps(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Vec<i64>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Timestamps, stored)?;
+        let entries = directory.block(block).entries as usize;
+        timestamps::decode(&raw, directory.run_times(block), entries)
+            .map_err(|error| malformed(block, ColumnKind::Timestamps, error))
+    }
+
+    /// The exclusive line ends of a block, from the stored bytes of its
+    /// [`ColumnKind::Lengths`]. Those of each run count from the run's first byte.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn line_ends(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Vec<u32>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Lengths, stored)?;
+        let entries = directory.block(block).entries as usize;
+        lengths::decode(&raw, directory.run_lines(block), entries)
+            .map_err(|error| malformed(block, ColumnKind::Lengths, error))
+    }
+
+    /// The lines of a block, from the stored bytes of its [`ColumnKind::Lines`]:
+    /// [`super::BlockInfo::line_bytes`] bytes.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn lines(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Vec<u8>, SegmentError> {
+        self.load(directory, block, ColumnKind::Lines, stored).map(Cow::into_owned)
+    }
+
+    /// The metadata of a block, from the stored bytes of its
+    /// [`ColumnKind::Metadata`]; `None` if no entry has any.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn metadata(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<BlockMetadata>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Metadata, stored)?;
+        if raw.is_empty() {
+            return Ok(None);
+        }
+        let info = directory.block(block);
+        metadata::decode(&raw, info.entries as usize, info.metadata_bytes as usize)
+            .map(Some)
+            .map_err(|error| malformed(block, ColumnKind::Metadata, error))
+    }
+
+    /// Calls `each` with number, tenant, id and labels of every stream of a chunk of
+    /// the stream table, whose stored bytes these are.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or labels do not hash to their stream's id.
+    pub fn labels(
+        &mut self,
+        directory: &Directory,
+        chunk: u32,
+        stored: &[u8],
+        mut each: impl FnMut(u32, &TenantId, StreamId, Labels),
+    ) -> Result<(), SegmentError> {
+        let fail = |what| SegmentError::new(Part::StreamTable, what);
+        let chunk = directory.label_chunk(chunk);
+        let raw = self.decompressor.load(&chunk.place, stored).map_err(fail)?;
+        let mut position = 0;
+        let mut tenant: Option<TenantId> = None;
+        for stream in chunk.streams {
+            let len = varint::read(&raw, &mut position).map_err(|_| fail("it is cut short"))?;
+            let len = usize::try_from(len).map_err(|_| fail("it is cut short"))?;
+            let bytes = raw[position..].get(..len).ok_or(fail("it is cut short"))?;
+            position += len;
+            let labels = Labels::from_bytes(bytes).map_err(|_| fail("labels are malformed"))?;
+            let name = directory.tenant_of(stream);
+            let tenant = match &mut tenant {
+                Some(tenant) if tenant.as_str() == name => tenant,
+                other => {
+                    let new = TenantId::new(name).map_err(|_| fail("a tenant is invalid"))?;
+                    other.insert(new)
+                }
+            };
+            let id = directory.stream_id(stream);
+            if StreamId::new(tenant, &labels) != id {
+                return Err(fail("labels do not belong to their stream"));
+            }
+            each(stream, tenant, id, labels);
+        }
+        if position == raw.len() { Ok(()) } else { Err(fail("it is followed by stray bytes")) }
+    }
+
+    /// The raw bytes of a column.
+    fn load<'a>(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        kind: ColumnKind,
+        stored: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, SegmentError> {
+        let place = directory.block(block).column(kind);
+        self.decompressor
+            .load(&place, stored)
+            .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
+    }
+}
+
+fn malformed(block: u32, kind: ColumnKind, Malformed: Malformed) -> SegmentError {
+    SegmentError::new(Part::Column { block, kind }, "its numbers do not fit the directory")
+}

@@ -1,0 +1,145 @@
+//! Takes over a block of another segment as it is, without compressing it again.
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use super::super::columns::ColumnKind;
+use super::super::directory::Directory;
+use super::super::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRow};
+use super::super::error::WriteError;
+use super::super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS};
+use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
+use super::{SegmentWriter, column_row, stream_order};
+
+/// A block of a segment with the stored bytes of its columns.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedBlock<'a> {
+    /// The directory of its segment.
+    pub directory: &'a Directory,
+    /// Its number there.
+    pub block: u32,
+    /// Stored bytes in the order of [`ColumnKind::ALL`].
+    pub columns: [&'a [u8]; 4],
+}
+
+/// A stream as [`SegmentWriter::begin_stream`] takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamKey<'a> {
+    /// Its tenant.
+    pub tenant: &'a TenantId,
+    /// Its labels.
+    pub labels: &'a Labels,
+    /// Their hash.
+    pub id: StreamId,
+}
+
+impl SegmentWriter {
+    /// Appends a whole block of another segment as it is. `streams` has the stream of
+    /// each of its runs. The first one may be the current stream, whose last entry
+    /// must not be later than the run's first; the others are new, and so the last
+    /// one is the current stream afterwards. The block that is being filled is
+    /// finished first, so that many small blocks do not get fewer this way.
+    ///
+    /// # Errors
+    /// If the stored bytes are damaged, if the streams are not those of the runs or
+    /// not in order, or as [`Self::append`].
+    pub fn append_encoded_block(
+        &mut self,
+        encoded: &EncodedBlock<'_>,
+        streams: &[StreamKey<'_>],
+    ) -> Result<(), WriteError> {
+        let info = encoded.directory.block(encoded.block);
+        let continues = self.check_encoded_block(encoded, streams)?;
+        self.finish_block()?;
+
+        let first_run = self.runs.len() as u32;
+        let mut first_stream = None;
+        let runs = encoded.directory.runs_of_block(encoded.block);
+        for (index, (run, key)) in runs.zip(streams).enumerate() {
+            if index > 0 || !continues {
+                self.begin_stream(key.tenant, key.labels, key.id)?;
+            }
+            let number = self.current_number()?;
+            first_stream.get_or_insert(number);
+            if let Some(current) = &mut self.current {
+                current.last_ns = run.max_ns;
+            }
+            self.runs.push(RunRow {
+                min_ns: run.min_ns,
+                max_ns: run.max_ns,
+                first_entry: run.entries.start,
+                first_line_byte: run.line_bytes.start,
+                flags: if run.has_metadata { RUN_HAS_METADATA } else { 0 },
+            });
+        }
+        let mut columns: [ColumnRow; 4] =
+            ColumnKind::ALL.map(|kind| column_row(&info.column(kind)));
+        columns[ColumnKind::Lines as usize].offset = self.written_bytes();
+        self.out.extend_from_slice(encoded.columns[ColumnKind::Lines as usize]);
+        for (index, kind) in GATHERED.into_iter().enumerate() {
+            let stored = encoded.columns[kind as usize];
+            self.stripe.push_stored(index, stored, &mut columns[kind as usize]);
+        }
+        self.blocks.push(BlockRow {
+            min_ns: info.min_ns,
+            max_ns: info.max_ns,
+            first_run,
+            first_stream: first_stream.unwrap_or_default(),
+            entries: info.entries,
+            line_bytes: info.line_bytes,
+            metadata_bytes: info.metadata_bytes,
+            columns,
+        });
+        self.entries += u64::from(info.entries);
+        self.line_bytes += u64::from(info.line_bytes);
+        self.flush_stripe(STRIPE_TARGET_BYTES);
+        Ok(())
+    }
+
+    /// Checks everything before anything is done, and says whether the first run
+    /// continues the current stream.
+    fn check_encoded_block(
+        &self,
+        encoded: &EncodedBlock<'_>,
+        streams: &[StreamKey<'_>],
+    ) -> Result<bool, WriteError> {
+        let info = encoded.directory.block(encoded.block);
+        for kind in ColumnKind::ALL {
+            let (place, stored) = (info.column(kind), encoded.columns[kind as usize]);
+            if stored.len() != place.stored_len as usize || crc32c::crc32c(stored) != place.crc {
+                return Err(WriteError::Malformed("a column of the block is damaged"));
+            }
+        }
+        if streams.len() != info.runs.len() {
+            return Err(WriteError::Malformed("not every run has a stream"));
+        }
+        let ids = (info.first_stream..).map(|stream| encoded.directory.stream_id(stream));
+        if !streams.iter().map(|key| key.id).eq(ids.take(streams.len())) {
+            return Err(WriteError::Malformed("a run is another stream's"));
+        }
+        if self.runs.len() + self.pending.runs.len() + streams.len() > MAX_RUNS
+            || self.streams.len() + streams.len() > MAX_STREAMS
+            || self.blocks.len() + 2 > MAX_BLOCKS
+        {
+            return Err(WriteError::Full);
+        }
+        let mut before = self.current.as_ref().map(|last| (&last.tenant, &last.labels, last.id));
+        let mut continues = false;
+        for (index, key) in streams.iter().enumerate() {
+            let this = (key.tenant, key.labels, key.id);
+            if let Some(last) = before {
+                let order = stream_order(last, this);
+                continues |= index == 0 && order.is_eq();
+                if order.is_gt() || (order.is_eq() && index > 0) {
+                    return Err(WriteError::StreamOrder);
+                }
+            }
+            before = Some(this);
+        }
+        let first_ns = encoded.directory.runs_of_block(encoded.block).next().map(|run| run.min_ns);
+        let last_ns = self.current.as_ref().map(|current| current.last_ns);
+        if continues && first_ns < last_ns {
+            return Err(WriteError::TimeOrder);
+        }
+        Ok(continues)
+    }
+}

@@ -1,0 +1,350 @@
+//! Writes a segment, front to back, into buffers that the caller takes away.
+//!
+//! Guarantees: what was appended reads back; every call does at most about one
+//! block's worth of work; memory does not depend on the number of blocks except
+//! through their rows. Held at any time: one block (about 0.6 MiB of columns, plus
+//! the largest entry), a stripe of small columns (4 MiB and one block's), what the
+//! caller has not taken, what the filters of all blocks take, and per stream about
+//! 45 bytes and its compressed labels, per run 25, per block 120.
+//! [`SegmentWriter::finish`] needs the rows once more, as the archive.
+//!
+//! What can go wrong: entries or streams that are out of order or malformed
+//! ([`WriteError`]); nothing is written of a call that fails so.
+
+mod copy;
+mod entries;
+mod finish;
+mod pending;
+mod stream_table;
+mod stripe;
+
+pub use copy::{EncodedBlock, StreamKey};
+pub use entries::{Entries, EntriesMetadata};
+pub use finish::Finished;
+pub use pending::{BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES};
+
+use std::cmp::Ordering;
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use super::columns::compress::{ColumnPlace, Compressor};
+use super::columns::{ColumnKind, lengths, metadata, timestamps};
+use super::directory::rows::{BlockRow, ColumnRow, RunRow, StreamRow, TenantRow};
+use super::error::WriteError;
+use super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, SegmentIdentity};
+use crate::batch::MetadataPairs;
+use pending::PendingBlock;
+use stream_table::StreamTable;
+use stripe::{GATHERED, STRIPE_TARGET_BYTES, Stripe};
+
+/// The zstd level of a segment that a flush writes.
+pub const FLUSH_LEVEL: i32 = 1;
+
+/// Most bytes of the labels of a stream.
+const LABELS_MAX_BYTES: usize = 32 << 20;
+
+/// What a call did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Appended {
+    /// Entries that were taken, from the first on. The caller gives the others
+    /// again.
+    pub entries: usize,
+    /// Whether a block was finished and compressed: the time to write the output
+    /// and to let others have the core.
+    pub finished_block: bool,
+}
+
+/// Builds one segment.
+#[derive(Debug)]
+pub struct SegmentWriter {
+    identity: SegmentIdentity,
+    compressor: Compressor,
+    current: Option<CurrentStream>,
+    pending: PendingBlock,
+    stripe: Stripe,
+    table: StreamTable,
+    tenants: Vec<TenantRow>,
+    streams: Vec<StreamRow>,
+    runs: Vec<RunRow>,
+    blocks: Vec<BlockRow>,
+    entries: u64,
+    line_bytes: u64,
+    /// Bytes that the caller has not taken, and where in the file they begin.
+    out: Vec<u8>,
+    out_offset: u64,
+    numbers: Vec<u64>,
+    raw: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct CurrentStream {
+    tenant: TenantId,
+    labels: Labels,
+    id: StreamId,
+    /// Its number, once it has an entry.
+    number: Option<u32>,
+    last_ns: i64,
+}
+
+/// The order of streams in a segment.
+pub fn stream_order(
+    (a_tenant, a_labels, a_id): (&TenantId, &Labels, StreamId),
+    (b_tenant, b_labels, b_id): (&TenantId, &Labels, StreamId),
+) -> Ordering {
+    let by_name = a_tenant.as_str().cmp(b_tenant.as_str());
+    by_name.then_with(|| a_labels.cmp_pairs(b_labels)).then_with(|| a_id.cmp(&b_id))
+}
+
+impl SegmentWriter {
+    /// A writer of the segment with this identity, that compresses lines and
+    /// metadata at this zstd level.
+    ///
+    /// # Errors
+    /// If there is no memory for a compressor.
+    pub fn new(identity: SegmentIdentity, level: i32) -> Result<SegmentWriter, WriteError> {
+        Ok(SegmentWriter {
+            identity,
+            compressor: Compressor::new(level)?,
+            current: None,
+            pending: PendingBlock::default(),
+            stripe: Stripe::default(),
+            table: StreamTable::default(),
+            tenants: Vec::new(),
+            streams: Vec::new(),
+            runs: Vec::new(),
+            blocks: Vec::new(),
+            entries: 0,
+            line_bytes: 0,
+            out: identity.encode_header().to_vec(),
+            out_offset: 0,
+            numbers: Vec::new(),
+            raw: Vec::new(),
+        })
+    }
+
+    /// Begins a stream: what is appended from now on is its. A stream that gets no
+    /// entry leaves no trace. `id` is the hash of tenant and labels.
+    ///
+    /// # Errors
+    /// If the stream does not come behind the one before in [`stream_order`].
+    pub fn begin_stream(
+        &mut self,
+        tenant: &TenantId,
+        labels: &Labels,
+        id: StreamId,
+    ) -> Result<(), WriteError> {
+        if let Some(last) = &self.current
+            && stream_order((&last.tenant, &last.labels, last.id), (tenant, labels, id)).is_ge()
+        {
+            return Err(WriteError::StreamOrder);
+        }
+        if labels.as_bytes().len() > LABELS_MAX_BYTES {
+            return Err(WriteError::Malformed("the labels are too long"));
+        }
+        self.current = Some(CurrentStream {
+            tenant: tenant.clone(),
+            labels: labels.clone(),
+            id,
+            number: None,
+            last_ns: i64::MIN,
+        });
+        Ok(())
+    }
+
+    /// Appends entries of the current stream, up to the end of the block: not all of
+    /// them may be taken, and none if the block had to be finished first.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub fn append(&mut self, entries: &Entries<'_>) -> Result<Appended, WriteError> {
+        let current = self.current.as_ref().ok_or(WriteError::NoStream)?;
+        // More than this does not fit: do not check it twice.
+        let some = entries.checked_first(BLOCK_TARGET_ENTRIES, current.last_ns)?;
+        let fit = self.pending.room_for(&some)?;
+        if fit > 0 {
+            self.begin_run()?;
+            let fitting = some.slice(0..fit);
+            self.pending.push(&fitting);
+            if let (Some(current), Some(&last_ns)) =
+                (&mut self.current, fitting.timestamps_ns.last())
+            {
+                current.last_ns = last_ns;
+            }
+        }
+        let finished_block = fit < entries.len();
+        if finished_block {
+            self.finish_block()?;
+        }
+        Ok(Appended { entries: fit, finished_block })
+    }
+
+    /// Appends one entry of the current stream, and says whether a block was finished
+    /// for it.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub fn push(
+        &mut self,
+        timestamp_ns: i64,
+        line: &[u8],
+        metadata: MetadataPairs<'_>,
+    ) -> Result<bool, WriteError> {
+        let too_large = |_| WriteError::EntryTooLarge { max_bytes: u32::MAX as usize };
+        let line_end = u32::try_from(line.len()).map_err(too_large)?;
+        let pairs = metadata.as_bytes();
+        let pairs_end = u32::try_from(pairs.len()).map_err(too_large)?;
+        let entry = Entries {
+            timestamps_ns: &[timestamp_ns],
+            lines_start: 0,
+            line_ends: &[line_end],
+            lines: line,
+            metadata: if pairs.is_empty() {
+                EntriesMetadata::None
+            } else {
+                EntriesMetadata::Pairs { bytes: pairs, start: 0, ends: &[pairs_end] }
+            },
+        };
+        let first = self.append(&entry)?;
+        if first.entries == 0 {
+            self.append(&entry)?;
+        }
+        Ok(first.finished_block)
+    }
+
+    /// The bytes since the last call, which continue the file.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.out_offset += self.out.len() as u64;
+        std::mem::take(&mut self.out)
+    }
+
+    /// Bytes that [`Self::take_output`] would return.
+    pub fn output_len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Bytes of the file so far, without what is still gathered.
+    pub fn written_bytes(&self) -> u64 {
+        self.out_offset + self.out.len() as u64
+    }
+
+    /// Entries appended so far.
+    pub fn entry_count(&self) -> u64 {
+        self.entries + self.pending.timestamps_ns.len() as u64
+    }
+
+    /// Bytes that the writer occupies.
+    pub fn held_bytes(&self) -> usize {
+        self.pending.held_bytes()
+            + self.stripe.len()
+            + self.table.held_bytes()
+            + self.streams.capacity() * size_of::<StreamRow>()
+            + self.runs.capacity() * size_of::<RunRow>()
+            + self.blocks.capacity() * size_of::<BlockRow>()
+            + self.out.capacity()
+    }
+
+    /// Makes the current stream's run the last one of the block.
+    fn begin_run(&mut self) -> Result<(), WriteError> {
+        let number = self.current_number()?;
+        if self.runs.len() + self.pending.runs.len() >= MAX_RUNS || self.blocks.len() >= MAX_BLOCKS
+        {
+            return Err(WriteError::Full);
+        }
+        self.pending.begin_run(number);
+        Ok(())
+    }
+
+    /// The number of the current stream, which gets one with its first entry.
+    fn current_number(&mut self) -> Result<u32, WriteError> {
+        let current = self.current.as_mut().ok_or(WriteError::NoStream)?;
+        if let Some(number) = current.number {
+            return Ok(number);
+        }
+        if self.streams.len() >= MAX_STREAMS {
+            return Err(WriteError::Full);
+        }
+        let number = self.streams.len() as u32;
+        self.table.push(&current.labels, &mut self.compressor)?;
+        if self.tenants.last().is_none_or(|last| last.name != current.tenant.as_str()) {
+            let name = current.tenant.as_str().to_owned();
+            self.tenants.push(TenantRow { name, first_stream: number });
+        }
+        let first_run = (self.runs.len() + self.pending.runs.len()) as u32;
+        self.streams.push(StreamRow { id: current.id.to_bytes(), first_run });
+        current.number = Some(number);
+        Ok(number)
+    }
+
+    /// Encodes and compresses the block that is being filled, if it has entries.
+    fn finish_block(&mut self) -> Result<(), WriteError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let block = &self.pending;
+        let mut lines = self.compressor.store(&block.lines, &mut self.out)?;
+        lines.offset += self.out_offset;
+
+        let [to_timestamps, to_lengths, to_metadata] = &mut self.stripe.buffers;
+        self.raw.clear();
+        timestamps::encode(
+            &block.timestamps_ns,
+            block.run_lens(),
+            &mut self.numbers,
+            &mut self.raw,
+        );
+        let timestamps = Compressor::store_raw(&self.raw, to_timestamps)?;
+        self.raw.clear();
+        lengths::encode(&block.lengths, &mut self.numbers, &mut self.raw);
+        let lengths = Compressor::store_raw(&self.raw, to_lengths)?;
+        self.raw.clear();
+        if !block.metadata.is_empty() {
+            metadata::encode(&block.metadata, &block.metadata_ends, &mut self.raw, |_, _| {});
+        }
+        let metadata = self.compressor.store(&self.raw, to_metadata)?;
+
+        let bounds = block.runs.iter().fold((i64::MAX, i64::MIN), |(min_ns, max_ns), run| {
+            (min_ns.min(run.min_ns), max_ns.max(run.max_ns))
+        });
+        self.blocks.push(BlockRow {
+            min_ns: bounds.0,
+            max_ns: bounds.1,
+            first_run: self.runs.len() as u32,
+            first_stream: block.first_stream,
+            entries: block.timestamps_ns.len() as u32,
+            line_bytes: block.lines.len() as u32,
+            metadata_bytes: block.metadata.len() as u32,
+            columns: [lines, timestamps, lengths, metadata].map(|place| column_row(&place)),
+        });
+        self.entries += block.timestamps_ns.len() as u64;
+        self.line_bytes += block.lines.len() as u64;
+        self.runs.extend_from_slice(&block.runs);
+        self.pending.clear();
+        self.flush_stripe(STRIPE_TARGET_BYTES);
+        Ok(())
+    }
+
+    /// Writes the small columns if they have at least this many bytes.
+    fn flush_stripe(&mut self, from_bytes: usize) {
+        if self.stripe.len() >= from_bytes {
+            self.stripe.flush(&mut self.blocks, &mut self.out, self.out_offset);
+        }
+    }
+}
+
+fn column_row(place: &ColumnPlace) -> ColumnRow {
+    ColumnRow {
+        offset: place.offset,
+        stored_len: place.stored_len,
+        raw_len: place.raw_len,
+        crc: place.crc,
+        codec: place.codec.to_byte(),
+    }
+}
+
+/// The order of the rows is the order in which the columns are told apart.
+const _: () = assert!(
+    ColumnKind::Lines as usize == 0
+        && GATHERED[0] as usize == 1
+        && GATHERED[1] as usize == 2
+        && GATHERED[2] as usize == 3
+);

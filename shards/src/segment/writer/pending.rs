@@ -1,0 +1,196 @@
+//! The block that is being filled.
+
+use std::ops::Range;
+
+use logsvc_proto::varint;
+
+use super::super::directory::rows::{RUN_HAS_METADATA, RunRow};
+use super::super::error::WriteError;
+use super::super::format::{BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES};
+use super::entries::{Entries, EntriesMetadata};
+
+/// A block takes no further entry that would give it more line bytes than this.
+pub const BLOCK_TARGET_LINE_BYTES: usize = 256 << 10;
+/// A block takes no more entries than this.
+pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
+/// A block takes no further entry that would give it more metadata than this, in
+/// the form of a batch.
+pub const BLOCK_TARGET_METADATA_BYTES: usize = 256 << 10;
+
+/// Columns of the entries of a block before they are encoded.
+#[derive(Debug, Default)]
+pub(super) struct PendingBlock {
+    pub(super) timestamps_ns: Vec<i64>,
+    pub(super) lengths: Vec<u32>,
+    pub(super) lines: Vec<u8>,
+    /// Pairs of all entries as in a head.
+    pub(super) metadata: Vec<u8>,
+    /// Exclusive ends of the entries' pairs; empty if there are none.
+    pub(super) metadata_ends: Vec<u32>,
+    pub(super) runs: Vec<RunRow>,
+    /// Number of the stream of the first run.
+    pub(super) first_stream: u32,
+}
+
+impl PendingBlock {
+    pub(super) fn is_empty(&self) -> bool {
+        self.timestamps_ns.is_empty()
+    }
+
+    /// How many of the entries, from the first on, fit: at least one if the block is
+    /// empty. They were checked.
+    pub(super) fn room_for(&self, entries: &Entries<'_>) -> Result<usize, WriteError> {
+        let line_room = BLOCK_TARGET_LINE_BYTES.saturating_sub(self.lines.len());
+        let line_limit = entries.lines_start as usize + line_room;
+        let mut count = entries.line_ends.partition_point(|&end| end as usize <= line_limit);
+        count = count.min(BLOCK_TARGET_ENTRIES - self.timestamps_ns.len());
+        let metadata_room = BLOCK_TARGET_METADATA_BYTES.saturating_sub(self.metadata.len());
+        match entries.metadata {
+            EntriesMetadata::None => {}
+            EntriesMetadata::Pairs { start, ends, .. } => {
+                let limit = start as usize + metadata_room;
+                count = count.min(ends.partition_point(|&end| end as usize <= limit));
+            }
+            EntriesMetadata::Sets { set_ids, .. } => {
+                let mut room = metadata_room;
+                let fits = |index: &usize| {
+                    let len = entries.metadata_len(set_ids[*index]);
+                    room.checked_sub(len).map(|left| room = left).is_some()
+                };
+                count = (0..count).take_while(fits).count();
+            }
+        }
+        if count > 0 || !self.is_empty() || entries.is_empty() {
+            return Ok(count);
+        }
+        // A block of its own for an entry that is larger than the target.
+        let first = entries.slice(0..1);
+        let line_len = (first.line_ends[0] - first.lines_start) as usize;
+        let metadata_len = match first.metadata {
+            EntriesMetadata::None => 0,
+            EntriesMetadata::Pairs { start, ends, .. } => (ends[0] - start) as usize,
+            EntriesMetadata::Sets { set_ids, .. } => first.metadata_len(set_ids[0]),
+        };
+        if line_len > BLOCK_MAX_LINE_BYTES {
+            return Err(WriteError::EntryTooLarge { max_bytes: BLOCK_MAX_LINE_BYTES });
+        }
+        if metadata_len > BLOCK_MAX_METADATA_BYTES {
+            return Err(WriteError::EntryTooLarge { max_bytes: BLOCK_MAX_METADATA_BYTES });
+        }
+        Ok(1)
+    }
+
+    /// Begins the run of the stream with this number, if its last run is another's.
+    pub(super) fn begin_run(&mut self, stream: u32) {
+        let next = self.first_stream + self.runs.len() as u32;
+        if self.runs.is_empty() {
+            self.first_stream = stream;
+        } else if stream != next {
+            debug_assert_eq!(stream + 1, next, "streams come one after another");
+            return;
+        }
+        self.runs.push(RunRow {
+            min_ns: i64::MAX,
+            max_ns: i64::MIN,
+            first_entry: self.timestamps_ns.len() as u32,
+            first_line_byte: self.lines.len() as u32,
+            flags: 0,
+        });
+    }
+
+    /// Appends entries, which were checked and are known to fit, to the last run.
+    pub(super) fn push(&mut self, entries: &Entries<'_>) {
+        let (Some(&first_ns), Some(&last_ns), Some(&lines_end)) =
+            (entries.timestamps_ns.first(), entries.timestamps_ns.last(), entries.line_ends.last())
+        else {
+            return;
+        };
+        let before = self.timestamps_ns.len();
+        self.timestamps_ns.extend_from_slice(entries.timestamps_ns);
+        let mut start = entries.lines_start;
+        self.lengths
+            .extend(entries.line_ends.iter().map(|&end| end - std::mem::replace(&mut start, end)));
+        let lines = entries.lines_start as usize..lines_end as usize;
+        self.lines.extend_from_slice(&entries.lines[lines]);
+        let metadata_before = self.metadata.len();
+        self.push_metadata(before, entries);
+        let has_metadata = self.metadata.len() > metadata_before;
+        if let Some(run) = self.runs.last_mut() {
+            run.min_ns = run.min_ns.min(first_ns);
+            run.max_ns = run.max_ns.max(last_ns);
+            run.flags |= if has_metadata { RUN_HAS_METADATA } else { 0 };
+        }
+    }
+
+    fn push_metadata(&mut self, before: usize, entries: &Entries<'_>) {
+        let count = entries.len();
+        match entries.metadata {
+            EntriesMetadata::Pairs { bytes, start, ends } if ends[count - 1] > start => {
+                self.metadata_ends.resize(before, self.metadata.len() as u32);
+                let base = self.metadata.len() as u32;
+                self.metadata.extend_from_slice(&bytes[start as usize..ends[count - 1] as usize]);
+                self.metadata_ends.extend(ends.iter().map(|&end| end - start + base));
+            }
+            EntriesMetadata::Sets { set_ids, sets } if set_ids.iter().any(|&id| id != 0) => {
+                self.metadata_ends.resize(before, self.metadata.len() as u32);
+                for &id in set_ids {
+                    for (name, value) in sets.get(id) {
+                        for text in [name, value] {
+                            varint::write(&mut self.metadata, text.len() as u64);
+                            self.metadata.extend_from_slice(text.as_bytes());
+                        }
+                    }
+                    self.metadata_ends.push(self.metadata.len() as u32);
+                }
+            }
+            _ if self.metadata_ends.is_empty() => {}
+            _ => self.metadata_ends.resize(before + count, self.metadata.len() as u32),
+        }
+    }
+
+    /// Lengths of the runs in entries.
+    pub(super) fn run_lens(&self) -> impl Iterator<Item = usize> + '_ {
+        self.run_entries().map(|range| range.len())
+    }
+
+    /// Entries of the runs.
+    fn run_entries(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let starts = self.runs.iter().map(|run| run.first_entry as usize);
+        let ends = starts.clone().skip(1).chain(std::iter::once(self.timestamps_ns.len()));
+        starts.zip(ends).map(|(start, end)| start..end)
+    }
+
+    /// Empties the block and keeps its buffers, unless one huge entry made them huge.
+    pub(super) fn clear(&mut self) {
+        self.timestamps_ns.clear();
+        self.lengths.clear();
+        self.lines.clear();
+        self.metadata.clear();
+        self.metadata_ends.clear();
+        self.runs.clear();
+        self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
+        self.metadata.shrink_to(4 * BLOCK_TARGET_METADATA_BYTES);
+    }
+
+    /// Bytes that the buffers occupy.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.timestamps_ns.capacity() * 8
+            + (self.lengths.capacity() + self.metadata_ends.capacity()) * 4
+            + self.lines.capacity()
+            + self.metadata.capacity()
+            + self.runs.capacity() * size_of::<RunRow>()
+    }
+}
+
+impl Entries<'_> {
+    /// Bytes of a set in the form of a batch.
+    fn metadata_len(&self, set_id: u32) -> usize {
+        let EntriesMetadata::Sets { sets, .. } = self.metadata else { return 0 };
+        let text_len = |text: &str| varint_len(text.len()) + text.len();
+        sets.get(set_id).map(|(name, value)| text_len(name) + text_len(value)).sum()
+    }
+}
+
+fn varint_len(value: usize) -> usize {
+    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
