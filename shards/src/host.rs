@@ -49,6 +49,8 @@ pub async fn recover<R: Runtime>(
     let task = ReplayTask {
         wal_dir: &plan.wal_dir,
         files: &plan.files,
+        covers: &plan.covers,
+        replayed: &plan.replayed,
         shard: runtime.core().0,
         shards: runtime.core_count(),
     };

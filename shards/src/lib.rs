@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod head;
 pub mod host;
 pub mod index;
+pub mod manifest;
 pub mod messages;
 pub mod node;
 pub mod scan;

@@ -7,11 +7,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use logsvc_runtime::{OpenMode, Runtime};
 
+use crate::manifest::{
+    Cover, FileCovers, LiveSegment, ManifestReport, OpenedManifest, QUARANTINE_NAME,
+};
 use crate::wal::format::{FILE_HEADER_LEN, FileHeader, WalName};
 use crate::wal::recovery::PlannedFile;
+use crate::wal::replayed::{ReplayedFiles, remove_file};
 
 const FORMAT: &[u8] = b"logsvc 1\n";
 
@@ -47,14 +52,28 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Node
 }
 
 /// What every shard has to know about the folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NodePlan {
     /// Folder of the log files.
     pub wal_dir: PathBuf,
-    /// This start's epoch.
+    /// Folder of the segments.
+    pub segments_dir: PathBuf,
+    /// This start's epoch. No file of an earlier start has it.
     pub epoch: u32,
     /// Log files to replay, oldest first.
     pub files: Vec<PlannedFile>,
+    /// What segments hold of these files already.
+    pub covers: Arc<[Cover]>,
+    /// The same files; removes them when all shards have sealed what they replayed.
+    pub replayed: Arc<ReplayedFiles>,
+    /// Segments that queries read, by [`LiveSegment::order`]. Their files are there and
+    /// have the right length.
+    pub segments: Arc<[LiveSegment]>,
+    /// Live segments whose files are missing or have another length. They stay in the
+    /// manifest until an edit removes them.
+    pub unusable_segments: Arc<[LiveSegment]>,
+    /// What was found in the segments folder.
+    pub manifest: ManifestReport,
 }
 
 /// A claimed data folder. The claim ends when the value is dropped.
@@ -76,24 +95,56 @@ impl<R: Runtime> std::fmt::Debug for Node<R> {
 /// The folder is in use, of another format, or cannot be read or written.
 pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<R>, NodeError> {
     let wal_dir = data_dir.join("wal");
-    let quarantine = wal_dir.join("quarantine");
-    runtime.create_dir_all(&quarantine).await.map_err(io_error("make", &quarantine))?;
-    sync_folders(runtime, data_dir, &wal_dir).await?;
+    let segments_dir = data_dir.join("segments");
+    for folder in [wal_dir.join("quarantine"), segments_dir.join(QUARANTINE_NAME)] {
+        runtime.create_dir_all(&folder).await.map_err(io_error("make", &folder))?;
+    }
     let lock_path = data_dir.join("LOCK");
     let lock = runtime.lock_file(&lock_path).await.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => NodeError::InUse(data_dir.to_path_buf()),
         _ => io_error("lock", &lock_path)(error),
     })?;
+    // After the lock: nobody changes names any more that are then taken for durable.
+    sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
-    let files = survey(runtime, &wal_dir).await?;
-    let epoch = match files.all.iter().map(|name| name.epoch).max() {
+    let opened = OpenedManifest::open(runtime, &segments_dir).await;
+    let mut manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
+    let survey = survey(runtime, &wal_dir, &mut manifest).await?;
+    let last_epoch = survey.all.iter().map(|name| name.epoch).max().max(manifest.max_epoch());
+    let epoch = match last_epoch {
         None => 0,
         Some(last) => last.checked_add(1).ok_or_else(|| {
-            let error = io::Error::other("a log file has the last epoch there is");
-            io_error("use", &wal_dir)(error)
+            let error = io::Error::other("a file in it has the last epoch there is");
+            io_error("use", data_dir)(error)
         })?,
     };
-    Ok(Node { _lock: lock, plan: NodePlan { wal_dir, epoch, files: files.planned } })
+    let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.remaining).into();
+    let settled = manifest.settle(runtime, epoch, covers.to_vec()).await;
+    let shards = runtime.core_count();
+    let plan = NodePlan {
+        wal_dir,
+        segments_dir,
+        epoch,
+        replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, shards)),
+        files: survey.planned,
+        covers,
+        segments: settled.usable.into(),
+        unusable_segments: settled.unusable.into(),
+        manifest: settled.report,
+    };
+    Ok(Node { _lock: lock, plan })
+}
+
+/// Those covers of whose writers there still are files.
+fn useful_covers(covers: &[Cover], remaining: &[WalName]) -> Vec<Cover> {
+    let is_useful = |cover: &&Cover| {
+        remaining.iter().any(|name| {
+            (name.epoch, name.shards, name.shard)
+                == (cover.wal_epoch, cover.wal_shards, cover.wal_shard)
+                && name.index <= cover.up_to_index
+        })
+    };
+    covers.iter().filter(is_useful).copied().collect()
 }
 
 /// Makes the folders' names durable, up to the root: any of them may have been made
@@ -101,9 +152,9 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
 async fn sync_folders<R: Runtime>(
     runtime: &R,
     data_dir: &Path,
-    wal_dir: &Path,
+    inner: [&Path; 2],
 ) -> Result<(), NodeError> {
-    let ours = [wal_dir, data_dir, data_dir.parent().unwrap_or(data_dir)];
+    let ours = [inner[0], inner[1], data_dir, data_dir.parent().unwrap_or(data_dir)];
     for folder in ours.into_iter().chain(data_dir.ancestors().skip(2)) {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         match runtime.sync_dir(folder).await {
@@ -135,18 +186,26 @@ async fn check_format<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<(), No
 }
 
 struct Survey {
-    /// Every log file's name, readable or not.
+    /// Every log file's name, readable or not, also of those that were removed.
     all: Vec<WalName>,
+    /// Those that are still there.
+    remaining: Vec<WalName>,
     planned: Vec<PlannedFile>,
 }
 
-/// Reads the headers of all log files and links each with its successor.
-async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeError> {
+/// Removes the log files whose entries are all in segments, reads the headers of the
+/// others and links each with its successor.
+async fn survey<R: Runtime>(
+    runtime: &R,
+    wal_dir: &Path,
+    manifest: &mut OpenedManifest,
+) -> Result<Survey, NodeError> {
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     let mut headers: Vec<FileHeader> = Vec::new();
     let mut planned = Vec::new();
     let mut empty = Vec::new();
     let mut all = Vec::new();
+    let mut remaining = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
         let path = wal_dir.join(&entry.name);
         let Some(name) = WalName::parse(&entry.name) else {
@@ -158,6 +217,17 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
             continue;
         };
         all.push(name);
+        if FileCovers::of(manifest.covers(), name).covers_file(name) {
+            // The files of a writer come in the order of their numbers, so that none
+            // stays without the one that says how much of it counts.
+            if remove_file(runtime, wal_dir, name).await {
+                manifest.report.removed_wal_files += 1;
+            } else {
+                remaining.push(name);
+            }
+            continue;
+        }
+        remaining.push(name);
         match read_header(runtime, &path).await.map_err(io_error("read", &path))? {
             Some(header) if header.name == name => {
                 planned.push(PlannedFile { name, nonce: Some(header.nonce), counts_len: None });
@@ -182,7 +252,7 @@ async fn survey<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Survey, NodeE
     for file in &mut planned {
         file.counts_len = counts_len(file.name);
     }
-    Ok(Survey { all, planned })
+    Ok(Survey { all, remaining, planned })
 }
 
 /// How many bytes of the file count, as a later file of its writer says.

@@ -15,7 +15,7 @@ use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_BYTES, FrameHeader};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A window over a file that moves forward.
-pub(super) struct FrameReader<'f, F> {
+pub(crate) struct FrameReader<'f, F> {
     file: &'f F,
     /// `None` takes frames of any file, until [`FrameReader::adopt`].
     nonce: Option<u64>,
@@ -29,18 +29,18 @@ pub(super) struct FrameReader<'f, F> {
 impl<'f, F: File> FrameReader<'f, F> {
     /// A reader of `file`'s frames that looks at nothing behind `end`. Without a
     /// nonce it takes the frames of any file.
-    pub(super) fn new(file: &'f F, nonce: Option<u64>, end: u64) -> FrameReader<'f, F> {
+    pub(crate) fn new(file: &'f F, nonce: Option<u64>, end: u64) -> FrameReader<'f, F> {
         FrameReader { file, nonce, end, base: 0, buffer: Vec::new() }
     }
 
     /// From now on takes only frames with this nonce.
-    pub(super) fn adopt(&mut self, nonce: u64) {
+    pub(crate) fn adopt(&mut self, nonce: u64) {
         self.nonce = Some(nonce);
     }
 
     /// The frame at `offset` and its payload; `None` if what stands there is not a
     /// good frame.
-    pub(super) async fn frame_at(
+    pub(crate) async fn frame_at(
         &mut self,
         offset: u64,
     ) -> io::Result<Option<(FrameHeader, &[u8])>> {
@@ -62,7 +62,7 @@ impl<'f, F: File> FrameReader<'f, F> {
 
     /// Offset and header of the first good frame at or behind `from` whose number
     /// is at least `min_number`.
-    pub(super) async fn find_frame(
+    pub(crate) async fn find_frame(
         &mut self,
         from: u64,
         min_number: u64,

@@ -2,12 +2,14 @@
 //! storage when `wal.sync` is `always`.
 //!
 //! [`format`] holds the bytes, [`writer`] decides what to write when (without
-//! I/O), [`recovery`] reads files back after a start. `docs/format.md` explains
+//! I/O), [`recovery`] reads files back after a start, [`replayed`] removes them when their
+//! entries are in segments. `docs/format.md` explains
 //! the order of a commit and what recovery makes of damage.
 
 pub mod format;
-mod frames;
+pub(crate) mod frames;
 pub mod recovery;
+pub mod replayed;
 pub mod writer;
 
 use std::time::Duration;

@@ -17,7 +17,9 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, Record, WalName, records};
 use super::frames::FrameReader;
+use super::replayed::ReplayedFiles;
 use crate::batch::sections;
+use crate::manifest::{Cover, FileCovers};
 use crate::messages::StreamDefinition;
 use crate::shard::Shard;
 
@@ -42,6 +44,8 @@ pub struct RecoverySummary {
     pub frames: u64,
     /// Entries that were replayed, duplicates included.
     pub entries: u64,
+    /// Entries that were passed over because live segments hold them.
+    pub covered_entries: u64,
     /// Bytes of frames that were read.
     pub read_bytes: u64,
     /// Torn tails that were cut off.
@@ -67,6 +71,7 @@ impl RecoverySummary {
         self.files += other.files;
         self.frames += other.frames;
         self.entries += other.entries;
+        self.covered_entries += other.covered_entries;
         self.read_bytes += other.read_bytes;
         self.torn_tails += other.torn_tails;
         self.torn_bytes += other.torn_bytes;
@@ -85,6 +90,10 @@ pub struct ReplayTask<'a> {
     pub wal_dir: &'a Path,
     /// All files of the folder, oldest first.
     pub files: &'a [PlannedFile],
+    /// What live segments hold of them.
+    pub covers: &'a [Cover],
+    /// The same files, to be told of damage that could not be copied.
+    pub replayed: &'a ReplayedFiles,
     /// The replaying shard.
     pub shard: u16,
     /// Today's number of shards.
@@ -92,15 +101,22 @@ pub struct ReplayTask<'a> {
 }
 
 impl ReplayTask<'_> {
-    /// Whether the shard has to read the file at all.
-    fn concerns(&self, name: WalName) -> bool {
-        name.shards != u32::from(self.shards) || name.shard == u32::from(self.shard)
+    /// Whether a shard reads the file at all: it may hold entries that the shard has to
+    /// replay, or the shard mends it.
+    pub(super) fn reads(name: WalName, covers: &FileCovers, shard: u16, shards: u16) -> bool {
+        let concerns = name.shards != u32::from(shards) || name.shard == u32::from(shard);
+        let needs = concerns && !covers.covers_shard(shards, shard);
+        needs || ReplayTask::mends_as(name, shard, shards)
     }
 
-    /// Whether the shard is the one to mend the file and to count its damage; one
-    /// shard per file is.
+    /// Whether a shard is the one to mend the file and to count its damage; one shard
+    /// per file is.
+    fn mends_as(name: WalName, shard: u16, shards: u16) -> bool {
+        name.shard % u32::from(shards) == u32::from(shard)
+    }
+
     fn mends(&self, name: WalName) -> bool {
-        name.shard % u32::from(self.shards) == u32::from(self.shard)
+        ReplayTask::mends_as(name, self.shard, self.shards)
     }
 
     fn owns(&self, stream: StreamId) -> bool {
@@ -118,11 +134,16 @@ pub async fn replay<R: Runtime>(
     state: &mut Shard,
 ) -> io::Result<RecoverySummary> {
     let mut summary = RecoverySummary::default();
-    for planned in task.files.iter().filter(|planned| task.concerns(planned.name)) {
+    for planned in task.files {
+        let covers = FileCovers::of(task.covers, planned.name);
+        if !ReplayTask::reads(planned.name, &covers, task.shard, task.shards) {
+            continue;
+        }
         let mut replay = FileReplay {
             runtime,
             task,
             planned,
+            covers,
             path: task.wal_dir.join(planned.name.file_name()),
             summary: &mut summary,
         };
@@ -136,6 +157,7 @@ struct FileReplay<'a, R> {
     runtime: &'a R,
     task: ReplayTask<'a>,
     planned: &'a PlannedFile,
+    covers: FileCovers,
     path: PathBuf,
     summary: &'a mut RecoverySummary,
 }
@@ -227,7 +249,11 @@ impl<R: Runtime> FileReplay<'_, R> {
         let mut frame = ReplayedFrame { decodes: Ok(()), undefined: None };
         for record in records(payload) {
             match record {
-                Ok(Record::Definition { id, tenant, labels }) if self.task.owns(id) => {
+                // A cover holds for all of a stream in the file, so that nothing uses the
+                // definition of a stream that is covered.
+                Ok(Record::Definition { id, tenant, labels })
+                    if self.task.owns(id) && !self.covers.covers_stream(id) =>
+                {
                     state.redefine(StreamDefinition { id, tenant, labels: Arc::new(labels) });
                 }
                 Ok(_) => {}
@@ -239,6 +265,9 @@ impl<R: Runtime> FileReplay<'_, R> {
             for section in sections(batch) {
                 match section {
                     Ok(section) if !self.task.owns(section.stream) => {}
+                    Ok(section) if self.covers.covers_stream(section.stream) => {
+                        self.summary.covered_entries += section.entry_count() as u64;
+                    }
                     Ok(section) if state.replay(&section) => {
                         self.summary.entries += section.entry_count() as u64;
                     }
@@ -278,6 +307,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         if let Err(error) = self.copy_bytes(file, range, &quarantine, &copy).await {
             // No reason to stay down: the file keeps the bytes.
             self.summary.uncopied_places += 1;
+            self.task.replayed.keep_bytes(self.planned.name);
             tracing::error!(%error, copy = %copy.display(), "cannot copy the damaged bytes");
         }
         Ok(())

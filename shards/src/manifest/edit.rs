@@ -1,0 +1,316 @@
+//! What the manifest says: live segments, covers, and edits of both, with their
+//! bytes as `docs/format.md` describes them.
+//!
+//! Decoding checks everything that code relies on and meets arbitrary bytes without
+//! panic; its memory is proportional to the payload.
+
+use crate::batch::{u32_at, u64_at};
+use crate::wal::format::PAYLOAD_MAX_BYTES;
+
+use super::names::{Day, SegmentName};
+
+/// A segment that queries read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LiveSegment {
+    /// Its name.
+    pub name: SegmentName,
+    /// The UTC day of all its entries.
+    pub day: Day,
+    /// Length of the file in bytes.
+    pub file_len: u64,
+    /// Smallest timestamp, ns since the Unix epoch.
+    pub min_ns: i64,
+    /// Largest timestamp.
+    pub max_ns: i64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Bytes of their lines, uncompressed.
+    pub line_bytes: u64,
+    /// 0 for what a shard has sealed; larger for what was compacted.
+    pub level: u32,
+    /// Place in arrival order: of two entries of one stream with the same timestamp
+    /// that of the segment with the smaller order came first. See
+    /// [`SegmentName::sealed_order`]; a compacted segment takes a place among its
+    /// inputs.
+    pub order: u64,
+}
+
+/// A part of the write-ahead log whose entries are in live segments: of the streams
+/// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
+/// an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cover {
+    /// Epoch of the files.
+    pub wal_epoch: u32,
+    /// Number of shards in their names.
+    pub wal_shards: u32,
+    /// The shard that wrote them.
+    pub wal_shard: u32,
+    /// Last file that is covered.
+    pub up_to_index: u32,
+    /// How streams are partitioned for this cover; at least 1.
+    pub by_shards: u16,
+    /// The part; below `by_shards`.
+    pub by_shard: u16,
+}
+
+/// A change of the live set. It takes effect whole or not at all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ManifestEdit {
+    /// Segments that become live. Their files are on stable storage.
+    pub added: Vec<LiveSegment>,
+    /// Segments that are no longer live. Their files may go afterwards.
+    pub removed: Vec<SegmentName>,
+    /// Parts of the write-ahead log that need not be replayed from now on.
+    pub covers: Vec<Cover>,
+}
+
+/// The payload of a frame is not an edit although its checksum holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("malformed record at byte {offset} of the edit: {what}")]
+pub struct EditError {
+    /// What did not hold.
+    pub what: &'static str,
+    /// Where the record begins.
+    pub offset: usize,
+}
+
+const KIND_ADDED: u8 = 1;
+const KIND_REMOVED: u8 = 2;
+const KIND_COVER: u8 = 3;
+const KIND_END: u8 = 4;
+
+const ADDED_LEN: usize = 72;
+const REMOVED_LEN: usize = 16;
+const COVER_LEN: usize = 24;
+
+impl ManifestEdit {
+    /// Whether the edit changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.covers.is_empty()
+    }
+
+    /// Appends the payload of the edit's frame. `None` if it is too large for one
+    /// (about 3.6 million records).
+    pub(super) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        let len = self.added.len() * (1 + ADDED_LEN)
+            + self.removed.len() * (1 + REMOVED_LEN)
+            + self.covers.len() * (1 + COVER_LEN)
+            + 1;
+        if len > PAYLOAD_MAX_BYTES {
+            return None;
+        }
+        out.reserve(len);
+        for segment in &self.added {
+            out.push(KIND_ADDED);
+            write_name(out, segment.name);
+            out.extend_from_slice(&segment.day.0.to_le_bytes());
+            out.extend_from_slice(&segment.level.to_le_bytes());
+            for number in [
+                segment.file_len,
+                segment.min_ns as u64,
+                segment.max_ns as u64,
+                segment.entries,
+                segment.line_bytes,
+                segment.order,
+            ] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        for name in &self.removed {
+            out.push(KIND_REMOVED);
+            write_name(out, *name);
+        }
+        for cover in &self.covers {
+            out.push(KIND_COVER);
+            for number in [
+                cover.wal_epoch,
+                cover.wal_shards,
+                cover.wal_shard,
+                cover.up_to_index,
+                u32::from(cover.by_shards),
+                u32::from(cover.by_shard),
+            ] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+        out.push(KIND_END);
+        Some(())
+    }
+
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// It is not one of an edit.
+    pub fn decode(payload: &[u8]) -> Result<ManifestEdit, EditError> {
+        let mut edit = ManifestEdit::default();
+        let mut offset = 0;
+        loop {
+            let error = |what| EditError { what, offset };
+            let len = match *payload.get(offset).ok_or(error("the end is missing"))? {
+                KIND_ADDED => ADDED_LEN,
+                KIND_REMOVED => REMOVED_LEN,
+                KIND_COVER => COVER_LEN,
+                KIND_END if offset + 1 == payload.len() => return Ok(edit),
+                KIND_END => return Err(error("it does not end at the end")),
+                _ => return Err(error("unknown kind")),
+            };
+            let body = payload.get(offset + 1..offset + 1 + len).ok_or(error("it is cut short"))?;
+            match payload[offset] {
+                KIND_ADDED => edit.added.push(read_added(body).map_err(error)?),
+                KIND_REMOVED => edit.removed.push(read_name(body)),
+                _ => edit.covers.push(read_cover(body).map_err(error)?),
+            }
+            offset += 1 + len;
+        }
+    }
+}
+
+fn write_name(out: &mut Vec<u8>, name: SegmentName) {
+    for number in [name.epoch, name.shards, name.shard, name.seq] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+fn read_name(body: &[u8]) -> SegmentName {
+    SegmentName {
+        epoch: u32_at(body, 0),
+        shards: u32_at(body, 4),
+        shard: u32_at(body, 8),
+        seq: u32_at(body, 12),
+    }
+}
+
+fn read_added(body: &[u8]) -> Result<LiveSegment, &'static str> {
+    let segment = LiveSegment {
+        name: read_name(body),
+        day: Day(u32_at(body, 16) as i32),
+        level: u32_at(body, 20),
+        file_len: u64_at(body, 24),
+        min_ns: u64_at(body, 32) as i64,
+        max_ns: u64_at(body, 40) as i64,
+        entries: u64_at(body, 48),
+        line_bytes: u64_at(body, 56),
+        order: u64_at(body, 64),
+    };
+    if !(Day::MIN..=Day::MAX).contains(&segment.day) {
+        return Err("there is no such day");
+    }
+    if segment.min_ns > segment.max_ns {
+        return Err("its time bounds are the wrong way round");
+    }
+    Ok(segment)
+}
+
+fn read_cover(body: &[u8]) -> Result<Cover, &'static str> {
+    let (by_shards, by_shard) = (u32_at(body, 16), u32_at(body, 20));
+    let by_shards = u16::try_from(by_shards).map_err(|_| "more shards than there can be")?;
+    match u16::try_from(by_shard) {
+        Ok(by_shard) if by_shard < by_shards => Ok(Cover {
+            wal_epoch: u32_at(body, 0),
+            wal_shards: u32_at(body, 4),
+            wal_shard: u32_at(body, 8),
+            up_to_index: u32_at(body, 12),
+            by_shards,
+            by_shard,
+        }),
+        _ => Err("there is no such shard"),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    pub(crate) fn random_edit(rng: &mut Rng) -> ManifestEdit {
+        let name = |rng: &mut Rng| SegmentName {
+            epoch: rng.below(4) as u32,
+            shards: 4,
+            shard: rng.below(4) as u32,
+            seq: rng.next_u64() as u32,
+        };
+        let added = (0..rng.below(4)).map(|_| {
+            let min_ns = rng.next_u64() as i64;
+            LiveSegment {
+                name: name(rng),
+                day: Day::of(min_ns),
+                file_len: rng.next_u64(),
+                min_ns,
+                max_ns: min_ns.saturating_add(rng.below(1 << 40) as i64),
+                entries: rng.next_u64(),
+                line_bytes: rng.next_u64(),
+                level: rng.below(5) as u32,
+                order: rng.next_u64(),
+            }
+        });
+        let added = added.collect();
+        let removed = (0..rng.below(4)).map(|_| name(rng)).collect();
+        let covers = (0..rng.below(4)).map(|_| {
+            let by_shards = rng.between(1, 65_535) as u16;
+            Cover {
+                wal_epoch: rng.next_u64() as u32,
+                wal_shards: rng.next_u64() as u32,
+                wal_shard: rng.next_u64() as u32,
+                up_to_index: rng.next_u64() as u32,
+                by_shards,
+                by_shard: rng.below(u64::from(by_shards)) as u16,
+            }
+        });
+        ManifestEdit { added, removed, covers: covers.collect() }
+    }
+
+    #[test]
+    fn edits_read_back_and_cuts_are_errors() {
+        for seed in seeds(300) {
+            let _guard = SeedGuard(seed);
+            let edit = random_edit(&mut Rng::new(seed));
+            let mut payload = Vec::new();
+            edit.encode(&mut payload).unwrap();
+            assert_eq!(ManifestEdit::decode(&payload).as_ref(), Ok(&edit));
+            for len in 0..payload.len() {
+                let error = ManifestEdit::decode(&payload[..len]).expect_err("cut short");
+                assert!(error.offset <= len);
+            }
+        }
+    }
+
+    #[test]
+    fn what_code_relies_on_is_checked() {
+        let cover = Cover {
+            wal_epoch: 1,
+            wal_shards: 2,
+            wal_shard: 1,
+            up_to_index: 3,
+            by_shards: 2,
+            by_shard: 1,
+        };
+        let mut payload = Vec::new();
+        ManifestEdit { covers: vec![cover], ..ManifestEdit::default() }.encode(&mut payload);
+        for (at, byte) in [(0, 0), (0, 4), (17, 0), (17, 1), (19, 1), (21, 2), (24, 1)] {
+            let mut bad = payload.clone();
+            bad[at] = byte;
+            assert!(ManifestEdit::decode(&bad).is_err(), "byte {at} is {byte}");
+        }
+        let segment = LiveSegment {
+            name: SegmentName { epoch: 1, shards: 1, shard: 0, seq: 0 },
+            day: Day(0),
+            file_len: 1,
+            min_ns: 5,
+            max_ns: 6,
+            entries: 1,
+            line_bytes: 1,
+            level: 0,
+            order: 0,
+        };
+        for bad in [
+            LiveSegment { min_ns: 7, ..segment },
+            LiveSegment { day: Day(Day::MAX.0 + 1), ..segment },
+            LiveSegment { day: Day(i32::MIN), ..segment },
+        ] {
+            let mut payload = Vec::new();
+            ManifestEdit { added: vec![bad], ..ManifestEdit::default() }.encode(&mut payload);
+            assert!(ManifestEdit::decode(&payload).is_err(), "{bad:?}");
+        }
+    }
+}

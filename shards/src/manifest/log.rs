@@ -1,0 +1,151 @@
+//! Writes the edits of one shard.
+//!
+//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable
+//! storage and in force at every later start; edits take effect whole or not at all,
+//! and in the order of their appends. After a failure the file is never touched
+//! again; see [`ManifestLog::append`] for what a caller then has to heed.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use logsvc_runtime::{File, OpenMode, Runtime};
+
+use super::edit::ManifestEdit;
+use super::format::{ManifestHeader, Role, push_frame};
+use super::names::ManifestLogName;
+use super::turn::Turns;
+
+/// The edits that one shard makes from one start on. Its tasks may share a reference;
+/// appends take turns.
+pub struct ManifestLog<R: Runtime> {
+    runtime: R,
+    segments_dir: PathBuf,
+    /// The file for the next edit, if there is one and it is sound.
+    file: RefCell<Option<OpenLog<R::File>>>,
+    /// Name of the next file.
+    next: Cell<ManifestLogName>,
+    /// Number of the next edit: how many have succeeded.
+    edits: Cell<u64>,
+    turns: Turns,
+}
+
+struct OpenLog<F> {
+    file: F,
+    nonce: u64,
+    len: u64,
+}
+
+impl<R: Runtime> std::fmt::Debug for ManifestLog<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("ManifestLog");
+        out.field("next", &self.next).field("edits", &self.edits).finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> ManifestLog<R> {
+    /// The log of a shard for the start with this epoch (see
+    /// [`crate::node::NodePlan::epoch`]). Makes no file before the first edit. There
+    /// must be one value per shard and start.
+    pub fn new(runtime: R, segments_dir: &Path, epoch: u32, shard: u16) -> ManifestLog<R> {
+        ManifestLog {
+            runtime,
+            segments_dir: segments_dir.to_owned(),
+            file: RefCell::new(None),
+            next: Cell::new(ManifestLogName { epoch, shard: u32::from(shard), n: 0 }),
+            edits: Cell::new(0),
+            turns: Turns::default(),
+        }
+    }
+
+    /// How many edits are in force by this log.
+    pub fn edits(&self) -> u64 {
+        self.edits.get()
+    }
+
+    /// Brings an edit into force. What it adds must be on stable storage under its
+    /// name: written, synced, renamed, the folder of its day and the segments folder
+    /// synced. What it removes, and what it covers of the write-ahead log, must stay
+    /// until this has returned `Ok`.
+    ///
+    /// # Errors
+    /// The edit could not be written or synced; or, without any effect, it is too
+    /// large. **The edit may still come into force**, whole, at the next start, if
+    /// that comes before a later append has succeeded. So after an error:
+    /// - keep all files that the edit names: the segments that it adds, those that it
+    ///   removes, and the log files that it covers;
+    /// - append the same edit again (the easiest), or another one that serves the same
+    ///   end. Once an append has returned `Ok`, edits that failed before it never come
+    ///   into force, and segments that only they name may be removed.
+    ///
+    /// If the future is dropped before its end, that counts as an error.
+    pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {
+        if edit.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turns.take().await;
+        // Taken out, so that it is gone for good if this fails or is dropped.
+        let file = self.file.take();
+        let file = match file {
+            Some(open) => self.append_to(open, edit).await?,
+            None => self.append_to_new(edit).await?,
+        };
+        self.edits.set(self.edits.get() + 1);
+        self.file.replace(Some(file));
+        Ok(())
+    }
+
+    async fn append_to(
+        &self,
+        mut open: OpenLog<R::File>,
+        edit: &ManifestEdit,
+    ) -> io::Result<OpenLog<R::File>> {
+        let mut frame = Vec::new();
+        push_frame(&mut frame, open.len, open.nonce, self.edits.get(), edit)
+            .ok_or_else(too_large)?;
+        let end = open.len + frame.len() as u64;
+        let (result, _) = open.file.write_all_at(frame, open.len).await;
+        result?;
+        open.file.sync_data().await?;
+        open.len = end;
+        Ok(open)
+    }
+
+    async fn append_to_new(&self, edit: &ManifestEdit) -> io::Result<OpenLog<R::File>> {
+        let name = self.next.get();
+        let nonce = self.runtime.random_u64();
+        let header = ManifestHeader {
+            role: Role::Log { name, first_edit: self.edits.get() },
+            nonce,
+            created_ns: self.runtime.unix_nanos(),
+        };
+        let mut content = header.encode().to_vec();
+        push_frame(&mut content, 0, nonce, self.edits.get(), edit).ok_or_else(too_large)?;
+        let n = name.n.checked_add(1);
+        let n = n.ok_or_else(|| io::Error::other("the manifest has the last log there is"))?;
+        // A name is used once: what a failure leaves behind is not written again.
+        self.next.set(ManifestLogName { n, ..name });
+        let path = self.segments_dir.join(name.file_name());
+        let file = self.runtime.open(&path, OpenMode::CreateNew).await?;
+        let len = content.len() as u64;
+        let written = async {
+            let (result, _) = file.write_all_at(content, 0).await;
+            result?;
+            file.sync_data().await?;
+            self.runtime.sync_dir(&self.segments_dir).await
+        };
+        if let Err(error) = written.await {
+            // Only tidies up: whether the file is there or not, the edit is the only
+            // one in it, and one that failed.
+            if let Err(error) = self.runtime.remove_file(&path).await {
+                tracing::warn!(%error, file = %path.display(), "cannot remove a half-made file");
+            }
+            return Err(error);
+        }
+        Ok(OpenLog { file, nonce, len })
+    }
+}
+
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the edit is too large for the manifest")
+}

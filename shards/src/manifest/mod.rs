@@ -1,0 +1,34 @@
+//! Which segments are live, and what of the write-ahead log they make unnecessary.
+//!
+//! The manifest is a checkpoint (`MANIFEST`), written at each start, and the edits
+//! since then, in one log per shard ([`ManifestLog`]). [`read_manifest`] puts them
+//! together; the start of a node does so, clears up what a crash has left, and writes
+//! the next checkpoint. `docs/format.md` has the bytes and the rules.
+//!
+//! Guarantees: an acknowledged edit is in force at every later start, whole; an edit
+//! never is in part; a file is removed only when nothing that counts names it. What can
+//! go wrong is damage to the manifest: then no entry is lost, as the format document
+//! argues, but the node says so.
+
+mod content;
+mod covers;
+mod edit;
+mod format;
+mod log;
+mod names;
+mod read;
+mod start;
+mod survey;
+mod turn;
+
+pub use covers::FileCovers;
+pub use edit::{Cover, EditError, LiveSegment, ManifestEdit};
+pub use format::{MANIFEST_HEADER_LEN, ManifestHeader, Role, SECTOR_LEN};
+pub use log::ManifestLog;
+pub use names::{
+    CHECKPOINT_NAME, Day, ManifestLogName, QUARANTINE_NAME, SegmentName, make_day_folder,
+};
+pub use read::{ManifestDamage, ManifestState, read_manifest};
+pub use start::ManifestReport;
+pub(crate) use start::OpenedManifest;
+pub use survey::{FoundSegment, SegmentsSurvey, survey_segments};

@@ -1,0 +1,179 @@
+//! Puts the manifest together from its files, without changing anything.
+//!
+//! Guarantees: what was acknowledged and is intact is in the state, a failed edit that
+//! was superseded is not. What can go wrong is damage: it is told apart from torn
+//! edits, listed and logged; `docs/format.md` says what follows from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use logsvc_runtime::{OpenMode, Runtime};
+
+use super::content::{Content, read_content};
+use super::edit::{Cover, LiveSegment, ManifestEdit};
+use super::format::Role;
+use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
+
+/// What the manifest says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestState {
+    /// The live segments.
+    pub live: BTreeMap<SegmentName, LiveSegment>,
+    /// Segments of which a log says that they are no longer live.
+    pub removed: BTreeSet<SegmentName>,
+    /// What is covered of the write-ahead log. Not to be heeded if there is damage.
+    pub covers: Vec<Cover>,
+    /// The start that wrote `MANIFEST`; `None` if it is not there or does not tell.
+    pub checkpoint_epoch: Option<u32>,
+    /// Logs that count.
+    pub logs: Vec<ManifestLogName>,
+    /// Logs that `MANIFEST` contains.
+    pub contained_logs: Vec<ManifestLogName>,
+    /// Edits that a crash cut short; they were never acknowledged.
+    pub torn_edits: u64,
+    /// What is damaged.
+    pub damage: Vec<ManifestDamage>,
+}
+
+/// A damaged place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestDamage {
+    /// The file, within the segments folder.
+    pub file: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl ManifestState {
+    fn damaged(&mut self, file: String, offset: u64, what: impl Into<String>) {
+        self.damage.push(ManifestDamage { file, offset, what: what.into() });
+    }
+
+    fn faults(&mut self, file: &str, content: &Content) {
+        for (offset, what) in &content.faults {
+            self.damaged(file.to_owned(), *offset, *what);
+        }
+    }
+}
+
+/// Reads `MANIFEST` and the given logs. `has_segments` tells whether there are segment
+/// files, so that there ought to be a `MANIFEST`.
+///
+/// # Errors
+/// A file cannot be read. Damage is not an error but part of the state.
+pub async fn read_manifest<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    mut logs: Vec<ManifestLogName>,
+    has_segments: bool,
+) -> io::Result<ManifestState> {
+    let mut state = ManifestState::default();
+    match read_file(runtime, &segments_dir.join(CHECKPOINT_NAME)).await? {
+        Some(content) => apply_checkpoint(&mut state, content),
+        None if logs.is_empty() && !has_segments => {}
+        None => state.damaged(CHECKPOINT_NAME.to_owned(), 0, "it is gone"),
+    }
+    logs.sort_unstable();
+    let counts = |log: &ManifestLogName| state.checkpoint_epoch.is_none_or(|e| log.epoch >= e);
+    (state.logs, state.contained_logs) = logs.into_iter().partition(counts);
+    let logs = state.logs.clone();
+    for of_writer in logs.chunk_by(|a, b| (a.epoch, a.shard) == (b.epoch, b.shard)) {
+        let mut edits = BTreeMap::new();
+        let mut promised = 0;
+        for name in of_writer {
+            let path = segments_dir.join(name.file_name());
+            let content = read_file(runtime, &path).await?;
+            let content = content.ok_or(io::ErrorKind::NotFound)?;
+            promised = promised.max(apply_log(&mut state, *name, content, &mut edits));
+        }
+        let expected = edits.keys().next_back().map_or(0, |last| last.saturating_add(1));
+        let expected = expected.max(promised);
+        if edits.len() as u64 != expected {
+            let what = format!("{} of {expected} edits are missing", expected - edits.len() as u64);
+            state.damaged(of_writer[of_writer.len() - 1].file_name(), 0, what);
+        }
+        for (_, edit) in edits {
+            state.removed.extend(edit.removed);
+            state.covers.extend(edit.covers);
+            state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
+        }
+    }
+    let removed = &state.removed;
+    state.live.retain(|name, _| !removed.contains(name));
+    state.covers = strongest(std::mem::take(&mut state.covers));
+    Ok(state)
+}
+
+async fn read_file<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<Content>> {
+    match runtime.open(path, OpenMode::Read).await {
+        Ok(file) => read_content(&file).await.map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn apply_checkpoint(state: &mut ManifestState, content: Content) {
+    state.faults(CHECKPOINT_NAME, &content);
+    let promised = match content.header.map(|header| header.role) {
+        Some(Role::Checkpoint { epoch, frames }) => {
+            state.checkpoint_epoch = Some(epoch);
+            frames
+        }
+        Some(Role::Log { .. }) => {
+            return state.damaged(CHECKPOINT_NAME.to_owned(), 0, "it is the log of a shard");
+        }
+        None => 0,
+    };
+    // It appeared whole, so there is no crash that could have torn it.
+    let numbers = content.edits.iter().map(|(number, _)| *number);
+    if content.is_torn || !numbers.eq(0..promised) {
+        state.damaged(CHECKPOINT_NAME.to_owned(), 0, "frames are missing");
+    }
+    for (_, edit) in content.edits {
+        state.covers.extend(edit.covers);
+        state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
+    }
+}
+
+/// Takes a log's edits; gives how many edits there must have been before it.
+fn apply_log(
+    state: &mut ManifestState,
+    name: ManifestLogName,
+    content: Content,
+    edits: &mut BTreeMap<u64, ManifestEdit>,
+) -> u64 {
+    let file = name.file_name();
+    state.faults(&file, &content);
+    let first_edit = match content.header.map(|header| header.role) {
+        Some(Role::Log { name: says, first_edit }) if says == name => Some(first_edit),
+        Some(_) => {
+            state.damaged(file, 0, "its header is that of another file");
+            return 0;
+        }
+        None => content.edits.first().map(|(number, _)| *number),
+    };
+    let Some(first_edit) = first_edit else {
+        state.torn_edits += u64::from(content.is_torn);
+        return 0;
+    };
+    // What failed before this log was made.
+    edits.split_off(&first_edit);
+    if content.edits.iter().any(|(number, _)| *number < first_edit) {
+        state.damaged(file, 0, "an edit has the number of an earlier one");
+    }
+    edits.extend(content.edits);
+    state.torn_edits += u64::from(content.is_torn);
+    first_edit
+}
+
+/// Of covers that differ in nothing but how far they reach, the one that reaches
+/// furthest.
+fn strongest(mut covers: Vec<Cover>) -> Vec<Cover> {
+    let key = |c: &Cover| (c.wal_epoch, c.wal_shards, c.wal_shard, c.by_shards, c.by_shard);
+    covers.sort_unstable_by_key(|cover| (key(cover), std::cmp::Reverse(cover.up_to_index)));
+    covers.dedup_by_key(|cover| key(cover));
+    covers
+}
