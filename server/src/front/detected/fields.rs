@@ -26,6 +26,8 @@ struct Field {
     values: Sketch,
     parsers: Vec<&'static str>,
     json_path: Vec<String>,
+    /// The line that the path is from.
+    path_line: u64,
 }
 
 /// Collects fields in the order in which they turn up.
@@ -33,6 +35,8 @@ pub(super) struct Fields {
     fields: Vec<Field>,
     places: HashMap<String, usize>,
     fields_max: usize,
+    /// Lines so far.
+    lines: u64,
 }
 
 /// The pairs that an entry has from the query itself.
@@ -47,11 +51,13 @@ impl Fields {
             fields: Vec::new(),
             places: HashMap::with_hasher(RandomState::with_seeds(2, 3, 5, 7)),
             fields_max: fields_max.min(FIELDS_MAX),
+            lines: 0,
         }
     }
 
     /// Takes an entry of the stream that `reader` is for.
     pub(super) fn add(&mut self, entry: &ResultEntry, stream: &Labels, reader: &mut FieldReader) {
+        self.lines += 1;
         let (metadata, parsed) = queried(entry);
         for (name, value) in metadata.into_iter().flatten() {
             if let Some(field) = self.field(name) {
@@ -89,10 +95,13 @@ impl Fields {
             } else {
                 self.places.get(&*name)
             };
-            // Where several paths lead to one name, the last one counts.
-            if let Some(&place) = place {
+            // Where several paths lead to one name, the first one of the last line
+            // counts.
+            let field = place.map(|&place| &mut self.fields[place]);
+            if let Some(field) = field.filter(|field| field.path_line != self.lines) {
+                field.path_line = self.lines;
                 let keys = path.iter().map(|key| String::from_utf8_lossy(key).into_owned());
-                self.fields[place].json_path = keys.collect();
+                field.json_path = keys.collect();
             }
         });
     }
@@ -111,6 +120,7 @@ impl Fields {
             values: Sketch::default(),
             parsers: Vec::new(),
             json_path: Vec::new(),
+            path_line: 0,
         });
         self.fields.last_mut()
     }
