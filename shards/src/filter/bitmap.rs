@@ -87,7 +87,7 @@ impl Folded {
     }
 
     /// Folds a bitmap: bit *i* of a slice becomes bit *i* modulo `bits`.
-    pub(super) fn new(bitmap: &Bitmap, bits: usize, quarter_of_mixed: bool) -> Folded {
+    pub(super) fn new(bitmap: &[u64], bits: usize, quarter_of_mixed: bool) -> Folded {
         let mut words = Vec::with_capacity(SLICES * bits / 64);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let (mut pending, mut pending_bits) = (0u64, 0usize);

@@ -18,7 +18,7 @@ impl BlockSet {
     #[must_use]
     pub fn full(len: usize) -> BlockSet {
         let mut set = BlockSet { words: vec![u64::MAX; len.div_ceil(64)], len };
-        if len % 64 != 0
+        if !len.is_multiple_of(64)
             && let Some(last) = set.words.last_mut()
         {
             *last = (1 << (len % 64)) - 1;

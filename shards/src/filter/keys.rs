@@ -18,18 +18,22 @@ pub(super) const SLICE_BITS: usize = 64;
 /// 2^6 passes by chance.
 pub(super) const METADATA_KEYS: usize = 6;
 
-/// 2^64 divided by the golden ratio, as in Knuth's multiplicative hashing.
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The second prime of XXH64. Of the multipliers that were tried on logs it is one of
+/// those that spread grams like a random function.
+const GRAM_MULTIPLIER: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
-/// A key, as a hash: bits 52..64 name the slice, bits 46..52 the bit in it, and bits 44
-/// and 45 are both zero for those mixed grams that are always kept.
+/// The step of SplitMix64.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A key, as a hash: bits 52..64 name the slice, bits 46..52 the bit in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key(pub(super) u64);
 
 impl Key {
     /// The key of the gram in the first five of eight bytes, letters in lower case.
     pub(super) fn of_gram(bytes: [u8; 8]) -> Key {
-        Key((u64::from_le_bytes(bytes) & 0xff_ffff_ffff).wrapping_mul(MULTIPLIER))
+        // The upper 40 bits of the product depend on these five bytes alone.
+        Key((u64::from_le_bytes(bytes) << 24).wrapping_mul(GRAM_MULTIPLIER))
     }
 
     pub(super) fn slice(self) -> usize {
@@ -43,8 +47,14 @@ impl Key {
     /// Whether the key is in filters that keep a quarter of the mixed grams, if it is
     /// one of those.
     pub(super) fn is_kept_when_mixed(self) -> bool {
-        self.0 >> 44 & 3 == 0
+        kept_quarter(self.slice()) >> self.bit() & 1 != 0
     }
+}
+
+/// The bits of a slice for those mixed grams that are always kept: another 16 of the 64
+/// in each of four successive slices.
+pub(super) fn kept_quarter(slice: usize) -> u64 {
+    0xffff << (slice % 4 * 16)
 }
 
 /// 1 for a byte of which unmixed grams consist, else 0: letters, digits, `-`, `_` and
@@ -67,7 +77,7 @@ pub(super) fn hash_of_pair(name_hash: u64, value: &[u8]) -> u64 {
 pub(super) fn metadata_keys(hash: u64) -> impl Iterator<Item = Key> {
     (1..=METADATA_KEYS as u64).map(move |number| {
         // The finishing steps of SplitMix64, as one key alone would not use all bits.
-        let mixed = hash.wrapping_add(number.wrapping_mul(MULTIPLIER));
+        let mixed = hash.wrapping_add(number.wrapping_mul(STEP));
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         Key(mixed ^ (mixed >> 31))
