@@ -8,9 +8,12 @@ use super::layout::checked_payload;
 use super::needle::{Needle, NeedleKey};
 use std::ops::Range;
 
-/// How many keys of a needle are asked for at once. Eight leave few blocks of a
-/// segment, so what follows is read only for needles that are there.
-const STAGE_KEYS: usize = 8;
+/// How many keys of a needle are asked for at once when so many blocks are left. A key
+/// that is absent leaves about six blocks in ten, so these leave less than one by
+/// chance, and what follows is read only for needles that are there.
+fn stage_keys(blocks: usize) -> usize {
+    (blocks.max(1).ilog2() as usize * 4 / 3 + 2).clamp(8, 16)
+}
 
 /// A search through the filters of one segment.
 ///
@@ -64,7 +67,7 @@ struct Unit {
 impl Alternative {
     fn next_keys(&self) -> &[NeedleKey] {
         let rest = &self.needle.keys[self.keys_done..];
-        &rest[..rest.len().min(STAGE_KEYS)]
+        &rest[..rest.len().min(stage_keys(self.targets.len()))]
     }
 }
 
