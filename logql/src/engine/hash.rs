@@ -27,3 +27,29 @@ pub(crate) fn fixed_state() -> RandomState {
 pub(crate) fn new_map<K, V>() -> FixedMap<K, V> {
     FixedMap::with_hasher(fixed_state())
 }
+
+/// A hash map whose keys are hashes already; create it with `default`.
+#[expect(clippy::disallowed_types, reason = "the hasher has no keys, see the module header")]
+pub(crate) type HashedMap<V> =
+    std::collections::HashMap<u64, V, std::hash::BuildHasherDefault<HashItself>>;
+
+/// Takes a number for its own hash.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct HashItself(u64);
+
+impl std::hash::Hasher for HashItself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Not reached with keys of type `u64`; any function of the bytes will do.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}

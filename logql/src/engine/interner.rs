@@ -3,7 +3,7 @@
 //! Looking up a known string allocates nothing. Ids are given out in order of
 //! first sight, so they must never decide the order of a result.
 
-use super::hash::{FixedMap, fixed_state, new_map};
+use super::hash::{HashedMap, fixed_state};
 
 /// End of a chain of strings with equal hashes.
 const NO_NEXT: u32 = u32::MAX;
@@ -15,7 +15,7 @@ pub(crate) struct BytesInterner {
     /// Exclusive end of each string in `bytes`.
     ends: Vec<usize>,
     /// Hash of a string to the newest id with that hash.
-    index: FixedMap<u64, u32>,
+    index: HashedMap<u32>,
     /// The next older id with the same hash.
     next: Vec<u32>,
     state: ahash::RandomState,
@@ -26,7 +26,7 @@ impl BytesInterner {
         Self {
             bytes: Vec::new(),
             ends: Vec::new(),
-            index: new_map(),
+            index: HashedMap::default(),
             next: Vec::new(),
             state: fixed_state(),
         }

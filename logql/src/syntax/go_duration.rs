@@ -56,7 +56,8 @@ pub fn parse_go_duration(text: &str) -> Result<i64, String> {
         if whole.is_empty() && fraction.is_empty() {
             return Err(invalid());
         }
-        let end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        let is_end = |b: u8| b == b'.' || b.is_ascii_digit();
+        let end = rest.bytes().position(is_end).unwrap_or(rest.len());
         let unit = &rest[..end];
         if unit.is_empty() {
             return Err(format!("time: missing unit in duration {}", time_quote(text)));

@@ -35,13 +35,19 @@ pub(super) fn reduction_of(
         SeriesLabels::Grouped(grouping) => {
             let names = grouping.labels.iter().map(|name| labels.name_id(name.as_bytes()));
             match grouping.kind {
-                GroupingKind::By => Reduction::By(names.collect()),
+                GroupingKind::By => by(names.collect()),
                 GroupingKind::Without => Reduction::Without(names.chain(unwrapped).collect()),
             }
         }
         SeriesLabels::Stream(None) => Reduction::Keep,
         SeriesLabels::Stream(Some(names)) => {
-            Reduction::By(names.iter().map(|name| labels.name_id(name.as_bytes())).collect())
+            by(names.iter().map(|name| labels.name_id(name.as_bytes())).collect())
         }
     }
+}
+
+fn by(mut names: Vec<NameId>) -> Reduction {
+    names.sort_unstable();
+    names.dedup();
+    Reduction::By(names)
 }

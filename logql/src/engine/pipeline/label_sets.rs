@@ -10,7 +10,7 @@ use super::labels::{Category, EntryLabels, NameId};
 pub(crate) enum Reduction {
     /// All of them.
     Keep,
-    /// The listed ones, as far as an entry has them.
+    /// The listed ones, as far as an entry has them: sorted, without duplicates.
     By(Vec<NameId>),
     /// All but the listed ones.
     Without(Vec<NameId>),
@@ -87,11 +87,13 @@ impl LabelSets {
         self.begin();
         match reduction {
             Reduction::By(names) => {
+                // They are sorted, so the key is written right away.
                 for name in names {
                     if let Some(value) = labels.final_value(*name) {
-                        self.gather(*name, 0, value);
+                        push_label(&mut self.key, *name, 0, value);
                     }
                 }
+                return self.keys.intern(&self.key);
             }
             Reduction::Keep | Reduction::Without(_) => labels.for_each_final(|name, _, value| {
                 if reduction.keeps(name) {
@@ -118,11 +120,7 @@ impl LabelSets {
     fn finish(&mut self) -> u32 {
         self.fields.sort_unstable();
         for (name, category, start, end) in &self.fields {
-            let len = u32::try_from(end - start).expect("a value is part of a line or of metadata");
-            self.key.extend_from_slice(&name.0.to_le_bytes());
-            self.key.extend_from_slice(&len.to_le_bytes());
-            self.key.push(*category);
-            self.key.extend_from_slice(&self.values[*start..*end]);
+            push_label(&mut self.key, *name, *category, &self.values[*start..*end]);
         }
         self.keys.intern(&self.key)
     }
@@ -172,4 +170,13 @@ impl LabelSets {
     pub(crate) fn held_bytes(&self) -> usize {
         self.keys.held_bytes() + self.values.capacity() + self.key.capacity()
     }
+}
+
+/// Appends a label to the key of a set.
+fn push_label(key: &mut Vec<u8>, name: NameId, category: u8, value: &[u8]) {
+    let len = u32::try_from(value.len()).expect("a value is part of a line or of metadata");
+    key.extend_from_slice(&name.0.to_le_bytes());
+    key.extend_from_slice(&len.to_le_bytes());
+    key.push(category);
+    key.extend_from_slice(value);
 }

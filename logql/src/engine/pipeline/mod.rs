@@ -14,6 +14,7 @@ pub(crate) mod convert;
 mod decolorize;
 mod drop_keep;
 pub(crate) mod json;
+mod key_cache;
 mod label_filter;
 mod label_format;
 pub(crate) mod label_sets;
@@ -26,6 +27,7 @@ mod regexp;
 mod text;
 mod unpack;
 pub(crate) mod unwrap;
+mod words;
 
 use super::error::PlanError;
 use super::filter::LineFilters;

@@ -10,7 +10,8 @@ pub(crate) mod scan;
 use std::ops::ControlFlow;
 
 use super::Entry;
-use super::labels::EntryLabels;
+use super::key_cache::KeyCache;
+use super::labels::{EntryLabels, NameId};
 use super::text::{is_blank, is_label_name, push_clean, push_sanitized};
 use escapes::push_unescaped;
 pub(crate) use expressions::{JsonExpressions, label_of};
@@ -27,6 +28,8 @@ pub(crate) struct Json {
     name: Vec<u8>,
     /// Scratch: a key without its escapes.
     key: Vec<u8>,
+    /// The labels of keys outside of nested objects.
+    known: KeyCache,
 }
 
 impl Json {
@@ -36,7 +39,8 @@ impl Json {
             return;
         }
         self.name.clear();
-        let mut reader = Reader { labels, name: &mut self.name, key: &mut self.key };
+        let (name, key, known) = (&mut self.name, &mut self.key, &mut self.known);
+        let mut reader = Reader { labels, name, key, known };
         if let Err(details) = reader.object(line, 0) {
             labels.set_parser_error(JSON_ERROR, details.as_bytes());
         }
@@ -48,6 +52,7 @@ struct Reader<'r> {
     /// The name of the object at hand.
     name: &'r mut Vec<u8>,
     key: &'r mut Vec<u8>,
+    known: &'r mut KeyCache,
 }
 
 impl Reader<'_> {
@@ -86,14 +91,20 @@ impl Reader<'_> {
         if matches!(field.value.kind, Kind::Null | Kind::Array) {
             return Ok(ControlFlow::Continue(()));
         }
-        let target = if self.name.is_empty() && is_label_name(key) {
-            self.labels.target(key)
+        let id = if self.name.is_empty() {
+            let (labels, name) = (&mut *self.labels, &mut *self.name);
+            self.known.get(key, |key| {
+                if is_label_name(key) {
+                    return labels.field_id(key);
+                }
+                push_part(name, key);
+                named(labels, name)
+            })
         } else {
             push_part(self.name, key);
-            // A field whose name is blank on all levels has no name.
-            if self.name.is_empty() { None } else { self.labels.target(self.name) }
+            named(self.labels, self.name)
         };
-        if let Some(target) = target {
+        if let Some(target) = id.and_then(|id| self.labels.target_of(id)) {
             self.labels.set_with(target, |arena| push_value(arena, &field.value));
             if self.labels.has_all() {
                 return Ok(ControlFlow::Break(()));
@@ -101,6 +112,11 @@ impl Reader<'_> {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// The label of a field; one whose name is blank on all levels has no name.
+fn named(labels: &mut EntryLabels, name: &[u8]) -> Option<NameId> {
+    if name.is_empty() { None } else { labels.field_id(name) }
 }
 
 /// Appends the part of a name that a key stands for.

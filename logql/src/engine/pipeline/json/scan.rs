@@ -5,7 +5,7 @@
 //! the text, except that the end of an object or array is looked for before it is
 //! read, once per level of nesting, and [`MAX_DEPTH`] bounds the levels.
 
-use memchr::memchr2;
+use super::super::words::quote_or_backslash;
 
 /// Levels of nested objects that are read.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -59,6 +59,7 @@ pub(crate) struct Field<'l> {
 }
 
 /// The position of the next byte that is no white space.
+#[inline]
 pub(crate) fn skip_space(data: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = data.get(at) {
@@ -69,20 +70,12 @@ pub(crate) fn skip_space(data: &[u8], from: usize) -> Option<usize> {
 
 /// The position behind the closing quote of a string whose opening quote lies
 /// before `from`, and whether the string holds a backslash.
+#[inline]
 pub(crate) fn string_end(data: &[u8], from: usize) -> Option<(usize, bool)> {
-    // Most keys and values are shorter than what a vectorised search costs.
-    let short_end = data.len().min(from + 16);
-    let mut at = from;
-    while at < short_end {
-        match data[at] {
-            b'"' => return Some((at + 1, false)),
-            b'\\' => break,
-            _ => at += 1,
-        }
-    }
     let mut has_escapes = false;
+    let mut at = from;
     loop {
-        let hit = at + memchr2(b'"', b'\\', data.get(at..)?)?;
+        let hit = quote_or_backslash(data, at)?;
         if data[hit] == b'"' {
             return Some((hit + 1, has_escapes));
         }
@@ -112,7 +105,20 @@ pub(crate) fn block_end(data: &[u8], from: usize, open: u8, close: u8) -> Option
     None
 }
 
+/// The bytes that end a number or a word.
+const ENDS_VALUE: [bool; 256] = {
+    let mut ends = [false; 256];
+    let bytes = b" \n\r\t,}]";
+    let mut i = 0;
+    while i < bytes.len() {
+        ends[bytes[i] as usize] = true;
+        i += 1;
+    }
+    ends
+};
+
 /// Reads the value at or behind `from`; the second part is the position behind it.
+#[inline]
 pub(crate) fn value(data: &[u8], from: usize) -> Result<(Value<'_>, usize), Failure> {
     let at = skip_space(data, from).ok_or(MALFORMED)?;
     let (kind, start, end, next) = match data[at] {
@@ -129,13 +135,16 @@ pub(crate) fn value(data: &[u8], from: usize) -> Result<(Value<'_>, usize), Fail
             (Kind::Object, at, end, end)
         }
         first => {
-            let is_end = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t' | b',' | b'}' | b']');
-            let end = data[at..].iter().position(is_end).map_or(data.len(), |len| at + len);
-            let kind = match (first, &data[at..end]) {
-                (_, b"true" | b"false") => Kind::Boolean,
-                (_, b"null") => Kind::Null,
-                (b'0'..=b'9' | b'-', _) => Kind::Number,
-                _ => return Err(UNKNOWN_VALUE),
+            let rest = &data[at..];
+            let is_end = |b: &u8| ENDS_VALUE[usize::from(*b)];
+            let end = rest.iter().position(is_end).map_or(data.len(), |len| at + len);
+            let kind = match first {
+                b'0'..=b'9' | b'-' => Kind::Number,
+                _ => match &data[at..end] {
+                    b"true" | b"false" => Kind::Boolean,
+                    b"null" => Kind::Null,
+                    _ => return Err(UNKNOWN_VALUE),
+                },
             };
             (kind, at, end, end)
         }
@@ -161,6 +170,7 @@ impl<'l> Fields<'l> {
     }
 
     /// The next field; `None` behind the last one.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'l>>, Failure> {
         let data = self.data;
         let mut at = self.at;

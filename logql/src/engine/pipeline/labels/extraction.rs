@@ -106,15 +106,22 @@ impl EntryLabels {
     /// The label that a parser is to set for a field with that sanitised name.
     /// `None` when nobody looks at it, or when it was written before.
     pub(crate) fn target(&mut self, name: &[u8]) -> Option<NameId> {
-        let id = if self.wants.names.is_none() {
-            self.name_id(name)
-        } else if self.wants.may_have_length(name.len()) {
-            // The list holds the plain name of every suffixed one.
-            NameId(self.names.find(name)?)
-        } else {
-            return None;
-        };
+        let id = self.field_id(name)?;
         self.target_of(id)
+    }
+
+    /// The label of a field with that sanitised name; `None` when nobody looks at
+    /// it, with or without the suffix. Says the same for every entry.
+    pub(crate) fn field_id(&mut self, name: &[u8]) -> Option<NameId> {
+        if self.wants.names.is_none() {
+            return Some(self.name_id(name));
+        }
+        if !self.wants.may_have_length(name.len()) {
+            return None;
+        }
+        // The list holds the plain name of every suffixed one.
+        let id = NameId(self.names.find(name)?);
+        self.rows[id.0 as usize].is_needed.then_some(id)
     }
 
     /// The same for a name that is known.

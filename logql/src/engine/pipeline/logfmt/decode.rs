@@ -2,6 +2,7 @@
 
 use super::super::json::escapes::code_unit;
 use super::super::text::{is_unclean, push_clean};
+use super::super::words::{bare_word_end, quote_or_backslash};
 
 /// A pair as it stands in the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +51,7 @@ impl<'l> Decoder<'l> {
         let line = self.line;
         self.at += line[self.at..].iter().position(|b| *b > b' ')?;
         let start = self.at;
-        let is_key_end = |b: &u8| *b <= b' ' || *b == b'=' || *b == b'"';
-        let key_end = self.find(start, is_key_end);
+        let key_end = bare_word_end(line, start);
         let key = &line[start..key_end];
         self.at = key_end;
         if line.get(key_end) == Some(&b'"') {
@@ -70,7 +70,7 @@ impl<'l> Decoder<'l> {
         if line.get(start) == Some(&b'"') {
             return Some(self.quoted(key, start + 1));
         }
-        let end = self.find(start, is_key_end);
+        let end = bare_word_end(line, start);
         self.at = end;
         match line.get(end) {
             Some(b'=') => Some(Err(self.skip_value("unexpected '='"))),
@@ -84,8 +84,7 @@ impl<'l> Decoder<'l> {
         let mut has_escapes = false;
         let mut at = start;
         loop {
-            let hit = line.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest));
-            let Some(hit) = hit.map(|hit| at + hit) else {
+            let Some(hit) = quote_or_backslash(line, at) else {
                 self.at = line.len();
                 return Err(SyntaxError {
                     position: line.len() + 1,

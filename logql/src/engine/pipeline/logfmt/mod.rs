@@ -5,6 +5,7 @@ mod decode;
 mod expressions;
 
 use super::Entry;
+use super::key_cache::KeyCache;
 use super::labels::{EntryLabels, NameId};
 use super::text::{is_label_name, push_sanitized};
 use crate::syntax::ast::LogfmtParser;
@@ -20,6 +21,7 @@ pub(crate) struct Logfmt {
     name: Vec<u8>,
     /// Scratch: a value without its escapes.
     value: Vec<u8>,
+    known: KeyCache,
 }
 
 impl Logfmt {
@@ -29,6 +31,7 @@ impl Logfmt {
             keeps_empty: parser.keep_empty,
             name: Vec::new(),
             value: Vec::new(),
+            known: KeyCache::default(),
         }
     }
 
@@ -57,7 +60,9 @@ impl Logfmt {
         if pair.value.is_empty() && !self.keeps_empty {
             return Ok(());
         }
-        let Some(target) = labels.target(sanitized(pair.key, &mut self.name)) else {
+        let name = &mut self.name;
+        let id = self.known.get(pair.key, |key| labels.field_id(sanitized(key, name)));
+        let Some(target) = id.and_then(|id| labels.target_of(id)) else {
             return Ok(());
         };
         set_value(pair, target, &mut self.value, labels)
