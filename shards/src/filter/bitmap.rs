@@ -92,11 +92,12 @@ impl Folded {
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let (mut pending, mut pending_bits) = (0u64, 0usize);
         for &word in bitmap {
+            // Each step doubles how many pieces of `bits` bits are in the lowest one.
             let mut slice = word;
             let mut shift = bits;
             while shift < 64 {
-                slice |= word >> shift;
-                shift += bits;
+                slice |= slice >> shift;
+                shift *= 2;
             }
             slice &= mask;
             pending |= slice << pending_bits;
