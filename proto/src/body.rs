@@ -7,7 +7,7 @@
 //! | any other media type | a snappy block that holds protobuf |
 //!
 //! `Content-Encoding` (compared exactly) may add gzip or raw DEFLATE around
-//! either. No decompressor here allocates on the word of the sender: a claimed
+//! either. OTLP has rules of its own, see [`choose_otlp_decoder`]. No decompressor here allocates on the word of the sender: a claimed
 //! size must be under the limit and possible for the input, and streams are
 //! decompressed piece by piece.
 
@@ -24,6 +24,8 @@ pub enum MessageFormat {
     Json,
     /// Protobuf in a snappy block.
     SnappyProtobuf,
+    /// Protobuf as it is.
+    Protobuf,
 }
 
 /// What is wrapped around the message.
@@ -35,6 +37,10 @@ pub enum Compression {
     Gzip,
     /// RFC 1951, without a zlib wrapper.
     Deflate,
+    /// RFC 8878, one or several frames.
+    Zstd,
+    /// LZ4 frames.
+    Lz4,
 }
 
 /// How to read a push body.
@@ -55,6 +61,18 @@ pub enum BodyError {
     /// The `Content-Encoding` is none of those known.
     #[error("Content-Encoding {} not supported", go_quoted(.0))]
     ContentEncoding(String),
+    /// OTLP is sent as protobuf or JSON only.
+    #[error("content type: {0} is not supported")]
+    OtlpContentType(String),
+    /// OTLP is compressed in three ways only.
+    #[error("unsupported content encoding {0}: only gzip, lz4 and zstd are supported")]
+    OtlpContentEncoding(String),
+    /// Not zstd, or a frame that needs too much memory.
+    #[error("zstd: corrupt input")]
+    ZstdCorrupt,
+    /// Not LZ4 frames.
+    #[error("lz4: corrupt input")]
+    Lz4Corrupt,
     /// Not gzip.
     #[error("gzip: invalid header")]
     GzipHeader,
@@ -99,6 +117,28 @@ pub fn choose_decoder(
         other => {
             return Err(BodyError::ContentEncoding(String::from_utf8_lossy(other).into_owned()));
         }
+    };
+    Ok(Decoder { format, compression })
+}
+
+/// Chooses how to read an OTLP body by its headers, both of which are compared
+/// exactly.
+pub fn choose_otlp_decoder(
+    content_type: Option<&[u8]>,
+    content_encoding: Option<&[u8]>,
+) -> Result<Decoder, BodyError> {
+    let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let format = match content_type.unwrap_or_default() {
+        b"application/x-protobuf" => MessageFormat::Protobuf,
+        b"application/json" => MessageFormat::Json,
+        other => return Err(BodyError::OtlpContentType(printed(other))),
+    };
+    let compression = match content_encoding.unwrap_or_default() {
+        b"" => Compression::None,
+        b"gzip" => Compression::Gzip,
+        b"zstd" => Compression::Zstd,
+        b"lz4" => Compression::Lz4,
+        other => return Err(BodyError::OtlpContentEncoding(printed(other))),
     };
     Ok(Decoder { format, compression })
 }
@@ -168,11 +208,13 @@ impl BodyBuffers {
             Compression::None => {}
             Compression::Gzip => gunzip(body, &mut self.unwrapped, max_bytes)?,
             Compression::Deflate => inflate(body, &mut self.unwrapped, max_bytes)?,
+            Compression::Zstd => unzstd(body, &mut self.unwrapped, max_bytes)?,
+            Compression::Lz4 => unlz4(body, &mut self.unwrapped, max_bytes)?,
         }
         if decoder.format == MessageFormat::SnappyProtobuf {
             let block = match decoder.compression {
                 Compression::None => body,
-                Compression::Gzip | Compression::Deflate => &self.unwrapped,
+                _ => &self.unwrapped,
             };
             snappy_block_decode(block, &mut self.message, max_bytes)?;
         }
@@ -184,8 +226,8 @@ impl BodyBuffers {
     pub fn decoded<'b>(&'b self, decoder: Decoder, body: &'b [u8]) -> &'b [u8] {
         match (decoder.format, decoder.compression) {
             (MessageFormat::SnappyProtobuf, _) => &self.message,
-            (MessageFormat::Json, Compression::None) => body,
-            (MessageFormat::Json, Compression::Gzip | Compression::Deflate) => &self.unwrapped,
+            (MessageFormat::Json | MessageFormat::Protobuf, Compression::None) => body,
+            (MessageFormat::Json | MessageFormat::Protobuf, _) => &self.unwrapped,
         }
     }
 }
@@ -201,12 +243,12 @@ impl Decoder {
         const FLATE_RATIO: u64 = 8;
         let body_len = body.len() as u64;
         match (self.format, self.compression) {
-            (MessageFormat::Json, Compression::None) => 0,
+            (MessageFormat::Json | MessageFormat::Protobuf, Compression::None) => 0,
             (MessageFormat::SnappyProtobuf, Compression::None) => {
                 let claim = crate::varint::read(body, &mut 0).unwrap_or(0);
                 claim.min(body_len * SNAPPY_MAX_RATIO).max(1)
             }
-            (_, Compression::Gzip | Compression::Deflate) => (body_len * FLATE_RATIO).max(1),
+            (_, _) => (body_len * FLATE_RATIO).max(1),
         }
     }
 }
@@ -242,6 +284,46 @@ pub fn inflate(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), B
         }
         Failure::Read(_) => BodyError::FlateCorrupt,
     })
+}
+
+/// A zstd frame may ask for a window of this many bytes (as a power of two) while it
+/// is read: what the levels of all senders need, and no more.
+const ZSTD_WINDOW_LOG_MAX: u32 = 25;
+
+/// Decompresses zstd frames into `out`, replacing its content.
+pub fn unzstd(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
+    if body.is_empty() {
+        return Err(BodyError::Eof);
+    }
+    let decoder = zstd::stream::read::Decoder::with_buffer(body).and_then(|mut decoder| {
+        decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+        Ok(decoder)
+    });
+    let decoder = decoder.map_err(|_| BodyError::ZstdCorrupt)?;
+    read_limited(decoder, out, max_bytes).map_err(|failure| failure.or(BodyError::ZstdCorrupt))
+}
+
+/// Decompresses LZ4 frames into `out`, replacing its content.
+pub fn unlz4(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
+    if body.is_empty() {
+        return Err(BodyError::Eof);
+    }
+    read_limited(lz4_flex::frame::FrameDecoder::new(body), out, max_bytes)
+        .map_err(|failure| failure.or(BodyError::Lz4Corrupt))
+}
+
+impl Failure {
+    /// The error, where a stream that is cut off is told apart and everything else
+    /// that cannot be read is `corrupt`.
+    fn or(self, corrupt: BodyError) -> BodyError {
+        match self {
+            Failure::TooLarge(error) => error,
+            Failure::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                BodyError::UnexpectedEof
+            }
+            Failure::Read(_) => corrupt,
+        }
+    }
 }
 
 enum Failure {
@@ -286,145 +368,4 @@ pub fn snappy_block_decode(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-
-    use super::*;
-
-    const LEVEL: flate2::Compression = flate2::Compression::new(6);
-
-    fn gzipped(text: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), LEVEL);
-        encoder.write_all(text).expect("a Vec takes all");
-        encoder.finish().expect("a Vec takes all")
-    }
-
-    fn deflated(text: &[u8]) -> Vec<u8> {
-        let mut encoder = DeflateEncoder::new(Vec::new(), LEVEL);
-        encoder.write_all(text).expect("a Vec takes all");
-        encoder.finish().expect("a Vec takes all")
-    }
-
-    fn snappy(text: &[u8]) -> Vec<u8> {
-        snap::raw::Encoder::new().compress_vec(text).expect("small enough")
-    }
-
-    fn chosen(content_type: &str, content_encoding: &str) -> String {
-        let encoding = Some(content_encoding.as_bytes()).filter(|value| !value.is_empty());
-        match choose_decoder(Some(content_type.as_bytes()), encoding) {
-            Ok(decoder) => format!("{:?} {:?}", decoder.format, decoder.compression),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn headers_choose_the_decoder() {
-        let cases = [
-            ("application/json", "", "Json None"),
-            ("Application/JSON; charset=utf-8", "gzip", "Json Gzip"),
-            ("application/json;", "snappy", "Json None"),
-            ("application/x-protobuf", "", "SnappyProtobuf None"),
-            ("application/x-protobuf", "snappy", "SnappyProtobuf None"),
-            ("text/plain", "deflate", "SnappyProtobuf Deflate"),
-            ("application/x-www-form-urlencoded", "", "SnappyProtobuf None"),
-            ("form-data", "", "SnappyProtobuf None"),
-            ("", "", "mime: no media type"),
-            (";;", "", "mime: no media type"),
-            ("a b", "", "mime: expected slash after first token"),
-            ("a/", "", "mime: expected token after slash"),
-            ("a/b/c", "", "mime: unexpected content after media subtype"),
-            ("application/json", "identity", "Content-Encoding \"identity\" not supported"),
-            ("application/json", "GZIP", "Content-Encoding \"GZIP\" not supported"),
-            ("text/plain", "br", "Content-Encoding \"br\" not supported"),
-        ];
-        for (content_type, content_encoding, expected) in cases {
-            assert_eq!(chosen(content_type, content_encoding), expected, "{content_type}");
-        }
-        assert_eq!(choose_decoder(None, None), Err(BodyError::MediaType("no media type")));
-    }
-
-    #[test]
-    fn every_wrapping_is_undone() {
-        let message = b"a message, a message, a message".repeat(100);
-        let mut buffers = BodyBuffers::default();
-        for (format, inner) in [
-            (MessageFormat::Json, message.clone()),
-            (MessageFormat::SnappyProtobuf, snappy(&message)),
-        ] {
-            for (compression, body) in [
-                (Compression::None, inner.clone()),
-                (Compression::Gzip, gzipped(&inner)),
-                (Compression::Gzip, [gzipped(&inner[..9]), gzipped(&inner[9..])].concat()),
-                (Compression::Deflate, deflated(&inner)),
-            ] {
-                let decoder = Decoder { format, compression };
-                let decoded = decode_body(decoder, &body, &mut buffers, message.len());
-                assert_eq!(decoded, Ok(&message[..]), "{decoder:?}");
-            }
-        }
-        assert!(buffers.capacity_bytes() >= 2 * message.len());
-    }
-
-    #[test]
-    fn limits_hold_for_every_decompressor() {
-        let message = vec![b'x'; 3001];
-        let too_large = |size_bytes| Err(BodyError::TooLarge { size_bytes, max_bytes: 3000 });
-        let mut out = Vec::new();
-        assert_eq!(gunzip(&gzipped(&message), &mut out, 3000), too_large(3001));
-        assert_eq!(inflate(&deflated(&message), &mut out, 3000), too_large(3001));
-        assert_eq!(snappy_block_decode(&snappy(&message), &mut out, 3000), too_large(3001));
-        assert_eq!(
-            BodyError::TooLarge { size_bytes: 3001, max_bytes: 3000 }.to_string(),
-            "decompressed message size too large than max (3001 vs 3000)"
-        );
-        assert_eq!(gunzip(&gzipped(&message), &mut out, 3001), Ok(()));
-        // A bomb stops at the limit, not at its end.
-        let bomb = gzipped(&vec![0; 50_000_000]);
-        out = Vec::new();
-        assert!(gunzip(&bomb, &mut out, 1 << 20).is_err());
-        assert!(out.capacity() <= 4 << 20, "{}", out.capacity());
-    }
-
-    #[test]
-    fn damaged_bodies_are_named() {
-        let mut out = Vec::new();
-        let good = gzipped(b"hello hello hello");
-        assert_eq!(gunzip(b"{\"streams\":[]}", &mut out, 99), Err(BodyError::GzipHeader));
-        assert_eq!(gunzip(b"", &mut out, 99), Err(BodyError::Eof));
-        assert_eq!(gunzip(&good[..good.len() - 9], &mut out, 99), Err(BodyError::UnexpectedEof));
-        let mut flipped = good.clone();
-        *flipped.last_mut().expect("not empty") ^= 1;
-        assert_eq!(gunzip(&flipped, &mut out, 99), Err(BodyError::GzipChecksum));
-        let mut zlib = ZlibEncoder::new(Vec::new(), LEVEL);
-        zlib.write_all(b"hello").expect("a Vec takes all");
-        let zlib = zlib.finish().expect("a Vec takes all");
-        assert_eq!(inflate(&zlib, &mut out, 99), Err(BodyError::Eof));
-        assert_eq!(inflate(b"", &mut out, 99), Err(BodyError::Eof));
-        for body in [&b""[..], b"garbage", b"\x0a\x05hello", b"\xff\xff\xff\xff\x0f", b"\x80"] {
-            let result = snappy_block_decode(body, &mut out, usize::MAX);
-            assert_eq!(result, Err(BodyError::SnappyCorrupt), "{body:?}");
-        }
-        // The framed stream format.
-        let framed = b"\xff\x06\x00\x00sNaPpY";
-        assert_eq!(snappy_block_decode(framed, &mut out, 99), Err(BodyError::SnappyCorrupt));
-        // An empty message is a block of one byte.
-        assert_eq!(snappy_block_decode(b"\x00", &mut out, 99), Ok(()));
-        assert!(out.is_empty());
-    }
-
-    #[test]
-    fn a_lying_claim_allocates_nothing() {
-        let mut body = Vec::new();
-        crate::varint::write(&mut body, 1 << 31);
-        body.extend_from_slice(&[0; 100]);
-        let mut out = Vec::new();
-        assert_eq!(snappy_block_decode(&body, &mut out, usize::MAX), Err(BodyError::SnappyCorrupt));
-        assert_eq!(out.capacity(), 0);
-        // The densest real block is taken.
-        let zeros = vec![0u8; 1 << 20];
-        assert_eq!(snappy_block_decode(&snappy(&zeros), &mut out, 1 << 20), Ok(()));
-        assert_eq!(out, zeros);
-    }
-}
+mod tests;

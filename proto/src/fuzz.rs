@@ -2,8 +2,12 @@
 //! checks what must hold for whatever is accepted. An ordinary test calls them
 //! over seeds and mutations, so that they also run without a fuzzer.
 
-use crate::body::{BodyError, gunzip, inflate, snappy_block_decode};
+use crate::body::{BodyError, gunzip, inflate, snappy_block_decode, unlz4, unzstd};
+use crate::discover::{LevelFields, line_level};
 use crate::labels::{Labels, parse_labels};
+use crate::otlp::{
+    Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
+};
 use crate::push::metadata::MetadataNormalizer;
 use crate::push::{Push, Totals};
 use crate::time::{
@@ -75,7 +79,7 @@ pub fn labels(data: &[u8]) {
 /// Decompressors. The limit is small, so that a memory blow-up shows.
 pub fn decompress(data: &[u8]) {
     const MAX_BYTES: usize = 1 << 16;
-    for decompress in [snappy_block_decode, gunzip, inflate] {
+    for decompress in [snappy_block_decode, gunzip, inflate, unzstd, unlz4] {
         let mut out = Vec::new();
         match decompress(data, &mut out, MAX_BYTES) {
             Ok(()) => assert!(out.len() <= MAX_BYTES, "the limit must hold"),
@@ -107,4 +111,81 @@ pub fn params(data: &[u8]) {
     }
     // These have nothing to compare with; they must not panic.
     let _ = (parse_step_ns(text), parse_byte_size(text), parse_limit(text));
+}
+
+/// Rules that treat an attribute by the first byte of its name.
+struct ByFirstByte;
+
+impl ByFirstByte {
+    fn action(name: &[u8]) -> Action {
+        match name.first().copied().unwrap_or(0) % 3 {
+            0 => Action::IndexLabel,
+            1 => Action::StructuredMetadata,
+            _ => Action::Drop,
+        }
+    }
+}
+
+impl AttributeRules for ByFirstByte {
+    fn resource(&self, name: &[u8]) -> Action {
+        ByFirstByte::action(name)
+    }
+
+    fn scope(&self, name: &[u8]) -> Action {
+        ByFirstByte::action(name)
+    }
+
+    fn record(&self, name: &[u8]) -> Action {
+        ByFirstByte::action(name)
+    }
+
+    fn severity_text_is_label(&self) -> bool {
+        true
+    }
+}
+
+/// OTLP: the bytes as protobuf, and as JSON.
+pub fn otlp(data: &[u8]) {
+    visit_otlp(data);
+    let mut message = Vec::new();
+    if transcode_json(data, &mut message).is_ok() {
+        assert!(message.len() <= 4 * data.len() + 16, "memory must stay near the input");
+        visit_otlp(&message);
+    }
+}
+
+fn visit_otlp(message: &[u8]) {
+    let Ok(request) = LogsRequest::protobuf(message) else { return };
+    let mut records = 0;
+    let mut normalizer = MetadataNormalizer::new();
+    for resource in request.resources() {
+        let labels = resource_labels(&resource, &ByFirstByte);
+        check_labels(&labels);
+        let mut assembler = Assembler::new(&resource, &ByFirstByte);
+        for scope in resource.scopes() {
+            assembler.begin_scope(&scope, &ByFirstByte);
+            for record in scope.records() {
+                records += 1;
+                if let Some(labels) = record_labels(&labels, &record, &ByFirstByte) {
+                    check_labels(&labels);
+                }
+                let entry = assembler.entry(&record, &ByFirstByte, 0);
+                assert_eq!(entry.metadata.iter().count(), entry.metadata.count());
+                let lens = entry.metadata.iter().map(|(name, value)| name.len() + value.len());
+                assert_eq!(lens.sum::<usize>(), entry.metadata.len_bytes());
+                let normalized = normalizer.normalize(entry.metadata);
+                normalized.expect("names that cannot be stored were refused");
+            }
+        }
+    }
+    assert_eq!(records, request.record_count(), "both passes must see the same");
+}
+
+/// The level of a line.
+pub fn level(data: &[u8]) {
+    let fields = LevelFields::default();
+    let by_default = line_level(data, &fields, 2);
+    assert_eq!(line_level(data, &fields, 2), by_default);
+    // Without a limit and with other names nothing may break either.
+    line_level(data, &LevelFields::new(["a", "b.c", "x"]), 0);
 }

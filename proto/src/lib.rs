@@ -7,7 +7,7 @@
 //!
 //! Guarantees of all decoders here: no panic on any input, memory bounded by a
 //! constant factor of the input (or by a limit argument), time linear in the
-//! input, recursion not at all.
+//! input, recursion not at all, or no deeper than a fixed limit ([`otlp`]).
 
 pub mod body;
 pub mod discover;
@@ -17,6 +17,7 @@ pub mod fuzz;
 pub mod ids;
 pub mod labels;
 pub mod messages;
+pub mod otlp;
 pub mod push;
 pub mod tenant;
 pub mod time;

@@ -110,6 +110,30 @@ fn push_json() {
 }
 
 #[test]
+fn otlp() {
+    let json = br#"{"resourceLogs":[{"resource":{"attributes":[
+        {"key":"service.name","value":{"stringValue":"s"}},{"key":"m","value":{"kvlistValue":
+        {"values":[{"key":"k","value":{"intValue":"5"}}]}}}]},"scopeLogs":[{"scope":{"name":"n",
+        "attributes":[{"key":"a","value":{"bytesValue":"AQI="}}]},"logRecords":[{"timeUnixNano":"5",
+        "severityNumber":9,"severityText":"I","body":{"arrayValue":{"values":[{"doubleValue":1.5},
+        {"boolValue":true}]}},"attributes":[{"key":"b","value":{"stringValue":"\u00e9"}}],
+        "traceId":"0af7651916cd43dd8448eb211c80319c","flags":1,"droppedAttributesCount":2}]}]}]}"#;
+    let mut message = Vec::new();
+    logsvc_proto::otlp::transcode_json(json, &mut message).expect("the seed is valid");
+    exercise("otlp", fuzz::otlp, &[json.to_vec(), message]);
+}
+
+#[test]
+fn level() {
+    let seeds = [
+        "level=info msg=\"an \\\" error\" severity=\"warn\"",
+        "{\"a\":{\"level\":\"x\",\"b\":[1,{\"c\":\"}\"}]},\"lvl\":\"wrn\"}",
+        "2026-03-10 [ERROR] something went wrong: critical",
+    ];
+    exercise("level", fuzz::level, &seeds.map(|seed| seed.as_bytes().to_vec()));
+}
+
+#[test]
 fn labels() {
     let mut seeds = golden_inputs(include_str!("golden/labels.txt"));
     seeds.push(b"\x02\x03app\x03web\x03env\x04prod".to_vec());

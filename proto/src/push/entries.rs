@@ -14,13 +14,13 @@ pub(super) enum EntrySource<'a> {
 
 /// A text that is in the body as it is, or unescaped in the scratch buffer.
 #[derive(Clone, Copy, Debug)]
-enum Text<'a> {
+pub(crate) enum Text<'a> {
     Body(&'a [u8]),
     Scratch { start: usize, end: usize },
 }
 
 impl<'a> Text<'a> {
-    fn get<'s>(self, scratch: &'s [u8]) -> &'s [u8]
+    pub(crate) fn get<'s>(self, scratch: &'s [u8]) -> &'s [u8]
     where
         'a: 's,
     {
@@ -85,7 +85,7 @@ impl<'a> Entries<'a> {
         Some(EntryRef {
             timestamp_ns: entry.timestamp_ns,
             line: line.get(scratch),
-            metadata: MetadataRef(Pairs::Json { pairs, scratch }),
+            metadata: MetadataRef::from_mixed(pairs, &[], 0, scratch),
         })
     }
 }
@@ -109,8 +109,12 @@ enum Pairs<'e> {
     Slice(&'e [(&'e [u8], &'e [u8])]),
     /// The remaining fields of an entry message, from its first pair on.
     Protobuf(protobuf::Fields<'e>),
-    Json {
+    /// Texts of a body, or made from it.
+    Mixed {
         pairs: &'e [(Text<'e>, Text<'e>)],
+        /// Pairs that come behind and that other entries have, too.
+        shared: &'e [(Text<'e>, Text<'e>)],
+        shared_len_bytes: usize,
         scratch: &'e [u8],
     },
 }
@@ -124,6 +128,17 @@ impl<'e> MetadataRef<'e> {
         MetadataRef(Pairs::Slice(pairs))
     }
 
+    /// Pairs of an entry and pairs that it shares with others, of `shared_len_bytes` in
+    /// all. Texts that are not in the body are in `scratch`.
+    pub(crate) fn from_mixed(
+        pairs: &'e [(Text<'e>, Text<'e>)],
+        shared: &'e [(Text<'e>, Text<'e>)],
+        shared_len_bytes: usize,
+        scratch: &'e [u8],
+    ) -> MetadataRef<'e> {
+        MetadataRef(Pairs::Mixed { pairs, shared, shared_len_bytes, scratch })
+    }
+
     pub(super) fn from_protobuf(fields: protobuf::Fields<'e>) -> MetadataRef<'e> {
         MetadataRef(Pairs::Protobuf(fields))
     }
@@ -134,7 +149,7 @@ impl<'e> MetadataRef<'e> {
         match &self.0 {
             Pairs::Slice(pairs) => pairs.is_empty(),
             Pairs::Protobuf(_) => false,
-            Pairs::Json { pairs, .. } => pairs.is_empty(),
+            Pairs::Mixed { pairs, shared, .. } => pairs.is_empty() && shared.is_empty(),
         }
     }
 
@@ -143,9 +158,29 @@ impl<'e> MetadataRef<'e> {
         MetadataIter(self.0)
     }
 
-    /// Bytes of all names and values.
+    /// How many pairs. Shared ones are not walked over.
+    pub fn count(&self) -> usize {
+        match &self.0 {
+            Pairs::Slice(pairs) => pairs.len(),
+            Pairs::Protobuf(_) => self.iter().count(),
+            Pairs::Mixed { pairs, shared, .. } => pairs.len() + shared.len(),
+        }
+    }
+
+    /// Bytes of all names and values. Shared ones are not walked over.
     pub fn len_bytes(&self) -> usize {
-        self.iter().map(|(name, value)| name.len() + value.len()).sum()
+        let own = match self.0 {
+            Pairs::Mixed { pairs, scratch, .. } => {
+                Pairs::Mixed { pairs, shared: &[], shared_len_bytes: 0, scratch }
+            }
+            other => other,
+        };
+        let shared_len_bytes = match self.0 {
+            Pairs::Mixed { shared_len_bytes, .. } => shared_len_bytes,
+            _ => 0,
+        };
+        let own = MetadataIter(own);
+        shared_len_bytes + own.map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 }
 
@@ -164,9 +199,10 @@ impl<'e> Iterator for MetadataIter<'e> {
                 Some(*first)
             }
             Pairs::Protobuf(fields) => protobuf::next_metadata(fields),
-            Pairs::Json { pairs, scratch } => {
-                let (first, rest) = pairs.split_first()?;
-                *pairs = rest;
+            Pairs::Mixed { pairs, shared, scratch, .. } => {
+                let left = if pairs.is_empty() { shared } else { pairs };
+                let (first, rest) = left.split_first()?;
+                *left = rest;
                 Some((first.0.get(scratch), first.1.get(scratch)))
             }
         }

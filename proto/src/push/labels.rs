@@ -17,6 +17,8 @@ pub enum LabelForm {
     JsonObject,
     /// The series syntax inside a JSON string, without its quotes, with escapes.
     JsonText,
+    /// The encoded form of a label set.
+    Encoded,
 }
 
 /// The labels of a stream as sent. Form and bytes together are a cache key:
@@ -33,6 +35,11 @@ impl<'a> LabelSource<'a> {
     /// A label string.
     pub fn text(bytes: &'a [u8]) -> LabelSource<'a> {
         LabelSource { form: LabelForm::Text, bytes }
+    }
+
+    /// A set that was put together already.
+    pub fn labels(labels: &'a Labels) -> LabelSource<'a> {
+        LabelSource { form: LabelForm::Encoded, bytes: labels.as_bytes() }
     }
 
     pub(super) fn json_object(bytes: &'a [u8]) -> LabelSource<'a> {
@@ -61,6 +68,9 @@ impl<'a> LabelSource<'a> {
                 parse_labels(&text)
             }
             LabelForm::JsonObject => parse_object(self.bytes),
+            LabelForm::Encoded => Labels::from_bytes(self.bytes).map_err(|error| {
+                LabelParseError::Syntax { line: 1, column: 1, message: error.to_string() }
+            }),
         }
     }
 }

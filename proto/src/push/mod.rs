@@ -15,6 +15,7 @@ pub mod labels;
 pub mod metadata;
 pub mod protobuf;
 
+pub(crate) use entries::Text;
 pub use entries::{Entries, EntryRef, MetadataIter, MetadataRef};
 pub use labels::{LabelForm, LabelSource};
 

@@ -79,17 +79,18 @@ pub struct Fields<'a> {
     position: usize,
 }
 
+/// The value of a field.
 #[derive(Clone, Copy)]
-enum Value<'a> {
+pub(crate) enum Value<'a> {
     Varint(u64),
-    Fixed64,
+    Fixed64(u64),
     Bytes(&'a [u8]),
-    Fixed32,
+    Fixed32(u32),
 }
 
 impl<'a> Value<'a> {
     #[inline]
-    fn bytes(self, field: &'static str) -> Result<&'a [u8], ProtobufError> {
+    pub(crate) fn bytes(self, field: &'static str) -> Result<&'a [u8], ProtobufError> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
             other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
@@ -97,9 +98,25 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    fn varint(self, field: &'static str) -> Result<u64, ProtobufError> {
+    pub(crate) fn varint(self, field: &'static str) -> Result<u64, ProtobufError> {
         match self {
             Value::Varint(value) => Ok(value),
+            other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fixed64(self, field: &'static str) -> Result<u64, ProtobufError> {
+        match self {
+            Value::Fixed64(value) => Ok(value),
+            other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fixed32(self, field: &'static str) -> Result<u32, ProtobufError> {
+        match self {
+            Value::Fixed32(value) => Ok(value),
             other => Err(ProtobufError::WrongWireType { wire_type: other.wire_type(), field }),
         }
     }
@@ -107,21 +124,21 @@ impl<'a> Value<'a> {
     fn wire_type(self) -> u8 {
         match self {
             Value::Varint(_) => 0,
-            Value::Fixed64 => 1,
+            Value::Fixed64(_) => 1,
             Value::Bytes(_) => 2,
-            Value::Fixed32 => 5,
+            Value::Fixed32(_) => 5,
         }
     }
 }
 
 impl<'a> Fields<'a> {
-    fn new(bytes: &'a [u8]) -> Fields<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields { bytes, position: 0 }
     }
 
     /// The next field: number and value.
     #[inline]
-    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, ProtobufError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, ProtobufError> {
         if self.position >= self.bytes.len() {
             return Ok(None);
         }
@@ -132,21 +149,22 @@ impl<'a> Fields<'a> {
         }
         let value = match (tag & 7) as u8 {
             0 => Value::Varint(varint::read(self.bytes, &mut self.position)?),
-            1 => {
-                self.take(8)?;
-                Value::Fixed64
-            }
+            1 => Value::Fixed64(u64::from_le_bytes(self.take_array()?)),
             2 => {
                 let len_bytes = varint::read(self.bytes, &mut self.position)?;
                 Value::Bytes(self.take(len_bytes)?)
             }
-            5 => {
-                self.take(4)?;
-                Value::Fixed32
-            }
+            5 => Value::Fixed32(u32::from_le_bytes(self.take_array()?)),
             wire_type => return Err(ProtobufError::IllegalWireType(wire_type)),
         };
         Ok(Some((number as u32, value)))
+    }
+
+    #[inline]
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], ProtobufError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N as u64)?);
+        Ok(array)
     }
 
     #[inline]

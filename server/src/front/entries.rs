@@ -242,14 +242,7 @@ fn check_metadata(
     stream: &CachedStream,
     entry: &EntryRef<'_>,
 ) -> Result<(), String> {
-    let (mut pairs, mut bytes) = (0, 0);
-    for (name, value) in entry.metadata.iter() {
-        pairs += 1;
-        bytes += name.len() + value.len();
-    }
-    if pairs == 0 {
-        return Ok(());
-    }
+    let (pairs, bytes) = (entry.metadata.count(), entry.metadata.len_bytes());
     let labels = || stream.labels.canonical();
     if !limits.allow_structured_metadata {
         return Err(format!(

@@ -36,7 +36,7 @@ pub(super) struct CachedStream {
     pub(super) refusal: Option<Box<str>>,
 }
 
-type Generation = HashMap<TenantId, [HashMap<Box<[u8]>, Rc<CachedStream>>; 3]>;
+type Generation = HashMap<TenantId, [HashMap<Box<[u8]>, Rc<CachedStream>>; 4]>;
 
 /// See the module.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ fn form_index(form: LabelForm) -> usize {
         LabelForm::Text => 0,
         LabelForm::JsonObject => 1,
         LabelForm::JsonText => 2,
+        LabelForm::Encoded => 3,
     }
 }
 
@@ -98,7 +99,7 @@ impl StreamCache {
         }
         self.young_bytes += bytes;
         if !self.young.contains_key(tenant) {
-            self.young.insert(tenant.clone(), [new_map(), new_map(), new_map()]);
+            self.young.insert(tenant.clone(), [new_map(), new_map(), new_map(), new_map()]);
         }
         if let Some(maps) = self.young.get_mut(tenant) {
             maps[form].insert(key, stream);

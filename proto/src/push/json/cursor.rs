@@ -26,13 +26,13 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, position: 0 }
     }
 
-    pub(super) fn error<T>(&self, message: &'static str) -> Result<T, JsonError> {
+    pub(crate) fn error<T>(&self, message: &'static str) -> Result<T, JsonError> {
         Err(JsonError::Invalid { offset_bytes: self.position, message })
     }
 
     /// The next byte that is not blank, without reading it.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
+    pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
             match self.bytes.get(self.position) {
                 Some(b' ' | b'\t' | b'\n' | b'\r') => self.position += 1,
@@ -43,14 +43,14 @@ impl<'a> Cursor<'a> {
 
     /// Reads `byte` if it is next.
     #[inline]
-    pub(super) fn take(&mut self, byte: u8) -> bool {
+    pub(crate) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.position += usize::from(found);
         found
     }
 
     /// Reads `null` if it is next.
-    pub(super) fn take_null(&mut self) -> Result<bool, JsonError> {
+    pub(crate) fn take_null(&mut self) -> Result<bool, JsonError> {
         if self.peek() != Some(b'n') {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string; `expected` is the complaint about anything else.
     #[inline]
-    pub(super) fn text(&mut self, expected: &'static str) -> Result<RawText<'a>, JsonError> {
+    pub(crate) fn text(&mut self, expected: &'static str) -> Result<RawText<'a>, JsonError> {
         if !self.take(b'"') {
             return self.error(expected);
         }
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
     /// Steps to the next element of an array, of which `[` is read with the
     /// first. `false` behind the last; the closing `]` is read then.
     #[inline]
-    pub(super) fn next_element(&mut self, started: &mut bool) -> Result<bool, JsonError> {
+    pub(crate) fn next_element(&mut self, started: &mut bool) -> Result<bool, JsonError> {
         if !*started {
             *started = true;
             if !self.take(b'[') {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads any value and gives its text.
-    pub(super) fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
+    pub(crate) fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
         self.peek();
         let start = self.position;
         let mut open = OpenBrackets::default();

@@ -1,0 +1,8 @@
+//! OTLP logs as protobuf and as JSON: what is accepted becomes labels and entries that
+//! can be stored.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::otlp(data));
