@@ -79,6 +79,9 @@ pub enum WriteError {
     /// A segment without entries cannot be written.
     #[error("the segment has no entries")]
     Empty,
+    /// A block that was to be taken over is damaged.
+    #[error(transparent)]
+    Damaged(#[from] SegmentError),
     /// The compressor or the serialiser failed; the segment cannot be finished.
     #[error("compression failed: {0}")]
     Compression(String),

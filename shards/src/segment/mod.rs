@@ -68,6 +68,7 @@ mod columns;
 mod directory;
 mod error;
 mod format;
+pub mod fuzz;
 mod reader;
 #[cfg(test)]
 mod tests;

@@ -12,10 +12,12 @@ pub(crate) struct RunLines {
     pub(crate) line_bytes: u32,
 }
 
-/// Encodes line lengths. `scratch` is overwritten.
-pub(crate) fn encode(lengths: &[u32], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+/// Encodes the lengths of lines that stand one after another and end at `ends`; the
+/// first begins at 0. `scratch` is overwritten.
+pub(crate) fn encode(ends: &[u32], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     scratch.clear();
-    scratch.extend(lengths.iter().map(|&len| u64::from(len)));
+    let mut start = 0;
+    scratch.extend(ends.iter().map(|&end| u64::from(end - std::mem::replace(&mut start, end))));
     packed::encode(scratch, out);
 }
 
@@ -60,10 +62,21 @@ mod tests {
     use super::*;
     use crate::testing::{Rng, SeedGuard, seeds};
 
+    fn ends_of(lengths: &[u32]) -> Vec<u32> {
+        let mut end = 0;
+        lengths
+            .iter()
+            .map(|len| {
+                end += len;
+                end
+            })
+            .collect()
+    }
+
     #[test]
     fn ends_begin_anew_with_each_run() {
         let mut bytes = Vec::new();
-        encode(&[3, 0, 5, 1, 1], &mut Vec::new(), &mut bytes);
+        encode(&[3, 3, 8, 9, 10], &mut Vec::new(), &mut bytes);
         let runs =
             [(2, 3), (1, 5), (2, 2)].map(|(entries, line_bytes)| RunLines { entries, line_bytes });
         assert_eq!(decode(&bytes, runs.into_iter(), 5), Ok(vec![3, 3, 5, 1, 2]));
@@ -101,7 +114,7 @@ mod tests {
             let runs = [&lengths[..cut], &lengths[cut..]]
                 .map(|run| RunLines { entries: run.len() as u32, line_bytes: run.iter().sum() });
             let mut bytes = Vec::new();
-            encode(&lengths, &mut Vec::new(), &mut bytes);
+            encode(&ends_of(&lengths), &mut Vec::new(), &mut bytes);
             let ends = decode(&bytes, runs.into_iter(), lengths.len()).unwrap();
             for (run, from) in runs.iter().zip([0, cut]) {
                 let mut start = 0;

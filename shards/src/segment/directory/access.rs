@@ -112,11 +112,6 @@ impl Directory {
         self.root().blocks.len() as u32
     }
 
-    /// Bytes by which the filters are found; `crate::filter` knows their meaning.
-    pub fn filter_index(&self) -> &[u8] {
-        &self.root().filter_index
-    }
-
     /// The id of a stream, which is below [`Self::stream_count`].
     pub fn stream_id(&self, stream: u32) -> StreamId {
         StreamId::from_bytes(self.root().streams[stream as usize].id)

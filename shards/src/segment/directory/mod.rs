@@ -7,14 +7,13 @@
 
 mod access;
 pub(crate) mod rows;
-#[cfg(test)]
-mod tests;
 mod validate;
 
 pub use access::{BlockInfo, LabelChunk, RunInfo};
 
 use super::error::{Part, SegmentError};
 use super::format::Footer;
+use crate::filter::FilterIndex;
 use rows::{ArchivedRoot, Root};
 
 /// The directory of one segment, with its footer.
@@ -23,6 +22,7 @@ pub struct Directory {
     /// The archive, checked by [`Directory::open`] and never changed.
     bytes: Vec<u8>,
     footer: Footer,
+    filters: FilterIndex,
 }
 
 impl Directory {
@@ -43,7 +43,15 @@ impl Directory {
         let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(&bytes)
             .map_err(|_| fail("it is not an archive of a directory"))?;
         validate::check(root, &footer).map_err(fail)?;
-        Ok(Directory { bytes, footer })
+        let filters = FilterIndex::decode(&root.filter_index)
+            .map_err(|_| fail("the index of the filters is malformed"))?;
+        let region = footer.filters_range();
+        if filters.block_count() != root.blocks.len()
+            || filters.region_len() != region.end - region.start
+        {
+            return Err(fail("the index of the filters does not fit the segment"));
+        }
+        Ok(Directory { bytes, footer, filters })
     }
 
     /// The archive's bytes for these rows.
@@ -65,8 +73,14 @@ impl Directory {
         &self.footer
     }
 
+    /// What finds the filters: ranges that it gives count from the beginning of
+    /// [`Footer::filters_range`], and its blocks are those of the segment.
+    pub fn filters(&self) -> &FilterIndex {
+        &self.filters
+    }
+
     /// Bytes that the directory occupies in memory.
     pub fn held_bytes(&self) -> usize {
-        size_of::<Directory>() + self.bytes.capacity()
+        size_of::<Directory>() + self.bytes.capacity() + 2 * self.filters.block_count()
     }
 }

@@ -3,12 +3,15 @@
 use logsvc_proto::{Labels, StreamId, TenantId};
 
 use super::super::columns::ColumnKind;
+use super::super::columns::metadata::BlockMetadata;
 use super::super::directory::Directory;
 use super::super::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRow};
 use super::super::error::WriteError;
 use super::super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS};
+use super::super::reader::Decoder;
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
 use super::{SegmentWriter, column_row, stream_order};
+use crate::filter::BlockFilter;
 
 /// A block of a segment with the stored bytes of its columns.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +36,8 @@ pub struct StreamKey<'a> {
 }
 
 impl SegmentWriter {
-    /// Appends a whole block of another segment as it is. `streams` has the stream of
+    /// Appends a whole block of another segment as it is; only its filter is made
+    /// anew, for which `decoder` decodes it. `streams` has the stream of
     /// each of its runs. The first one may be the current stream, whose last entry
     /// must not be later than the run's first; the others are new, and so the last
     /// one is the current stream afterwards. The block that is being filled is
@@ -44,12 +48,15 @@ impl SegmentWriter {
     /// not in order, or as [`Self::append`].
     pub fn append_encoded_block(
         &mut self,
+        decoder: &mut Decoder,
         encoded: &EncodedBlock<'_>,
         streams: &[StreamKey<'_>],
     ) -> Result<(), WriteError> {
         let info = encoded.directory.block(encoded.block);
-        let continues = self.check_encoded_block(encoded, streams)?;
+        let continues = self.check_order(encoded, streams)?;
+        let filter = self.filter_of(decoder, encoded)?;
         self.finish_block()?;
+        self.filters.push(filter);
 
         let first_run = self.runs.len() as u32;
         let mut first_stream = None;
@@ -95,20 +102,37 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Checks everything before anything is done, and says whether the first run
-    /// continues the current stream.
-    fn check_encoded_block(
+    /// Decodes the block, which checks it, and makes its filter.
+    fn filter_of(
+        &mut self,
+        decoder: &mut Decoder,
+        encoded: &EncodedBlock<'_>,
+    ) -> Result<BlockFilter, WriteError> {
+        let EncodedBlock { directory, block, columns: [lines, timestamps, lengths, metadata] } =
+            *encoded;
+        decoder.timestamps(directory, block, timestamps)?;
+        let lines = decoder.lines(directory, block, lines)?;
+        let ends = decoder.line_ends(directory, block, lengths)?;
+        let metadata = decoder.metadata(directory, block, metadata)?;
+        for run in directory.runs_of_block(block) {
+            self.filter.add_lines(run.of_lines(&lines), run.of_entries(&ends));
+        }
+        if let Some(BlockMetadata { sets, .. }) = metadata {
+            for (name, value) in (0..sets.len() as u32).flat_map(|id| sets.get(id)) {
+                self.filter.add_metadata(name.as_bytes(), value.as_bytes());
+            }
+        }
+        Ok(self.filter.finish())
+    }
+
+    /// Whether the runs may come next; says whether the first continues the current
+    /// stream.
+    fn check_order(
         &self,
         encoded: &EncodedBlock<'_>,
         streams: &[StreamKey<'_>],
     ) -> Result<bool, WriteError> {
         let info = encoded.directory.block(encoded.block);
-        for kind in ColumnKind::ALL {
-            let (place, stored) = (info.column(kind), encoded.columns[kind as usize]);
-            if stored.len() != place.stored_len as usize || crc32c::crc32c(stored) != place.crc {
-                return Err(WriteError::Malformed("a column of the block is damaged"));
-            }
-        }
         if streams.len() != info.runs.len() {
             return Err(WriteError::Malformed("not every run has a stream"));
         }

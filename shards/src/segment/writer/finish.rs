@@ -33,8 +33,10 @@ impl SegmentWriter {
         let offset = |out: &Vec<u8>| start + out.len() as u64;
 
         let filters_offset = offset(&out);
-        let filters_crc = crc32c::crc32c(&out[(filters_offset - start) as usize..]);
-        let filter_index = Vec::new();
+        let (region, filter_index) = self.filters.finish();
+        let filters_crc = crc32c::crc32c(&region);
+        out.extend_from_slice(&region);
+        drop(region);
         let stream_table_offset = offset(&out);
         let label_chunks = self.table.finish(&mut self.compressor, &mut out, start)?;
         let directory_offset = offset(&out);
@@ -57,7 +59,7 @@ impl SegmentWriter {
             runs: self.runs,
             blocks: self.blocks,
             label_chunks,
-            filter_index,
+            filter_index: filter_index.encode(),
         };
         let directory = Directory::serialize(&root)
             .filter(|bytes| bytes.len() as u64 <= DIRECTORY_MAX_BYTES)

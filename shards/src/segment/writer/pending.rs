@@ -21,8 +21,9 @@ pub const BLOCK_TARGET_METADATA_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct PendingBlock {
     pub(super) timestamps_ns: Vec<i64>,
-    pub(super) lengths: Vec<u32>,
     pub(super) lines: Vec<u8>,
+    /// Exclusive ends of the lines, counted from the beginning of the block.
+    pub(super) line_ends: Vec<u32>,
     /// Pairs of all entries as in a head.
     pub(super) metadata: Vec<u8>,
     /// Exclusive ends of the entries' pairs; empty if there are none.
@@ -107,10 +108,10 @@ impl PendingBlock {
         };
         let before = self.timestamps_ns.len();
         self.timestamps_ns.extend_from_slice(entries.timestamps_ns);
-        let mut start = entries.lines_start;
-        self.lengths
-            .extend(entries.line_ends.iter().map(|&end| end - std::mem::replace(&mut start, end)));
-        let lines = entries.lines_start as usize..lines_end as usize;
+        let base = self.lines.len() as u32;
+        let start = entries.lines_start;
+        self.line_ends.extend(entries.line_ends.iter().map(|&end| end - start + base));
+        let lines = start as usize..lines_end as usize;
         self.lines.extend_from_slice(&entries.lines[lines]);
         let metadata_before = self.metadata.len();
         self.push_metadata(before, entries);
@@ -163,8 +164,8 @@ impl PendingBlock {
     /// Empties the block and keeps its buffers, unless one huge entry made them huge.
     pub(super) fn clear(&mut self) {
         self.timestamps_ns.clear();
-        self.lengths.clear();
         self.lines.clear();
+        self.line_ends.clear();
         self.metadata.clear();
         self.metadata_ends.clear();
         self.runs.clear();
@@ -175,7 +176,7 @@ impl PendingBlock {
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
         self.timestamps_ns.capacity() * 8
-            + (self.lengths.capacity() + self.metadata_ends.capacity()) * 4
+            + (self.line_ends.capacity() + self.metadata_ends.capacity()) * 4
             + self.lines.capacity()
             + self.metadata.capacity()
             + self.runs.capacity() * size_of::<RunRow>()

@@ -1,0 +1,205 @@
+//! Entry points for fuzzers: arbitrary bytes as a segment, as a directory and as
+//! columns.
+//!
+//! Each panics if a decoder breaks its word; ordinary tests call them too.
+
+use std::sync::LazyLock;
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use super::columns::lengths::RunLines;
+use super::columns::timestamps::RunTimes;
+use super::columns::{lengths, metadata, timestamps};
+use super::{
+    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FLUSH_LEVEL, FOOTER_LEN, Footer,
+    SegmentError, SegmentIdentity, SegmentWriter,
+};
+
+/// Reads the bytes as a whole segment, as damage to the directory of a small one
+/// whose checksums were made to match, and as columns.
+///
+/// # Panics
+/// If something that was accepted does not hold.
+pub fn segment(data: &[u8]) {
+    // Nobody guesses a checksum, so arbitrary bytes end here.
+    let _ = decode_all(data);
+    damaged_directory(data);
+    columns(data);
+}
+
+/// Opens a segment and decodes everything in it; returns the number of entries.
+///
+/// # Errors
+/// If any of it is damaged.
+///
+/// # Panics
+/// If what decodes does not fit together.
+pub fn decode_all(file: &[u8]) -> Result<u64, SegmentError> {
+    let identity = SegmentIdentity::decode_header(file)?;
+    let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
+    assert!(footer.identity == identity, "a header was exchanged");
+    let read = |range: std::ops::Range<u64>| &file[range.start as usize..range.end as usize];
+    let directory = Directory::open(footer, read(footer.directory_range()).to_vec())?;
+    footer.check_filters(read(footer.filters_range()))?;
+    decode_columns(&directory, file)
+}
+
+/// Decodes every chunk of labels and every column of every block.
+fn decode_columns(directory: &Directory, file: &[u8]) -> Result<u64, SegmentError> {
+    let read = |range: std::ops::Range<u64>| &file[range.start as usize..range.end as usize];
+    let mut decoder = Decoder::new();
+    let mut streams = 0;
+    for chunk in 0..directory.label_chunk_count() {
+        let stored = read(directory.label_chunk(chunk).place.range());
+        decoder.labels(directory, chunk, stored, |stream, _, id, _| {
+            assert_eq!(directory.find_stream(id), Some(stream));
+            streams += 1;
+        })?;
+    }
+    assert_eq!(streams, directory.stream_count());
+    let mut entries = 0;
+    for number in 0..directory.block_count() {
+        let block = directory.block(number);
+        let stored = |kind| read(block.column(kind).range());
+        let times = decoder.timestamps(directory, number, stored(ColumnKind::Timestamps))?;
+        let ends = decoder.line_ends(directory, number, stored(ColumnKind::Lengths))?;
+        let lines = decoder.lines(directory, number, stored(ColumnKind::Lines))?;
+        let metadata = decoder.metadata(directory, number, stored(ColumnKind::Metadata))?;
+        for run in directory.runs_of_block(number) {
+            let (times, ends) = (run.of_entries(&times), run.of_entries(&ends));
+            assert!(times.is_sorted() && ends.is_sorted());
+            assert_eq!((times[0], times[times.len() - 1]), (run.min_ns, run.max_ns));
+            assert_eq!(ends[ends.len() - 1] as usize, run.of_lines(&lines).len());
+            if let Some(metadata) = &metadata {
+                let ids = run.of_entries(&metadata.set_ids);
+                assert!(ids.iter().all(|&id| (id as usize) < metadata.sets.len()));
+            }
+            entries += times.len() as u64;
+        }
+    }
+    assert_eq!(entries, directory.footer().totals.entries);
+    Ok(entries)
+}
+
+/// Changes the directory of a small segment as `data` says, makes its checksum
+/// match, and walks through all that it then tells.
+fn damaged_directory(data: &[u8]) {
+    static SAMPLE: LazyLock<(Vec<u8>, Footer)> = LazyLock::new(sample);
+    let (file, footer) = &*SAMPLE;
+    let range = footer.directory_range();
+    let mut bytes = file[range.start as usize..range.end as usize].to_vec();
+    for change in data.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % bytes.len();
+        bytes[at] = change[2];
+    }
+    let footer = Footer { directory_crc: crc32c::crc32c(&bytes), ..*footer };
+    let Ok(directory) = Directory::open(footer, bytes) else { return };
+    for stream in 0..directory.stream_count() {
+        let (min_ns, max_ns) = directory.stream_bounds_ns(stream);
+        let mut last_ns = min_ns;
+        let mut last_block = None;
+        for run in directory.runs_of_stream(stream) {
+            assert!(run.min_ns >= last_ns && run.max_ns >= run.min_ns && run.max_ns <= max_ns);
+            assert!(last_block.is_none_or(|last: u32| last + 1 == run.block));
+            let same = directory.runs_of_block(run.block).find(|other| other.run == run.run);
+            assert_eq!(same, Some(run.clone()));
+            assert_eq!(directory.find_stream(directory.stream_id(stream)), Some(stream));
+            (last_ns, last_block) = (run.max_ns, Some(run.block));
+        }
+        let chunk = directory.label_chunk(directory.label_chunk_of(stream));
+        assert!(chunk.streams.contains(&stream));
+    }
+    let streams: u32 = directory.tenants().map(|(_, streams)| streams.len() as u32).sum();
+    assert_eq!(streams, directory.stream_count());
+    let _ = decode_columns(&directory, file);
+}
+
+/// Reads the bytes as columns.
+fn columns(data: &[u8]) {
+    let Some((&[first, second], rest)) = data.split_first_chunk::<2>() else { return };
+    let entries = u32::from(first) + 1;
+    let bound = i64::from(second) << (second % 50);
+    let runs = [
+        RunTimes { entries, min_ns: -bound, max_ns: bound },
+        RunTimes { entries: 1, min_ns: i64::MAX, max_ns: i64::MAX },
+    ];
+    if let Ok(times) = timestamps::decode(rest, runs.into_iter(), entries as usize + 1) {
+        assert!(times[..entries as usize].is_sorted());
+        assert_eq!((times[0], times[entries as usize - 1]), (-bound, bound));
+    }
+    let runs = [entries, 0].map(|entries| RunLines { entries, line_bytes: u32::from(second) });
+    if let Ok(ends) = lengths::decode(rest, runs[..1].iter().copied(), entries as usize) {
+        assert!(ends.is_sorted());
+    }
+    let pairs_bytes = usize::from(second) * 16;
+    if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {
+        assert_eq!(metadata.set_ids.len(), entries as usize);
+        assert!(metadata.set_ids.iter().all(|&id| (id as usize) < metadata.sets.len()));
+    }
+}
+
+/// A segment of two tenants, three streams and two blocks.
+pub(super) fn sample() -> (Vec<u8>, Footer) {
+    let mut writer = SegmentWriter::new(
+        SegmentIdentity { epoch: 3, shards: 2, shard: 1, seq: 4, created_ns: 5 },
+        FLUSH_LEVEL,
+    )
+    .expect("a compressor");
+    let pairs = b"\x01k\x05value\x05trace\x0400ff";
+    let long = "a long line that fills the first block, ".repeat(5000);
+    let lines = format!("one{long}two");
+    let ends = [3, 3 + long.len() as u32, lines.len() as u32];
+    let metadata = EntriesMetadata::Pairs { bytes: pairs, start: 0, ends: &[8, 8, 19] };
+    for (tenant, app, metadata) in
+        [("acme", "a", EntriesMetadata::None), ("acme", "b", metadata), ("b.corp", "a", metadata)]
+    {
+        let tenant = TenantId::new(tenant).expect("a valid tenant");
+        let labels = Labels::from_pairs([("app", app)]).expect("valid labels");
+        let id = StreamId::new(&tenant, &labels);
+        writer.begin_stream(&tenant, &labels, id).expect("in order");
+        let mut entries = Entries {
+            timestamps_ns: &[-7_000_000, 1_000_000, 5_000_000],
+            lines_start: 0,
+            line_ends: &ends,
+            lines: lines.as_bytes(),
+            metadata,
+        };
+        while !entries.is_empty() {
+            let appended = writer.append(&entries).expect("well-formed entries");
+            entries = entries.behind(appended.entries);
+        }
+    }
+    let mut file = writer.take_output();
+    let finished = writer.finish().expect("it has entries");
+    file.extend(finished.bytes);
+    (file, finished.footer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    #[test]
+    fn the_sample_is_read_whole() {
+        let (file, footer) = sample();
+        assert_eq!(decode_all(&file), Ok(9));
+        assert_eq!((footer.totals.streams, footer.totals.blocks, footer.totals.runs), (3, 3, 5));
+        segment(&file);
+    }
+
+    #[test]
+    fn decoders_keep_their_word_on_damaged_directories_and_random_columns() {
+        for seed in seeds(3000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let len = 3 * rng.between(1, 4);
+            let mut data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+            if rng.one_in(2) {
+                // Small numbers are more often meaningful.
+                data.iter_mut().skip(2).step_by(3).for_each(|byte| *byte %= 8);
+            }
+            segment(&data);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Streams and entries without any cleverness, to compare segments with.
+
+use logsvc_logql::engine::MetadataSets;
+use logsvc_proto::{Labels, StreamId, TenantId, varint};
+
+use super::super::*;
+use crate::batch::MetadataPairs;
+use crate::testing::Rng;
+
+pub(super) type Pairs = Vec<(String, String)>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) timestamp_ns: i64,
+    pub(super) line: Vec<u8>,
+    pub(super) metadata: Pairs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    pub(super) tenant: TenantId,
+    pub(super) labels: Labels,
+    pub(super) id: StreamId,
+    pub(super) entries: Vec<Entry>,
+}
+
+pub(super) fn entry(timestamp_ns: i64, line: impl Into<Vec<u8>>) -> Entry {
+    Entry { timestamp_ns, line: line.into(), metadata: Pairs::new() }
+}
+
+pub(super) fn stream(tenant: &str, labels: &[(&str, &str)], entries: Vec<Entry>) -> Stream {
+    let tenant = TenantId::new(tenant).unwrap();
+    let labels = Labels::from_pairs(labels.iter().copied()).unwrap();
+    let id = StreamId::new(&tenant, &labels);
+    Stream { tenant, labels, id, entries }
+}
+
+pub(super) fn sort(streams: &mut [Stream]) {
+    streams
+        .sort_by(|a, b| stream_order((&a.tenant, &a.labels, a.id), (&b.tenant, &b.labels, b.id)));
+}
+
+pub(super) fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
+    for text in pairs.iter().flat_map(|(name, value)| [name, value]) {
+        varint::write(out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Owned columns of some entries, with some bytes before them that do not count.
+pub(super) struct Columns {
+    timestamps_ns: Vec<i64>,
+    line_ends: Vec<u32>,
+    lines: Vec<u8>,
+    pairs: Vec<u8>,
+    pair_ends: Vec<u32>,
+    sets: MetadataSets,
+    set_ids: Vec<u32>,
+}
+
+const BEFORE: usize = 3;
+
+impl Columns {
+    pub(super) fn new(entries: &[Entry]) -> Columns {
+        let mut columns = Columns {
+            timestamps_ns: Vec::new(),
+            line_ends: Vec::new(),
+            lines: vec![0xee; BEFORE],
+            pairs: vec![0xee; BEFORE],
+            pair_ends: Vec::new(),
+            sets: MetadataSets::new(),
+            set_ids: Vec::new(),
+        };
+        for entry in entries {
+            columns.timestamps_ns.push(entry.timestamp_ns);
+            columns.lines.extend_from_slice(&entry.line);
+            columns.line_ends.push(columns.lines.len() as u32);
+            encode_pairs(&entry.metadata, &mut columns.pairs);
+            columns.pair_ends.push(columns.pairs.len() as u32);
+            let pairs = entry.metadata.iter().map(|(name, value)| (&**name, &**value));
+            columns.set_ids.push(columns.sets.intern(pairs).unwrap());
+        }
+        columns
+    }
+
+    pub(super) fn entries(&self, as_sets: bool) -> Entries<'_> {
+        let start = BEFORE as u32;
+        Entries {
+            timestamps_ns: &self.timestamps_ns,
+            lines_start: start,
+            line_ends: &self.line_ends,
+            lines: &self.lines,
+            metadata: if as_sets {
+                EntriesMetadata::Sets { set_ids: &self.set_ids, sets: &self.sets }
+            } else if self.pairs.len() == BEFORE {
+                EntriesMetadata::None
+            } else {
+                EntriesMetadata::Pairs { bytes: &self.pairs, start, ends: &self.pair_ends }
+            },
+        }
+    }
+}
+
+/// Appends everything, taking output whenever a block is finished.
+pub(super) fn append_all(writer: &mut SegmentWriter, mut entries: Entries<'_>, out: &mut Vec<u8>) {
+    let mut before = writer.written_bytes();
+    while !entries.is_empty() {
+        let appended = writer.append(&entries).unwrap();
+        assert_eq!(
+            appended.finished_block,
+            writer.written_bytes() > before || appended.entries == 0
+        );
+        before = writer.written_bytes();
+        entries = entries.behind(appended.entries);
+        if appended.finished_block {
+            out.extend(writer.take_output());
+        } else {
+            assert!(entries.is_empty());
+        }
+    }
+}
+
+/// Writes streams, which are in order, in pieces and forms that the numbers choose.
+pub(super) fn write(streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
+    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let mut file = Vec::new();
+    for stream in streams {
+        writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
+        let mut rest = &stream.entries[..];
+        while !rest.is_empty() {
+            let len = rng.between(1, rest.len() as u64) as usize;
+            let (now, later) = rest.split_at(len);
+            rest = later;
+            if len < 10 && rng.one_in(2) {
+                for entry in now {
+                    let mut pairs = Vec::new();
+                    encode_pairs(&entry.metadata, &mut pairs);
+                    let pairs = MetadataPairs::from_checked(&pairs);
+                    writer.push(entry.timestamp_ns, &entry.line, pairs).unwrap();
+                }
+            } else {
+                let columns = Columns::new(now);
+                append_all(&mut writer, columns.entries(rng.one_in(2)), &mut file);
+            }
+        }
+    }
+    file.extend(writer.take_output());
+    let written = writer.entry_count();
+    let finished = writer.finish().unwrap();
+    file.extend(finished.bytes);
+    assert_eq!(written, finished.footer.totals.entries);
+    assert_eq!(finished.footer.file_len, file.len() as u64);
+    assert!(Directory::open(finished.footer, finished.directory).is_ok());
+    file
+}
+
+pub(super) fn part(file: &[u8], range: std::ops::Range<u64>) -> &[u8] {
+    &file[range.start as usize..range.end as usize]
+}
+
+pub(super) fn open(file: &[u8]) -> Result<Directory, SegmentError> {
+    SegmentIdentity::decode_header(file)?;
+    let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
+    Directory::open(footer, part(file, footer.directory_range()).to_vec())
+}
+
+/// Reads everything, also what no query would read.
+pub(super) fn read(file: &[u8]) -> Result<Vec<Stream>, SegmentError> {
+    let directory = open(file)?;
+    let filters = part(file, directory.footer().filters_range());
+    directory.footer().check_filters(filters)?;
+    assert_eq!(directory.filters().check(filters), Ok(()));
+    let mut decoder = Decoder::new();
+    let mut streams = Vec::new();
+    for chunk in 0..directory.label_chunk_count() {
+        let stored = part(file, directory.label_chunk(chunk).place.range());
+        decoder.labels(&directory, chunk, stored, |_, tenant, id, labels| {
+            streams.push(Stream { tenant: tenant.clone(), labels, id, entries: Vec::new() });
+        })?;
+    }
+    for number in 0..directory.block_count() {
+        let block = directory.block(number);
+        let stored = |kind| part(file, block.column(kind).range());
+        let times = decoder.timestamps(&directory, number, stored(ColumnKind::Timestamps))?;
+        let ends = decoder.line_ends(&directory, number, stored(ColumnKind::Lengths))?;
+        let lines = decoder.lines(&directory, number, stored(ColumnKind::Lines))?;
+        let metadata = decoder.metadata(&directory, number, stored(ColumnKind::Metadata))?;
+        for run in directory.runs_of_block(number) {
+            let (ends, lines) = (run.of_entries(&ends), run.of_lines(&lines));
+            let sets = metadata.as_ref().map(|all| (run.of_entries(&all.set_ids), &all.sets));
+            let mut start = 0;
+            for (index, &timestamp_ns) in run.of_entries(&times).iter().enumerate() {
+                let end = ends[index] as usize;
+                let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+                let metadata = sets
+                    .map_or(Pairs::new(), |(ids, sets)| sets.get(ids[index]).map(owned).collect());
+                let line = lines[start..end].to_vec();
+                streams[run.stream as usize].entries.push(Entry { timestamp_ns, line, metadata });
+                start = end;
+            }
+        }
+    }
+    Ok(streams)
+}
