@@ -69,7 +69,15 @@ fn generated(seed: u64) -> TestStore {
     store
 }
 
-const LOG_QUERIES: [&str; 6] = [
+const LOG_QUERIES: [&str; 14] = [
+    r#"{app="m"} | json | a="x""#,
+    r#"{app="m"} | json | c="2KiB" or a > 3"#,
+    r#"{app="m"} | logfmt | n > 3 and b="4s""#,
+    r#"{app="m"} | json | t=~".*q.*" | b >= 4s"#,
+    r#"{app="m"} | logfmt | json | trace="1" | app_extracted=~"in.*""#,
+    r#"{app="m"} | json | env="collides" | n != 0.5"#,
+    r#"{app="m"} | regexp `(?P<k>[0-9]+)` | k="200" | line_format "{{.k}}" | logfmt"#,
+    r#"{app="m"} | pattern "<verb> <path> <k>" | k=~"[0-3]" | a="" | __error__="""#,
     r#"{app="m"}"#,
     r#"{app="m", env!="p"} |= "cart" or "Error""#,
     r#"{app="m"} != "GET" |~ "[25]00""#,
@@ -129,6 +137,7 @@ fn layouts(random: &mut Random) -> Vec<Layout> {
             scatter_blocks: random.below(2) == 0,
             use_summaries: random.below(2) == 0,
             use_wants: random.below(2) == 0,
+            use_shortcuts: random.below(2) == 0,
         });
     }
     layouts
@@ -168,6 +177,7 @@ const PLAIN: Layout = Layout {
     scatter_blocks: false,
     use_summaries: false,
     use_wants: false,
+    use_shortcuts: false,
 };
 
 fn check(

@@ -1,7 +1,7 @@
 //! What a leaf says it requires of stored entries holds for every entry that
 //! contributes: over random queries and random lines made from the same pieces.
 
-use logsvc_logql::engine::testing::{QueryError, TestEntry, TestStore};
+use logsvc_logql::engine::testing::{Layout, QueryError, TestEntry, TestStore};
 use logsvc_logql::engine::{EvalError, LeafPlan, Literal, Plan, QueryParams, QueryResult};
 use logsvc_logql::syntax;
 use logsvc_logql::testing::Rng;
@@ -223,7 +223,9 @@ fn contributing(query: &str, entries: &[(Labels, TestEntry)]) -> Vec<bool> {
     let answer = |entries: &[(Labels, TestEntry)]| {
         let mut store = TestStore::new();
         entries.iter().for_each(|(labels, entry)| store.push(labels, entry.clone()));
-        store.query(query, &params)
+        // The engine makes use of what is required as well.
+        let layout = Layout { use_shortcuts: false, ..Layout::default() };
+        store.query_with(query, &params, &layout)
     };
     match answer(entries) {
         Ok(QueryResult::Streams(streams)) => {

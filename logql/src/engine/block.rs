@@ -148,8 +148,13 @@ pub struct MetadataSets {
     set_ends: Vec<u32>,
     /// Hash of a set to the ids that have it.
     index: FixedMap<u64, Vec<u32>>,
+    /// The different names, as long as they are few.
+    names: Vec<Span>,
     state: ahash::RandomState,
 }
+
+/// Most names that a dictionary lists.
+const MAX_NAMES: usize = 16;
 
 /// A piece of `MetadataSets::text`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -174,6 +179,7 @@ impl MetadataSets {
             pairs: Vec::new(),
             set_ends: vec![0],
             index: new_map(),
+            names: Vec::new(),
             state: fixed_state(),
         }
     }
@@ -222,7 +228,20 @@ impl MetadataSets {
         };
         self.set_ends.push(end);
         self.index.entry(hash).or_default().push(id);
+        for (name, _) in &self.pairs[first..] {
+            // Strings are unique, so equal names have equal spans.
+            if self.names.len() < MAX_NAMES && !self.names.contains(name) {
+                self.names.push(*name);
+            }
+        }
         Some(id)
+    }
+
+    /// False when no set has a pair of that name. May be true in vain when there
+    /// are many names.
+    #[must_use]
+    pub fn may_have_name(&self, name: &str) -> bool {
+        self.names.len() >= MAX_NAMES || self.names.iter().any(|span| self.text_of(*span) == name)
     }
 
     fn intern_text(&mut self, text: &str) -> Option<Span> {
@@ -266,6 +285,7 @@ impl MetadataSets {
         self.text.capacity()
             + self.pairs.capacity() * size_of::<(Span, Span)>()
             + self.set_ends.capacity() * size_of::<u32>()
+            + self.names.capacity() * size_of::<Span>()
             // A bucket, its small vector and one element.
             + self.strings.capacity() * 32
             + self.strings.len() * 32
@@ -289,6 +309,11 @@ mod tests {
         assert_eq!(sets.get(b).collect::<Vec<_>>(), [("a", "2"), ("b", "1")]);
         assert_eq!(sets.get(0).len(), 0);
         assert_eq!(sets.len(), 3);
+        assert!(sets.may_have_name("a") && sets.may_have_name("b") && !sets.may_have_name("1"));
+        for number in 0..MAX_NAMES {
+            sets.intern([(format!("n{number}").as_str(), "")]).expect("not full");
+        }
+        assert!(sets.may_have_name("n15") && sets.may_have_name("unknown"));
     }
 
     #[test]

@@ -8,6 +8,13 @@ use super::hash::{HashedMap, fixed_state};
 /// End of a chain of strings with equal hashes.
 const NO_NEXT: u32 = u32::MAX;
 
+/// Whether two byte strings are equal, without comparing empty ones in memory: their
+/// address need not be mapped, and vectorised comparisons then take hundreds of
+/// cycles to find out that they must not look.
+pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && (a.is_empty() || a == b)
+}
+
 /// A set of byte strings with dense ids `0..len`.
 #[derive(Debug)]
 pub(crate) struct BytesInterner {
@@ -35,7 +42,7 @@ impl BytesInterner {
     fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<u32> {
         let mut id = *self.index.get(&hash)?;
         while id != NO_NEXT {
-            if self.get(id) == key {
+            if equal(self.get(id), key) {
                 return Some(id);
             }
             id = self.next[id as usize];

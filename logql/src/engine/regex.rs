@@ -157,16 +157,21 @@ fn score(set: &[Vec<u8>]) -> usize {
     if set.len() == 1 { shortest * 2 } else { shortest }
 }
 
-/// A regex that finds any of `needles`, which are non-empty.
-pub(crate) fn alternation<'n>(needles: impl Iterator<Item = &'n [u8]>) -> Result<Regex, String> {
+/// A regex that finds any of `needles`, which are non-empty. A needle with `true`
+/// ignores the case of ASCII letters.
+pub(crate) fn alternation<'n>(
+    needles: impl Iterator<Item = (&'n [u8], bool)>,
+) -> Result<Regex, String> {
     let mut text = String::from("(?-u)");
-    for (i, needle) in needles.enumerate() {
+    for (i, (needle, ignore_case)) in needles.enumerate() {
         if i > 0 {
             text.push('|');
         }
+        text.push_str(if ignore_case { "(?i:" } else { "(?:" });
         for byte in needle {
             text.push_str(&format!("\\x{byte:02x}"));
         }
+        text.push(')');
     }
     RegexBuilder::new(&text)
         .size_limit(SIZE_LIMIT_BYTES)
@@ -227,10 +232,13 @@ mod tests {
 
     #[test]
     fn the_alternation_of_needles_takes_any_bytes() {
-        let regex = alternation([&b"\xff("[..], b"a|b"].into_iter()).expect("compiles");
+        let needles = [(&b"\xff("[..], false), (b"a|b", false), (b"\xffsk!", true)];
+        let regex = alternation(needles.into_iter()).expect("compiles");
         assert!(regex.is_match(b"x\xff(y"));
         assert!(regex.is_match(b"a|b"));
+        assert!(regex.is_match(b"x\xffSk!"));
         assert!(!regex.is_match(b"ab"));
+        assert!(!regex.is_match("\u{17f}k!".as_bytes()));
     }
 
     #[test]

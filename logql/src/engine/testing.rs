@@ -71,6 +71,8 @@ pub struct Layout {
     pub use_summaries: bool,
     /// Skip blocks that the executor says it does not want.
     pub use_wants: bool,
+    /// Let executors look at lines before the pipeline does.
+    pub use_shortcuts: bool,
 }
 
 impl Default for Layout {
@@ -82,6 +84,7 @@ impl Default for Layout {
             scatter_blocks: false,
             use_summaries: true,
             use_wants: true,
+            use_shortcuts: true,
         }
     }
 }
@@ -173,6 +176,9 @@ impl TestStore {
     ) -> Result<LeafResult, PlanError> {
         let matchers = leaf.compiled_matchers()?;
         let mut executor = LeafExecutor::new(leaf)?;
+        if !layout.use_shortcuts {
+            executor = executor.without_shortcuts();
+        }
         for (number, stream) in self.streams.iter().enumerate() {
             if matches(&matchers, &stream.labels) {
                 run_stream(&mut executor, stream, number, shard, layout);
@@ -226,7 +232,13 @@ fn run_stream(
 pub fn check_query(data: &[u8]) -> bool {
     let Ok(query) = std::str::from_utf8(data) else { return false };
     let store = small_store();
-    let spread = Layout { shards: 3, block_entries: 3, scatter_blocks: true, ..Layout::default() };
+    let spread = Layout {
+        shards: 3,
+        block_entries: 3,
+        scatter_blocks: true,
+        use_shortcuts: false,
+        ..Layout::default()
+    };
     let mut has_answer = false;
     for params in
         [QueryParams::instant(20 * SECOND_NS), QueryParams::range(0, 30 * SECOND_NS, 700_000_000)]

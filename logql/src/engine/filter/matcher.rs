@@ -86,9 +86,12 @@ impl LineMatcher {
         Self { test: Test::Literal(finder), search, hit_is_match: true }
     }
 
-    /// Lines that contain one of several non-empty needles.
-    pub(crate) fn any_literal(needles: &[&[u8]]) -> Result<Self, String> {
-        let regex = patterns::alternation(needles.iter().copied())?;
+    /// Lines that contain one of several non-empty needles, in whose ASCII letters
+    /// the case does not count where that is said.
+    pub(crate) fn any_literal<'n>(
+        needles: impl Iterator<Item = (&'n [u8], bool)>,
+    ) -> Result<Self, String> {
+        let regex = patterns::alternation(needles)?;
         let search = Some(Search::Regex(regex.clone()));
         Ok(Self { test: Test::Regex(regex), search, hit_is_match: true })
     }
@@ -123,9 +126,9 @@ impl LineMatcher {
         }
         let search = match patterns::required_literals(&compiled.hir).as_deref() {
             Some([needle]) => Some(Search::Literal(Box::new(Finder::new(needle).into_owned()))),
-            Some(needles) => {
-                Some(Search::Regex(patterns::alternation(needles.iter().map(Vec::as_slice))?))
-            }
+            Some(needles) => Some(Search::Regex(patterns::alternation(
+                needles.iter().map(|needle| (needle.as_slice(), false)),
+            )?)),
             None => None,
         };
         Ok(Self { test: Test::Regex(regex), search, hit_is_match: false })

@@ -16,12 +16,13 @@ mod selection;
 pub(crate) use selection::Selection;
 
 use super::block::Lines;
+use super::required::Literal;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
 
 /// One filter: any of its operands matches, or none does.
 #[derive(Debug)]
-struct LineFilter {
+pub(crate) struct LineFilter {
     any_of: Vec<LineMatcher>,
     negated: bool,
 }
@@ -44,6 +45,20 @@ impl LineFilter {
         Ok(Self { any_of, negated })
     }
 
+    /// Keeps lines that contain one of the texts, which are not empty.
+    ///
+    /// # Errors
+    /// When they are too many.
+    pub(crate) fn any_text(texts: &[Literal]) -> Result<Self, String> {
+        let matcher = match texts {
+            [Literal { bytes, ignore_case: false }] => LineMatcher::literal(bytes),
+            _ => LineMatcher::any_literal(
+                texts.iter().map(|text| (text.bytes.as_slice(), text.ignore_case)),
+            )?,
+        };
+        Ok(Self { any_of: vec![matcher], negated: false })
+    }
+
     fn passes_everything(&self) -> bool {
         !self.negated && self.any_of.iter().any(LineMatcher::passes_everything)
     }
@@ -59,7 +74,8 @@ impl LineFilter {
         self.any_of.iter().any(|matcher| matcher.matches(line)) != self.negated
     }
 
-    fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+    /// Narrows `selection` to the lines that pass.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
         let (first, end) = selection.range();
         // Calls per line cost about as much as searching over four short lines.
         let dense = selection.count() * 4 >= end - first;
@@ -78,7 +94,7 @@ fn merge_literals(any_of: &mut Vec<LineMatcher>) -> Result<(), String> {
     if needles.len() < 2 {
         return Ok(());
     }
-    let merged = LineMatcher::any_literal(&needles)?;
+    let merged = LineMatcher::any_literal(needles.into_iter().map(|needle| (needle, false)))?;
     any_of.retain(|matcher| matcher.as_literal().is_none());
     any_of.push(merged);
     Ok(())

@@ -7,11 +7,13 @@ use super::super::error::{EvalError, PlanError};
 use super::super::filter::Selection;
 use super::super::params::Direction;
 use super::super::pipeline::label_sets::{LabelSets, Reduction};
-use super::super::pipeline::labels::{BaseLabels, EntryLabels};
+use super::super::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
 use super::super::pipeline::unwrap::Unwrap;
 use super::super::pipeline::{Entry, Pipeline, wanted};
 use super::super::plan::{LeafKind, LeafPlan, SeriesLabels};
+use super::hints::Hints;
 use super::log::{LogCollector, Position, StreamKey};
+use super::probe::Probe;
 use super::range::{EntryValue, RangeCollector};
 use super::samples::{Sample, SampleCollector};
 use super::series::{reduction_of, series_of};
@@ -30,6 +32,8 @@ enum Collector {
 pub struct LeafExecutor {
     plan: LeafPlan,
     pipeline: Pipeline,
+    hints: Hints,
+    probe: Option<Probe>,
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
     reduction: Reduction,
@@ -74,8 +78,11 @@ impl LeafExecutor {
                 Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
             }
         };
+        let probe = if wanted == Wanted::All { Probe::new(plan) } else { None };
         Ok(Self {
             plan: plan.clone(),
+            hints: Hints::new(plan, &mut labels),
+            probe,
             labels_are_stored: pipeline.is_front_only()
                 && !matches!(collector, Collector::Samples { .. }),
             pipeline,
@@ -89,6 +96,13 @@ impl LeafExecutor {
             stats: LeafStats::default(),
             failure: None,
         })
+    }
+
+    /// The same without looking at anything before the pipeline does, for tests: the
+    /// answers are the same.
+    #[must_use]
+    pub fn without_shortcuts(self) -> Self {
+        Self { hints: Hints::default(), probe: None, ..self }
     }
 
     /// Prepares a stream; `labels` are its stream labels.
@@ -109,7 +123,8 @@ impl LeafExecutor {
             }
         };
         let needs = self.needs_of(&base);
-        StreamState { base, key, needs, plain_set, number }
+        let probe_base = self.probe.as_mut().map(|probe| probe.base(labels));
+        StreamState { base, probe_base, key, needs, plain_set, number }
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
@@ -167,6 +182,7 @@ impl LeafExecutor {
         collector
             + self.label_sets.held_bytes()
             + self.labels.held_bytes()
+            + self.probe.as_ref().map_or(0, Probe::held_bytes)
             + self.line_buffer.capacity()
     }
 
@@ -224,6 +240,7 @@ impl LeafExecutor {
             let lines = block.line_view();
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
             self.pipeline.front().narrow(&lines, &mut self.selection);
+            self.hints.narrow(&stream.base, &block.metadata, &lines, &mut self.selection);
         }
         self.set_cache.clear();
         // The selection is taken out so that the loop may borrow the rest.
@@ -349,6 +366,11 @@ impl LeafExecutor {
     fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let timestamp_ns = block.timestamps_ns[i];
         let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
+        if let (Some(probe), Some(base)) = (&mut self.probe, &stream.probe_base)
+            && !probe.may_keep(base, &block.metadata, i, stored_line)
+        {
+            return;
+        }
         self.labels.start(&stream.base);
         if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
             self.labels.add_metadata(sets.get(set_ids[i]));

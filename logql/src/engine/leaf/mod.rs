@@ -20,7 +20,9 @@
 //! There is one collector per kind of leaf, each in a file of its own.
 
 mod executor;
+mod hints;
 pub(crate) mod log;
+mod probe;
 pub(crate) mod range;
 pub(crate) mod runs;
 pub(crate) mod samples;
@@ -86,6 +88,8 @@ impl LeafStats {
 #[derive(Debug)]
 pub struct StreamState {
     base: Rc<BaseLabels>,
+    /// The same for the probe.
+    probe_base: Option<Rc<BaseLabels>>,
     /// For the order of log entries.
     key: StreamKey,
     needs: Needs,
@@ -110,7 +114,8 @@ impl StreamState {
     /// Heap memory in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.base.held_bytes() + self.key.held_bytes()
+        let probe = self.probe_base.as_ref().map_or(0, |base| base.held_bytes());
+        self.base.held_bytes() + probe + self.key.held_bytes()
     }
 }
 

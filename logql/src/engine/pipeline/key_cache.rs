@@ -22,7 +22,7 @@ struct Packed {
 
 impl Packed {
     /// `None` for keys that are empty or too long.
-    #[inline]
+    #[inline(always)]
     fn new(key: &[u8]) -> Option<Self> {
         let (head, tail) = match key.len() {
             8..=MAX_LEN_BYTES => {
@@ -62,7 +62,7 @@ impl Default for KeyCache {
 impl KeyCache {
     /// What `find` said of the key before, or says now: its label, or `None` when
     /// nobody looks at that label. `find` always says the same of a key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(
         &mut self,
         key: &[u8],

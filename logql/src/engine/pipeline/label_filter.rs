@@ -5,6 +5,7 @@
 //! applies it inside parsers, Q11), its regular expressions are fully anchored
 //! (Q10), and a bad `ip` pattern is reported wherever it is nested (Q3).
 
+use super::super::interner::equal;
 use super::super::ip::IpSet;
 use super::super::regex::{self as patterns, Anchoring};
 use super::convert;
@@ -41,7 +42,7 @@ impl Text {
 
     fn accepts(&self, value: &[u8]) -> bool {
         match self {
-            Self::Literals(literals) => literals.iter().any(|literal| **literal == *value),
+            Self::Literals(literals) => literals.iter().any(|literal| equal(literal, value)),
             Self::Regex(regex) => regex.is_match(value),
         }
     }

@@ -41,7 +41,7 @@ use label_format::LabelFormat;
 use labels::{EntryLabels, Wanted};
 use line_format::LineFormat;
 use logfmt::{Logfmt, LogfmtExpressions};
-pub(crate) use needs::wanted;
+pub(crate) use needs::{wanted, wanted_by};
 use pattern::Pattern;
 use regexp::Regexp;
 use unpack::Unpack;

@@ -32,16 +32,12 @@ pub(crate) fn wanted(kind: &LeafKind, log: &LogExpr, labels: &mut EntryLabels) -
     if let Some(unwrap) = unwrap {
         names.add_unwrap(unwrap);
     }
-    for stage in &log.stages {
-        if !names.add_stage(stage) {
-            return Wanted::All;
-        }
-    }
-    let mut names = names.names;
-    names.sort_unstable();
-    names.dedup();
-    let preserves_errors = names.contains(&ERROR);
-    Wanted::Only { names, preserves_errors }
+    names.wanted_with(&log.stages)
+}
+
+/// The labels that the stages look at.
+pub(crate) fn wanted_by(log: &LogExpr, labels: &mut EntryLabels) -> Wanted {
+    Names { labels, names: Vec::new() }.wanted_with(&log.stages)
 }
 
 struct Names<'l> {
@@ -50,6 +46,20 @@ struct Names<'l> {
 }
 
 impl Names<'_> {
+    /// These, and what the stages read.
+    fn wanted_with(mut self, stages: &[Stage]) -> Wanted {
+        for stage in stages {
+            if !self.add_stage(stage) {
+                return Wanted::All;
+            }
+        }
+        let mut names = self.names;
+        names.sort_unstable();
+        names.dedup();
+        let preserves_errors = names.contains(&ERROR);
+        Wanted::Only { names, preserves_errors }
+    }
+
     fn add(&mut self, name: &str) {
         self.names.push(self.labels.name_id(name.as_bytes()));
         if let Some(plain) = name.strip_suffix("_extracted") {

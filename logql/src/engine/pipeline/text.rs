@@ -21,10 +21,15 @@ pub(crate) fn push_clean(out: &mut Vec<u8>, value: &[u8]) {
 }
 
 /// True when [`push_clean`] would change the value.
+#[inline(always)]
 pub(crate) fn is_unclean(value: &[u8]) -> bool {
-    !value.is_ascii()
-        && std::str::from_utf8(value)
-            .map_or(true, |text| text.contains(char::REPLACEMENT_CHARACTER))
+    let all = value.iter().fold(0, |all, byte| all | byte);
+    all >= 0x80 && is_unclean_beyond_ascii(value)
+}
+
+#[cold]
+fn is_unclean_beyond_ascii(value: &[u8]) -> bool {
+    std::str::from_utf8(value).map_or(true, |text| text.contains(char::REPLACEMENT_CHARACTER))
 }
 
 /// True when a field's name is a label name as it is.

@@ -33,7 +33,7 @@ fn lowest(hits: u64) -> usize {
 }
 
 /// The position of the first quote or backslash at or behind `from`.
-#[inline]
+#[inline(always)]
 pub(super) fn quote_or_backslash(data: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     for _ in 0..SHORT_WORDS {
@@ -53,7 +53,7 @@ pub(super) fn quote_or_backslash(data: &[u8], from: usize) -> Option<usize> {
 /// The position of the first byte at or behind `from` that ends a bare word of
 /// logfmt: a space, a control character, `=` or a quote. The length when there is
 /// none.
-#[inline]
+#[inline(always)]
 pub(super) fn bare_word_end(data: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(word) = word_at(data, at) {

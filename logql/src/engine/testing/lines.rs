@@ -46,7 +46,13 @@ pub fn check_lines(data: &[u8]) -> usize {
 }
 
 fn check_pipeline(store: &TestStore, pipeline: &str) -> usize {
-    let spread = Layout { shards: 3, block_entries: 2, scatter_blocks: true, ..Layout::default() };
+    let spread = Layout {
+        shards: 3,
+        block_entries: 2,
+        scatter_blocks: true,
+        use_shortcuts: false,
+        ..Layout::default()
+    };
     let range = QueryParams::range(0, 60 * SECOND_NS, SECOND_NS);
     let answer = |query: &str, params: &QueryParams, layout: &Layout| {
         match store.query_with(query, params, layout) {

@@ -47,6 +47,7 @@ impl<'l> Decoder<'l> {
     }
 
     /// The next pair, or what is wrong with it; reading goes on behind it.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Result<Pair<'l>, SyntaxError>> {
         let line = self.line;
         self.at += line[self.at..].iter().position(|b| *b > b' ')?;
@@ -79,6 +80,7 @@ impl<'l> Decoder<'l> {
         }
     }
 
+    #[inline(always)]
     fn quoted(&mut self, key: &'l [u8], start: usize) -> Result<Pair<'l>, SyntaxError> {
         let line = self.line;
         let mut has_escapes = false;
@@ -105,6 +107,7 @@ impl<'l> Decoder<'l> {
     }
 
     /// The error at the current byte; goes on at the next space.
+    #[cold]
     fn skip_value(&mut self, message: &'static str) -> SyntaxError {
         let error = SyntaxError { position: self.at + 1, message };
         self.at = self.find(self.at, |b| *b <= b' ');

@@ -1,0 +1,79 @@
+//! Line filters that follow from label filters: `| json | level="error"` keeps only
+//! lines in which `error` stands, which a search over the block finds faster than
+//! a parser. What follows is what [`LeafPlan::required_text`] says.
+
+use super::super::block::{Lines, MetadataColumn};
+use super::super::filter::{LineFilter, Selection};
+use super::super::pipeline::labels::{BaseLabels, EntryLabels, NameId};
+use super::super::plan::LeafPlan;
+
+/// Shorter texts stand in too many lines.
+const MIN_LEN_BYTES: usize = 2;
+/// Blocks that a hint rests for when it kept most lines of one.
+const REST_BLOCKS: u32 = 15;
+
+/// A filter that every entry passes that passes the pipeline.
+#[derive(Debug)]
+struct Hint {
+    filter: LineFilter,
+    /// Entries that have one of these labels before any stage may pass without.
+    unless: Vec<(NameId, String)>,
+    /// Number of blocks for which it is left out.
+    rest_blocks: u32,
+}
+
+/// The hints of a leaf.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    hints: Vec<Hint>,
+}
+
+impl Hints {
+    /// What follows from the label filters of a leaf.
+    pub(super) fn new(plan: &LeafPlan, labels: &mut EntryLabels) -> Self {
+        let mut hints = Vec::new();
+        for item in plan.required_text() {
+            let is_short = item.any_of.iter().any(|text| text.bytes.len() < MIN_LEN_BYTES);
+            // The filters of lines themselves run anyway.
+            if item.unless_labels.is_empty() || is_short {
+                continue;
+            }
+            let Ok(filter) = LineFilter::any_text(&item.any_of) else { continue };
+            let id = |name: String| (labels.name_id(name.as_bytes()), name);
+            let unless = item.unless_labels.into_iter().map(id).collect();
+            hints.push(Hint { filter, unless, rest_blocks: 0 });
+        }
+        Self { hints }
+    }
+
+    /// Narrows the selection to lines that may pass the pipeline.
+    pub(super) fn narrow(
+        &mut self,
+        base: &BaseLabels,
+        metadata: &MetadataColumn<'_>,
+        lines: &Lines<'_>,
+        selection: &mut Selection,
+    ) {
+        for hint in &mut self.hints {
+            if hint.rest_blocks > 0 {
+                hint.rest_blocks -= 1;
+                continue;
+            }
+            let is_stored = |(id, name): &(NameId, String)| {
+                base.has(*id)
+                    || match metadata {
+                        MetadataColumn::None => false,
+                        MetadataColumn::Sets { sets, .. } => sets.may_have_name(name),
+                    }
+            };
+            if hint.unless.iter().any(is_stored) {
+                continue;
+            }
+            let before = selection.count();
+            hint.filter.narrow(lines, selection);
+            if selection.count() * 5 > before * 4 {
+                hint.rest_blocks = REST_BLOCKS;
+            }
+        }
+    }
+}

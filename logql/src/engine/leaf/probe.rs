@@ -1,0 +1,137 @@
+//! A cheap first look at an entry whose labels are all part of the result.
+//!
+//! `{..} | json | status >= 500` shows every field of the lines it keeps, but needs
+//! one of them to know which those are. The probe runs the stages up to the label
+//! filters with the labels that these read, and nothing else; what they reject the
+//! whole pipeline rejects as well, because a parser gives a label the same value
+//! whichever others are wanted. That is not so of errors, which depend on how far a
+//! line is read, so filters whose outcome depends on errors are left out.
+
+use std::rc::Rc;
+
+use logsvc_proto::Labels;
+
+use super::super::block::MetadataColumn;
+use super::super::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
+use super::super::pipeline::{Entry, Pipeline, wanted_by};
+use super::super::plan::LeafPlan;
+use crate::syntax::ast::{LabelFilter, LogExpr, Stage};
+
+/// Entries after which it is seen whether the probe pays.
+const TRIAL_ENTRIES: u32 = 1024;
+/// Entries that it rests for when it kept more than half of them.
+const REST_ENTRIES: u32 = 16 * TRIAL_ENTRIES;
+
+/// The probe of a leaf.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pipeline: Pipeline,
+    labels: EntryLabels,
+    line_buffer: Vec<u8>,
+    tried: u32,
+    kept: u32,
+    rest_entries: u32,
+}
+
+impl Probe {
+    /// The probe of a leaf that wants all labels; `None` where there is nothing to
+    /// be found out.
+    pub(super) fn new(plan: &LeafPlan) -> Option<Self> {
+        let stages = probed(&plan.log.stages);
+        if stages.is_empty() {
+            return None;
+        }
+        let log = LogExpr { selector: plan.log.selector.clone(), stages: stages.to_vec() };
+        let mut labels = EntryLabels::new();
+        let wanted = wanted_by(&log, &mut labels);
+        if wanted == Wanted::All {
+            return None;
+        }
+        labels.want(&wanted);
+        let pipeline = Pipeline::compile(&log, &wanted, false, &mut labels).ok()?;
+        let (tried, kept, rest_entries) = (0, 0, 0);
+        Some(Self { pipeline, labels, line_buffer: Vec::new(), tried, kept, rest_entries })
+    }
+
+    /// Prepares a stream.
+    pub(super) fn base(&mut self, labels: &Labels) -> Rc<BaseLabels> {
+        self.labels.base(labels)
+    }
+
+    /// False when the pipeline rejects the entry.
+    pub(super) fn may_keep(
+        &mut self,
+        base: &Rc<BaseLabels>,
+        metadata: &MetadataColumn<'_>,
+        i: usize,
+        line: &[u8],
+    ) -> bool {
+        if self.rest_entries > 0 {
+            self.rest_entries -= 1;
+            return true;
+        }
+        self.labels.start(base);
+        if let MetadataColumn::Sets { set_ids, sets } = metadata {
+            self.labels.add_metadata(sets.get(set_ids[i]));
+        }
+        let mut entry = Entry::new(line, &mut self.line_buffer, &mut self.labels);
+        let keeps = self.pipeline.process(&mut entry);
+        self.tried += 1;
+        self.kept += u32::from(keeps);
+        if self.tried == TRIAL_ENTRIES {
+            if self.kept * 2 > self.tried {
+                self.rest_entries = REST_ENTRIES;
+            }
+            (self.tried, self.kept) = (0, 0);
+        }
+        keeps
+    }
+
+    /// Heap memory in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.labels.held_bytes() + self.line_buffer.capacity()
+    }
+}
+
+/// The stages up to the last label filter that can be looked at beforehand; none
+/// when no parser stands before it, as then nothing would be saved.
+fn probed(stages: &[Stage]) -> &[Stage] {
+    let mut end = 0;
+    let mut parses = false;
+    for (i, stage) in stages.iter().enumerate() {
+        match stage {
+            Stage::LineFilters(_) => {}
+            Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) => {
+                parses = true;
+            }
+            Stage::LabelFilter(filter) if ignores_errors(filter) => {
+                if parses {
+                    end = i + 1;
+                }
+            }
+            Stage::LabelFilter(_)
+            | Stage::Unpack
+            | Stage::LineFormat(_)
+            | Stage::LabelFormat(_)
+            | Stage::Decolorize
+            | Stage::Drop(_)
+            | Stage::Keep(_) => break,
+        }
+    }
+    &stages[..end]
+}
+
+/// Whether the outcome of a filter depends on nothing but values of labels.
+fn ignores_errors(filter: &LabelFilter) -> bool {
+    match filter {
+        LabelFilter::String(matcher) => !matcher.name.starts_with("__"),
+        LabelFilter::Number { name, .. }
+        | LabelFilter::Duration { name, .. }
+        | LabelFilter::Bytes { name, .. } => !name.starts_with("__"),
+        // With an error it keeps the entry.
+        LabelFilter::Ip { .. } => false,
+        LabelFilter::And(left, right) | LabelFilter::Or(left, right) => {
+            ignores_errors(left) && ignores_errors(right)
+        }
+    }
+}
