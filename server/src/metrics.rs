@@ -25,10 +25,11 @@ const STATUSES: [u16; 20] = [
 ];
 
 /// Labels under which requests are counted. The index of a name is its id.
-const ROUTES: [&str; 12] = [
+const ROUTES: [&str; 13] = [
     "other",
     "loki_api_v1_push",
     "api_prom_push",
+    "otlp_v1_logs",
     "loki_api_v1_query",
     "loki_api_v1_query_range",
     "loki_api_v1_labels",

@@ -2,7 +2,7 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::HOUR_NS;
+use super::{HOUR_NS, OtlpConfig};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -29,6 +29,8 @@ pub(crate) struct Limits {
     pub(crate) block_ingestion_until_ns: Option<i64>,
     /// The status with which they are.
     pub(crate) block_ingestion_status_code: u16,
+    /// What becomes of the attributes of OpenTelemetry logs.
+    pub(crate) otlp: OtlpConfig,
     /// Labels that every stream must have.
     pub(crate) enforced_labels: Vec<String>,
     /// Bytes that the tenant may push in a second, in MB.
@@ -86,6 +88,7 @@ impl Default for Limits {
             log_level_from_json_max_depth: 2,
             block_ingestion_until_ns: None,
             block_ingestion_status_code: 260,
+            otlp: OtlpConfig::default(),
             enforced_labels: Vec::new(),
             ingestion_rate_mb: 0.0,
             ingestion_burst_size_mb: 6.0,

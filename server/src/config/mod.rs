@@ -14,6 +14,7 @@ mod choice;
 mod file;
 pub(crate) mod limits;
 mod machine;
+mod otlp;
 #[cfg(test)]
 mod reference;
 mod slot;
@@ -32,6 +33,7 @@ use logsvc_shards::wal::SyncPolicy;
 pub(crate) use choice::{LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
+pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use slot::sync_text;
 
 /// All settings of a node. Plain data; sizes in bytes.
@@ -71,6 +73,8 @@ pub(crate) struct Config {
     pub(crate) query_budget_bytes: u64,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
+    /// Attributes of OpenTelemetry resources that are labels for all tenants.
+    pub(crate) otlp_index_labels: Vec<String>,
     /// Longest push body as sent.
     pub(crate) push_body_max_bytes: u64,
     /// Longest push body once decompressed.
@@ -120,6 +124,7 @@ impl Default for Config {
             heads_budget_bytes: 0,
             query_budget_bytes: 0,
             wal: WalSettings { sync: SyncPolicy::Always, file_max_bytes: 256 << 20 },
+            otlp_index_labels: otlp::DEFAULT_INDEX_LABELS.map(str::to_owned).to_vec(),
             push_body_max_bytes: 100 << 20,
             push_decompressed_max_bytes: 5_242_880_000,
             form_body_max_bytes: 10 << 20,

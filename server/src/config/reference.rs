@@ -23,6 +23,7 @@ pub(super) fn markdown() -> String {
         writeln!(out, "| `{key}` | `--{flag}` | `{notation}` | `{default}` | {help} |")
             .expect("a String takes all");
     }
+    out.push_str(OTLP);
     out
 }
 
@@ -57,4 +58,33 @@ Flags that are no settings: `--config.file` (the file), `--verify-config`,
 
 The tables below are made from the table in the program that also reads the
 values.
+";
+
+const OTLP: &str = "
+## OpenTelemetry attributes
+
+`limits_config.otlp_config` says what becomes of the attributes of OpenTelemetry
+logs. The first entry whose list or pattern has the name of an attribute decides;
+the default attributes of resources come first, unless `ignore_defaults` is set.
+What no entry names becomes structured metadata. A `regex` must match the whole
+name.
+
+```yaml
+limits_config:
+  otlp_config:
+    resource_attributes:
+      ignore_defaults: false
+      attributes_config:
+        - action: index_label          # or structured_metadata, or drop
+          attributes: [team.name]
+        - action: drop
+          regex: process\\..*
+    scope_attributes:                  # no index_label here
+      - action: drop
+        attributes: [internal.id]
+    log_attributes:                    # index_label: a stream for each value
+      - action: drop
+        attributes: [secret]
+    severity_text_as_label: false
+```
 ";

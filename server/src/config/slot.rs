@@ -11,6 +11,7 @@ use logsvc_proto::time::{
 };
 use logsvc_shards::wal::SyncPolicy;
 
+use super::OtlpConfig;
 use super::choice::Choice;
 
 /// A field of [`super::Config`] with the notation of its values.
@@ -47,6 +48,8 @@ pub(crate) enum Slot<'c> {
     Fields(&'c mut LevelFields),
     /// A number of MB, maybe with a fraction.
     Megabytes(&'c mut f64),
+    /// Rules for the attributes of OpenTelemetry logs.
+    Otlp(&'c mut OtlpConfig),
     /// A time in ns since the Unix epoch, or none.
     Time(&'c mut Option<i64>),
 }
@@ -55,7 +58,7 @@ impl Slot<'_> {
     /// Whether the value may be a list or a section of the file. [`Slot::set`] takes it
     /// as JSON then.
     pub(crate) fn is_structured(&self) -> bool {
-        matches!(self, Slot::Words(_) | Slot::Fields(_))
+        matches!(self, Slot::Words(_) | Slot::Fields(_) | Slot::Otlp(_))
     }
 
     /// Reads `text` into the field, which keeps its value if the text is bad. The
@@ -91,6 +94,7 @@ impl Slot<'_> {
             Slot::Words(field) => *field = parse_words(text)?,
             Slot::Fields(field) => *field = LevelFields::new(parse_words(text)?),
             Slot::Megabytes(field) => *field = parse_megabytes(text)?,
+            Slot::Otlp(field) => *field = OtlpConfig::parse(text)?,
             Slot::Time(field) => *field = parse_time(text)?,
         }
         Ok(())
@@ -115,6 +119,7 @@ impl Slot<'_> {
             Slot::Words(field) => print_words(field.iter().map(String::as_str)),
             Slot::Fields(field) => print_words(field.names()),
             Slot::Megabytes(field) => field.to_string(),
+            Slot::Otlp(field) => field.print().to_owned(),
             Slot::Time(field) => print_time(**field),
         }
     }
@@ -134,6 +139,7 @@ impl Slot<'_> {
             Slot::Text(_) => "text",
             Slot::Words(_) | Slot::Fields(_) => "list",
             Slot::Megabytes(_) => "number",
+            Slot::Otlp(_) => "section",
             Slot::Time(_) => "time",
         }
     }

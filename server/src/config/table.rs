@@ -117,6 +117,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "distributor.max_decompressed_size", "distributor.max-decompressed-size",
         |c| Bytes(&mut c.push_decompressed_max_bytes),
         "Longest body of a push, decompressed.";
+    "distributor.otlp_config.default_resource_attributes_as_index_labels",
+        "distributor.otlp.default_resource_attributes_as_index_labels",
+        |c| Words(&mut c.otlp_index_labels),
+        "Attributes of OpenTelemetry resources that become labels, unless a tenant's otlp_config ignores the defaults.";
     "frontend.max_body_size", "frontend.max-body-size",
         |c| Bytes(&mut c.form_body_max_bytes),
         "Longest body of any other request.";
@@ -156,6 +160,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.block_ingestion_status_code", "limits.block-ingestion-status-code",
         |c| SmallCount(&mut c.limits.block_ingestion_status_code),
         "Status of the answer to a push that is refused until block_ingestion_until. 200 answers 204, as if the entries were stored.";
+    "limits_config.otlp_config", "limits.otlp-config",
+        |c| Otlp(&mut c.limits.otlp),
+        "What becomes of the attributes of OpenTelemetry logs: see below. The flag takes JSON.";
     "limits_config.enforced_labels", "limits.enforced-labels",
         |c| Words(&mut c.limits.enforced_labels),
         "Labels that every stream must have.";

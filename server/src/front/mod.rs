@@ -13,6 +13,7 @@ mod execute;
 mod index;
 mod ingest;
 mod operations;
+mod otlp;
 mod params;
 mod push;
 mod query;
@@ -51,6 +52,7 @@ use stream_cache::StreamCache;
 enum Route {
     Push,
     LegacyPush,
+    OtlpLogs,
     Query,
     QueryRange,
     Labels,
@@ -75,6 +77,7 @@ impl Route {
         match self {
             Route::Push => "loki_api_v1_push",
             Route::LegacyPush => "api_prom_push",
+            Route::OtlpLogs => "otlp_v1_logs",
             Route::Query => "loki_api_v1_query",
             Route::QueryRange => "loki_api_v1_query_range",
             Route::Labels => "loki_api_v1_labels",
@@ -91,6 +94,21 @@ impl Route {
             Route::BuildInfo => "loki_api_v1_status_buildinfo",
             Route::Ready => "ready",
             Route::Metrics => "metrics",
+        }
+    }
+
+    /// Whether requests carry log entries.
+    fn is_push(self) -> bool {
+        matches!(self, Route::Push | Route::LegacyPush | Route::OtlpLogs)
+    }
+
+    /// An error as the clients of the route expect it.
+    fn error_response(self, error: &ApiError) -> Response {
+        // The tenant check comes before everything that knows of OpenTelemetry.
+        if self == Route::OtlpLogs && error.status != StatusCode::UNAUTHORIZED {
+            otlp::error_response(error)
+        } else {
+            error_response(error)
         }
     }
 
@@ -126,6 +144,7 @@ fn routes() -> Router<Route> {
         add(GET, "/status/buildinfo", Route::BuildInfo);
     }
     router.add(POST, "/api/prom/push", Route::LegacyPush);
+    router.add(POST, "/otlp/v1/logs", Route::OtlpLogs);
     router.add(BOTH, "/api/prom/label", Route::Labels);
     router.add(BOTH, "/api/prom/label/{name}/values", Route::LabelValues);
     router.add(BOTH, "/api/prom/series", Route::Series);
@@ -203,6 +222,7 @@ impl<R: Runtime> Front<R> {
         match route {
             Route::Push => self.push(request, push::Dialect::V1).await,
             Route::LegacyPush => self.push(request, push::Dialect::Legacy).await,
+            Route::OtlpLogs => self.push_otlp(request).await,
             Route::Query => self.query(request).await,
             Route::QueryRange => self.query_range(request).await,
             Route::Labels => self.label_names(request).await,
@@ -231,11 +251,11 @@ impl<R: Runtime> Service for Front<R> {
         // without reading its body.
         match self.router.find(&head.method, &head.path) {
             // A push that says nothing of a body is one whose sender forgot it.
-            Match::Found(Route::Push | Route::LegacyPush, _) if !says_length(head) => {
+            Match::Found(route, _) if route.is_push() && !says_length(head) => {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
-                Admission::Refuse(error_response(&error.with_newline()))
+                Admission::Refuse(route.error_response(&error.with_newline()))
             }
-            Match::Found(Route::Push | Route::LegacyPush, _) => {
+            Match::Found(route, _) if route.is_push() => {
                 Admission::Body { max_bytes: self.config.push_body_max_bytes }
             }
             Match::Found(..) => Admission::Body { max_bytes: self.config.form_body_max_bytes },
@@ -256,7 +276,7 @@ impl<R: Runtime> Service for Front<R> {
             return error_response(&ApiError::page_not_found());
         };
         let answered = self.dispatch(route, params.get("name"), request).await;
-        answered.unwrap_or_else(|error| error_response(&error)).with_route(route.label())
+        answered.unwrap_or_else(|error| route.error_response(&error)).with_route(route.label())
     }
 
     fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal) -> Response {
@@ -272,11 +292,14 @@ impl<R: Runtime> Service for Front<R> {
             }
             other => ApiError::new(other.status(), other.to_string()).with_newline(),
         };
-        let label = head.and_then(|head| match self.router.find(&head.method, &head.path) {
-            Match::Found(route, _) => Some(route.label()),
+        let route = head.and_then(|head| match self.router.find(&head.method, &head.path) {
+            Match::Found(&route, _) => Some(route),
             _ => None,
         });
-        error_response(&error).with_route(label.unwrap_or("other"))
+        match route {
+            Some(route) => route.error_response(&error).with_route(route.label()),
+            None => error_response(&error).with_route("other"),
+        }
     }
 
     fn observe(&self, observation: &Observation<'_>) {

@@ -15,6 +15,7 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
 use super::ingest::SentSize;
+use super::otlp::too_many_bytes;
 
 /// Decompression buffers larger than this are not kept.
 const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
@@ -33,15 +34,28 @@ impl<R: Runtime> Front<R> {
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
+        let pushed = self
+            .with_buffers(async |buffers| {
+                self.push_decoded(&tenant, request, dialect, buffers).await
+            })
+            .await;
+        pushed.map_err(ApiError::with_newline)
+    }
+
+    /// Lends the buffers for decompression to a push.
+    pub(super) async fn with_buffers<T>(
+        &self,
+        push: impl AsyncFnOnce(&mut BodyBuffers) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         if self.stopping.is_triggered() {
-            return Err(ApiError::internal("Ingester is shutting down").with_newline());
+            return Err(ApiError::internal("Ingester is shutting down"));
         }
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
-        let result = self.push_decoded(&tenant, request, dialect, &mut buffers).await;
+        let result = push(&mut buffers).await;
         if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {
             self.spare_buffers.borrow_mut().push(buffers);
         }
-        result.map_err(ApiError::with_newline)
+        result
     }
 
     async fn push_decoded(
@@ -55,7 +69,9 @@ impl<R: Runtime> Front<R> {
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let (message, _reservation) = self.decompress(decoder, &request.body, buffers)?;
         let push = match (decoder.format, dialect) {
-            (MessageFormat::SnappyProtobuf, _) => Push::protobuf(message)?,
+            (MessageFormat::SnappyProtobuf | MessageFormat::Protobuf, _) => {
+                Push::protobuf(message)?
+            }
             (MessageFormat::Json, Dialect::V1) => Push::json(message)?,
             (MessageFormat::Json, Dialect::Legacy) => Push::legacy_json(message)?,
         };
@@ -88,9 +104,7 @@ impl<R: Runtime> Front<R> {
         let limit_bytes = self.config.push_decompressed_max_bytes.min(room_bytes);
         let mut expected_bytes = decoder.expected_len(body).min(limit_bytes);
         let reservation = loop {
-            let reservation = self.bodies.try_reserve(expected_bytes).ok_or_else(|| {
-                ApiError::too_many_requests("too many bytes of requests in flight", 1)
-            })?;
+            let reservation = self.bodies.try_reserve(expected_bytes).ok_or_else(too_many_bytes)?;
             // Without an outer compression the expectation is no guess: a message that
             // claims to be larger is malformed, or over the limit.
             let is_guess = decoder.compression != Compression::None;
