@@ -24,11 +24,10 @@ use std::time::Duration;
 use logsvc_http::ServerConfig;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Budget, Latch, Listener, Runtime};
-use logsvc_shards::host;
+use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{NodePlan, open_node};
-use logsvc_shards::shard::{Shard, ShardConfig};
-use logsvc_shards::wal::format::WalName;
+use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
@@ -260,24 +259,26 @@ async fn start_shard<R: Runtime>(
     inbox: Inbox<ShardRequest, ShardReply>,
 ) -> bool {
     let core = runtime.core();
-    let wal = WalConfig {
-        sync: boot.config.wal.sync,
-        file_max_bytes: boot.config.wal.file_max_bytes,
-        ..WalConfig::default()
-    };
-    let first_wal = WalName {
-        epoch: plan.epoch,
-        shards: u32::from(runtime.core_count()),
-        shard: u32::from(core.0),
-        index: 0,
-    };
-    let shard_config = ShardConfig { wal, first_wal, heads: boot.heads.clone() };
-    let Some(mut state) = Shard::new(&shard_config) else {
-        boot.fail("the memory for recent entries allows nothing; raise memory.max-bytes".into());
-        return false;
+    let cores = u64::from(boot.config.cores);
+    let config = HostConfig {
+        wal: WalConfig {
+            sync: boot.config.wal.sync,
+            file_max_bytes: boot.config.wal.file_max_bytes,
+            ..WalConfig::default()
+        },
+        heads: boot.heads.clone(),
+        seal: SealPolicy {
+            head_max_bytes: boot.config.head_max_bytes,
+            // While one half is being sealed the other one fills.
+            wal_max_bytes: boot.config.wal.max_bytes / cores / 2,
+            max_age: boot.config.head_max_age,
+            on_stop: boot.config.wal.flush_on_shutdown,
+        },
+        cache_max_bytes: usize::try_from(boot.config.cache_budget_bytes / cores)
+            .unwrap_or(usize::MAX),
     };
     let begun = runtime.now();
-    match host::recover(runtime, plan, &mut state).await {
+    match host::start(runtime, plan, config, inbox).await {
         Ok(found) => {
             if found.files > 0 {
                 tracing::info!(
@@ -291,11 +292,10 @@ async fn start_shard<R: Runtime>(
                     "replayed the write-ahead log"
                 );
             }
-            drop(runtime.spawn(host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox)));
             true
         }
         Err(error) => {
-            boot.fail(format!("shard {core} cannot replay the write-ahead log: {error}"));
+            boot.fail(format!("shard {core}: {error}"));
             false
         }
     }

@@ -261,7 +261,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 11] = [
+    let families: [(&str, &str, &str, Read); 18] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -300,6 +300,35 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             "gauge",
             "Acknowledged bytes found damaged at the start.",
             |s| s.recovery.damaged_bytes,
+        ),
+        (
+            "logsvc_seals_total",
+            "counter",
+            "Times that recent entries were written to segments.",
+            |s| s.seal.sealed,
+        ),
+        (
+            "logsvc_seal_failures_total",
+            "counter",
+            "Attempts to write recent entries to segments that failed.",
+            |s| s.seal.failures,
+        ),
+        ("logsvc_segments", "gauge", "Segments that are read.", |s| s.seal.segments),
+        ("logsvc_segment_file_bytes", "gauge", "Bytes of their files.", |s| s.seal.file_bytes),
+        ("logsvc_segment_line_bytes", "gauge", "Bytes of the lines in them.", |s| {
+            s.seal.line_bytes
+        }),
+        (
+            "logsvc_segment_directory_bytes",
+            "gauge",
+            "Memory of the directories of segments.",
+            |s| s.seal.directory_bytes,
+        ),
+        (
+            "logsvc_damaged_segments",
+            "gauge",
+            "Segments that could not be opened at the start.",
+            |s| s.seal.damaged_segments,
         ),
     ];
     for (name, kind, help, read) in families {

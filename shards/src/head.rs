@@ -23,7 +23,7 @@ pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 const TIES_HASHED_FROM: usize = 32;
 
 /// Entries of one stream in order of arrival, in columns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HeadBlock {
     timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
@@ -38,17 +38,28 @@ pub struct HeadBlock {
     sorted: bool,
 }
 
-impl HeadBlock {
-    fn new() -> HeadBlock {
-        HeadBlock { min_ns: i64::MAX, max_ns: i64::MIN, sorted: true, ..HeadBlock::default() }
+impl Default for HeadBlock {
+    fn default() -> HeadBlock {
+        HeadBlock {
+            timestamps_ns: Vec::new(),
+            line_ends: Vec::new(),
+            lines: Vec::new(),
+            metadata: Vec::new(),
+            metadata_ends: Vec::new(),
+            min_ns: i64::MAX,
+            max_ns: i64::MIN,
+            sorted: true,
+        }
     }
+}
 
+impl HeadBlock {
     fn with_capacity(entries: usize, line_bytes: usize) -> HeadBlock {
         HeadBlock {
             timestamps_ns: Vec::with_capacity(entries),
             line_ends: Vec::with_capacity(entries),
             lines: Vec::with_capacity(line_bytes),
-            ..HeadBlock::new()
+            ..HeadBlock::default()
         }
     }
 
@@ -119,7 +130,8 @@ impl HeadBlock {
             + self.metadata.capacity()
     }
 
-    fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
+    /// Appends an entry; its line must fit what is left of 4 GiB.
+    pub(crate) fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
         self.note_time(timestamp_ns, timestamp_ns, true);
         self.timestamps_ns.push(timestamp_ns);
         self.lines.extend_from_slice(line);
@@ -199,10 +211,12 @@ pub struct Appended {
 }
 
 /// All entries of a stream that are in memory.
+///
+/// An empty head holds no memory besides itself.
 #[derive(Debug)]
 pub struct StreamHead {
     full: Vec<Arc<HeadBlock>>,
-    tail: Arc<HeadBlock>,
+    tail: Option<Arc<HeadBlock>>,
     newest_ns: i64,
     oldest_ns: i64,
     /// Entries at the end of arrival whose timestamp is `newest_ns`.
@@ -215,7 +229,7 @@ impl Default for StreamHead {
     fn default() -> StreamHead {
         StreamHead {
             full: Vec::new(),
-            tail: Arc::new(HeadBlock::new()),
+            tail: None,
             newest_ns: i64::MIN,
             oldest_ns: i64::MAX,
             newest_ties: 0,
@@ -227,7 +241,7 @@ impl Default for StreamHead {
 impl StreamHead {
     /// Whether the head holds no entry.
     pub fn is_empty(&self) -> bool {
-        self.full.is_empty() && self.tail.is_empty()
+        self.full.is_empty() && self.tail.is_none()
     }
 
     /// Smallest and largest timestamp; `None` if there are no entries.
@@ -237,7 +251,7 @@ impl StreamHead {
 
     /// The blocks in order of arrival, shared.
     pub fn blocks(&self) -> impl Iterator<Item = &Arc<HeadBlock>> {
-        self.full.iter().chain((!self.tail.is_empty()).then_some(&self.tail))
+        self.full.iter().chain(&self.tail)
     }
 
     /// Appends the entries of a section that are not held yet.
@@ -327,16 +341,17 @@ impl StreamHead {
 
     /// The last block, alone ours and with room for this much more.
     fn tail_with_room(&mut self, entries: usize, line_bytes: usize) -> &mut HeadBlock {
-        let tail = &self.tail;
-        let fits = tail.lines.len() + line_bytes <= BLOCK_TARGET_BYTES
-            && tail.len() + entries <= BLOCK_TARGET_ENTRIES;
-        if !fits && !tail.is_empty() {
-            // A stream that fills blocks will fill the next one too.
-            let next = HeadBlock::with_capacity(tail.len(), BLOCK_TARGET_BYTES);
-            let full = std::mem::replace(&mut self.tail, Arc::new(next));
-            self.full.push(full);
+        if let Some(tail) = &self.tail {
+            let fits = tail.lines.len() + line_bytes <= BLOCK_TARGET_BYTES
+                && tail.len() + entries <= BLOCK_TARGET_ENTRIES;
+            if !fits {
+                // A stream that fills blocks will fill the next one too.
+                let next = HeadBlock::with_capacity(tail.len(), BLOCK_TARGET_BYTES);
+                self.full.extend(self.tail.replace(Arc::new(next)));
+            }
         }
-        let tail = Arc::make_mut(&mut self.tail);
+        let tail = self.tail.get_or_insert_with(|| Arc::new(HeadBlock::default()));
+        let tail = Arc::make_mut(tail);
         reserve_lines(&mut tail.lines, line_bytes);
         tail
     }
@@ -405,7 +420,7 @@ mod tests {
             ]
         );
         assert_eq!(head.time_bounds_ns(), Some((0, 2)));
-        assert!(!head.tail.is_sorted());
+        assert!(head.blocks().any(|block| !block.is_sorted()));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! each step, and feeds their outcome back.
 //!
 //! Guarantees: the state is touched by one task only and never held across a
-//! wait; at most one log operation is under way. The driver ends when its lanes
-//! are closed, or after it has answered a stop and nothing more arrives.
+//! wait; at most one log operation and one sealing are under way. The driver ends
+//! when its lanes are closed, or after it has answered a stop and nothing more
+//! arrives.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -14,15 +15,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use logsvc_runtime::mesh::Inbox;
-use logsvc_runtime::{File, Monotonic, OpenMode, Runtime};
+use logsvc_runtime::{Budget, File, Monotonic, OpenMode, Runtime};
 
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
-use crate::scan;
-use crate::shard::{Effect, Event, Moment, Shard};
+use crate::scan::{self, ScanEnv};
+use crate::sealed::{self, SealFolders, SealedSegment, Sealer};
+use crate::shard::{Effect, Event, Moment, SealPolicy, Shard, ShardConfig};
 use crate::wal::format::WalName;
 use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
-use crate::wal::writer::WalOp;
+use crate::wal::writer::{WalConfig, WalOp};
 
 /// Requests taken from the lanes before the log and the timers get their turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -37,34 +39,87 @@ struct Finished<F> {
     opened: Option<Rc<F>>,
 }
 
-/// Brings a shard's state back from the log.
+/// What a shard needs besides its core.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Settings of the log.
+    pub wal: WalConfig,
+    /// Memory for entries; shared by all shards of the node.
+    pub heads: Budget,
+    /// When heads are written to segments.
+    pub seal: SealPolicy,
+    /// Memory for decoded blocks of segments on this core, in bytes.
+    pub cache_max_bytes: usize,
+}
+
+/// Why a shard cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The budget for entries does not even allow an empty reservation.
+    #[error("the memory for recent entries allows nothing; raise memory.max-bytes")]
+    NoMemory,
+    /// A log file cannot be read or mended.
+    #[error("cannot replay the write-ahead log: {0}")]
+    Replay(#[from] io::Error),
+}
+
+/// Brings a shard's state back from segments and log, and runs it in a task of its
+/// own until its lanes are closed. A segment that cannot be opened is counted and
+/// logged, and the rest goes on.
 ///
 /// # Errors
-/// A log file cannot be read or mended.
-pub async fn recover<R: Runtime>(
+/// See [`StartError`].
+pub async fn start<R: Runtime>(
     runtime: &R,
     plan: &NodePlan,
-    state: &mut Shard,
-) -> io::Result<RecoverySummary> {
+    config: HostConfig,
+    inbox: Inbox<ShardRequest, ShardReply>,
+) -> Result<RecoverySummary, StartError> {
+    let (core, shards) = (runtime.core(), runtime.core_count());
+    let first_wal = WalName {
+        epoch: plan.epoch,
+        shards: u32::from(shards),
+        shard: u32::from(core.0),
+        index: 0,
+    };
+    let shard_config =
+        ShardConfig { wal: config.wal, first_wal, heads: config.heads, seal: config.seal };
+    let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
+    sealed::open_all(runtime, plan, &mut state).await;
     let task = ReplayTask {
         wal_dir: &plan.wal_dir,
         files: &plan.files,
         covers: &plan.covers,
         replayed: &plan.replayed,
-        shard: runtime.core().0,
-        shards: runtime.core_count(),
+        shard: core.0,
+        shards,
     };
-    replay(runtime, task, state).await
+    let found = replay(runtime, task, &mut state).await?;
+    let folders =
+        SealFolders { wal_dir: plan.wal_dir.clone(), segments_dir: plan.segments_dir.clone() };
+    let sealer = Sealer::new(runtime.clone(), folders, first_wal, Arc::clone(&plan.replayed));
+    let env = Rc::new(ScanEnv::new(runtime.clone(), config.cache_max_bytes));
+    drop(runtime.spawn(run(env, sealer, plan.wal_dir.clone(), state, inbox)));
+    Ok(found)
 }
 
 /// Runs a shard until its lanes are closed.
-pub async fn run<R: Runtime>(
-    runtime: R,
+async fn run<R: Runtime>(
+    env: Rc<ScanEnv<R>>,
+    sealer: Sealer<R>,
     wal_dir: PathBuf,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
 ) {
-    let mut driver = Driver { runtime, wal_dir: wal_dir.into(), file: None, operation: None };
+    let mut driver = Driver {
+        runtime: env.runtime.clone(),
+        env,
+        wal_dir: wal_dir.into(),
+        file: None,
+        operation: None,
+        sealer: Some(sealer),
+        sealing: None,
+    };
     let mut effects = Vec::new();
     while let Some(event) = driver.wait(&mut inbox, state.next_wakeup()).await {
         let mut next = Some(event);
@@ -89,11 +144,18 @@ pub async fn run<R: Runtime>(
 
 struct Driver<R: Runtime> {
     runtime: R,
+    env: Rc<ScanEnv<R>>,
     wal_dir: Rc<Path>,
     /// The log file that commits go to.
     file: Option<Rc<R::File>>,
     operation: Option<Operation<R::File>>,
+    /// Here while nothing is being sealed.
+    sealer: Option<Sealer<R>>,
+    sealing: Option<Pin<Box<R::Task<SealEnd<R>>>>>,
 }
+
+/// The sealer, and what it has done.
+type SealEnd<R> = (Sealer<R>, io::Result<Vec<SealedSegment>>);
 
 impl<R: Runtime> Driver<R> {
     fn moment(&self) -> Moment {
@@ -108,15 +170,24 @@ impl<R: Runtime> Driver<R> {
         match effect {
             Effect::Reply(reply_to, reply) => reply_to.send(reply),
             Effect::Scan(job, reply_to) => {
-                let runtime = self.runtime.clone();
+                let env = Rc::clone(&self.env);
                 drop(self.runtime.spawn(async move {
-                    let result = scan::run(&runtime, *job).await;
+                    let result = scan::run(&env, *job).await;
                     reply_to.send(ShardReply::Leaf(result));
                 }));
             }
             Effect::Wal(operation) => {
                 debug_assert!(self.operation.is_none(), "one log operation at a time");
                 self.operation = Some(self.start(operation));
+            }
+            Effect::Seal(job) => {
+                let Some(mut sealer) = self.sealer.take() else {
+                    unreachable!("one sealing at a time");
+                };
+                self.sealing = Some(Box::pin(self.runtime.spawn(async move {
+                    let result = sealer.seal(*job).await;
+                    (sealer, result)
+                })));
             }
         }
     }
@@ -175,6 +246,8 @@ impl<R: Runtime> Driver<R> {
         });
         let operation = &mut self.operation;
         let file = &mut self.file;
+        let sealing = &mut self.sealing;
+        let sealer = &mut self.sealer;
         poll_fn(|context| {
             // The operation comes first: its end frees what waits for it, and the
             // requests behind it go with the next one.
@@ -186,6 +259,17 @@ impl<R: Runtime> Driver<R> {
                     *file = finished.opened;
                 }
                 return Poll::Ready(Some(finished.event));
+            }
+            if let Some(running) = sealing
+                && let Poll::Ready((idle, result)) = running.as_mut().poll(context)
+            {
+                *sealing = None;
+                *sealer = Some(idle);
+                let result = result.map_err(|error| {
+                    tracing::error!(%error, "cannot write entries to a segment");
+                    Arc::from(error.to_string())
+                });
+                return Poll::Ready(Some(Event::Sealed(result)));
             }
             if let Poll::Ready(incoming) = request.as_mut().poll(context) {
                 return Poll::Ready(incoming.map(Event::Request));

@@ -20,6 +20,7 @@ pub mod manifest;
 pub mod messages;
 pub mod node;
 pub mod scan;
+pub mod sealed;
 pub mod segment;
 pub mod shard;
 pub mod testing;

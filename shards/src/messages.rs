@@ -105,7 +105,10 @@ pub enum ShardRequest {
     Series(StreamSelection),
     /// Numbers for metrics.
     Status,
-    /// Commit and sync what is there; answered when the log is idle and durable.
+    /// Write everything that is in memory to segments; answered when that is on
+    /// stable storage.
+    Flush,
+    /// Commit, sync and seal what is there; answered when the log is idle and durable.
     /// Appends that arrive later are refused.
     Stop,
 }
@@ -167,10 +170,40 @@ pub enum AppendError {
 pub struct LeafReply {
     /// The part's result.
     pub result: LeafResult,
+    /// What it has cost.
+    pub stats: ScanStats,
+}
+
+/// What a scan has touched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScanStats {
     /// Streams that matched and overlap the time range.
     pub streams: u64,
-    /// Blocks that were read.
-    pub blocks: u64,
+    /// Blocks of heads that were read.
+    pub head_blocks: u64,
+    /// Sealed blocks of which at least one column was read.
+    pub sealed_blocks: u64,
+    /// Sealed blocks that filters have ruled out.
+    pub blocks_filtered: u64,
+    /// Bytes read from segments, as stored.
+    pub read_bytes: u64,
+    /// Bytes of columns decoded.
+    pub decoded_bytes: u64,
+    /// Blocks that could not be read because their bytes are damaged.
+    pub damaged_blocks: u64,
+}
+
+impl ScanStats {
+    /// Adds what another scan has touched.
+    pub fn add(&mut self, other: &ScanStats) {
+        self.streams += other.streams;
+        self.head_blocks += other.head_blocks;
+        self.sealed_blocks += other.sealed_blocks;
+        self.blocks_filtered += other.blocks_filtered;
+        self.read_bytes += other.read_bytes;
+        self.decoded_bytes += other.decoded_bytes;
+        self.damaged_blocks += other.damaged_blocks;
+    }
 }
 
 /// Numbers of a shard for metrics.
@@ -193,6 +226,30 @@ pub struct ShardStatus {
     pub commit_latency: CommitLatency,
     /// What recovery found at the start.
     pub recovery: crate::wal::recovery::RecoverySummary,
+    /// Segments and sealing.
+    pub seal: SealStatus,
+}
+
+/// Numbers of a shard's segments. A segment of another number of shards is counted
+/// by each shard that reads it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SealStatus {
+    /// Generations that were sealed since the start.
+    pub sealed: u64,
+    /// Attempts to seal that failed.
+    pub failures: u64,
+    /// Segments that are open.
+    pub segments: u64,
+    /// Bytes of their files.
+    pub file_bytes: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// Bytes of their lines.
+    pub line_bytes: u64,
+    /// Memory of their directories.
+    pub directory_bytes: u64,
+    /// Segments of the live set that could not be opened at the start.
+    pub damaged_segments: u64,
 }
 
 /// Upper bounds of the commit latency buckets, in microseconds.
@@ -230,6 +287,8 @@ pub enum ShardReply {
     Series(Vec<Arc<Labels>>),
     /// To [`ShardRequest::Status`].
     Status(Box<ShardStatus>),
+    /// To [`ShardRequest::Flush`].
+    Flushed(Result<(), Arc<str>>),
     /// To [`ShardRequest::Stop`].
     Stopped(Result<(), Arc<str>>),
 }

@@ -12,6 +12,7 @@
 
 mod answers;
 mod append;
+mod seal;
 
 use std::sync::Arc;
 
@@ -27,9 +28,13 @@ use crate::messages::{
     AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
 };
 use crate::scan::ScanJob;
+use crate::sealed::SealedSegment;
 use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
+
+use seal::Sealing;
+pub use seal::{SealJob, SealPolicy, SealStream};
 
 /// What a stream costs in memory besides its entries, roughly: its state, its
 /// labels, its place in the index.
@@ -44,6 +49,8 @@ pub struct ShardConfig {
     pub first_wal: WalName,
     /// Memory for entries; shared by all shards of the node.
     pub heads: Budget,
+    /// When heads are written to segments.
+    pub seal: SealPolicy,
 }
 
 /// What a step may look at besides the state.
@@ -73,6 +80,9 @@ pub enum Event {
         /// How long it took.
         latency: std::time::Duration,
     },
+    /// An [`Effect::Seal`] has ended: with the segments that it made, or with the
+    /// error's text.
+    Sealed(Result<Vec<SealedSegment>, Arc<str>>),
     /// The moment of [`Shard::next_wakeup`] has come.
     Timer,
 }
@@ -86,6 +96,9 @@ pub enum Effect {
     Reply(ReplyTo<ShardReply>, ShardReply),
     /// Run a scan beside the shard and send its reply.
     Scan(Box<ScanJob>, ReplyTo<ShardReply>),
+    /// Write a generation to segments beside the shard and report its end. One at
+    /// a time.
+    Seal(Box<SealJob>),
 }
 
 /// A stream that this shard owns.
@@ -95,6 +108,10 @@ struct StreamState {
     tenant: TenantId,
     labels: Arc<Labels>,
     head: StreamHead,
+    /// Entries that are being sealed.
+    set_aside: StreamHead,
+    /// Oldest and newest timestamp in segments.
+    sealed_bounds_ns: Option<(i64, i64)>,
     /// Newest timestamp that was let into the log, committed or not; decides what
     /// is too far behind.
     newest_admitted_ns: i64,
@@ -139,6 +156,11 @@ pub struct Shard {
     by_id: HashMap<StreamId, Slot>,
     index: LabelIndex,
     wal: WalWriter<PendingAppend>,
+    sealing: Sealing,
+    deferred: append::Deferred,
+    /// Segments that hold streams of this shard, in their order.
+    segments: Vec<Arc<SealedSegment>>,
+    damaged_segments: u64,
     /// Batches looked at so far; tells looks apart.
     looks: u64,
     heads: Reservation,
@@ -151,6 +173,7 @@ pub struct Shard {
 
 #[derive(Debug, Default)]
 struct Counters {
+    /// Entries in heads, and bytes of their lines.
     entries: u64,
     line_bytes: u64,
     duplicates: u64,
@@ -168,6 +191,10 @@ impl Shard {
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             index: LabelIndex::default(),
             wal: WalWriter::new(config.wal, config.first_wal),
+            sealing: Sealing::new(config.seal),
+            deferred: append::Deferred::default(),
+            segments: Vec::new(),
+            damaged_segments: 0,
             looks: 0,
             heads: config.heads.try_reserve(0)?,
             stop: None,
@@ -193,6 +220,7 @@ impl Shard {
                     Ok(()) => {
                         self.counters.commit_latency.record(latency);
                         self.apply(commit.batches, &commit.frame, effects);
+                        self.sealing.note_time(moment.now);
                     }
                     Err(cause) => {
                         if self.stopping {
@@ -203,8 +231,13 @@ impl Shard {
                 }
                 self.wal.recycle(commit.frame);
             }
-            Event::Timer => {}
+            Event::Sealed(result) => {
+                self.sealed(result, moment, effects);
+                self.append_deferred(moment, effects);
+            }
+            Event::Timer => self.append_deferred(moment, effects),
         }
+        self.seal_if_due(moment, effects);
         let streams = &mut self.streams;
         let op =
             self.wal.next_op(moment.now, moment.random, moment.unix_ns, |append, place, out| {
@@ -216,7 +249,8 @@ impl Shard {
 
     /// When a [`Event::Timer`] is due although nothing else happens.
     pub fn next_wakeup(&self) -> Option<Monotonic> {
-        self.wal.next_wakeup()
+        let due = [self.wal.next_wakeup(), self.sealing.next_wakeup(), self.deferred.next_wakeup()];
+        due.into_iter().flatten().min()
     }
 
     /// Makes a replayed stream known; it is kept even if the budget is smaller today.
@@ -248,6 +282,8 @@ impl Shard {
             tenant,
             labels,
             head: StreamHead::default(),
+            set_aside: StreamHead::default(),
+            sealed_bounds_ns: None,
             newest_admitted_ns: i64::MIN,
             looked_at: 0,
             newest_looked_at_ns: i64::MIN,
@@ -269,6 +305,7 @@ impl Shard {
     /// Keeps what recovery found, for [`ShardRequest::Status`].
     pub(crate) fn recovered(&mut self, summary: RecoverySummary) {
         let over_budget_bytes = self.recovery.over_budget_bytes;
+        self.sealing.note_replayed(summary.read_bytes);
         self.recovery = RecoverySummary { over_budget_bytes, ..summary };
     }
 
@@ -294,6 +331,11 @@ impl Shard {
             ShardRequest::Stop => {
                 self.stopping = true;
                 self.stop = Some(reply_to);
+                self.append_deferred(moment, effects);
+                return;
+            }
+            ShardRequest::Flush => {
+                self.flush(reply_to);
                 return;
             }
             ShardRequest::LabelNames(selection) => ShardReply::Texts(self.label_names(&selection)),
@@ -328,16 +370,25 @@ impl Shard {
     /// Appends a section to its stream's head; returns the bytes that it keeps.
     fn append_section(&mut self, slot: Slot, section: &Section<'_>) -> u64 {
         let stream = &mut self.streams[slot as usize];
+        let was_empty = stream.head.is_empty();
         let appended = stream.head.append(section);
-        if !stream.indexed {
-            stream.indexed = true;
-            self.index.insert(&stream.tenant, slot, &stream.labels);
-        }
         self.counters.entries += appended.entries;
         self.counters.line_bytes += appended.line_bytes;
         self.counters.duplicates += appended.duplicates;
         let cost = append::section_cost(section);
-        cost * appended.entries / (section.entry_count() as u64)
+        let kept_bytes = cost * appended.entries / (section.entry_count() as u64);
+        self.sealing.note_entries(slot, was_empty, kept_bytes);
+        self.show(slot);
+        kept_bytes
+    }
+
+    /// Shows a stream in the index.
+    fn show(&mut self, slot: Slot) {
+        let stream = &mut self.streams[slot as usize];
+        if !stream.indexed {
+            stream.indexed = true;
+            self.index.insert(&stream.tenant, slot, &stream.labels);
+        }
     }
 
     /// Answers pushes whose commit failed.
@@ -360,7 +411,7 @@ impl Shard {
 
     /// Answers a stop once nothing is under way and everything is synced.
     fn finish_stop(&mut self, effects: &mut Vec<Effect>) {
-        if self.stop.is_none() || !self.wal.is_idle() {
+        if self.stop.is_none() || !self.wal.is_idle() || !self.sealing_allows_stop() {
             return;
         }
         if let Some(op) = self.wal.sync_now() {

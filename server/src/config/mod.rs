@@ -71,6 +71,13 @@ pub(crate) struct Config {
     pub(crate) heads_budget_bytes: u64,
     /// Memory for results of queries; follows from `memory_max_bytes`.
     pub(crate) query_budget_bytes: u64,
+    /// Memory for decoded blocks of segments; follows from `memory_max_bytes`.
+    pub(crate) cache_budget_bytes: u64,
+    /// Entries of a core are sealed when they take so much memory; 0 follows from
+    /// `memory_max_bytes`.
+    pub(crate) head_max_bytes: u64,
+    /// Entries are sealed when they have been in memory for so long.
+    pub(crate) head_max_age: Duration,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
     /// Attributes of OpenTelemetry resources that are labels for all tenants.
@@ -98,7 +105,15 @@ pub(crate) struct WalSettings {
     pub(crate) sync: SyncPolicy,
     /// A file is closed once it is at least this long.
     pub(crate) file_max_bytes: u64,
+    /// Entries are sealed so early that the log of the node stays below this.
+    pub(crate) max_bytes: u64,
+    /// Whether a stop writes everything to segments.
+    pub(crate) flush_on_shutdown: bool,
 }
+
+/// What is sealed at once on a machine with enough memory. Larger segments compress
+/// no better, and smaller ones leave more to compaction.
+const HEAD_MAX_BYTES: u64 = 64 << 20;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -123,7 +138,15 @@ impl Default for Config {
             body_budget_bytes: 0,
             heads_budget_bytes: 0,
             query_budget_bytes: 0,
-            wal: WalSettings { sync: SyncPolicy::Always, file_max_bytes: 256 << 20 },
+            cache_budget_bytes: 0,
+            head_max_bytes: 0,
+            head_max_age: Duration::from_secs(30 * 60),
+            wal: WalSettings {
+                sync: SyncPolicy::Always,
+                file_max_bytes: 256 << 20,
+                max_bytes: 512 << 20,
+                flush_on_shutdown: true,
+            },
             otlp_index_labels: otlp::DEFAULT_INDEX_LABELS.map(str::to_owned).to_vec(),
             push_body_max_bytes: 100 << 20,
             push_decompressed_max_bytes: 5_242_880_000,
@@ -145,14 +168,21 @@ impl Config {
         if self.memory_max_bytes == 0 {
             let memory_bytes = machine.memory_bytes.clone();
             self.memory_max_bytes =
-                memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 2;
+                memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 4;
         }
-        // An eighth remains for the index, caches and everything that is small.
+        // A sixteenth remains for everything that is small.
         let quarter = self.memory_max_bytes / 4;
-        self.heads_budget_bytes = quarter + quarter / 2;
+        self.heads_budget_bytes = quarter + quarter / 4;
         self.query_budget_bytes = quarter;
+        self.cache_budget_bytes = quarter / 2;
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
+        if self.head_max_bytes == 0 {
+            // While one generation is being sealed the next one fills, and streams
+            // themselves take memory too.
+            let share = self.heads_budget_bytes / (4 * u64::from(self.cores));
+            self.head_max_bytes = share.min(HEAD_MAX_BYTES);
+        }
         self.out_of_order_window_ns = self.max_chunk_age_ns / 2;
         Ok(())
     }

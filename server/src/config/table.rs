@@ -104,13 +104,25 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "How monoio does input and output. auto takes io_uring, or epoll where the system refuses io_uring.";
     "memory.max_bytes", "memory.max-bytes",
         |c| Bytes(&mut c.memory_max_bytes),
-        "Memory that bodies, recent entries and queries share. 0 means half of what the machine or the control group has.";
+        "Memory that bodies, recent entries, queries and the cache share. 0 means a quarter of what the machine or the control group has.";
     "wal.sync", "wal.sync",
         |c| Sync(&mut c.wal.sync),
         "When entries are forced to the disk. always: before they are acknowledged, nothing is lost. An interval such as 1s: if the machine crashes, at most that much time is lost. never: when the system likes, about 30 seconds are lost. A crash of the process alone loses nothing in any mode.";
     "wal.file_max_bytes", "wal.file-max-bytes",
         |c| Bytes(&mut c.wal.file_max_bytes),
         "A file of the write-ahead log is closed at this size.";
+    "wal.max_bytes", "wal.max-bytes",
+        |c| Bytes(&mut c.wal.max_bytes),
+        "Entries are written to segments so early that the write-ahead log of the node stays below this. It bounds the time that a start after a crash takes.";
+    "ingester.wal.flush_on_shutdown", "ingester.flush-on-shutdown",
+        |c| Bool(&mut c.wal.flush_on_shutdown),
+        "Whether a stop writes recent entries to segments. Otherwise the next start reads them back from the write-ahead log.";
+    "storage.head_max_bytes", "storage.head-max-bytes",
+        |c| Bytes(&mut c.head_max_bytes),
+        "Recent entries of a core are written to a segment when they take so much memory. 0 means 64MB, or less on machines with little memory.";
+    "storage.head_max_age", "storage.head-max-age",
+        |c| Duration(&mut c.head_max_age),
+        "Recent entries are written to a segment when they have been in memory for so long.";
     "distributor.max_recv_msg_size", "distributor.max-recv-msg-size",
         |c| Bytes(&mut c.push_body_max_bytes),
         "Longest body of a push, as it is sent.";

@@ -41,7 +41,7 @@ fn nothing_need_be_said() {
         assert_eq!(config.http_address.to_string(), "0.0.0.0:3100", "{text:?}");
         assert_eq!(config.data_dir, Path::new("./data"));
         assert_eq!(config.cores, 3);
-        assert_eq!(config.memory_max_bytes, MACHINE_MEMORY_BYTES / 2);
+        assert_eq!(config.memory_max_bytes, MACHINE_MEMORY_BYTES / 4);
         assert_eq!(config.wal.sync, SyncPolicy::Always);
         assert_eq!(config.out_of_order_window_ns, HOUR_NS);
         assert_eq!(config.limits, Limits::default());

@@ -13,7 +13,7 @@ use logsvc_proto::TenantId;
 use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
+use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardReply, ShardRequest};
 use logsvc_shards::scan::ScanError;
 
 use super::Front;
@@ -26,10 +26,8 @@ pub(super) struct Executed {
     pub(super) result: QueryResult,
     /// What the leaves did.
     pub(super) leaf: LeafStats,
-    /// Streams that matched and may have entries in the range.
-    pub(super) streams: u64,
-    /// Blocks that the leaves were offered.
-    pub(super) blocks: u64,
+    /// What the shards have touched.
+    pub(super) scan: ScanStats,
     /// Shards that were asked.
     pub(super) shards: u64,
     /// From the first message to the last answer, in ns.
@@ -42,7 +40,18 @@ impl Executed {
         let result = MergeState::new(plan).finish();
         let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let leaf = LeafStats::default();
-        Ok(Executed { result, leaf, streams: 0, blocks: 0, shards: 0, exec_time_ns: 0 })
+        let scan = ScanStats::default();
+        Ok(Executed { result, leaf, scan, shards: 0, exec_time_ns: 0 })
+    }
+
+    /// What is said beside the answer: that a part of the data could not be read.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        match self.scan.damaged_blocks {
+            0 => Vec::new(),
+            count => vec![format!(
+                "{count} blocks of stored entries could not be read; the answer lacks them"
+            )],
+        }
     }
 
     /// The `stats` object of an answer.
@@ -58,10 +67,10 @@ impl Executed {
             splits: 1,
             shards: self.shards,
             entries_returned,
-            streams_matched: self.streams,
+            streams_matched: self.scan.streams,
             ingester: IngesterStats {
                 reached: self.shards,
-                heads_matched: self.blocks,
+                heads_matched: self.scan.head_blocks,
                 batches: self.shards,
                 lines_sent: self.leaf.entries_kept,
                 store: StoreStats {
@@ -71,6 +80,13 @@ impl Executed {
                     ..StoreStats::default()
                 },
                 ..IngesterStats::default()
+            },
+            store: StoreStats {
+                blocks_referenced: self.scan.sealed_blocks + self.scan.blocks_filtered,
+                blocks_read: self.scan.sealed_blocks,
+                decompressed_bytes: self.scan.decoded_bytes,
+                compressed_bytes: self.scan.read_bytes,
+                ..StoreStats::default()
             },
             ..QueryStats::default()
         }
@@ -123,12 +139,11 @@ impl<R: Runtime> Front<R> {
                 })
             })?);
         }
-        let (mut streams, mut blocks) = (0, 0);
+        let mut scan = ScanStats::default();
         for reply in replies {
             match reply.await {
                 Ok(ShardReply::Leaf(Ok(part))) => {
-                    streams += part.streams;
-                    blocks += part.blocks;
+                    scan.add(&part.stats);
                     merge.add(part.result);
                 }
                 Ok(ShardReply::Leaf(Err(error))) => return Err(scan_error(error)),
@@ -138,7 +153,7 @@ impl<R: Runtime> Front<R> {
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let shards = u64::from(self.runtime.core_count());
-        Ok(Executed { result, leaf, streams, blocks, shards, exec_time_ns: 0 })
+        Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0 })
     }
 }
 

@@ -83,8 +83,8 @@ fn stats_of(executed: &Executed) -> IndexStats {
     let QueryResult::Matrix(series) = &executed.result else { return IndexStats::default() };
     let bytes: f64 = series.iter().flat_map(|series| &series.points).map(|p| p.value).sum();
     IndexStats {
-        streams: executed.streams,
-        chunks: executed.blocks,
+        streams: executed.scan.streams,
+        chunks: executed.leaf.blocks + executed.leaf.summaries,
         bytes: bytes as u64,
         entries: executed.leaf.entries,
     }

@@ -76,7 +76,10 @@ impl<R: Runtime> Front<R> {
         };
         let mut stats = executed.stats();
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
-        json_response(encode(&executed.result, &flags, stats), &self.queries)
+        let warnings = executed.warnings();
+        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        let body = encode(&executed.result, &flags, &stats, &warnings);
+        json_response(body, &self.queries)
     }
 }
 
@@ -86,10 +89,10 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
     header.filter(|value| !value.is_empty()).map_or(Vec::new(), |value| value.split(',').collect())
 }
 
-fn encode(result: &QueryResult, flags: &[&str], stats: QueryStats) -> Vec<u8> {
+fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     match result {
-        QueryResult::Streams(streams) => encode_streams(streams, flags, &stats, &mut out),
+        QueryResult::Streams(streams) => encode_streams(streams, flags, stats, warnings, &mut out),
         QueryResult::Matrix(series) => {
             let mut writer = MatrixWriter::new();
             writer.begin(&mut out);
@@ -99,7 +102,7 @@ fn encode(result: &QueryResult, flags: &[&str], stats: QueryStats) -> Vec<u8> {
                     writer.sample(point.timestamp_ms, point.value, &mut out);
                 }
             }
-            writer.end(&stats, &[], &mut out);
+            writer.end(stats, warnings, &mut out);
         }
         QueryResult::Vector(samples) => {
             let mut writer = VectorWriter::new();
@@ -108,16 +111,22 @@ fn encode(result: &QueryResult, flags: &[&str], stats: QueryStats) -> Vec<u8> {
                 let point = &sample.point;
                 writer.sample(sample.labels.iter(), point.timestamp_ms, point.value, &mut out);
             }
-            writer.end(&stats, &[], &mut out);
+            writer.end(stats, warnings, &mut out);
         }
         QueryResult::Scalar { timestamp_ms, value } => {
-            write_scalar(*timestamp_ms, *value, &stats, &mut out);
+            write_scalar(*timestamp_ms, *value, stats, &mut out);
         }
     }
     out
 }
 
-fn encode_streams(streams: &[StreamResult], flags: &[&str], stats: &QueryStats, out: &mut Vec<u8>) {
+fn encode_streams(
+    streams: &[StreamResult],
+    flags: &[&str],
+    stats: &QueryStats,
+    warnings: &[&str],
+    out: &mut Vec<u8>,
+) {
     let mut writer = StreamsWriter::new();
     writer.begin(flags, out);
     for stream in streams {
@@ -135,5 +144,5 @@ fn encode_streams(streams: &[StreamResult], flags: &[&str], stats: &QueryStats, 
             }
         }
     }
-    writer.end(stats, &[], out);
+    writer.end(stats, warnings, out);
 }

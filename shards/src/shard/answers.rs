@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
-use super::Shard;
+use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
 use crate::messages::{LeafRequest, ShardStatus, StreamSelection, TimeRange};
-use crate::scan::{ScanError, ScanJob, StreamSnapshot};
+use crate::scan::{HeadPart, ScanError, ScanJob, StreamSnapshot};
+use crate::sealed::SealedSegment;
 
 impl Shard {
     /// Streams of a selection that may have entries in its range, rising.
@@ -31,8 +32,13 @@ impl Shard {
     }
 
     fn overlaps(&self, slot: Slot, range: TimeRange) -> bool {
-        let bounds = self.streams[slot as usize].head.time_bounds_ns();
-        bounds.is_some_and(|bounds| range.overlaps(bounds))
+        let stream = &self.streams[slot as usize];
+        let bounds = [
+            stream.head.time_bounds_ns(),
+            stream.set_aside.time_bounds_ns(),
+            stream.sealed_bounds_ns,
+        ];
+        bounds.into_iter().flatten().any(|bounds| range.overlaps(bounds))
     }
 
     pub(super) fn label_names(&self, selection: &StreamSelection) -> Vec<Box<str>> {
@@ -70,6 +76,7 @@ impl Shard {
             wal: self.wal.counters(),
             commit_latency: self.counters.commit_latency,
             recovery: self.recovery.clone(),
+            seal: self.seal_status(),
         }
     }
 
@@ -88,14 +95,42 @@ impl Shard {
         };
         let snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
-            let blocks = stream.head.blocks().enumerate();
-            let overlapping = blocks.filter(|(_, block)| range.overlaps(block.time_bounds_ns()));
+            let older = stream.set_aside.blocks().enumerate();
+            let older = older.map(|(at, block)| HeadPart::set_aside(at as u32, Arc::clone(block)));
+            let newer = stream.head.blocks().enumerate();
+            let newer = newer.map(|(at, block)| HeadPart::head(at as u32, Arc::clone(block)));
+            let blocks = older.chain(newer).filter(|part| range.overlaps(part.time_bounds_ns()));
             StreamSnapshot {
+                id: stream.id,
                 labels: Arc::clone(&stream.labels),
-                blocks: overlapping.map(|(at, block)| (at as u64, Arc::clone(block))).collect(),
+                blocks: blocks.collect(),
+                head_is_late: stream.head_is_late(),
             }
         };
         let streams = slots.into_iter().filter(|&slot| self.overlaps(slot, range)).map(snapshot);
-        Ok(ScanJob { streams: streams.collect(), request })
+        let streams: Vec<_> = streams.collect();
+        let overlapping = |segment: &&Arc<SealedSegment>| {
+            range.overlaps((segment.live.min_ns, segment.live.max_ns))
+        };
+        let segments = if streams.is_empty() {
+            Vec::new()
+        } else {
+            self.segments.iter().filter(overlapping).cloned().collect()
+        };
+        Ok(ScanJob { streams, segments, request })
+    }
+}
+
+impl StreamState {
+    /// Whether entries in memory overlap, in time, entries that were sealed or set
+    /// aside before them.
+    fn head_is_late(&self) -> bool {
+        let sealed_newest_ns = self.sealed_bounds_ns.map_or(i64::MIN, |bounds| bounds.1);
+        let set_aside = self.set_aside.time_bounds_ns();
+        let before_ns = set_aside.map_or(i64::MIN, |bounds| bounds.1).max(sealed_newest_ns);
+        let overlaps = |bounds: Option<(i64, i64)>, newest_ns: i64| {
+            newest_ns > i64::MIN && bounds.is_some_and(|(oldest_ns, _)| oldest_ns <= newest_ns)
+        };
+        overlaps(set_aside, sealed_newest_ns) || overlaps(self.head.time_bounds_ns(), before_ns)
     }
 }

@@ -1,8 +1,10 @@
 //! Lets pushes into the log, or refuses them with a reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, PendingAppend, STREAM_OVERHEAD_BYTES, Shard};
@@ -31,6 +33,59 @@ struct Admission {
     needs_filter: bool,
 }
 
+/// Why a push does not go on to the log.
+enum Refusal {
+    Error(AppendError),
+    /// There is no memory for it now.
+    NoMemory(AppendRequest),
+}
+
+impl From<AppendError> for Refusal {
+    fn from(error: AppendError) -> Refusal {
+        Refusal::Error(error)
+    }
+}
+
+/// How long a push waits for memory that sealing is about to release.
+const DEFERRED_MAX_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of pushes that may wait for memory.
+const DEFERRED_MAX_BYTES: usize = 32 << 20;
+
+/// Pushes that wait for memory. It makes clients send as fast as the disk takes what
+/// they send, which serves them better than refusals that they would answer with
+/// long pauses.
+#[derive(Debug, Default)]
+pub(super) struct Deferred {
+    waiting: VecDeque<(AppendRequest, ReplyTo<ShardReply>, Monotonic)>,
+    bytes: usize,
+}
+
+impl Deferred {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn has_room(&self, request: &AppendRequest) -> bool {
+        self.bytes + request.batch.len() <= DEFERRED_MAX_BYTES
+    }
+
+    fn push(&mut self, request: AppendRequest, reply_to: ReplyTo<ShardReply>, since: Monotonic) {
+        self.bytes += request.batch.len();
+        self.waiting.push_back((request, reply_to, since));
+    }
+
+    fn take(&mut self) -> VecDeque<(AppendRequest, ReplyTo<ShardReply>, Monotonic)> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// When the push that waits longest is refused.
+    pub(super) fn next_wakeup(&self) -> Option<Monotonic> {
+        self.waiting.front().map(|(_, _, since)| since.after(DEFERRED_MAX_TIME))
+    }
+}
+
 impl Shard {
     pub(super) fn append(
         &mut self,
@@ -39,7 +94,44 @@ impl Shard {
         moment: Moment,
         effects: &mut Vec<Effect>,
     ) {
-        match self.admit(request, moment) {
+        if !self.deferred.is_empty() && self.deferred.has_room(&request) {
+            // Pushes wait in their order.
+            self.deferred.push(request, reply_to, moment.now);
+            return;
+        }
+        self.append_now(request, reply_to, moment, effects);
+    }
+
+    /// Tries those pushes again that wait for memory.
+    pub(super) fn append_deferred(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+        let mut rest = self.deferred.take();
+        while let Some((request, reply_to, since)) = rest.pop_front() {
+            if !self.deferred.is_empty() {
+                self.deferred.push(request, reply_to, since);
+                continue;
+            }
+            if moment.now >= since.after(DEFERRED_MAX_TIME) {
+                let reply = ShardReply::Append(Err(AppendError::HeadsFull));
+                effects.push(Effect::Reply(reply_to, reply));
+                continue;
+            }
+            let before = Moment { now: since, ..moment };
+            self.append_now(request, reply_to, before, effects);
+        }
+    }
+
+    fn append_now(
+        &mut self,
+        request: AppendRequest,
+        reply_to: ReplyTo<ShardReply>,
+        moment: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let admitted = self.admit(request, moment);
+        if let Err(Refusal::NoMemory(_)) = admitted {
+            self.sealing.hurry();
+        }
+        match admitted {
             Ok((batch, admission, too_far_behind)) => {
                 let outcome = AppendOutcome { accepted: admission.accepted, too_far_behind };
                 if batch.is_empty() {
@@ -51,7 +143,20 @@ impl Shard {
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
             }
-            Err(error) => {
+            Err(Refusal::NoMemory(request))
+                if self.sealing.will_release() && self.deferred.has_room(&request) =>
+            {
+                self.deferred.push(request, reply_to, moment.now);
+            }
+            Err(refusal) => {
+                let error = match refusal {
+                    Refusal::Error(error) => error,
+                    // The memory is full because the disk refuses to take it over.
+                    Refusal::NoMemory(_) => match self.sealing.failure() {
+                        Some(cause) => AppendError::Disk(Arc::clone(cause)),
+                        None => AppendError::HeadsFull,
+                    },
+                };
                 effects.push(Effect::Reply(reply_to, ShardReply::Append(Err(error))));
             }
         }
@@ -61,18 +166,20 @@ impl Shard {
         &mut self,
         request: AppendRequest,
         moment: Moment,
-    ) -> Result<(Vec<u8>, Admission, Vec<TooFarBehind>), AppendError> {
+    ) -> Result<(Vec<u8>, Admission, Vec<TooFarBehind>), Refusal> {
         if self.stopping {
-            return Err(AppendError::Stopping);
+            return Err(AppendError::Stopping.into());
         }
         // Nothing is remembered of a push that has no chance.
-        self.wal.accepts(request.batch.len(), 0, moment.now)?;
-        self.define_all(request.definitions)?;
-        let mut batch = request.batch;
-        let mut admission = self.look_at(&batch, request.out_of_order_window_ns)?;
+        self.wal.accepts(request.batch.len(), 0, moment.now).map_err(AppendError::from)?;
+        if !self.define_all(&request.definitions) {
+            return Err(Refusal::NoMemory(request));
+        }
+        let AppendRequest { mut batch, definitions, out_of_order_window_ns } = request;
+        let mut admission = self.look_at(&batch, out_of_order_window_ns)?;
         let mut too_far_behind = Vec::new();
         if admission.needs_filter
-            && let Some(window_ns) = request.out_of_order_window_ns
+            && let Some(window_ns) = out_of_order_window_ns
         {
             (batch, too_far_behind) = self.without_late_entries(&batch, window_ns);
             // The rest is in the window by construction.
@@ -81,9 +188,17 @@ impl Shard {
         if batch.is_empty() {
             return Ok((batch, admission, too_far_behind));
         }
-        self.wal.accepts(batch.len(), admission.definitions_len, moment.now)?;
+        let accepts = self.wal.accepts(batch.len(), admission.definitions_len, moment.now);
+        accepts.map_err(AppendError::from)?;
         if !self.heads.try_grow(admission.cost_bytes) {
-            return Err(AppendError::HeadsFull);
+            // Late entries that were taken out would be refused again, so what is
+            // left may be tried again as it is.
+            let request = AppendRequest { batch, definitions, out_of_order_window_ns };
+            return Err(if too_far_behind.is_empty() {
+                Refusal::NoMemory(request)
+            } else {
+                AppendError::HeadsFull.into()
+            });
         }
         for (section, &slot) in sections(&batch).flatten().zip(&admission.slots) {
             let newest_ns = &mut self.streams[slot as usize].newest_admitted_ns;
@@ -93,18 +208,18 @@ impl Shard {
     }
 
     /// Makes streams known. They stay so even if the push is refused later on, so
-    /// their memory is paid for here.
-    fn define_all(&mut self, definitions: Vec<StreamDefinition>) -> Result<(), AppendError> {
+    /// their memory is paid for here. Returns whether there was enough.
+    fn define_all(&mut self, definitions: &[StreamDefinition]) -> bool {
         for definition in definitions {
             if self.by_id.contains_key(&definition.id) {
                 continue;
             }
             if !self.heads.try_grow(STREAM_OVERHEAD_BYTES) {
-                return Err(AppendError::HeadsFull);
+                return false;
             }
-            self.define(definition);
+            self.define(definition.clone());
         }
-        Ok(())
+        true
     }
 
     fn look_at(&mut self, batch: &[u8], window_ns: Option<i64>) -> Result<Admission, AppendError> {

@@ -3,6 +3,7 @@
 
 mod appends;
 mod reads;
+mod seals;
 mod stops;
 
 use std::pin::{Pin, pin};
@@ -22,7 +23,7 @@ use crate::batch::BatchBuilder;
 use crate::messages::{
     AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
 };
-use crate::scan;
+use crate::scan::{self, ScanEnv};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
 
@@ -40,6 +41,8 @@ struct Bench {
     now: Monotonic,
     /// The log operation under way.
     op: Option<WalOp>,
+    /// What is being sealed.
+    seal: Option<SealJob>,
     simulation: Simulation,
 }
 
@@ -57,6 +60,7 @@ impl Bench {
             wal: WalConfig { sync, file_max_bytes, waiting_max_bytes: 4096 },
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget.clone(),
+            seal: SealPolicy::ON_REQUEST,
         };
         Bench {
             shard: Shard::new(&config).unwrap(),
@@ -66,6 +70,7 @@ impl Bench {
             budget,
             now: Monotonic(1_000_000_000),
             op: None,
+            seal: None,
             simulation: Simulation::new(0),
         }
     }
@@ -81,8 +86,12 @@ impl Bench {
                     assert!(self.op.replace(op).is_none(), "one operation at a time");
                 }
                 Effect::Scan(job, to) => {
-                    let scan = |runtime| async move { scan::run(&runtime, *job).await };
+                    let scan =
+                        |runtime| async move { scan::run(&ScanEnv::new(runtime, 0), *job).await };
                     to.send(ShardReply::Leaf(self.simulation.block_on(scan)));
+                }
+                Effect::Seal(job) => {
+                    assert!(self.seal.replace(*job).is_none(), "one sealing at a time");
                 }
             }
         }
@@ -134,6 +143,13 @@ impl Bench {
         };
         self.step(event);
         op
+    }
+
+    /// Ends the sealing under way.
+    fn end_seal(&mut self, result: Result<Vec<SealedSegment>, Arc<str>>) -> SealJob {
+        let job = self.seal.take().expect("something is being sealed");
+        self.step(Event::Sealed(result));
+        job
     }
 
     /// Ends log operations with success until none is under way.

@@ -423,6 +423,25 @@ impl<T> WalWriter<T> {
         Some(WalOp::Commit { frame: Vec::new(), offset: file.len, sync: true })
     }
 
+    /// Closes the file if one is open, so that what is added from now on goes to
+    /// another one. Returns the index of the newest file that is closed; `None` if
+    /// this start has made no file yet.
+    ///
+    /// # Panics
+    /// If an operation is under way or something written is not synced; see
+    /// [`WalWriter::is_quiet`] and [`WalWriter::sync_now`].
+    pub fn rotate(&mut self) -> Option<u32> {
+        assert!(self.is_quiet(), "a file is closed between operations");
+        assert!(self.file.as_ref().is_none_or(|file| file.dirty_since.is_none()));
+        self.close_file();
+        self.name.index.checked_sub(1)
+    }
+
+    /// Whether no operation is under way; batches may wait.
+    pub fn is_quiet(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
     /// Whether nothing waits and nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle && self.next_waiting.is_empty()

@@ -15,14 +15,13 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
 use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
-use logsvc_shards::host;
+use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest,
     ShardStatus,
 };
 use logsvc_shards::node::{NodePlan, open_node};
-use logsvc_shards::shard::{Shard, ShardConfig};
-use logsvc_shards::wal::format::WalName;
+use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
@@ -32,6 +31,11 @@ pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;
 pub(crate) const DATA_DIR: &str = "/srv/data";
 /// Its log files.
 pub(crate) const WAL_DIR: &str = "/srv/data/wal";
+/// Its segments.
+pub(crate) const SEGMENTS_DIR: &str = "/srv/data/segments";
+
+/// How often a query is repeated whose answer has holes.
+const TRIES_MAX: usize = 100;
 
 /// A condition that each core contributes to once.
 #[derive(Clone)]
@@ -57,6 +61,7 @@ impl Barrier {
 /// What the cores of one start share.
 struct Boot {
     wal: WalConfig,
+    seal: SealPolicy,
     mesh: Mesh<ShardRequest, ShardReply>,
     heads: Budget,
     callers: RefCell<Vec<(u16, ShardCaller)>>,
@@ -95,16 +100,14 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
     let plan = boot.plan.borrow().clone();
     let mut runs = false;
     if let Some(plan) = plan {
-        let shards = u32::from(runtime.core_count());
-        let first_wal = WalName { epoch: plan.epoch, shards, shard: u32::from(core.0), index: 0 };
-        let config = ShardConfig { wal: boot.wal, first_wal, heads: boot.heads.clone() };
-        let mut state = Shard::new(&config).expect("the budget has room");
-        match host::recover(&runtime, &plan, &mut state).await {
-            Ok(_) => {
-                let run = host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox);
-                drop(runtime.spawn(run));
-                runs = true;
-            }
+        let config = HostConfig {
+            wal: boot.wal,
+            heads: boot.heads.clone(),
+            seal: boot.seal,
+            cache_max_bytes: 1 << 20,
+        };
+        match host::start(&runtime, &plan, config, inbox).await {
+            Ok(_) => runs = true,
             Err(error) => boot.fail(format!("shard {core}: {error}")),
         }
     }
@@ -139,10 +142,16 @@ pub(crate) struct Cluster<'s> {
 
 impl<'s> Cluster<'s> {
     /// Starts the node without waiting for anything.
-    pub(crate) fn launch(simulation: &'s Simulation, shards: u16, wal: WalConfig) -> Cluster<'s> {
+    pub(crate) fn launch(
+        simulation: &'s Simulation,
+        shards: u16,
+        wal: WalConfig,
+        seal: SealPolicy,
+    ) -> Cluster<'s> {
         let options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
         let boot = Rc::new(Boot {
             wal,
+            seal,
             mesh: Mesh::new(shards, options),
             heads: Budget::new("heads", 1 << 40),
             callers: RefCell::default(),
@@ -159,13 +168,24 @@ impl<'s> Cluster<'s> {
         Cluster { simulation, node, shards, boot }
     }
 
-    /// Starts the node and waits until all shards have recovered.
+    /// Starts the node, which keeps everything in heads and log, and waits until all
+    /// shards have recovered.
     pub(crate) fn start(
         simulation: &'s Simulation,
         shards: u16,
         wal: WalConfig,
     ) -> Result<Cluster<'s>, String> {
-        let cluster = Cluster::launch(simulation, shards, wal);
+        Cluster::start_sealing(simulation, shards, wal, SealPolicy::ON_REQUEST)
+    }
+
+    /// Starts the node and waits until all shards have recovered.
+    pub(crate) fn start_sealing(
+        simulation: &'s Simulation,
+        shards: u16,
+        wal: WalConfig,
+        seal: SealPolicy,
+    ) -> Result<Cluster<'s>, String> {
+        let cluster = Cluster::launch(simulation, shards, wal, seal);
         let recovered = cluster.boot.recovered.complete.clone();
         simulation.run_until(|| recovered.is_triggered()).unwrap_or_else(|stuck| panic!("{stuck}"));
         match cluster.failure() {
@@ -225,15 +245,22 @@ impl<'s> Cluster<'s> {
             cancellation: Cancellation::default(),
             memory_max_bytes: 1 << 30,
         };
-        let mut merge = MergeState::new(&plan);
-        for reply in self.ask_all(|| ShardRequest::Leaf(leaf.clone())) {
-            let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{reply:?}") };
-            merge.add(reply.result);
+        // A read that the disk refuses leaves a hole, and the answer says so.
+        for _ in 0..TRIES_MAX {
+            let mut merge = MergeState::new(&plan);
+            let mut damaged_blocks = 0;
+            for reply in self.ask_all(|| ShardRequest::Leaf(leaf.clone())) {
+                let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{reply:?}") };
+                damaged_blocks += reply.stats.damaged_blocks;
+                merge.add(reply.result);
+            }
+            match merge.finish() {
+                Ok(QueryResult::Streams(_)) if damaged_blocks > 0 => {}
+                Ok(QueryResult::Streams(streams)) => return streams,
+                other => panic!("{other:?}"),
+            }
         }
-        match merge.finish() {
-            Ok(QueryResult::Streams(streams)) => streams,
-            other => panic!("{other:?}"),
-        }
+        panic!("the disk refuses to read again and again");
     }
 
     /// Status of every shard.

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
+use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
-use crate::cluster::{Cluster, DATA_DIR, WAL_DIR};
+use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, WAL_DIR};
 use crate::ledger::Ledger;
 use crate::load::Load;
 
@@ -75,11 +76,32 @@ impl Life<'_> {
         }
     }
 
+    fn random_seal(&mut self) -> SealPolicy {
+        let rng = &mut self.rng;
+        match rng.below(4) {
+            0 => SealPolicy { on_stop: rng.one_in(2), ..SealPolicy::ON_REQUEST },
+            1 => SealPolicy {
+                max_age: Duration::from_micros(rng.between(200, 5_000)),
+                on_stop: rng.one_in(2),
+                ..SealPolicy::ON_REQUEST
+            },
+            _ => SealPolicy {
+                head_max_bytes: rng.between(100, 4_000),
+                wal_max_bytes: rng.between(1_000, 20_000),
+                on_stop: rng.one_in(2),
+                ..SealPolicy::ON_REQUEST
+            },
+        }
+    }
+
     fn arm(&mut self, fault: Fault) {
         let disk = self.simulation.disk();
         match fault {
             Fault::None => {}
-            Fault::Next(operation, count) => disk.fail_next(operation, WAL_DIR, count),
+            Fault::Next(operation, count) => {
+                let folder = *self.rng.pick(&[WAL_DIR, DATA_DIR, SEGMENTS_DIR]);
+                disk.fail_next(operation, folder, count);
+            }
             Fault::Rates => disk.set_fault_rates(FaultRates {
                 reads_per_million: 0,
                 writes_per_million: 100_000,
@@ -96,11 +118,11 @@ impl Life<'_> {
     }
 
     /// Lets recovery be interrupted or fail some times before it may succeed.
-    fn stumble(&mut self, wal: WalConfig) {
+    fn stumble(&mut self, wal: WalConfig, seal: SealPolicy) {
         while self.rng.one_in(4) {
             let shards = self.rng.between(1, 4) as u16;
             if self.rng.one_in(2) {
-                let cluster = Cluster::launch(self.simulation, shards, wal);
+                let cluster = Cluster::launch(self.simulation, shards, wal, seal);
                 for _ in 0..self.rng.below(400) {
                     self.simulation.step();
                 }
@@ -122,7 +144,7 @@ impl Life<'_> {
             ];
             let operation = *self.rng.pick(&operations);
             self.simulation.disk().fail_next(operation, DATA_DIR, self.rng.between(1, 3));
-            let started = Cluster::start(self.simulation, shards, wal);
+            let started = Cluster::start_sealing(self.simulation, shards, wal, seal);
             self.disarm();
             if let Ok(cluster) = started {
                 self.is_set_up = true;
@@ -136,8 +158,8 @@ impl Life<'_> {
         }
     }
 
-    fn start(&mut self, wal: WalConfig) -> Cluster<'_> {
-        self.stumble(wal);
+    fn start(&mut self, wal: WalConfig, seal: SealPolicy) -> Cluster<'_> {
+        self.stumble(wal, seal);
         let simulation = self.simulation;
         let is_full = self.is_set_up && self.rng.one_in(8);
         if is_full {
@@ -145,7 +167,7 @@ impl Life<'_> {
             simulation.disk().set_capacity_bytes(simulation.disk().used_bytes());
         }
         let shards = *self.rng.pick(&[1, 2, 3, 4]);
-        let cluster = Cluster::start(simulation, shards, wal)
+        let cluster = Cluster::start_sealing(simulation, shards, wal, seal)
             .unwrap_or_else(|failure| panic!("the node does not start: {failure}"));
         self.is_set_up = true;
         let found = cluster.recovery();
@@ -169,6 +191,7 @@ impl Life<'_> {
             file_max_bytes: self.rng.between(300, 6_000),
             waiting_max_bytes: self.rng.between(1_000, 1 << 20) as usize,
         };
+        let seal = self.random_seal();
         let fault = self.random_fault();
         let end = match self.rng.below(8) {
             0 => End::Stop,
@@ -186,7 +209,7 @@ impl Life<'_> {
 
         // The borrow of `self` ends with the cluster, so faults are drawn before.
         let mut rng = self.rng.clone();
-        let cluster = self.start(wal);
+        let cluster = self.start(wal, seal);
         let mut side = Life {
             rng: rng.clone(),
             simulation,
@@ -257,7 +280,8 @@ impl Life<'_> {
     }
 }
 
-fn live(seed: u64) -> (u64, u64) {
+/// Acknowledged pushes, others, and segments at the end.
+fn live(seed: u64) -> (u64, u64, u64) {
     let _guard = SeedGuard(seed);
     let simulation = Simulation::new(seed);
     let mut rng = Rng::new(seed);
@@ -274,25 +298,28 @@ fn live(seed: u64) -> (u64, u64) {
     for _ in 0..rounds {
         life.round();
     }
-    let cluster = life.start(WalConfig::default());
+    let cluster = life.start(WalConfig::default(), SealPolicy::default());
     load.prove_writable(&cluster);
     load.check(&cluster);
+    let segments = cluster.statuses().iter().map(|status| status.seal.segments).sum();
     cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
-    (load.acknowledged_pushes.get(), load.failed_pushes.get())
+    (load.acknowledged_pushes.get(), load.failed_pushes.get(), segments)
 }
 
 #[test]
 fn what_was_acknowledged_survives_everything() {
     let seeds = seeds(2_000);
-    let (mut acknowledged, mut failed) = (0, 0);
+    let (mut acknowledged, mut failed, mut sealed) = (0, 0, 0);
     for seed in seeds.clone() {
-        let (stored, refused) = live(seed);
+        let (stored, refused, segments) = live(seed);
+        sealed += segments;
         acknowledged += stored;
         failed += refused;
     }
-    println!("{seeds:?}: {acknowledged} pushes acknowledged, {failed} not");
+    println!("{seeds:?}: {acknowledged} pushes acknowledged, {failed} not, {sealed} segments");
     // The test would prove nothing if nothing got through, or nothing failed.
     if seeds.end - seeds.start >= 100 {
-        assert!(acknowledged > 20 * (seeds.end - seeds.start) && failed > 0);
+        let seeds = seeds.end - seeds.start;
+        assert!(acknowledged > 20 * seeds && failed > 0 && sealed > seeds);
     }
 }

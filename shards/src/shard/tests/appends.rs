@@ -216,12 +216,25 @@ fn memory_is_bounded_and_comes_back() {
     bench.settle();
     assert_eq!(bench.append_reply(&mut reply).map(accepted), Some(2));
     assert_eq!(bench.budget.used_bytes(), budget_bytes, "what is held, and two streams");
+    // A push that comes while sealing is about to release memory waits for it.
+    let mut waits = bench.send(ShardRequest::Append(push(&[(&b, &[(1, line)])])));
+    assert_eq!(bench.append_reply(&mut waits), None);
+    assert_eq!(bench.seal.as_ref().expect("sealing has begun").streams.len(), 1);
+    bench.end_seal(Err("no space".into()));
+    let full = || Err(AppendError::Disk("no space".into()));
+    assert_eq!(bench.append_reply(&mut waits), Some(full()), "the disk is to blame");
     // Streams that nobody has room for are not remembered either.
     for number in 0..100 {
         let stream = app(&format!("refused {number}"));
-        assert_eq!(bench.append(push(&[(&stream, &[(1, "x")])])), Err(AppendError::HeadsFull));
+        assert_eq!(bench.append(push(&[(&stream, &[(1, "x")])])), full());
     }
     assert_eq!(bench.shard.streams.len(), 2);
+    assert_eq!(bench.query("acme", "{app=`a`}")[0].1.len(), 2, "reads go on");
+    bench.now = bench.shard.next_wakeup().expect("sealing is tried again");
+    bench.step(Event::Timer);
+    bench.end_seal(Ok(Vec::new()));
+    assert_eq!(bench.budget.used_bytes(), 2 * STREAM_OVERHEAD_BYTES);
+    assert_eq!(accepted(bench.append(push(&[(&b, &[(1, line)])]))), 1);
 
     let mut bench = Bench::with(SyncPolicy::Always, budget_bytes, 1 << 20);
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(1, line), (2, line)])])));

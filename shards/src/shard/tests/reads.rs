@@ -100,7 +100,7 @@ fn a_cancelled_query_has_no_result() {
         memory_max_bytes: 1 << 20,
     };
     let ShardReply::Leaf(Ok(reply)) = bench.ask(ShardRequest::Leaf(leaf.clone())) else { panic!() };
-    assert_eq!((reply.streams, reply.blocks), (3, 3));
+    assert_eq!((reply.stats.streams, reply.stats.head_blocks), (3, 3));
     leaf.memory_max_bytes = 1;
     let ShardReply::Leaf(reply) = bench.ask(ShardRequest::Leaf(leaf.clone())) else { panic!() };
     assert_eq!(reply.err(), Some(scan::ScanError::Memory { max_bytes: 1 }));

@@ -1,0 +1,212 @@
+//! Columns of sealed blocks: read, checked, decoded, kept in the cache.
+//!
+//! Guarantees: a column is read only when a run needs it, and at most once per
+//! block and scan; every byte that is served has passed its checksum.
+
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
+use logsvc_runtime::{File, Runtime};
+
+use super::ScanEnv;
+use crate::filter::FilterError;
+use crate::messages::ScanStats;
+use crate::sealed::{Cached, ColumnKey, SealedSegment};
+use crate::segment::{BlockMetadata, ColumnKind, RunInfo, SegmentError};
+
+/// Why a part of a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// The disk refuses.
+    #[error("cannot read: {0}")]
+    Io(#[from] io::Error),
+    /// The bytes are not what was written.
+    #[error(transparent)]
+    Damaged(#[from] SegmentError),
+    /// A filter's bytes are not what was written.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}
+
+/// Reads `len` bytes of a segment.
+pub(super) async fn read<R: Runtime>(
+    env: &ScanEnv<R>,
+    segment: &SealedSegment,
+    range: Range<u64>,
+    stats: &mut ScanStats,
+) -> Result<Vec<u8>, ReadError> {
+    let file = env.files.get(&env.runtime, segment.live.name, &segment.path).await?;
+    let len = (range.end - range.start) as usize;
+    let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+    result?;
+    stats.read_bytes += len as u64;
+    Ok(bytes)
+}
+
+/// A block of which some columns are in memory.
+pub(super) struct OpenBlock<'a, R: Runtime> {
+    env: &'a ScanEnv<R>,
+    segment: &'a SealedSegment,
+    block: u32,
+    timestamps: Option<Rc<Vec<i64>>>,
+    ends: Option<Rc<Vec<u32>>>,
+    lines: Option<Rc<Vec<u8>>>,
+    metadata: Option<Rc<BlockMetadata>>,
+}
+
+impl<'a, R: Runtime> OpenBlock<'a, R> {
+    pub(super) fn new(env: &'a ScanEnv<R>, segment: &'a SealedSegment, block: u32) -> Self {
+        OpenBlock { env, segment, block, timestamps: None, ends: None, lines: None, metadata: None }
+    }
+
+    /// The columns of a run of this block.
+    pub(super) async fn run(
+        &mut self,
+        run: &RunInfo,
+        needs: Needs,
+        stats: &mut ScanStats,
+    ) -> Result<RunColumns, ReadError> {
+        let untouched = self.timestamps.is_none();
+        let timestamps = self.timestamps(stats).await?;
+        let mut columns = RunColumns {
+            timestamps,
+            ends: None,
+            lines: None,
+            metadata: None,
+            entries: run.entries.start as usize..run.entries.end as usize,
+            line_bytes: run.line_bytes.start as usize..run.line_bytes.end as usize,
+            sorted: true,
+        };
+        if needs.line_lengths || needs.lines {
+            columns.ends = Some(self.ends(stats).await?);
+        }
+        if needs.lines {
+            columns.lines = Some(self.lines(stats).await?);
+        }
+        if needs.metadata && run.has_metadata {
+            columns.metadata = self.metadata(stats).await?;
+        }
+        stats.sealed_blocks += u64::from(untouched);
+        Ok(columns)
+    }
+
+    /// The timestamps of all entries of the block.
+    pub(super) async fn timestamps(
+        &mut self,
+        stats: &mut ScanStats,
+    ) -> Result<Rc<Vec<i64>>, ReadError> {
+        if let Some(column) = &self.timestamps {
+            return Ok(Rc::clone(column));
+        }
+        let column = match self.column(ColumnKind::Timestamps, stats).await? {
+            Cached::Timestamps(column) => column,
+            other => unreachable!("{other:?} under the key of timestamps"),
+        };
+        self.timestamps = Some(Rc::clone(&column));
+        Ok(column)
+    }
+
+    async fn ends(&mut self, stats: &mut ScanStats) -> Result<Rc<Vec<u32>>, ReadError> {
+        if let Some(column) = &self.ends {
+            return Ok(Rc::clone(column));
+        }
+        let column = match self.column(ColumnKind::Lengths, stats).await? {
+            Cached::Ends(column) => column,
+            other => unreachable!("{other:?} under the key of line ends"),
+        };
+        self.ends = Some(Rc::clone(&column));
+        Ok(column)
+    }
+
+    async fn lines(&mut self, stats: &mut ScanStats) -> Result<Rc<Vec<u8>>, ReadError> {
+        if let Some(column) = &self.lines {
+            return Ok(Rc::clone(column));
+        }
+        let column = match self.column(ColumnKind::Lines, stats).await? {
+            Cached::Lines(column) => column,
+            other => unreachable!("{other:?} under the key of lines"),
+        };
+        self.lines = Some(Rc::clone(&column));
+        Ok(column)
+    }
+
+    async fn metadata(
+        &mut self,
+        stats: &mut ScanStats,
+    ) -> Result<Option<Rc<BlockMetadata>>, ReadError> {
+        if let Some(column) = &self.metadata {
+            return Ok(Some(Rc::clone(column)));
+        }
+        match self.column(ColumnKind::Metadata, stats).await? {
+            Cached::Metadata(column) => self.metadata = column,
+            other => unreachable!("{other:?} under the key of metadata"),
+        }
+        Ok(self.metadata.clone())
+    }
+
+    async fn column(&self, kind: ColumnKind, stats: &mut ScanStats) -> Result<Cached, ReadError> {
+        let key = ColumnKey { segment: self.segment.live.name, block: self.block, kind };
+        if let Some(column) = self.env.cache.get(key) {
+            return Ok(column);
+        }
+        let directory = &self.segment.directory;
+        let place = directory.block(self.block).column(kind);
+        let bytes = read(self.env, self.segment, place.range(), stats).await?;
+        let decoder = &mut *self.env.decoder.borrow_mut();
+        let column = match kind {
+            ColumnKind::Timestamps => {
+                Cached::Timestamps(Rc::new(decoder.timestamps(directory, self.block, &bytes)?))
+            }
+            ColumnKind::Lengths => {
+                Cached::Ends(Rc::new(decoder.line_ends(directory, self.block, &bytes)?))
+            }
+            ColumnKind::Lines => {
+                Cached::Lines(Rc::new(decoder.lines(directory, self.block, &bytes)?))
+            }
+            ColumnKind::Metadata => {
+                Cached::Metadata(decoder.metadata(directory, self.block, &bytes)?.map(Rc::new))
+            }
+        };
+        stats.decoded_bytes += column.held_bytes() as u64;
+        self.env.cache.put(key, column.clone());
+        Ok(column)
+    }
+}
+
+/// The columns of a run, as far as they are needed.
+#[derive(Debug)]
+pub(super) struct RunColumns {
+    pub(super) timestamps: Rc<Vec<i64>>,
+    /// Ends within the run's lines.
+    pub(super) ends: Option<Rc<Vec<u32>>>,
+    pub(super) lines: Option<Rc<Vec<u8>>>,
+    pub(super) metadata: Option<Rc<BlockMetadata>>,
+    /// The run's place in the first two columns and in the set ids.
+    pub(super) entries: Range<usize>,
+    /// The run's place in the lines.
+    pub(super) line_bytes: Range<usize>,
+    /// Whether timestamps never fall.
+    pub(super) sorted: bool,
+}
+
+impl RunColumns {
+    /// The run as the engine takes it.
+    pub(super) fn block(&self, arrival: u64) -> EntryBlock<'_> {
+        let entries = self.entries.clone();
+        EntryBlock {
+            timestamps_ns: &self.timestamps[entries.clone()],
+            line_ends: self.ends.as_ref().map_or(&[], |ends| &ends[entries.clone()]),
+            lines: self.lines.as_ref().map_or(&[], |lines| &lines[self.line_bytes.clone()]),
+            metadata: match &self.metadata {
+                Some(column) => {
+                    MetadataColumn::Sets { set_ids: &column.set_ids[entries], sets: &column.sets }
+                }
+                None => MetadataColumn::None,
+            },
+            arrival,
+            sorted: self.sorted,
+        }
+    }
+}

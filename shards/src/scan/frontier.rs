@@ -1,0 +1,191 @@
+//! The order in which a scan visits what it may have to read.
+//!
+//! Guarantees: units come newest first or oldest first, by their newest or oldest
+//! entry; a segment is expanded into units no earlier than its time has come, so
+//! that a scan which ends early never looks at the rest.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use ahash::HashMap;
+use logsvc_logql::engine::Direction;
+use logsvc_proto::StreamId;
+
+use super::ScanJob;
+use crate::messages::TimeRange;
+use crate::sealed::hasher;
+use crate::segment::RunInfo;
+
+/// A run that a unit reads.
+#[derive(Debug)]
+pub(super) struct RunPlace {
+    /// The run.
+    pub(super) run: RunInfo,
+    /// The stream's place in the job.
+    pub(super) stream: u32,
+    /// Whether it may repeat entries of earlier segments.
+    pub(super) is_late: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum UnitKind {
+    /// A block of a head: places in the job.
+    Head { stream: u32, block: u32 },
+    /// Runs of a sealed block.
+    Sealed { segment: u32, block: u32, runs: Vec<RunPlace> },
+}
+
+/// Something to read.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// What the order goes by; the largest comes first.
+    key: i64,
+    pub(super) kind: UnitKind,
+}
+
+impl Unit {
+    /// The sealed block that it reads.
+    pub(super) fn block(&self) -> Option<u32> {
+        match self.kind {
+            UnitKind::Head { .. } => None,
+            UnitKind::Sealed { block, .. } => Some(block),
+        }
+    }
+}
+
+impl PartialEq for Unit {
+    fn eq(&self, other: &Unit) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Unit {}
+
+impl PartialOrd for Unit {
+    fn partial_cmp(&self, other: &Unit) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Unit {
+    fn cmp(&self, other: &Unit) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// The larger, the earlier in query direction.
+fn key(direction: Direction, (min_ns, max_ns): (i64, i64)) -> i64 {
+    match direction {
+        Direction::Backward => max_ns,
+        // Turns the order round without overflow.
+        Direction::Forward => !min_ns,
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Frontier {
+    units: BinaryHeap<Unit>,
+    /// Segments that are not expanded yet; the next one is last.
+    segments: Vec<(i64, u32)>,
+}
+
+impl Frontier {
+    pub(super) fn new(job: &ScanJob) -> Frontier {
+        let direction = job.request.plan.direction();
+        let mut units = Vec::new();
+        for (stream, snapshot) in job.streams.iter().enumerate() {
+            for (block, part) in snapshot.blocks.iter().enumerate() {
+                let kind = UnitKind::Head { stream: stream as u32, block: block as u32 };
+                units.push(Unit { key: key(direction, part.block.time_bounds_ns()), kind });
+            }
+        }
+        let bounds = |place: usize| {
+            let live = &job.segments[place].live;
+            (key(direction, (live.min_ns, live.max_ns)), place as u32)
+        };
+        let mut segments: Vec<_> = (0..job.segments.len()).map(bounds).collect();
+        segments.sort_unstable();
+        Frontier { units: units.into(), segments }
+    }
+
+    /// A segment that has to be expanded before the next unit is known.
+    pub(super) fn next_segment(&mut self) -> Option<u32> {
+        let &(key, segment) = self.segments.last()?;
+        if self.units.peek().is_some_and(|unit| unit.key > key) {
+            return None;
+        }
+        self.segments.pop();
+        Some(segment)
+    }
+
+    pub(super) fn add(&mut self, units: Vec<Unit>) {
+        self.units.extend(units);
+    }
+
+    pub(super) fn next_unit(&mut self) -> Option<Unit> {
+        self.units.pop()
+    }
+}
+
+/// The blocks of a segment in which streams of the job have entries of its time.
+pub(super) fn units_of(job: &ScanJob, index: u32) -> Vec<Unit> {
+    let segment = &job.segments[index as usize];
+    let direction = job.request.plan.direction();
+    let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
+    let range = TimeRange { start_ns, end_ns };
+    let mut units: Vec<Unit> = Vec::new();
+    let mut open: Option<(u32, (i64, i64), Vec<RunPlace>)> = None;
+    let mut close = |open: &mut Option<(u32, (i64, i64), Vec<RunPlace>)>| {
+        if let Some((block, bounds, runs)) = open.take() {
+            let kind = UnitKind::Sealed { segment: index, block, runs };
+            units.push(Unit { key: key(direction, bounds), kind });
+        }
+    };
+    for (row, stream) in streams_of(job, index) {
+        let is_late = segment.late.contains(&row);
+        for run in segment.directory.runs_of_stream(row) {
+            let bounds = (run.min_ns, run.max_ns);
+            if !range.overlaps(bounds) {
+                continue;
+            }
+            let block_of_run = run.block;
+            let place = RunPlace { run, stream, is_late };
+            match &mut open {
+                Some((block, outer, runs)) if *block == block_of_run => {
+                    *outer = (outer.0.min(bounds.0), outer.1.max(bounds.1));
+                    runs.push(place);
+                }
+                _ => {
+                    close(&mut open);
+                    open = Some((block_of_run, bounds, vec![place]));
+                }
+            }
+        }
+    }
+    close(&mut open);
+    units
+}
+
+/// Streams of the job that the segment holds: their place in the segment, rising,
+/// and in the job.
+fn streams_of(job: &ScanJob, index: u32) -> Vec<(u32, u32)> {
+    let directory = &job.segments[index as usize].directory;
+    let mut found = Vec::new();
+    // Searching costs about a dozen steps per stream, walking one step per stream of
+    // the segment.
+    if job.streams.len() * 8 < directory.stream_count() as usize {
+        for (place, stream) in job.streams.iter().enumerate() {
+            found.extend(directory.find_stream(stream.id).map(|row| (row, place as u32)));
+        }
+        found.sort_unstable();
+        return found;
+    }
+    let mut wanted: HashMap<StreamId, u32> =
+        HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
+    wanted.extend(job.streams.iter().enumerate().map(|(place, s)| (s.id, place as u32)));
+    for row in 0..directory.stream_count() {
+        found.extend(wanted.get(&directory.stream_id(row)).map(|&place| (row, place)));
+    }
+    found
+}

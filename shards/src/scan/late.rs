@@ -1,0 +1,311 @@
+//! Entries that were stored twice.
+//!
+//! A head drops an entry that it holds already, but not one that was sealed before:
+//! a client that repeats a push after its first try was sealed, or a log replayed
+//! after a crash at the wrong moment, leaves equal entries in two generations. They
+//! must be seen once. The rule: of equal entries (stream, timestamp, line, metadata)
+//! the one of the earliest generation counts.
+//!
+//! Guarantees: only streams whose generations overlap in time pay anything; for them
+//! the timestamps of overlapping blocks are compared first, and lines are read only
+//! where timestamps are equal.
+
+use std::rc::Rc;
+
+use ahash::HashMap;
+use logsvc_logql::engine::{MetadataSets, Needs};
+use logsvc_runtime::Runtime;
+
+use super::columns::{OpenBlock, ReadError, RunColumns};
+use super::{HeadPart, ScanEnv, ScanJob};
+use crate::head::HeadBlock;
+use crate::messages::ScanStats;
+use crate::sealed::hasher;
+use crate::segment::{BlockMetadata, RunInfo};
+
+const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: true };
+
+/// A part of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'a> {
+    /// A block of its head.
+    Head(&'a HeadPart),
+    /// A run of a segment of the job.
+    Run { segment: u32, run: &'a RunInfo },
+}
+
+/// Where one part of a stream is, and when.
+#[derive(Debug)]
+struct Place {
+    /// For a segment its place in the job.
+    generation: u32,
+    bounds_ns: (i64, i64),
+    part: PlacePart,
+}
+
+#[derive(Debug)]
+enum PlacePart {
+    /// Block of the snapshot.
+    Head(u32),
+    Run(RunInfo),
+}
+
+/// Parts of streams that overlap, found when first asked for.
+#[derive(Debug)]
+pub(super) struct LateStreams {
+    places: HashMap<u32, Rc<Vec<Place>>>,
+}
+
+impl Default for LateStreams {
+    fn default() -> LateStreams {
+        LateStreams { places: HashMap::with_hasher(hasher()) }
+    }
+}
+
+impl LateStreams {
+    fn of(&mut self, job: &ScanJob, stream: u32) -> Rc<Vec<Place>> {
+        let found = self.places.entry(stream).or_insert_with(|| Rc::new(places(job, stream)));
+        Rc::clone(found)
+    }
+}
+
+fn places(job: &ScanJob, stream: u32) -> Vec<Place> {
+    let snapshot = &job.streams[stream as usize];
+    let mut places = Vec::new();
+    for (at, segment) in job.segments.iter().enumerate() {
+        let Some(row) = segment.directory.find_stream(snapshot.id) else { continue };
+        for run in segment.directory.runs_of_stream(row) {
+            places.push(Place {
+                generation: at as u32,
+                bounds_ns: (run.min_ns, run.max_ns),
+                part: PlacePart::Run(run),
+            });
+        }
+    }
+    for (at, part) in snapshot.blocks.iter().enumerate() {
+        places.push(Place {
+            generation: part.generation,
+            bounds_ns: part.time_bounds_ns(),
+            part: PlacePart::Head(at as u32),
+        });
+    }
+    places
+}
+
+/// A failure to read a segment, given by its place in the job.
+pub(super) type SegmentFailure = (u32, ReadError);
+
+/// The part without the entries that an earlier generation holds too; `None` if
+/// there are none.
+///
+/// # Errors
+/// A segment cannot be read.
+pub(super) async fn without_repeated<R: Runtime>(
+    env: &ScanEnv<R>,
+    job: &ScanJob,
+    late: &mut LateStreams,
+    stream: u32,
+    part: Part<'_>,
+    stats: &mut ScanStats,
+) -> Result<Option<RunColumns>, SegmentFailure> {
+    let (generation, bounds_ns) = match part {
+        Part::Head(head) => (head.generation, head.time_bounds_ns()),
+        Part::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
+    };
+    let overlaps = |place: &&Place| {
+        place.generation < generation
+            && place.bounds_ns.0 <= bounds_ns.1
+            && place.bounds_ns.1 >= bounds_ns.0
+    };
+    let places = late.of(job, stream);
+    let mut mine = None;
+    let mut keep = Vec::new();
+    for place in places.iter().filter(overlaps) {
+        let mine = match &mut mine {
+            Some(mine) => mine,
+            none => none.insert(Loaded::of(env, job, part, stats).await?),
+        };
+        let other = match &place.part {
+            PlacePart::Head(at) => Part::Head(&job.streams[stream as usize].blocks[*at as usize]),
+            PlacePart::Run(run) => Part::Run { segment: place.generation, run },
+        };
+        // Timestamps decide mostly; the cache keeps the columns for what follows.
+        let times = Times::of(env, job, other, stats).await?;
+        if !mine.shares_time_with(times.as_slice()) {
+            continue;
+        }
+        let other = Loaded::of(env, job, other, stats).await?;
+        if keep.is_empty() {
+            keep.resize(mine.len(), true);
+        }
+        mine.drop_those_in(&other, &mut keep);
+    }
+    let Some(mine) = mine else { return Ok(None) };
+    if keep.iter().all(|&kept| kept) {
+        return Ok(None);
+    }
+    Ok(Some(mine.kept(&keep)))
+}
+
+/// Timestamps of a part.
+enum Times<'a> {
+    Borrowed(&'a [i64]),
+    Run(RunColumns),
+}
+
+impl<'a> Times<'a> {
+    async fn of<R: Runtime>(
+        env: &ScanEnv<R>,
+        job: &ScanJob,
+        part: Part<'a>,
+        stats: &mut ScanStats,
+    ) -> Result<Times<'a>, SegmentFailure> {
+        let needs = Needs { line_lengths: false, lines: false, metadata: false };
+        Ok(match part {
+            Part::Head(head) => Times::Borrowed(head.block.timestamps_ns()),
+            Part::Run { segment, run } => {
+                Times::Run(load(env, job, segment, run, needs, stats).await?)
+            }
+        })
+    }
+
+    fn as_slice(&self) -> &[i64] {
+        match self {
+            Times::Borrowed(times) => times,
+            Times::Run(columns) => &columns.timestamps[columns.entries.clone()],
+        }
+    }
+}
+
+async fn load<R: Runtime>(
+    env: &ScanEnv<R>,
+    job: &ScanJob,
+    segment: u32,
+    run: &RunInfo,
+    needs: Needs,
+    stats: &mut ScanStats,
+) -> Result<RunColumns, SegmentFailure> {
+    let sealed = &job.segments[segment as usize];
+    let mut block = OpenBlock::new(env, sealed, run.block);
+    block.run(run, needs, stats).await.map_err(|error| (segment, error))
+}
+
+/// A part with all of its columns.
+enum Loaded<'a> {
+    Head { block: &'a HeadBlock, times: Vec<i64> },
+    Run { columns: RunColumns, times: Vec<i64> },
+}
+
+impl<'a> Loaded<'a> {
+    async fn of<R: Runtime>(
+        env: &ScanEnv<R>,
+        job: &ScanJob,
+        part: Part<'a>,
+        stats: &mut ScanStats,
+    ) -> Result<Loaded<'a>, SegmentFailure> {
+        Ok(match part {
+            Part::Head(head) => {
+                let mut times = head.block.timestamps_ns().to_vec();
+                times.sort_unstable();
+                Loaded::Head { block: &head.block, times }
+            }
+            Part::Run { segment, run } => {
+                let columns = load(env, job, segment, run, EVERYTHING, stats).await?;
+                let times = columns.timestamps[columns.entries.clone()].to_vec();
+                Loaded::Run { columns, times }
+            }
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.sorted_times().len()
+    }
+
+    fn sorted_times(&self) -> &[i64] {
+        match self {
+            Loaded::Head { times, .. } | Loaded::Run { times, .. } => times,
+        }
+    }
+
+    fn shares_time_with(&self, times: &[i64]) -> bool {
+        times.iter().any(|ts| self.sorted_times().binary_search(ts).is_ok())
+    }
+
+    fn timestamp_ns(&self, index: usize) -> i64 {
+        match self {
+            Loaded::Head { block, .. } => block.timestamps_ns()[index],
+            Loaded::Run { times, .. } => times[index],
+        }
+    }
+
+    fn line(&self, index: usize) -> &[u8] {
+        match self {
+            Loaded::Head { block, .. } => block.line(index),
+            Loaded::Run { columns, .. } => {
+                let block = columns.block(0);
+                let start = index.checked_sub(1).map_or(0, |before| block.line_ends[before]);
+                &block.lines[start as usize..block.line_ends[index] as usize]
+            }
+        }
+    }
+
+    fn metadata(&self, index: usize) -> Vec<(&str, &str)> {
+        match self {
+            Loaded::Head { block, .. } => block.metadata(index).collect(),
+            Loaded::Run { columns, .. } => match &columns.metadata {
+                None => Vec::new(),
+                Some(column) => {
+                    column.sets.get(column.set_ids[columns.entries.start + index]).collect()
+                }
+            },
+        }
+    }
+
+    fn hash(&self, index: usize) -> u64 {
+        hasher().hash_one((self.timestamp_ns(index), self.line(index), self.metadata(index)))
+    }
+
+    /// Notes those of my entries that `other` has too.
+    fn drop_those_in(&self, other: &Loaded<'_>, keep: &mut [bool]) {
+        let mut held: HashMap<u64, Vec<u32>> = HashMap::with_hasher(hasher());
+        for index in 0..other.len() {
+            if self.sorted_times().binary_search(&other.timestamp_ns(index)).is_ok() {
+                held.entry(other.hash(index)).or_default().push(index as u32);
+            }
+        }
+        for (index, kept) in keep.iter_mut().enumerate() {
+            let Some(places) = held.get(&self.hash(index)) else { continue };
+            let equal = places.iter().any(|&place| {
+                let place = place as usize;
+                self.timestamp_ns(index) == other.timestamp_ns(place)
+                    && self.line(index) == other.line(place)
+                    && self.metadata(index) == other.metadata(place)
+            });
+            *kept &= !equal;
+        }
+    }
+
+    /// A copy of the entries that are kept.
+    fn kept(&self, keep: &[bool]) -> RunColumns {
+        let (mut timestamps, mut ends, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sets, mut ids) = (MetadataSets::new(), Vec::new());
+        for index in (0..self.len()).filter(|&index| keep[index]) {
+            timestamps.push(self.timestamp_ns(index));
+            lines.extend_from_slice(self.line(index));
+            ends.push(lines.len() as u32);
+            let id = sets.intern(self.metadata(index));
+            ids.push(id.expect("a block's metadata fits a dictionary"));
+        }
+        let sorted = timestamps.is_sorted();
+        let (entries, line_bytes) = (0..timestamps.len(), 0..lines.len());
+        RunColumns {
+            timestamps: Rc::new(timestamps),
+            ends: Some(Rc::new(ends)),
+            lines: Some(Rc::new(lines)),
+            metadata: Some(Rc::new(BlockMetadata { sets, set_ids: ids })),
+            entries,
+            line_bytes,
+            sorted,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Runs one shard's part of a query over a snapshot, beside the shard.
+//!
+//! What is read is a list of *units*, ordered by time in query direction so that a
+//! limit ends the scan early: a block of a head, or a block of a sealed segment with
+//! those of its runs that the query wants ([`frontier`]). Segments are looked at
+//! only when the scan has come to their time. Of a sealed block only the columns are
+//! read that the query needs ([`columns`]), and none if the directory's counts are
+//! enough or the segment's filters prove that nothing in it can match ([`prune`]).
+//! An entry that was stored twice because it came again after it had been sealed is
+//! seen once ([`late`]).
+//!
+//! Guarantees: the snapshot does not change while it is read; the core's other
+//! tasks get their turn at least once per [`SLICE`] plus the time of one block; a
+//! cancelled query stops within one block. A block whose bytes are damaged is left
+//! out, counted and logged; the rest is answered. What else can go wrong is in
+//! [`ScanError`].
+
+mod columns;
+mod frontier;
+mod late;
+mod prune;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_logql::engine::{
+    BlockSummary, EntryBlock, LeafExecutor, MetadataColumn, MetadataSets, StreamState,
+};
+use logsvc_proto::{Labels, StreamId};
+use logsvc_runtime::{Monotonic, Runtime};
+
+use crate::filter::BlockSet;
+use crate::head::HeadBlock;
+use crate::messages::{LeafReply, LeafRequest, ScanStats};
+use crate::sealed::{BlockCache, SealedSegment, SegmentFiles};
+use crate::segment::Decoder;
+use columns::{ReadError, RunColumns};
+use frontier::{Frontier, RunPlace, Unit, UnitKind};
+use late::{LateStreams, Part};
+use prune::Conditions;
+
+/// How long a scan keeps the core before it yields.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Where the blocks of heads stand in the order of arrival: behind all segments.
+/// Entries that are being sealed come before those that came since.
+const GENERATION_SET_ASIDE: u32 = u32::MAX - 1;
+const GENERATION_HEAD: u32 = u32::MAX;
+
+/// The arrival number of a block: generations in their order, and the blocks of one
+/// stream within a generation.
+fn arrival(generation: u32, within: u32) -> u64 {
+    (u64::from(generation) << 32) | u64::from(within)
+}
+
+/// What scans on one core share.
+pub struct ScanEnv<R: Runtime> {
+    /// The core.
+    pub runtime: R,
+    /// Its open segment files.
+    pub files: SegmentFiles<R>,
+    /// Its decoded blocks.
+    pub cache: BlockCache,
+    /// Never held across a wait.
+    decoder: RefCell<Decoder>,
+}
+
+impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScanEnv").field("cache", &self.cache.counters()).finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> ScanEnv<R> {
+    /// An environment whose cache holds at most `cache_max_bytes`.
+    pub fn new(runtime: R, cache_max_bytes: usize) -> ScanEnv<R> {
+        let cache = BlockCache::new(cache_max_bytes);
+        let decoder = RefCell::new(Decoder::new());
+        ScanEnv { runtime, files: SegmentFiles::default(), cache, decoder }
+    }
+}
+
+/// A block of a head.
+#[derive(Clone, Debug)]
+pub struct HeadPart {
+    generation: u32,
+    within: u32,
+    block: Arc<HeadBlock>,
+}
+
+impl HeadPart {
+    /// Block number `within` of the entries that are being sealed.
+    pub(crate) fn set_aside(within: u32, block: Arc<HeadBlock>) -> HeadPart {
+        HeadPart { generation: GENERATION_SET_ASIDE, within, block }
+    }
+
+    /// Block number `within` of the newest entries.
+    pub(crate) fn head(within: u32, block: Arc<HeadBlock>) -> HeadPart {
+        HeadPart { generation: GENERATION_HEAD, within, block }
+    }
+
+    /// Oldest and newest timestamp.
+    pub(crate) fn time_bounds_ns(&self) -> (i64, i64) {
+        self.block.time_bounds_ns()
+    }
+}
+
+/// One stream of a scan.
+#[derive(Debug)]
+pub struct StreamSnapshot {
+    /// Its id.
+    pub id: StreamId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Blocks of its head that overlap the query's time range.
+    pub blocks: Vec<HeadPart>,
+    /// Whether a block of its head overlaps, in time, what was sealed or set aside
+    /// before, so that it may repeat entries.
+    pub head_is_late: bool,
+}
+
+/// A part of a query and the snapshot that it reads.
+#[derive(Debug)]
+pub struct ScanJob {
+    /// What to compute.
+    pub request: LeafRequest,
+    /// Streams that match.
+    pub streams: Vec<StreamSnapshot>,
+    /// Segments that overlap the query's time range, in their order.
+    pub segments: Vec<Arc<SealedSegment>>,
+}
+
+/// Why a part of a query has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// The part does not compile.
+    #[error("{0}")]
+    Plan(String),
+    /// It holds more memory than it may.
+    #[error("the query holds more than {max_bytes} bytes of intermediate results")]
+    Memory {
+        /// The limit in bytes.
+        max_bytes: usize,
+    },
+    /// Nobody waits for it any more.
+    #[error("the query was cancelled")]
+    Cancelled,
+}
+
+/// Runs a part of a query to its end.
+///
+/// # Errors
+/// See [`ScanError`].
+pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply, ScanError> {
+    let executor =
+        LeafExecutor::new(&job.request.plan).map_err(|error| ScanError::Plan(error.to_string()))?;
+    let mut frontier = Frontier::new(&job);
+    let mut scan = Scan {
+        env,
+        executor,
+        states: job.streams.iter().map(|_| None).collect(),
+        states_bytes: 0,
+        late: LateStreams::default(),
+        conditions: prune::conditions(&job),
+        stats: ScanStats { streams: job.streams.len() as u64, ..ScanStats::default() },
+        slice_end: env.runtime.now().after(SLICE),
+        job: &job,
+    };
+    while !scan.executor.is_done() {
+        while let Some(segment) = frontier.next_segment() {
+            let units = scan.expand(segment).await?;
+            frontier.add(units);
+        }
+        let Some(unit) = frontier.next_unit() else { break };
+        scan.unit(unit).await;
+        scan.pause().await?;
+    }
+    Ok(LeafReply { result: scan.executor.finish(), stats: scan.stats })
+}
+
+struct Scan<'a, R: Runtime> {
+    env: &'a ScanEnv<R>,
+    job: &'a ScanJob,
+    executor: LeafExecutor,
+    states: Vec<Option<StreamState>>,
+    states_bytes: usize,
+    late: LateStreams,
+    conditions: Conditions,
+    stats: ScanStats,
+    slice_end: Monotonic,
+}
+
+impl<R: Runtime> Scan<'_, R> {
+    /// Lets others have the core if the slice is over, and looks whether the query
+    /// may go on.
+    async fn pause(&mut self) -> Result<(), ScanError> {
+        let request = &self.job.request;
+        if request.cancellation.is_cancelled() {
+            return Err(ScanError::Cancelled);
+        }
+        if self.executor.held_bytes() + self.states_bytes > request.memory_max_bytes {
+            return Err(ScanError::Memory { max_bytes: request.memory_max_bytes });
+        }
+        if self.env.runtime.now() >= self.slice_end {
+            self.env.runtime.yield_now().await;
+            self.slice_end = self.env.runtime.now().after(SLICE);
+        }
+        Ok(())
+    }
+
+    /// The units of a segment.
+    async fn expand(&mut self, index: u32) -> Result<Vec<Unit>, ScanError> {
+        self.pause().await?;
+        let mut units = frontier::units_of(self.job, index);
+        if units.is_empty() || self.conditions.is_empty() {
+            return Ok(units);
+        }
+        let segment = &self.job.segments[index as usize];
+        let mut blocks = BlockSet::empty(segment.directory.block_count() as usize);
+        for block in units.iter().filter_map(Unit::block) {
+            blocks.insert(block as usize);
+        }
+        let (env, stats) = (self.env, &mut self.stats);
+        match prune::candidates(env, segment, &self.conditions, blocks, stats).await {
+            Ok(left) => {
+                let before = units.len();
+                units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
+                self.stats.blocks_filtered += (before - units.len()) as u64;
+            }
+            // Reading everything gives the right answer too.
+            Err(error) => damaged(segment, "filters", &error),
+        }
+        Ok(units)
+    }
+
+    async fn unit(&mut self, unit: Unit) {
+        match unit.kind {
+            UnitKind::Head { stream, block } => self.head_block(stream, block).await,
+            UnitKind::Sealed { segment, block, runs } => {
+                self.sealed_block(segment, block, &runs).await;
+            }
+        }
+    }
+
+    fn state(&mut self, stream: u32) -> &mut StreamState {
+        let slot = &mut self.states[stream as usize];
+        if slot.is_none() {
+            let state = self.executor.stream(&self.job.streams[stream as usize].labels);
+            self.states_bytes += state.held_bytes();
+            *slot = Some(state);
+        }
+        slot.as_mut().expect("it was just made")
+    }
+
+    async fn head_block(&mut self, stream: u32, index: u32) {
+        let snapshot = &self.job.streams[stream as usize];
+        let part = &snapshot.blocks[index as usize];
+        let block = &*part.block;
+        let (min_ns, max_ns) = block.time_bounds_ns();
+        if !self.executor.wants(min_ns, max_ns) {
+            return;
+        }
+        if snapshot.head_is_late
+            && let Some(kept) = self.without_repeated(stream, Part::Head(part)).await
+        {
+            self.columns(stream, &kept.block(arrival(part.generation, part.within)));
+            return;
+        }
+        let summary = BlockSummary {
+            min_timestamp_ns: min_ns,
+            max_timestamp_ns: max_ns,
+            entries: block.len() as u64,
+            line_bytes: block.lines().len() as u64,
+        };
+        self.state(stream);
+        let Some(state) = &mut self.states[stream as usize] else { return };
+        if !block.has_metadata() && self.executor.summary(state, &summary) {
+            return;
+        }
+        let wants_metadata = block.has_metadata() && state.needs().metadata;
+        let dictionary = wants_metadata.then(|| intern(block));
+        let metadata = match &dictionary {
+            Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },
+            None => MetadataColumn::None,
+        };
+        let columns = EntryBlock {
+            timestamps_ns: block.timestamps_ns(),
+            line_ends: block.line_ends(),
+            lines: block.lines(),
+            metadata,
+            arrival: arrival(part.generation, part.within),
+            sorted: block.is_sorted(),
+        };
+        self.stats.head_blocks += 1;
+        self.executor.block(state, &columns);
+    }
+
+    async fn sealed_block(&mut self, segment: u32, block: u32, runs: &[RunPlace]) {
+        let sealed = &self.job.segments[segment as usize];
+        let mut opened = columns::OpenBlock::new(self.env, sealed, block);
+        for RunPlace { run, stream, is_late } in runs {
+            if !self.executor.wants(run.min_ns, run.max_ns) {
+                continue;
+            }
+            let number = arrival(segment, run.run);
+            if *is_late
+                && let Some(kept) = self.without_repeated(*stream, Part::Run { segment, run }).await
+            {
+                self.columns(*stream, &kept.block(number));
+                continue;
+            }
+            self.state(*stream);
+            let Some(state) = &mut self.states[*stream as usize] else { continue };
+            if !run.has_metadata && self.executor.summary(state, &run.summary()) {
+                continue;
+            }
+            match opened.run(run, state.needs(), &mut self.stats).await {
+                Ok(columns) => self.columns(*stream, &columns.block(number)),
+                Err(error) => {
+                    // The block's other runs share the damaged column.
+                    self.stats.damaged_blocks += 1;
+                    damaged(sealed, &format!("block {block}"), &error);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn columns(&mut self, stream: u32, block: &EntryBlock<'_>) {
+        self.state(stream);
+        if let Some(state) = &mut self.states[stream as usize] {
+            self.executor.block(state, block);
+        }
+    }
+
+    /// The part without the entries that an earlier one of the stream holds too;
+    /// `None` if there are none.
+    async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
+        let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
+        match late::without_repeated(env, self.job, late, stream, part, stats).await {
+            Ok(kept) => kept,
+            Err((segment, error)) => {
+                // Seen twice is better than not at all.
+                self.stats.damaged_blocks += 1;
+                damaged(&self.job.segments[segment as usize], "block", &error);
+                None
+            }
+        }
+    }
+}
+
+fn damaged(segment: &SealedSegment, what: &str, error: &ReadError) {
+    tracing::error!(file = %segment.path.display(), what, %error, "cannot read a segment");
+}
+
+/// The dictionary form of a block's metadata, as the engine takes it.
+fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
+    let mut sets = MetadataSets::new();
+    let mut set_ids = Vec::with_capacity(block.len());
+    for index in 0..block.len() {
+        let id = sets.intern(block.metadata(index));
+        // A block holds far less than the 4 GiB of text that fill a dictionary.
+        set_ids.push(id.expect("a block's metadata fits a dictionary"));
+    }
+    (sets, set_ids)
+}

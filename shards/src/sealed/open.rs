@@ -1,0 +1,126 @@
+//! Opens segments: the footer and the directory of one, and all of a node's at
+//! start.
+//!
+//! Guarantees: a segment that cannot be opened does not keep the others from being
+//! read; it is counted and logged, and its file is left alone.
+
+use std::io;
+use std::path::Path;
+
+use logsvc_runtime::{File, OpenMode, Runtime};
+
+use super::SealedSegment;
+use crate::manifest::{LiveSegment, SegmentName};
+use crate::messages::StreamDefinition;
+use crate::node::NodePlan;
+use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer};
+use crate::shard::Shard;
+
+/// What is read at once from the end of a file: mostly the whole directory.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Reads the directory of a segment.
+///
+/// # Errors
+/// The file cannot be read, or does not check.
+pub async fn open_segment<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    live: LiveSegment,
+) -> io::Result<SealedSegment> {
+    let path = live.name.path(segments_dir, live.day);
+    let file = runtime.open(&path, OpenMode::Read).await?;
+    let file_len = file.len_bytes().await?;
+    let tail_start = file_len.saturating_sub(TAIL_BYTES);
+    let tail = read(&file, tail_start, file_len).await?;
+    let footer = Footer::parse(&tail, file_len).map_err(invalid)?;
+    let identity = footer.identity;
+    let SegmentName { epoch, shards, shard, seq } = live.name;
+    if (identity.epoch, identity.shards, identity.shard, identity.seq)
+        != (epoch, shards, shard, seq)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file is another segment than its name says",
+        ));
+    }
+    let range = footer.directory_range();
+    let directory = if range.start >= tail_start {
+        let end = tail.len() - FOOTER_LEN;
+        tail[(range.start - tail_start) as usize..end].to_vec()
+    } else {
+        read(&file, range.start, range.end).await?
+    };
+    let directory = Directory::open(footer, directory).map_err(invalid)?;
+    Ok(SealedSegment::new(live, path, directory))
+}
+
+async fn read<F: File>(file: &F, start: u64, end: u64) -> io::Result<Vec<u8>> {
+    let (result, bytes) = file.read_exact_at(Vec::new(), start, (end - start) as usize).await;
+    result.map(|()| bytes)
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Opens the segments that concern a shard and makes their streams known to it.
+pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &mut Shard) {
+    let (shard, shards) = (runtime.core().0, runtime.core_count());
+    let mut decoder = Decoder::new();
+    for &live in plan.segments.iter() {
+        // Those of another number of shards have streams of everybody.
+        let name = live.name;
+        if name.shards == u32::from(shards) && name.shard != u32::from(shard) {
+            continue;
+        }
+        let opened = async {
+            let segment = open_segment(runtime, &plan.segments_dir, live).await?;
+            learn_streams(runtime, &segment, &mut decoder, state).await?;
+            Ok::<_, io::Error>(segment)
+        };
+        match opened.await {
+            Ok(segment) => state.add_segment(segment),
+            Err(error) => {
+                tracing::error!(%error, segment = %name.file_name(), "cannot open a segment");
+                state.miss_segment();
+            }
+        }
+        runtime.yield_now().await;
+    }
+}
+
+/// Makes those streams of a segment known that the shard owns and does not know.
+async fn learn_streams<R: Runtime>(
+    runtime: &R,
+    segment: &SealedSegment,
+    decoder: &mut Decoder,
+    state: &mut Shard,
+) -> io::Result<()> {
+    let (shard, shards) = (runtime.core().0, runtime.core_count());
+    let directory = &segment.directory;
+    let mut file = None;
+    for chunk in 0..directory.label_chunk_count() {
+        let place = directory.label_chunk(chunk);
+        let mut ids = place.streams.clone().map(|row| directory.stream_id(row));
+        let is_new = ids.any(|id| id.shard(shards) == shard && !state.knows(id));
+        if !is_new {
+            continue;
+        }
+        let file = match &file {
+            Some(file) => file,
+            None => file.insert(runtime.open(&segment.path, OpenMode::Read).await?),
+        };
+        let range = place.place.range();
+        let bytes = read(file, range.start, range.end).await?;
+        let learned = decoder.labels(directory, chunk, &bytes, |_, tenant, id, labels| {
+            if id.shard(shards) == shard {
+                let definition =
+                    StreamDefinition { id, tenant: tenant.clone(), labels: labels.into() };
+                state.define_sealed(definition);
+            }
+        });
+        learned.map_err(invalid)?;
+    }
+    Ok(())
+}

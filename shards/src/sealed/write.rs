@@ -1,0 +1,335 @@
+//! Writes a generation of entries to segments and makes them live.
+//!
+//! Guarantees: a segment's name appears when its bytes are on stable storage, and
+//! it counts from the manifest edit on, which names in the same breath the log
+//! files that are no longer needed. The core's other tasks get their turn after
+//! each block. What can go wrong is the disk; then nothing has changed, except that
+//! files which nothing names may be left over, and the next start removes them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+
+use super::SealedSegment;
+use super::arrange::{Piece, arrange};
+use crate::manifest::{Cover, Day, LiveSegment, ManifestEdit, ManifestLog, SegmentName};
+use crate::messages::TimeRange;
+use crate::segment::{
+    Directory, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, Footer, SegmentIdentity,
+    SegmentWriter, stream_order,
+};
+use crate::shard::{SealJob, SealStream};
+use crate::wal::format::WalName;
+use crate::wal::replayed::{ReplayedFiles, remove_own_files};
+
+/// Bytes that are gathered before they are written to a segment's file.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// A generation is split by day as far as its newest days go; what is older than
+/// that goes into one segment, so that a backfill of years does not make thousands
+/// of files.
+const NEWEST_DAYS: usize = 4;
+
+/// Writes the segments of one shard.
+#[derive(Debug)]
+pub struct Sealer<R: Runtime> {
+    runtime: R,
+    folders: SealFolders,
+    manifest: ManifestLog<R>,
+    /// The oldest log file of this shard and start that may be there.
+    wal: WalName,
+    /// Log files that the start has replayed.
+    replayed: Arc<ReplayedFiles>,
+    /// Whether the manifest says that they are in segments.
+    replayed_is_covered: bool,
+    /// Counts the segments of this shard and start.
+    next_seq: u32,
+    /// An edit that failed and has to be tried again before anything else.
+    pending: Option<(ManifestEdit, Vec<SealedSegment>)>,
+}
+
+/// Where a [`Sealer`] works.
+#[derive(Clone, Debug)]
+pub struct SealFolders {
+    /// Folder of the log files.
+    pub wal_dir: PathBuf,
+    /// Folder of all segments.
+    pub segments_dir: PathBuf,
+}
+
+impl<R: Runtime> Sealer<R> {
+    /// The sealer of the shard whose first log file of this start is `first_wal`.
+    pub fn new(
+        runtime: R,
+        folders: SealFolders,
+        first_wal: WalName,
+        replayed: Arc<ReplayedFiles>,
+    ) -> Sealer<R> {
+        let shard = runtime.core().0;
+        let manifest =
+            ManifestLog::new(runtime.clone(), &folders.segments_dir, first_wal.epoch, shard);
+        Sealer {
+            runtime,
+            folders,
+            manifest,
+            wal: first_wal,
+            replayed,
+            replayed_is_covered: false,
+            next_seq: 0,
+            pending: None,
+        }
+    }
+
+    /// Writes a generation; returns the segments it has become.
+    ///
+    /// # Errors
+    /// An operation on the disk failed. The same job has to be given again until it
+    /// succeeds, before any other.
+    pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<SealedSegment>> {
+        let (edit, segments) = match self.pending.take() {
+            // The segments are there; only the manifest does not name them yet.
+            Some(pending) => pending,
+            None => {
+                let segments = self.write_segments(job.streams).await?;
+                let edit = ManifestEdit {
+                    added: segments.iter().map(|segment| segment.live).collect(),
+                    removed: Vec::new(),
+                    covers: self.covers(job.closed_wal_index),
+                };
+                (edit, segments)
+            }
+        };
+        if let Err(error) = self.manifest.append(&edit).await {
+            self.pending = Some((edit, segments));
+            return Err(error);
+        }
+        self.replayed_is_covered = true;
+        self.remove_logs(job.closed_wal_index).await;
+        Ok(segments)
+    }
+
+    /// What of the log is in segments once those of this generation are live.
+    fn covers(&self, closed_wal_index: Option<u32>) -> Vec<Cover> {
+        let (by_shards, by_shard) = (self.runtime.core_count(), self.runtime.core().0);
+        let mut covers = Vec::new();
+        if !self.replayed_is_covered {
+            covers = self.replayed.covers_of(by_shard);
+        }
+        covers.extend(closed_wal_index.map(|up_to_index| Cover {
+            wal_epoch: self.wal.epoch,
+            wal_shards: self.wal.shards,
+            wal_shard: self.wal.shard,
+            up_to_index,
+            by_shards,
+            by_shard,
+        }));
+        covers
+    }
+
+    async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<SealedSegment>> {
+        let streams = sorted(&self.runtime, streams).await;
+        let mut added = Vec::new();
+        for range in ranges(&streams) {
+            added.extend(self.write_segment(&streams, range).await?);
+        }
+        Ok(added)
+    }
+
+    /// Writes the entries with these times; `None` if there are none.
+    async fn write_segment(
+        &mut self,
+        streams: &[SealStream],
+        range: TimeRange,
+    ) -> io::Result<Option<SealedSegment>> {
+        let WalName { epoch, shards, shard, .. } = self.wal;
+        let name = SegmentName { epoch, shards, shard, seq: self.next_seq };
+        let next_seq = self.next_seq.checked_add(1);
+        self.next_seq =
+            next_seq.ok_or_else(|| io::Error::other("a start has made all segments it can"))?;
+        let day = Day::of(range.end_ns.saturating_sub(1));
+        let folder = self.folders.segments_dir.join(day.folder_name());
+        self.runtime.create_dir_all(&folder).await?;
+        let path = name.path(&self.folders.segments_dir, day);
+        let temporary = temporary_path(&path);
+        let finished = self.write_file(streams, range, name, &temporary).await;
+        let finished = match finished {
+            Ok(Some(finished)) => finished,
+            other => {
+                // Only tidies up; the next start would do it too.
+                if let Err(error) = self.runtime.remove_file(&temporary).await
+                    && error.kind() != io::ErrorKind::NotFound
+                {
+                    tracing::warn!(%error, file = %temporary.display(), "cannot remove a half-made segment");
+                }
+                return other.map(|_| None);
+            }
+        };
+        self.runtime.rename(&temporary, &path).await?;
+        self.runtime.sync_dir(&folder).await?;
+        self.runtime.sync_dir(&self.folders.segments_dir).await?;
+        let Footer { totals, file_len, .. } = finished.footer;
+        let live = LiveSegment {
+            name,
+            day,
+            file_len,
+            min_ns: totals.min_ns,
+            max_ns: totals.max_ns,
+            entries: totals.entries,
+            line_bytes: totals.line_bytes,
+            level: 0,
+            order: name.sealed_order(),
+        };
+        let directory = Directory::open(finished.footer, finished.directory);
+        let directory = directory.map_err(io::Error::other)?;
+        Ok(Some(SealedSegment::new(live, path, directory)))
+    }
+
+    async fn write_file(
+        &self,
+        streams: &[SealStream],
+        range: TimeRange,
+        name: SegmentName,
+        path: &Path,
+    ) -> io::Result<Option<Finished>> {
+        let SegmentName { epoch, shards, shard, seq } = name;
+        let created_ns = self.runtime.unix_nanos();
+        let identity = SegmentIdentity { epoch, shards, shard, seq, created_ns };
+        let mut writer = SegmentWriter::new(identity, FLUSH_LEVEL).map_err(io::Error::other)?;
+        let mut output: Option<Output<R>> = None;
+        for stream in streams {
+            let pieces = arrange(&stream.blocks, range);
+            if pieces.is_empty() {
+                continue;
+            }
+            let begun = writer.begin_stream(&stream.tenant, &stream.labels, stream.id);
+            begun.map_err(io::Error::other)?;
+            for piece in &pieces {
+                let mut entries = entries_of(piece);
+                while !entries.is_empty() {
+                    let appended = writer.append(&entries).map_err(io::Error::other)?;
+                    entries = entries.behind(appended.entries);
+                    if appended.finished_block {
+                        self.write_out(&mut output, path, &mut writer).await?;
+                    }
+                }
+            }
+        }
+        if writer.entry_count() == 0 {
+            return Ok(None);
+        }
+        let mut finished = writer.finish().map_err(io::Error::other)?;
+        let output = Output::opened(&mut output, &self.runtime, path).await?;
+        output.write(std::mem::take(&mut finished.bytes)).await?;
+        output.file.sync_data().await?;
+        Ok(Some(finished))
+    }
+
+    /// After a block: writes what there is, and lets others have the core.
+    async fn write_out(
+        &self,
+        output: &mut Option<Output<R>>,
+        path: &Path,
+        writer: &mut SegmentWriter,
+    ) -> io::Result<()> {
+        if writer.output_len() >= WRITE_BYTES {
+            let output = Output::opened(output, &self.runtime, path).await?;
+            output.write(writer.take_output()).await?;
+        }
+        self.runtime.yield_now().await;
+        Ok(())
+    }
+
+    /// Removes the log files that hold nothing that is not in segments. What cannot
+    /// be removed is skipped by the next start, and removed then.
+    async fn remove_logs(&mut self, closed_wal_index: Option<u32>) {
+        let wal_dir = &self.folders.wal_dir;
+        if let Some(last) = closed_wal_index
+            && last >= self.wal.index
+        {
+            remove_own_files(&self.runtime, wal_dir, self.wal, last).await;
+            self.wal.index = last + 1;
+        }
+        self.replayed.release(&self.runtime, wal_dir, self.runtime.core().0).await;
+    }
+}
+
+/// The columns of a piece.
+fn entries_of(piece: &Piece) -> Entries<'_> {
+    let Piece { block, entries } = piece;
+    let start_of = |ends: &[u32]| entries.start.checked_sub(1).map_or(0, |before| ends[before]);
+    let metadata = match block.metadata_columns() {
+        (_, []) => EntriesMetadata::None,
+        (bytes, ends) => {
+            EntriesMetadata::Pairs { bytes, start: start_of(ends), ends: &ends[entries.clone()] }
+        }
+    };
+    Entries {
+        timestamps_ns: &block.timestamps_ns()[entries.clone()],
+        lines_start: start_of(block.line_ends()),
+        line_ends: &block.line_ends()[entries.clone()],
+        lines: block.lines(),
+        metadata,
+    }
+}
+
+/// The file of a segment that is being written.
+struct Output<R: Runtime> {
+    file: R::File,
+    offset: u64,
+}
+
+impl<R: Runtime> Output<R> {
+    async fn opened<'a>(
+        output: &'a mut Option<Output<R>>,
+        runtime: &R,
+        path: &Path,
+    ) -> io::Result<&'a mut Output<R>> {
+        if output.is_none() {
+            let file = runtime.open(path, OpenMode::CreateNew).await?;
+            *output = Some(Output { file, offset: 0 });
+        }
+        Ok(output.as_mut().expect("it was just made"))
+    }
+
+    async fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let len = bytes.len() as u64;
+        let (result, _) = self.file.write_all_at(bytes, self.offset).await;
+        self.offset += len;
+        result
+    }
+}
+
+/// Streams in the order that a segment wants. On the side thread, for it may take
+/// long.
+async fn sorted<R: Runtime>(runtime: &R, mut streams: Vec<SealStream>) -> Vec<SealStream> {
+    let sort = move || {
+        streams.sort_unstable_by(|a, b| {
+            stream_order((&a.tenant, &a.labels, a.id), (&b.tenant, &b.labels, b.id))
+        });
+        streams
+    };
+    runtime.offload(sort).await
+}
+
+/// The times that each get a segment of their own: the newest days, and everything
+/// before them.
+fn ranges(streams: &[SealStream]) -> Vec<TimeRange> {
+    let blocks = || streams.iter().flat_map(|stream| &stream.blocks);
+    let newest_ns = blocks().map(|block| block.time_bounds_ns().1).max();
+    let Some(newest_ns) = newest_ns else { return Vec::new() };
+    let newest = Day::of(newest_ns);
+    let mut ranges = Vec::with_capacity(NEWEST_DAYS + 1);
+    let mut end_ns = newest.last_ns().saturating_add(1);
+    for _ in 0..NEWEST_DAYS {
+        let start_ns = Day::of(end_ns.saturating_sub(1)).first_ns();
+        ranges.push(TimeRange { start_ns, end_ns });
+        end_ns = start_ns;
+    }
+    ranges.push(TimeRange { start_ns: i64::MIN, end_ns });
+    ranges.reverse();
+    let overlaps = |range: &TimeRange| blocks().any(|b| range.overlaps(b.time_bounds_ns()));
+    ranges.retain(overlaps);
+    ranges
+}

@@ -1,0 +1,401 @@
+//! Decides when the entries in memory are written out, and takes the result over.
+//!
+//! Sealing happens in generations. When a bound of [`SealPolicy`] is reached, or
+//! when it is asked for, the shard waits until no commit is under way, closes its
+//! log file and sets all heads aside: everything in them came from closed files.
+//! A task beside the shard writes them to segments ([`crate::sealed::write`]);
+//! meanwhile they stay visible, and new entries go to new heads and a new log file.
+//!
+//! Guarantees: one generation at a time; what is set aside leaves memory only after
+//! its segments and the manifest edit that names them are on stable storage. What
+//! can go wrong is the disk: then the generation stays in memory and in the log,
+//! and sealing is tried again after a pause. Memory does not grow meanwhile,
+//! because the heads' budget refuses pushes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::AHashSet;
+use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::Monotonic;
+use logsvc_runtime::mesh::ReplyTo;
+
+use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
+use crate::head::HeadBlock;
+use crate::index::Slot;
+use crate::messages::{SealStatus, ShardReply, StreamDefinition};
+use crate::sealed::SealedSegment;
+
+/// How long after a failure sealing is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// When a shard writes its heads to segments.
+#[derive(Clone, Copy, Debug)]
+pub struct SealPolicy {
+    /// Bytes of entries in heads.
+    pub head_max_bytes: u64,
+    /// Bytes that were written to the log, or replayed from it, since the last time.
+    pub wal_max_bytes: u64,
+    /// How long an entry stays in memory at most.
+    pub max_age: Duration,
+    /// Whether a stop seals what is in memory. Otherwise the next start finds it in
+    /// the log.
+    pub on_stop: bool,
+}
+
+impl SealPolicy {
+    /// Sealing on request only.
+    pub const ON_REQUEST: SealPolicy = SealPolicy {
+        head_max_bytes: u64::MAX,
+        wal_max_bytes: u64::MAX,
+        max_age: Duration::MAX,
+        on_stop: false,
+    };
+}
+
+impl Default for SealPolicy {
+    fn default() -> SealPolicy {
+        SealPolicy {
+            head_max_bytes: 64 << 20,
+            wal_max_bytes: 256 << 20,
+            max_age: Duration::from_secs(30 * 60),
+            on_stop: true,
+        }
+    }
+}
+
+/// The entries of one stream in a generation.
+#[derive(Clone, Debug)]
+pub struct SealStream {
+    /// The stream.
+    pub id: StreamId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Its blocks in order of arrival, at least one, none empty.
+    pub blocks: Vec<Arc<HeadBlock>>,
+}
+
+/// A generation to be written.
+#[derive(Clone, Debug)]
+pub struct SealJob {
+    /// What to write; may be empty if only the log is to be given up.
+    pub streams: Vec<SealStream>,
+    /// Files of this shard and start up to this index hold nothing else that is not
+    /// in segments already, and neither do the files that were replayed at the start.
+    pub closed_wal_index: Option<u32>,
+}
+
+/// Where sealing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// As soon as no commit is under way.
+    Wanted,
+    Running,
+    /// The generation waits for another attempt.
+    Failed {
+        retry_at: Monotonic,
+    },
+}
+
+/// The sealing part of a shard's state.
+#[derive(Debug)]
+pub(super) struct Sealing {
+    policy: SealPolicy,
+    phase: Phase,
+    /// Streams whose heads hold entries.
+    active: Vec<Slot>,
+    /// Streams of the generation that is set aside.
+    generation: Vec<Slot>,
+    closed_wal_index: Option<u32>,
+    /// Bytes that the heads cost, without what is set aside.
+    head_bytes: u64,
+    generation_bytes: u64,
+    /// When the oldest entry of the heads came.
+    oldest: Option<Monotonic>,
+    /// Bytes of the log since the last generation was set aside.
+    wal_bytes: u64,
+    wal_written_bytes: u64,
+    /// Who waits for the generation that is set aside, and for the next one.
+    waiting: Vec<ReplyTo<ShardReply>>,
+    waiting_next: Vec<ReplyTo<ShardReply>>,
+    /// Why the last attempt failed.
+    failure: Option<Arc<str>>,
+    /// Generations that were sealed.
+    sealed: u64,
+    /// Attempts that failed.
+    failures: u64,
+}
+
+impl Sealing {
+    pub(super) fn new(policy: SealPolicy) -> Sealing {
+        Sealing {
+            policy,
+            phase: Phase::Idle,
+            active: Vec::new(),
+            generation: Vec::new(),
+            closed_wal_index: None,
+            head_bytes: 0,
+            generation_bytes: 0,
+            oldest: None,
+            wal_bytes: 0,
+            wal_written_bytes: 0,
+            waiting: Vec::new(),
+            waiting_next: Vec::new(),
+            failure: None,
+            sealed: 0,
+            failures: 0,
+        }
+    }
+
+    /// Notes that entries worth `bytes` were added to a head that was empty or not.
+    pub(super) fn note_entries(&mut self, slot: Slot, was_empty: bool, bytes: u64) {
+        if was_empty {
+            self.active.push(slot);
+        }
+        self.head_bytes += bytes;
+    }
+
+    /// Notes when entries came.
+    pub(super) fn note_time(&mut self, now: Monotonic) {
+        if !self.active.is_empty() {
+            self.oldest.get_or_insert(now);
+        }
+    }
+
+    /// Notes bytes of the log that were replayed at the start.
+    pub(super) fn note_replayed(&mut self, wal_bytes: u64) {
+        self.wal_bytes += wal_bytes;
+    }
+
+    /// Asks for sealing because memory is short.
+    pub(super) fn hurry(&mut self) {
+        if self.phase == Phase::Idle && !self.active.is_empty() {
+            self.phase = Phase::Wanted;
+        }
+    }
+
+    /// Why entries cannot be sealed at present.
+    pub(super) fn failure(&self) -> Option<&Arc<str>> {
+        self.failure.as_ref()
+    }
+
+    /// Whether memory for entries will soon be released.
+    pub(super) fn will_release(&self) -> bool {
+        match self.phase {
+            Phase::Running => self.generation_bytes > 0,
+            Phase::Wanted => self.head_bytes > 0,
+            Phase::Idle | Phase::Failed { .. } => false,
+        }
+    }
+
+    fn is_due(&self, now: Monotonic) -> bool {
+        let policy = &self.policy;
+        self.head_bytes >= policy.head_max_bytes
+            || self.wal_bytes >= policy.wal_max_bytes
+            || self.oldest.is_some_and(|oldest| now >= oldest.after(policy.max_age))
+    }
+
+    /// When something is to be done although nothing else happens.
+    pub(super) fn next_wakeup(&self) -> Option<Monotonic> {
+        match self.phase {
+            Phase::Idle => {
+                let due = self.oldest.map(|oldest| oldest.after(self.policy.max_age));
+                due.filter(|due| *due != Monotonic::NEVER)
+            }
+            Phase::Failed { retry_at } => Some(retry_at),
+            Phase::Wanted | Phase::Running => None,
+        }
+    }
+}
+
+impl Shard {
+    /// Seals what is in memory now and answers when that is done.
+    pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
+        self.sealing.waiting_next.push(reply_to);
+    }
+
+    /// Begins or retries sealing if it is time to. To be called before the log is
+    /// asked for its next operation.
+    pub(super) fn seal_if_due(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+        let written_bytes = self.wal.counters().written_bytes;
+        self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
+        self.sealing.wal_written_bytes = written_bytes;
+        match self.sealing.phase {
+            Phase::Running => return,
+            Phase::Failed { retry_at } => {
+                if moment.now >= retry_at {
+                    self.start_sealing(effects);
+                }
+                return;
+            }
+            Phase::Idle => {
+                let asked = !self.sealing.waiting_next.is_empty() || self.must_seal_to_stop();
+                if asked && self.sealing.active.is_empty() && self.wal.is_idle() {
+                    for reply_to in self.sealing.waiting_next.drain(..) {
+                        effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
+                    }
+                } else if asked || self.sealing.is_due(moment.now) {
+                    self.sealing.phase = Phase::Wanted;
+                }
+            }
+            Phase::Wanted => {}
+        }
+        if self.sealing.phase == Phase::Wanted && self.wal.is_quiet() {
+            if let Some(op) = self.wal.sync_now() {
+                // A closed file must be on stable storage, whatever the policy.
+                effects.push(Effect::Wal(op));
+                return;
+            }
+            self.set_aside();
+            self.start_sealing(effects);
+        }
+    }
+
+    /// Sets the heads aside. No commit is under way.
+    fn set_aside(&mut self) {
+        debug_assert!(self.sealing.generation.is_empty());
+        self.sealing.closed_wal_index = self.wal.rotate();
+        let generation = std::mem::take(&mut self.sealing.active);
+        for &slot in &generation {
+            let stream = &mut self.streams[slot as usize];
+            stream.set_aside = std::mem::take(&mut stream.head);
+        }
+        let sealing = &mut self.sealing;
+        sealing.generation = generation;
+        sealing.generation_bytes = std::mem::take(&mut sealing.head_bytes);
+        sealing.oldest = None;
+        sealing.wal_bytes = 0;
+        sealing.waiting = std::mem::take(&mut sealing.waiting_next);
+    }
+
+    fn start_sealing(&mut self, effects: &mut Vec<Effect>) {
+        let streams = self.sealing.generation.iter().map(|&slot| {
+            let stream = &self.streams[slot as usize];
+            SealStream {
+                id: stream.id,
+                tenant: stream.tenant.clone(),
+                labels: Arc::clone(&stream.labels),
+                blocks: stream.set_aside.blocks().cloned().collect(),
+            }
+        });
+        let job =
+            SealJob { streams: streams.collect(), closed_wal_index: self.sealing.closed_wal_index };
+        self.sealing.phase = Phase::Running;
+        effects.push(Effect::Seal(Box::new(job)));
+    }
+
+    /// Takes over what a [`SealJob`] has given.
+    pub(super) fn sealed(
+        &mut self,
+        result: Result<Vec<SealedSegment>, Arc<str>>,
+        moment: Moment,
+        effects: &mut Vec<Effect>,
+    ) {
+        let segments = match result {
+            Ok(segments) => segments,
+            Err(cause) => {
+                self.sealing.failures += 1;
+                self.sealing.failure = Some(Arc::clone(&cause));
+                self.sealing.phase = Phase::Failed { retry_at: moment.now.after(RETRY_PAUSE) };
+                for reply_to in self.sealing.waiting.drain(..) {
+                    let reply = ShardReply::Flushed(Err(Arc::clone(&cause)));
+                    effects.push(Effect::Reply(reply_to, reply));
+                }
+                return;
+            }
+        };
+        for segment in segments {
+            self.add_segment(segment);
+        }
+        for slot in std::mem::take(&mut self.sealing.generation) {
+            let sealed = std::mem::take(&mut self.streams[slot as usize].set_aside);
+            for block in sealed.blocks() {
+                self.counters.entries -= block.len() as u64;
+                self.counters.line_bytes -= block.lines().len() as u64;
+            }
+        }
+        let released_bytes = std::mem::take(&mut self.sealing.generation_bytes);
+        self.release(released_bytes);
+        self.sealing.failure = None;
+        self.sealing.sealed += 1;
+        self.sealing.phase = Phase::Idle;
+        for reply_to in self.sealing.waiting.drain(..) {
+            effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
+        }
+    }
+
+    /// Makes a segment of this node readable. Segments come in their order.
+    pub(crate) fn add_segment(&mut self, mut segment: SealedSegment) {
+        let mut late = AHashSet::with_hasher(crate::sealed::hasher());
+        for row in 0..segment.directory.stream_count() {
+            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
+            let (min_ns, max_ns) = segment.directory.stream_bounds_ns(row);
+            let state = &mut self.streams[slot as usize];
+            let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
+            if min_ns <= bounds.1 {
+                late.insert(row);
+            }
+            *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
+            state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
+        }
+        segment.late = late;
+        let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
+        self.segments.insert(place, Arc::new(segment));
+    }
+
+    /// Notes that a live segment cannot be opened.
+    pub(crate) fn miss_segment(&mut self) {
+        self.damaged_segments += 1;
+    }
+
+    /// Whether the shard knows what the id stands for.
+    pub(crate) fn knows(&self, id: StreamId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Makes a stream known that a segment holds, and shows it in the index.
+    pub(crate) fn define_sealed(&mut self, definition: StreamDefinition) {
+        let id = definition.id;
+        if !self.by_id.contains_key(&id) {
+            self.charge_replayed(STREAM_OVERHEAD_BYTES);
+            self.define(definition);
+        }
+        let Some(&slot) = self.by_id.get(&id) else { return };
+        self.show(slot);
+    }
+
+    /// Numbers for metrics.
+    pub(super) fn seal_status(&self) -> SealStatus {
+        let mut status = SealStatus {
+            sealed: self.sealing.sealed,
+            failures: self.sealing.failures,
+            segments: self.segments.len() as u64,
+            damaged_segments: self.damaged_segments,
+            ..SealStatus::default()
+        };
+        for segment in &self.segments {
+            status.file_bytes += segment.live.file_len;
+            status.entries += segment.live.entries;
+            status.line_bytes += segment.live.line_bytes;
+            status.directory_bytes += segment.directory.held_bytes() as u64;
+        }
+        status
+    }
+
+    fn must_seal_to_stop(&self) -> bool {
+        self.stop.is_some() && self.sealing.policy.on_stop && !self.sealing.active.is_empty()
+    }
+
+    /// Whether a stop may be answered as far as sealing goes.
+    pub(super) fn sealing_allows_stop(&self) -> bool {
+        match self.sealing.phase {
+            Phase::Idle => !self.must_seal_to_stop(),
+            // The log has everything; the next start seals it.
+            Phase::Failed { .. } => true,
+            Phase::Wanted | Phase::Running => false,
+        }
+    }
+}

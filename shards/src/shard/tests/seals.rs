@@ -1,0 +1,95 @@
+//! When heads are set aside, and what is visible meanwhile.
+
+use super::*;
+
+fn sealing_bench(seal: SealPolicy) -> Bench {
+    let mut bench = Bench::new();
+    bench.shard = Shard::new(&ShardConfig {
+        wal: WalConfig {
+            sync: SyncPolicy::Always,
+            file_max_bytes: 1 << 20,
+            waiting_max_bytes: 4096,
+        },
+        first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
+        heads: bench.budget.clone(),
+        seal,
+    })
+    .unwrap();
+    bench
+}
+
+fn lines(bench: &mut Bench) -> usize {
+    bench.query("acme", "{app=~`.+`}").iter().map(|(_, entries)| entries.len()).sum()
+}
+
+#[test]
+fn heads_are_set_aside_between_commits_and_stay_visible() {
+    let policy = SealPolicy { head_max_bytes: 30, ..SealPolicy::ON_REQUEST };
+    let mut bench = sealing_bench(policy);
+    let (a, b) = (app("a"), app("b"));
+    let first = push(&[(&a, &[(1, "first line"), (2, "second line")]), (&b, &[(1, "x")])]);
+    bench.append(first).unwrap();
+    let job = bench.seal.as_ref().expect("the heads have reached their bound");
+    assert_eq!((job.streams.len(), job.closed_wal_index), (2, Some(0)));
+    assert_eq!(lines(&mut bench), 3);
+    // What comes now goes to another log file and to new heads.
+    let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(3, "third")])])));
+    assert!(matches!(&bench.op, Some(WalOp::Open { name, .. }) if name.index == 1));
+    bench.settle();
+    assert!(bench.append_reply(&mut reply).unwrap().is_ok());
+    assert_eq!(lines(&mut bench), 4);
+    // An entry that is being sealed is not stored twice in what a query sees.
+    bench.append(push(&[(&a, &[(2, "second line")])])).unwrap();
+    assert_eq!(lines(&mut bench), 4);
+    bench.end_seal(Ok(Vec::new()));
+    assert_eq!(lines(&mut bench), 2, "the segments that were not made are not seen");
+}
+
+#[test]
+fn a_flush_is_answered_when_everything_before_it_is_sealed() {
+    let mut bench = sealing_bench(SealPolicy::ON_REQUEST);
+    let ShardReply::Flushed(Ok(())) = bench.ask(ShardRequest::Flush) else { panic!() };
+    let a = app("a");
+    bench.append(push(&[(&a, &[(1, "one")])])).unwrap();
+    let mut first = bench.send(ShardRequest::Flush);
+    assert!(bench.seal.is_some());
+    bench.append(push(&[(&a, &[(2, "two")])])).unwrap();
+    let mut second = bench.send(ShardRequest::Flush);
+    bench.end_seal(Ok(Vec::new()));
+    assert!(matches!(bench.reply(&mut first), Some(ShardReply::Flushed(Ok(())))));
+    assert!(bench.reply(&mut second).is_none(), "its entries are not sealed yet");
+    bench.end_seal(Err("no space".into()));
+    assert!(matches!(bench.reply(&mut second), Some(ShardReply::Flushed(Err(_)))));
+}
+
+#[test]
+fn age_and_log_size_begin_sealing_too() {
+    let max_age = Duration::from_secs(5);
+    let mut bench = sealing_bench(SealPolicy { max_age, ..SealPolicy::ON_REQUEST });
+    assert_eq!(bench.shard.next_wakeup(), None);
+    bench.append(push(&[(&app("a"), &[(1, "one")])])).unwrap();
+    assert_eq!(bench.shard.next_wakeup(), Some(bench.now.after(max_age)));
+    bench.now = bench.now.after(max_age);
+    bench.step(Event::Timer);
+    assert!(bench.seal.is_some());
+
+    let mut bench = sealing_bench(SealPolicy { wal_max_bytes: 400, ..SealPolicy::ON_REQUEST });
+    bench.append(push(&[(&app("a"), &[(1, "one")])])).unwrap();
+    assert!(bench.seal.is_none());
+    bench.append(push(&[(&app("a"), &[(2, &"x".repeat(300))])])).unwrap();
+    assert!(bench.seal.is_some());
+}
+
+#[test]
+fn a_stop_seals_unless_the_disk_refuses() {
+    let policy = SealPolicy { on_stop: true, ..SealPolicy::ON_REQUEST };
+    for succeeds in [true, false] {
+        let mut bench = sealing_bench(policy);
+        bench.append(push(&[(&app("a"), &[(1, "one")])])).unwrap();
+        let mut stopped = bench.send(ShardRequest::Stop);
+        assert!(bench.reply(&mut stopped).is_none());
+        bench.end_seal(if succeeds { Ok(Vec::new()) } else { Err("no space".into()) });
+        // Either way nothing is lost: the log has it.
+        assert!(matches!(bench.reply(&mut stopped), Some(ShardReply::Stopped(Ok(())))));
+    }
+}
