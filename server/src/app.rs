@@ -33,8 +33,10 @@ use logsvc_shards::wal::writer::WalConfig;
 use crate::banner;
 use crate::config::Config;
 use crate::front::Front;
+use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
 use crate::metrics::NodeMetrics;
+use crate::services::{Part, Services, State};
 
 /// Calls that one core may have in flight to all shards together.
 const INFLIGHT_PER_CORE: usize = 4096;
@@ -46,6 +48,9 @@ const REQUEST_LANE_MESSAGES: usize = 1024;
 /// no place.
 const TENANT_RATES: usize = 4096;
 const STREAM_RATES: usize = 16384;
+
+/// Streams that are counted for the limit on active streams.
+const ACTIVE_STREAMS: usize = 1 << 17;
 
 /// Where all cores wait for each other.
 #[derive(Clone, Debug)]
@@ -86,6 +91,8 @@ pub(crate) struct Boot {
     pub(crate) stop: Latch,
     /// Counters of all cores.
     pub(crate) metrics: Arc<NodeMetrics>,
+    /// How far the parts of the node have come.
+    pub(crate) services: Arc<Services>,
     /// Memory for request bodies.
     pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
@@ -96,6 +103,8 @@ pub(crate) struct Boot {
     pub(crate) tenant_rates: Arc<Buckets>,
     /// What may still be pushed to streams.
     pub(crate) stream_rates: Arc<Buckets>,
+    /// Streams that got entries lately.
+    pub(crate) active_streams: Arc<ActiveStreams>,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
     drained: Barrier,
@@ -117,11 +126,13 @@ impl Boot {
         };
         Boot {
             metrics: Arc::new(NodeMetrics::new(cores)),
+            services: Arc::new(Services::new(cores)),
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
             stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
+            active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             recovered: Barrier::new(cores),
             drained: Barrier::new(cores),
             stopped: Barrier::new(cores),
@@ -159,6 +170,8 @@ impl Boot {
 pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     let (caller, inbox) = boot.mesh.attach(runtime.core());
     drop(runtime.spawn(caller.pump_replies()));
+    let (core, services) = (runtime.core(), Arc::clone(&boot.services));
+    services.set_some(core, &Part::FRONT, State::Starting);
     let front = Rc::new(Front::new(runtime.clone(), &boot, caller.clone()));
     let serving = listen(&runtime, &boot).map(|listener| {
         let config = Rc::new(http_config(&boot));
@@ -179,6 +192,9 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         Some(Some(plan)) => start_shard(&runtime, &boot, plan, inbox).await,
         _ => false,
     };
+    if shard_runs {
+        services.set_some(core, &Part::FRONT, State::Running);
+    }
     boot.recovered.arrive();
     if runtime.core().0 == 0 {
         boot.recovered.complete.wait().await;
@@ -190,18 +206,27 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     }
 
     boot.stop.wait().await;
+    services.set_some(core, &Part::FRONT, State::Stopping);
     if let Some(serving) = serving {
+        services.set(core, Part::Server, State::Stopping);
         serving.await;
+        services.set(core, Part::Server, State::Terminated);
     }
+    services.set_some(core, &Part::FRONT, State::Terminated);
     boot.drained.arrive_and_wait().await;
     if shard_runs {
         stop_shard(&runtime, &boot, &caller).await;
     }
     boot.stopped.arrive_and_wait().await;
+    if node.is_some() {
+        boot.services.set_whole(Part::Store, State::Terminated);
+    }
     drop(node);
 }
 
 fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
+    let (core, services) = (runtime.core(), &boot.services);
+    services.set(core, Part::Server, State::Starting);
     let mut address = boot.config.http_address;
     // With port 0 the first core to listen chooses for all.
     if address.port() == 0
@@ -215,8 +240,12 @@ fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
         if chosen.port() == local.port() { Ok(listener) } else { runtime.listen(chosen) }
     });
     match listener {
-        Ok(listener) => Some(listener),
+        Ok(listener) => {
+            services.set(core, Part::Server, State::Running);
+            Some(listener)
+        }
         Err(error) => {
+            services.set(core, Part::Server, State::Failed);
             boot.fail(format!("cannot listen on {address}: {error}"));
             None
         }
@@ -237,10 +266,15 @@ async fn claim_folder<R: Runtime>(
     runtime: &R,
     boot: &Boot,
 ) -> Option<logsvc_shards::node::Node<R>> {
+    boot.services.set_whole(Part::Store, State::Starting);
     let opened = open_node(runtime, &boot.config.data_dir).await;
     let (plan, node) = match opened {
-        Ok(node) => (Some(node.plan.clone()), Some(node)),
+        Ok(node) => {
+            boot.services.set_whole(Part::Store, State::Running);
+            (Some(node.plan.clone()), Some(node))
+        }
         Err(error) => {
+            boot.services.set_whole(Part::Store, State::Failed);
             boot.fail(error.to_string());
             (None, None)
         }
@@ -259,6 +293,25 @@ async fn start_shard<R: Runtime>(
     inbox: Inbox<ShardRequest, ShardReply>,
 ) -> bool {
     let core = runtime.core();
+<<<<<<< server/src/app.rs
+    boot.services.set(core, Part::Ingester, State::Starting);
+    let wal = WalConfig {
+        sync: boot.config.wal.sync,
+        file_max_bytes: boot.config.wal.file_max_bytes,
+        ..WalConfig::default()
+    };
+    let first_wal = WalName {
+        epoch: plan.epoch,
+        shards: u32::from(runtime.core_count()),
+        shard: u32::from(core.0),
+        index: 0,
+    };
+    let shard_config = ShardConfig { wal, first_wal, heads: boot.heads.clone() };
+    let Some(mut state) = Shard::new(&shard_config) else {
+        boot.services.set(core, Part::Ingester, State::Failed);
+        boot.fail("the memory for recent entries allows nothing; raise memory.max-bytes".into());
+        return false;
+=======
     let cores = u64::from(boot.config.cores);
     let config = HostConfig {
         wal: WalConfig {
@@ -276,6 +329,7 @@ async fn start_shard<R: Runtime>(
         },
         cache_max_bytes: usize::try_from(boot.config.cache_budget_bytes / cores)
             .unwrap_or(usize::MAX),
+>>>>>>> /tmp/theirs
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {
@@ -292,10 +346,20 @@ async fn start_shard<R: Runtime>(
                     "replayed the write-ahead log"
                 );
             }
+<<<<<<< server/src/app.rs
+            boot.services.set(core, Part::Ingester, State::Running);
+            drop(runtime.spawn(host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox)));
+            true
+        }
+        Err(error) => {
+            boot.services.set(core, Part::Ingester, State::Failed);
+            boot.fail(format!("shard {core} cannot replay the write-ahead log: {error}"));
+=======
             true
         }
         Err(error) => {
             boot.fail(format!("shard {core}: {error}"));
+>>>>>>> /tmp/theirs
             false
         }
     }
@@ -307,6 +371,7 @@ async fn stop_shard<R: Runtime>(
     caller: &Caller<ShardRequest, ShardReply>,
 ) {
     let core = runtime.core();
+    boot.services.set(core, Part::Ingester, State::Stopping);
     let reply = loop {
         match caller.call(core, ShardRequest::Stop) {
             Ok(reply) => break reply.await,
@@ -314,11 +379,16 @@ async fn stop_shard<R: Runtime>(
             Err(_) => runtime.sleep_until(runtime.now().after(Duration::from_millis(5))).await,
         }
     };
-    match reply {
-        Ok(ShardReply::Stopped(Ok(()))) => {}
+    let failure = match reply {
+        Ok(ShardReply::Stopped(Ok(()))) => None,
         Ok(ShardReply::Stopped(Err(cause))) => {
-            boot.fail(format!("shard {core} could not commit its last entries: {cause}"));
+            Some(format!("shard {core} could not commit its last entries: {cause}"))
         }
-        Ok(_) | Err(_) => boot.fail(format!("shard {core} did not stop in order")),
+        Ok(_) | Err(_) => Some(format!("shard {core} did not stop in order")),
+    };
+    let state = if failure.is_none() { State::Terminated } else { State::Failed };
+    boot.services.set(core, Part::Ingester, state);
+    if let Some(text) = failure {
+        boot.fail(text);
     }
 }

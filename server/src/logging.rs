@@ -3,13 +3,24 @@
 //! Guarantees: lines of this project from the configured level on, and lines of
 //! libraries from `warn` on, in the configured format, with UTC times.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::{Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::config::{LogFormat, LogLevel};
+
+/// What changes the level of a process that logs.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+/// The level that is in force: a place in [`LEVELS`].
+static LEVEL: AtomicU8 = AtomicU8::new(1);
+
+const LEVELS: [LogLevel; 4] = [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
 
 /// Starts logging for the whole process.
 ///
@@ -22,8 +33,35 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<(), SetGlobalD
         LogFormat::Text => Box::new(lines.with_target(false).with_ansi(false)),
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
-    let subscriber = Registry::default().with(lines.with_filter(targets(level)));
-    tracing::subscriber::set_global_default(subscriber)
+    let (filter, handle) = reload::Layer::new(targets(level));
+    let subscriber = Registry::default().with(lines.with_filter(filter));
+    tracing::subscriber::set_global_default(subscriber)?;
+    // There is one global subscriber, so there is one handle.
+    let _ = FILTER.set(handle);
+    remember(level);
+    Ok(())
+}
+
+/// The level that is in force.
+pub(crate) fn level() -> LogLevel {
+    LEVELS[usize::from(LEVEL.load(Ordering::Relaxed)).min(LEVELS.len() - 1)]
+}
+
+/// Changes the level of the whole process.
+///
+/// # Errors
+///
+/// The process does not log.
+pub(crate) fn set_level(level: LogLevel) -> Result<(), String> {
+    let filter = FILTER.get().ok_or("logging has not been started")?;
+    filter.reload(targets(level)).map_err(|error| error.to_string())?;
+    remember(level);
+    Ok(())
+}
+
+fn remember(level: LogLevel) {
+    let place = LEVELS.iter().position(|&known| known == level).unwrap_or(0);
+    LEVEL.store(place as u8, Ordering::Relaxed);
 }
 
 /// Which lines are written. All crates of this project begin with `logsvc`.

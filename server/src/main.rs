@@ -10,6 +10,7 @@ mod config;
 mod front;
 mod logging;
 mod metrics;
+mod services;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};

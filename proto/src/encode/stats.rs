@@ -94,6 +94,8 @@ pub struct QueryStats {
     pub entries_returned: u64,
     /// Streams that the index named.
     pub streams_matched: u64,
+    /// Bytes that the query was thought to read before it ran, if somebody asked.
+    pub estimated_bytes: Option<u64>,
     /// Data in memory.
     pub ingester: IngesterStats,
     /// Sealed data.
@@ -183,6 +185,9 @@ impl QueryStats {
             "totalStructuredMetadataBytesProcessed",
             sum(|side| side.head_metadata_bytes + side.decompressed_metadata_bytes),
         );
+        if let Some(estimated_bytes) = self.estimated_bytes {
+            object.number("estimatedQueryBytes", estimated_bytes);
+        }
     }
 }
 

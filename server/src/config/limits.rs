@@ -37,6 +37,10 @@ pub(crate) struct Limits {
     pub(crate) ingestion_rate_mb: f64,
     /// Bytes that the tenant may push at once, in MB.
     pub(crate) ingestion_burst_size_mb: f64,
+    /// Most active streams.
+    pub(crate) max_streams_per_user: usize,
+    /// The same; a node of its own has all streams.
+    pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,
     /// Bytes that may be pushed to one stream at once.
@@ -69,6 +73,18 @@ pub(crate) struct Limits {
     pub(crate) max_query_lookback_ns: i64,
     /// Longest run time of a query.
     pub(crate) query_timeout_ns: i64,
+    /// Longest range of a range aggregation.
+    pub(crate) max_query_range_ns: i64,
+    /// Most bytes of lines that the streams and times of a query may stand for.
+    pub(crate) max_query_bytes_read: u64,
+    /// The same for each node that takes part in the query.
+    pub(crate) max_querier_bytes_read: u64,
+    /// Most matchers of a stream selector.
+    pub(crate) max_streams_matchers_per_query: usize,
+    /// Labels that every stream selector of a range query must match.
+    pub(crate) required_labels: Vec<String>,
+    /// Fewest matchers that a stream selector of a range query must have.
+    pub(crate) minimum_labels_number: usize,
     /// Whether volumes may be asked for.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
@@ -92,6 +108,8 @@ impl Default for Limits {
             enforced_labels: Vec::new(),
             ingestion_rate_mb: 0.0,
             ingestion_burst_size_mb: 6.0,
+            max_streams_per_user: 0,
+            max_global_streams_per_user: 0,
             per_stream_rate_limit_bytes: 0,
             per_stream_rate_limit_burst_bytes: 15 << 20,
             reject_old_samples: true,
@@ -108,6 +126,12 @@ impl Default for Limits {
             max_query_length_ns: 721 * HOUR_NS,
             max_query_lookback_ns: 0,
             query_timeout_ns: HOUR_NS / 60,
+            max_query_range_ns: 0,
+            max_query_bytes_read: 0,
+            max_querier_bytes_read: 0,
+            max_streams_matchers_per_query: 1000,
+            required_labels: Vec::new(),
+            minimum_labels_number: 0,
             volume_enabled: true,
             volume_max_series: 1000,
         }

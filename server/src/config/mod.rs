@@ -15,6 +15,7 @@ mod file;
 pub(crate) mod limits;
 mod machine;
 mod otlp;
+pub(crate) mod print;
 #[cfg(test)]
 mod reference;
 mod slot;
@@ -30,7 +31,7 @@ use std::time::Duration;
 use logsvc_runtime::monoio_backend::MonoioDriver;
 use logsvc_shards::wal::SyncPolicy;
 
-pub(crate) use choice::{LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};

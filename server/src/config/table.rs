@@ -184,6 +184,12 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.ingestion_burst_size_mb", "limits.ingestion-burst-size-mb",
         |c| Megabytes(&mut c.limits.ingestion_burst_size_mb),
         "MB that a tenant may push at once if ingestion_rate_mb is set. A larger push never gets in.";
+    "limits_config.max_streams_per_user", "limits.max-streams-per-user",
+        |c| Count(&mut c.limits.max_streams_per_user),
+        "Most streams of a tenant that got entries in the last 30 minutes. 0 means no limit.";
+    "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
+        |c| Count(&mut c.limits.max_global_streams_per_user),
+        "The same as max_streams_per_user, since there is one node; the smaller one counts. 0 means no limit; the reference has 5000.";
     "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
         "Lines and structured metadata that may be pushed to one stream in a second, over all cores. 0 means no limit; the reference has 3MB.";
@@ -232,6 +238,24 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.query_timeout", "limits.query-timeout",
         |c| Nanos(&mut c.limits.query_timeout_ns),
         "Longest time that a query may run. 0 means no limit.";
+    "limits_config.max_query_range", "limits.max-query-range",
+        |c| Nanos(&mut c.limits.max_query_range_ns),
+        "Longest range of a range aggregation, what stands in its brackets. 0 means no limit.";
+    "limits_config.max_query_bytes_read", "limits.max-query-bytes-read",
+        |c| Bytes(&mut c.limits.max_query_bytes_read),
+        "Most bytes of lines that the streams and times of a query may stand for, whatever its filters leave of them. 0 means no limit.";
+    "limits_config.max_querier_bytes_read", "limits.max-querier-bytes-read",
+        |c| Bytes(&mut c.limits.max_querier_bytes_read),
+        "The same for each node that takes part in a query. 0 means no limit; the reference has 150GB, for a part of one hour of the query.";
+    "limits_config.max_streams_matchers_per_query", "limits.max-streams-matchers-per-query",
+        |c| Count(&mut c.limits.max_streams_matchers_per_query),
+        "Most matchers of a stream selector. 0 means no limit.";
+    "limits_config.required_labels", "limits.required-labels",
+        |c| Words(&mut c.limits.required_labels),
+        "Labels that every stream selector of a range query must match.";
+    "limits_config.minimum_labels_number", "limits.minimum-labels-number",
+        |c| Count(&mut c.limits.minimum_labels_number),
+        "Fewest matchers that a stream selector of a range query must have.";
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";

@@ -58,9 +58,9 @@ impl Executed {
     pub(super) fn stats(&self) -> QueryStats {
         let entries_returned = match &self.result {
             QueryResult::Streams(streams) => streams.iter().map(|s| s.entries.len() as u64).sum(),
-            QueryResult::Matrix(series) => series.len() as u64,
+            QueryResult::Matrix(series) => series.iter().map(|s| s.points.len() as u64).sum(),
             QueryResult::Vector(samples) => samples.len() as u64,
-            QueryResult::Scalar { .. } => 1,
+            QueryResult::Scalar { .. } => 0,
         };
         QueryStats {
             exec_time_ns: self.exec_time_ns,

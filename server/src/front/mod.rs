@@ -4,6 +4,8 @@
 //! through the lanes; nothing here holds a borrow across a wait. What can go wrong
 //! is an [`ApiError`], whose text and status go to the client.
 
+mod admin;
+pub(crate) mod active_streams;
 mod admission;
 mod answer;
 mod catalogue;
@@ -14,6 +16,7 @@ mod index;
 mod ingest;
 mod operations;
 mod otlp;
+mod pages;
 mod params;
 mod push;
 mod query;
@@ -44,6 +47,8 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::app::{Barrier, Boot};
 use crate::config::Config;
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
+use crate::services::Services;
+use active_streams::ActiveStreams;
 use rate_limit::Buckets;
 use stream_cache::StreamCache;
 
@@ -69,6 +74,14 @@ enum Route {
     BuildInfo,
     Ready,
     Metrics,
+    LogLevel,
+    Services,
+    Config,
+    TenantLimits,
+    DrilldownLimits,
+    Ring,
+    Memberlist,
+    Landing,
 }
 
 impl Route {
@@ -94,6 +107,14 @@ impl Route {
             Route::BuildInfo => "loki_api_v1_status_buildinfo",
             Route::Ready => "ready",
             Route::Metrics => "metrics",
+            Route::LogLevel => "log_level",
+            Route::Services => "services",
+            Route::Config => "config",
+            Route::TenantLimits => "config_tenant_v1_limits",
+            Route::DrilldownLimits => "loki_api_v1_drilldown_limits",
+            Route::Ring => "ring",
+            Route::Memberlist => "memberlist",
+            Route::Landing => "root",
         }
     }
 
@@ -114,7 +135,21 @@ impl Route {
 
     /// Whether the route works before the log is replayed.
     fn works_early(self) -> bool {
-        matches!(self, Route::FormatQuery | Route::BuildInfo | Route::Ready | Route::Metrics)
+        matches!(
+            self,
+            Route::FormatQuery
+                | Route::BuildInfo
+                | Route::Ready
+                | Route::Metrics
+                | Route::LogLevel
+                | Route::Services
+                | Route::Config
+                | Route::TenantLimits
+                | Route::DrilldownLimits
+                | Route::Ring
+                | Route::Memberlist
+                | Route::Landing
+        )
     }
 }
 
@@ -142,13 +177,24 @@ fn routes() -> Router<Route> {
         add(BOTH, "/detected_labels", Route::DetectedLabels);
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
+        add(GET, "/drilldown-limits", Route::DrilldownLimits);
     }
     router.add(POST, "/api/prom/push", Route::LegacyPush);
     router.add(POST, "/otlp/v1/logs", Route::OtlpLogs);
     router.add(BOTH, "/api/prom/label", Route::Labels);
     router.add(BOTH, "/api/prom/label/{name}/values", Route::LabelValues);
     router.add(BOTH, "/api/prom/series", Route::Series);
+    router.add(GET, "/", Route::Landing);
     router.add(GET, "/ready", Route::Ready);
+    router.add(BOTH, "/log_level", Route::LogLevel);
+    router.add(GET, "/services", Route::Services);
+    router.add(GET, "/config", Route::Config);
+    router.add(GET, "/config/tenant/v1/limits", Route::TenantLimits);
+    router.add(BOTH, "/ring", Route::Ring);
+    for ring in ["distributor", "compactor", "scheduler", "ruler", "pattern", "indexgateway"] {
+        router.add(BOTH, &format!("/{ring}/ring"), Route::Ring);
+    }
+    router.add_any_method("/memberlist", Route::Memberlist);
     router.add_any_method("/metrics", Route::Metrics);
     router
 }
@@ -163,11 +209,15 @@ pub(crate) struct Front<R: Runtime> {
     heads: Budget,
     queries: Budget,
     recovered: Barrier,
+    services: Arc<Services>,
+    /// When the node started, in ns since the Unix epoch.
+    started_ns: i64,
     stopping: logsvc_runtime::Latch,
     router: Router<Route>,
     streams: RefCell<StreamCache>,
     tenant_rates: Arc<Buckets>,
     stream_rates: Arc<Buckets>,
+    active_streams: Arc<ActiveStreams>,
     /// Decompression buffers that no request uses at the moment.
     spare_buffers: RefCell<Vec<BodyBuffers>>,
 }
@@ -179,6 +229,7 @@ impl<R: Runtime> Front<R> {
         boot: &Boot,
         caller: Caller<ShardRequest, ShardReply>,
     ) -> Front<R> {
+        let started_ns = runtime.unix_nanos();
         Front {
             runtime,
             config: Arc::clone(&boot.config),
@@ -188,11 +239,14 @@ impl<R: Runtime> Front<R> {
             heads: boot.heads.clone(),
             queries: boot.queries.clone(),
             recovered: boot.recovered.clone(),
+            services: Arc::clone(&boot.services),
+            started_ns,
             stopping: boot.stop.clone(),
             router: routes(),
             streams: RefCell::new(StreamCache::default()),
             tenant_rates: Arc::clone(&boot.tenant_rates),
             stream_rates: Arc::clone(&boot.stream_rates),
+            active_streams: Arc::clone(&boot.active_streams),
             spare_buffers: RefCell::new(Vec::new()),
         }
     }
@@ -241,6 +295,14 @@ impl<R: Runtime> Front<R> {
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),
             Route::Metrics => Ok(self.exposition().await),
+            Route::LogLevel => admin::log_level(&request),
+            Route::Services => Ok(self.services_page()),
+            Route::Config => self.config_page(&request),
+            Route::TenantLimits => self.tenant_limits(&request),
+            Route::DrilldownLimits => self.drilldown_limits(&request),
+            Route::Ring => Ok(self.ring_page(&request)),
+            Route::Memberlist => Ok(pages::memberlist()),
+            Route::Landing => Ok(pages::landing()),
         }
     }
 }

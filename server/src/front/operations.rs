@@ -13,9 +13,9 @@ use crate::metrics::Gauges;
 
 /// Grafana switches features on by the version that it reads here, so the answer
 /// names the release of the reference whose interface this server speaks.
-const API_VERSION: &str = "3.8.0";
+pub(super) const API_VERSION: &str = "3.8.0";
 
-const JSON: &str = "application/json; charset=utf-8";
+pub(super) const JSON: &str = "application/json; charset=utf-8";
 
 /// Before the log is replayed.
 pub(super) fn not_ready() -> ApiError {
@@ -26,6 +26,11 @@ impl<R: Runtime> Front<R> {
     pub(super) fn ready(&self) -> Result<Response, ApiError> {
         if self.stopping.is_triggered() {
             return Err(ApiError::unavailable("Application is stopping").with_newline());
+        }
+        if let Some(counts) = self.services.not_running() {
+            let counts = counts.iter().map(|(state, count)| format!("{state}: {count}\n"));
+            let text = format!("Some services are not Running:\n{}", counts.collect::<String>());
+            return Err(ApiError::unavailable(text).with_newline());
         }
         if !self.recovered.is_complete() {
             return Err(not_ready().with_newline());

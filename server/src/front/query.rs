@@ -62,24 +62,35 @@ impl<R: Runtime> Front<R> {
         query_params.align_to_step = self.config.align_queries_with_step;
         query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
         let max_series = self.config.limits.max_query_series;
-        query_params.limits = QueryLimits { max_series, ..QueryLimits::default() };
+        let takes_parts = takes_parts(&request);
+        let refused_above = if takes_parts { 0 } else { max_series };
+        query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let visible = self.look_back(&mut query_params.time);
         let plan = Plan::new(&expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
             _ => bad_request(error.to_string()),
         })?;
-        let executed = if visible {
+        let mut estimated_bytes = None;
+        let mut executed = if visible {
+            estimated_bytes = self.check_bytes(&tenant, &plan, &request).await?;
             self.execute(&tenant, &plan, &request.disconnect).await?
         } else {
             Executed::nothing(&plan)?
         };
+        let warning = takes_parts.then(|| cut_series(&mut executed.result, max_series)).flatten();
+        let warnings: Vec<&str> = warning.iter().map(String::as_str).collect();
         let mut stats = executed.stats();
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+<<<<<<< server/src/front/query.rs
+        stats.estimated_bytes = estimated_bytes;
+        json_response(encode(&executed.result, &flags, &stats, &warnings), &self.queries)
+=======
         let warnings = executed.warnings();
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
         let body = encode(&executed.result, &flags, &stats, &warnings);
         json_response(body, &self.queries)
+>>>>>>> /tmp/theirs
     }
 }
 
@@ -89,10 +100,44 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
     header.filter(|value| !value.is_empty()).map_or(Vec::new(), |value| value.split(',').collect())
 }
 
+<<<<<<< server/src/front/query.rs
+/// Whether the client would rather have a part of the series than none: Grafana Logs
+/// Drilldown says who it is.
+fn takes_parts(request: &Request) -> bool {
+    let tags = request.head.header("x-query-tags").unwrap_or_default();
+    tags.split(',').any(|tag| tag.trim() == "Source=grafana-lokiexplore-app")
+}
+
+/// Cuts a result down to the series that a query may have. Says so, if it had more.
+fn cut_series(result: &mut QueryResult, max_series: usize) -> Option<String> {
+    let found = match result {
+        QueryResult::Matrix(series) => series.len(),
+        QueryResult::Vector(samples) => samples.len(),
+        QueryResult::Streams(_) | QueryResult::Scalar { .. } => 0,
+    };
+    if max_series == 0 || found <= max_series {
+        return None;
+    }
+    match result {
+        QueryResult::Matrix(series) => series.truncate(max_series),
+        QueryResult::Vector(samples) => samples.truncate(max_series),
+        QueryResult::Streams(_) | QueryResult::Scalar { .. } => {}
+    }
+    Some(format!(
+        "maximum number of series ({max_series}) reached for a single query; returning partial results"
+    ))
+}
+
+fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4096);
+    match result {
+        QueryResult::Streams(streams) => encode_streams(streams, flags, stats, &mut out),
+=======
 fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     match result {
         QueryResult::Streams(streams) => encode_streams(streams, flags, stats, warnings, &mut out),
+>>>>>>> /tmp/theirs
         QueryResult::Matrix(series) => {
             let mut writer = MatrixWriter::new();
             writer.begin(&mut out);

@@ -2,6 +2,8 @@
 
 mod detected;
 mod lifecycle;
+mod limits;
+mod operating;
 mod protocol;
 mod pushes;
 mod queries;

@@ -27,7 +27,8 @@ fn routes_answer_their_methods_only() {
         ("GET", "/Loki/api/v1/labels", 404),
         ("GET", "/loki/api/v1/label/a%2Fb/values", 404),
         ("GET", "/api/prom/labels", 404),
-        ("GET", "/", 404),
+        ("GET", "/", 200),
+        ("POST", "/", 405),
         ("PUT", "/nothing", 404),
     ] {
         let reply = client.request(method, path, &[], None);

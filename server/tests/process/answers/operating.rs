@@ -1,0 +1,168 @@
+//! Endpoints for operators, and those that tell clients what the server can do.
+
+use serde_json::json;
+
+use crate::support::{DataDir, Server, entry, now_ns, query, stream};
+
+const FORM: [(&str, &str); 1] = [("Content-Type", "application/x-www-form-urlencoded")];
+
+#[test]
+fn the_log_level_changes_what_is_logged() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "1", "--log.level", "info"]);
+    let mut client = server.client();
+    let shown = |level: &str| json!({"message": format!("Current log level is {level}")});
+    let set =
+        |level: &str| json!({"status": "success", "message": format!("Log level set to {level}")});
+    let first = client.get("/log_level");
+    assert_eq!(first.header("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(first.json(), shown("info"));
+    // The server says so itself when the level lets it.
+    let mut post = |target: &str, body: &[u8]| client.request("POST", target, &FORM, Some(body));
+    assert_eq!(post("/log_level?log_level=error", b"").json(), set("error"));
+    assert_eq!(post("/log_level", b"log_level=warn").json(), set("warn"));
+    assert_eq!(post("/log_level", b"log_level=debug").json(), set("debug"));
+    for (target, word) in [("/log_level?log_level=loud", "loud"), ("/log_level", "")] {
+        let refused: serde_json::Value =
+            serde_json::from_str(&post(target, b"").expect(400)).expect("JSON");
+        let message = format!("unrecognized log level {word:?}");
+        assert_eq!(refused, json!({"status": "failed", "message": message}));
+    }
+    assert_eq!(server.get("/log_level").json(), shown("debug"));
+    let lines = server.stop();
+    let logged: Vec<&str> = lines.lines().filter(|line| line.contains("level was set")).collect();
+    assert_eq!(logged.len(), 1, "{lines}");
+    assert!(logged[0].contains("debug"), "{lines}");
+}
+
+#[test]
+fn services_run_and_rings_have_members() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let services = client.get("/services");
+    assert_eq!(services.header("content-type"), Some("text/plain; charset=utf-8"));
+    let text = services.expect(200);
+    for name in ["server", "store", "ingester", "distributor", "querier", "query-frontend"] {
+        assert!(text.contains(&format!("{name} => Running\n")), "{text}");
+    }
+    for path in ["/ring", "/distributor/ring", "/ruler/ring", "/compactor/ring", "/scheduler/ring"]
+    {
+        let page = client.get(path);
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(page.expect(200).contains("<td>shard-1</td><td></td><td>ACTIVE</td>"));
+        let ring = client.request("GET", path, &[("Accept", "application/json")], None).json();
+        let members = ring["shards"].as_array().expect("members");
+        let ids: Vec<_> = members.iter().map(|member| &member["id"]).collect();
+        assert_eq!(ids, ["shard-0", "shard-1"]);
+        assert_eq!(members[0]["state"], "ACTIVE");
+    }
+    let forget = client.request("POST", "/ring", &FORM, Some(b"forget=shard-0"));
+    assert_eq!((forget.status, forget.header("location")), (302, Some("#")));
+    assert_eq!(client.get("/memberlist").expect(200), "This instance doesn't use memberlist.");
+    // Whatever the first page links to is there.
+    let landing = client.get("/").expect(200);
+    let links: Vec<&str> = landing.split("href=\"").skip(1).collect();
+    assert!(links.len() > 5, "{landing}");
+    for link in links {
+        let path = link.split('"').next().expect("a path");
+        client.get(path).expect(200);
+    }
+}
+
+#[test]
+fn settings_are_shown() {
+    let folder = DataDir::new();
+    let more = ["--cores", "1", "--limits.max-query-series", "77", "--limits.volume-enabled=false"];
+    let server = Server::start(folder.path(), &more);
+    let mut client = server.client();
+    let mut config = |mode: &str| {
+        let reply = client.get(&format!("/config{mode}"));
+        assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
+        let text = reply.expect(200);
+        assert!(text.starts_with("target: all\n"), "{text}");
+        text
+    };
+    let full = config("");
+    assert!(full.contains("\nlimits_config:\n    max_line_size: 256KB\n"), "{full}");
+    assert!(full.contains("\n    max_query_series: 77\n"), "{full}");
+    for mode in ["?mode=diff", "?mode=diffs"] {
+        let changed = config(mode);
+        assert!(changed.contains("\n    max_query_series: 77\n"), "{changed}");
+        assert!(!changed.contains("max_line_size:"), "{changed}");
+    }
+    let defaults = config("?mode=defaults");
+    assert!(defaults.contains("\n    max_query_series: 500\n"), "{defaults}");
+    assert_eq!(config("?mode=whatever"), full);
+
+    let limits = client.get("/config/tenant/v1/limits").expect(200);
+    assert!(limits.contains("\nmax_query_series: 77\n"), "{limits}");
+    for prefix in ["/loki", "/logsvc"] {
+        let limits = client.get(&format!("{prefix}/api/v1/drilldown-limits")).json();
+        assert_eq!(limits["limits"]["max_query_series"], 77);
+        assert_eq!(limits["limits"]["volume_enabled"], false);
+        assert_eq!(limits["limits"]["max_query_length"], "30d1h");
+        assert!(limits["pattern_ingester_enabled"].is_boolean());
+    }
+}
+
+#[test]
+fn only_endpoints_about_tenants_ask_for_one() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "1", "--auth.enabled=true"]);
+    let mut client = server.client();
+    for path in ["/config/tenant/v1/limits", "/loki/api/v1/drilldown-limits"] {
+        assert_eq!(client.get(path).expect(401), "no org id\n");
+        client.request("GET", path, &[("X-Scope-OrgID", "a")], None).expect(200);
+    }
+    for path in ["/", "/services", "/config", "/log_level", "/ring", "/ready", "/metrics"] {
+        client.get(path).expect(200);
+    }
+}
+
+#[test]
+fn queries_are_formatted_without_running() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "1", "--auth.enabled=true"]);
+    let mut client = server.client();
+    for prefix in ["/loki", "/logsvc"] {
+        let path = format!("{prefix}/api/v1/format_query");
+        let good = query::target(&path, &[("query", r#"{ app = "x" }"#)]);
+        assert_eq!(client.get(&good).json(), json!({"status": "success", "data": r#"{app="x"}"#}));
+        let body = query::form(&[("query", r#"{app="x"}|="y""#)]);
+        let posted = client.request("POST", &path, &FORM, Some(body.as_bytes()));
+        assert_eq!(posted.json()["data"], r#"{app="x"} |= "y""#);
+        let bad = client.get(&query::target(&path, &[("query", "{app")])).expect(400);
+        let bad: serde_json::Value = serde_json::from_str(&bad).expect("JSON");
+        assert_eq!(bad["status"], "invalid-query");
+        let error = bad["error"].as_str().expect("a text");
+        assert!(error.starts_with("parse error at line 1, col 5: syntax error"), "{error}");
+    }
+}
+
+#[test]
+fn a_look_back_bounds_labels_and_volumes_too() {
+    let folder = DataDir::new();
+    let more = ["--cores", "1", "--limits.max-query-lookback", "1h"];
+    let server = Server::start(folder.path(), &more);
+    let mut client = server.client();
+    let now_ns = now_ns();
+    let old_ns = now_ns - 2 * 3_600_000_000_000;
+    client.push(&[
+        stream(&[("app", "old"), ("service_name", "old")], vec![entry(old_ns, "line")]),
+        stream(&[("app", "new"), ("service_name", "new")], vec![entry(now_ns, "line")]),
+    ]);
+    let bounds = [("start", (old_ns - 1).to_string()), ("end", (now_ns + 1).to_string())];
+    let bounds = bounds.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let values = query::list(&mut client, "/loki/api/v1/label/app/values", &bounds);
+    assert_eq!(values, ["new"]);
+    let params = [&bounds[..], &[("query", r#"{app=~".+"}"#)]].concat();
+    let stats = client.get(&query::target("/loki/api/v1/index/stats", &params)).json();
+    assert_eq!(stats["entries"], 1);
+    // A range that lies wholly before is no error.
+    let early = [("start", bounds[0].1), ("end", &(old_ns + 1).to_string())];
+    assert!(query::list(&mut client, "/loki/api/v1/labels", &early).is_empty());
+    let params = [&early[..], &[("query", r#"{app=~".+"}"#)]].concat();
+    let volume = client.get(&query::target("/loki/api/v1/index/volume", &params)).json();
+    assert_eq!(volume["data"]["result"], json!([]));
+}
