@@ -34,6 +34,7 @@ use crate::banner;
 use crate::config::Config;
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
+use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
 use crate::metrics::NodeMetrics;
 use crate::services::{Part, Services, State};
@@ -48,6 +49,9 @@ const REQUEST_LANE_MESSAGES: usize = 1024;
 /// no place.
 const TENANT_RATES: usize = 4096;
 const STREAM_RATES: usize = 16384;
+
+/// Streams that are counted for the limit on active streams.
+const ACTIVE_STREAMS: usize = 1 << 17;
 
 /// Streams that are counted for the limit on active streams.
 const ACTIVE_STREAMS: usize = 1 << 17;
@@ -105,6 +109,8 @@ pub(crate) struct Boot {
     pub(crate) stream_rates: Arc<Buckets>,
     /// Streams that got entries lately.
     pub(crate) active_streams: Arc<ActiveStreams>,
+    /// Streams that got entries lately.
+    pub(crate) active_streams: Arc<ActiveStreams>,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
     drained: Barrier,
@@ -132,6 +138,7 @@ impl Boot {
             queries: Budget::new("queries", config.query_budget_bytes),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
             stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
+            active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             recovered: Barrier::new(cores),
             drained: Barrier::new(cores),

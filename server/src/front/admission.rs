@@ -1,7 +1,8 @@
-//! Whether the rate limits let a push in, before anything of it is stored.
+//! Whether the limits on rates and on active streams let a push in, before anything of
+//! it is stored.
 //!
-//! The rates count what would be stored, so every entry is checked once more for
-//! this; without limits nothing of it is done.
+//! What counts is what would be stored, so every entry is checked once more for this;
+//! without limits nothing of it is done.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,26 +27,43 @@ const ENTRIES_LISTED_MAX: usize = 10;
 const RETRY_AFTER_MAX_S: u64 = 60;
 
 /// A stream that its own rate limit refuses.
-pub(super) struct RateLimited {
+struct RateLimited {
     labels: Rc<CachedStream>,
     /// Times and sizes of the first entries.
     entries: Vec<(i64, u64)>,
-    pub(super) total: u64,
+    total: u64,
     limit_bytes: u64,
     wait: Duration,
 }
 
-/// What the rate limits say of a push that they do not refuse as a whole.
+/// What the limits say of a push that they do not refuse as a whole.
 #[derive(Default)]
-pub(super) struct RateVerdict {
-    /// Streams that are refused, by their place in the push.
-    pub(super) refused: Vec<(usize, RateLimited)>,
+pub(super) struct Verdict {
+    /// Places in the push of streams that are refused, ascending.
+    refused: Vec<usize>,
+    too_fast: Vec<RateLimited>,
+    /// Streams that are one too many.
+    too_many: Vec<Rc<CachedStream>>,
+    /// Entries of refused streams.
+    pub(super) entries: u64,
 }
 
-impl RateVerdict {
-    /// Whether the stream at this place is refused. Places are asked in order.
+impl Verdict {
+    /// Whether the stream at this place is refused.
     pub(super) fn refuses(&self, place: usize) -> bool {
-        self.refused.binary_search_by_key(&place, |(place, _)| *place).is_ok()
+        self.refused.binary_search(&place).is_ok()
+    }
+
+    /// The answer, if anything is refused.
+    pub(super) fn into_error(self, tenant: &TenantId) -> Option<ApiError> {
+        let streams = self.too_many.iter().map(|stream| too_many_streams(tenant, stream));
+        let texts: Vec<String> =
+            streams.chain(self.too_fast.iter().map(|stream| stream.text(tenant))).collect();
+        if texts.is_empty() {
+            return None;
+        }
+        let wait = self.too_fast.iter().map(|stream| stream.wait).max().unwrap_or_default();
+        Some(ApiError::too_many_requests(texts.join("\n"), retry_after_s(wait)).with_newline())
     }
 }
 
@@ -58,6 +76,12 @@ impl Limits {
         })
     }
 
+    /// The stricter of the two limits; on one node they mean the same.
+    fn max_active_streams(&self) -> Option<u64> {
+        let limits = [self.max_streams_per_user, self.max_global_streams_per_user];
+        limits.into_iter().filter(|&limit| limit > 0).min().map(|limit| limit as u64)
+    }
+
     fn stream_rate(&self) -> Option<Rate> {
         (self.per_stream_rate_limit_bytes > 0).then_some(Rate {
             bytes_per_s: self.per_stream_rate_limit_bytes as f64,
@@ -67,19 +91,20 @@ impl Limits {
 }
 
 impl<R: Runtime> Front<R> {
-    /// Asks the rate limits.
+    /// Asks the limits on rates and on active streams.
     ///
     /// # Errors
     /// The tenant pushes too much: nothing may be stored.
-    pub(super) fn ask_rate_limits<S: PushedStream>(
+    pub(super) fn ask_limits<S: PushedStream>(
         &self,
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
-    ) -> Result<RateVerdict, ApiError> {
+    ) -> Result<Verdict, ApiError> {
         let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
-        if tenant_rate.is_none() && stream_rate.is_none() {
-            return Ok(RateVerdict::default());
+        let max_active = limits.max_active_streams();
+        if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
+            return Ok(Verdict::default());
         }
         let mut check = EntryCheck::new(limits, self.runtime.unix_nanos());
         let sizes: Vec<(u64, u64)> = streams
@@ -87,11 +112,11 @@ impl<R: Runtime> Front<R> {
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))
             .collect();
         let now = self.runtime.now();
+        let tenant_hash = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
         if let Some(rate) = tenant_rate {
             let (lines, bytes) =
                 sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-            let owner = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
-            self.tenant_rates.take(owner, bytes, &rate, now).map_err(|wait| {
+            self.tenant_rates.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
                 ApiError::too_many_requests(
                     format!(
                         "ingestion rate limit exceeded for user {} (limit: {} bytes/sec) while \
@@ -104,23 +129,34 @@ impl<R: Runtime> Front<R> {
                 )
             })?;
         }
-        let mut verdict = RateVerdict::default();
-        let Some(rate) = stream_rate else { return Ok(verdict) };
+        let mut verdict = Verdict::default();
         for (place, ((stream, resolved), &(total, bytes))) in streams.iter().zip(&sizes).enumerate()
         {
-            let owner = resolved.id.0 as u64;
             if total == 0 {
                 continue;
             }
-            if let Err(wait) = self.stream_rates.take(owner, bytes, &rate, now) {
-                let refused = RateLimited {
+            let stream_hash = resolved.id.0 as u64;
+            let is_one_too_many = max_active.is_some_and(|limit| {
+                !self.active_streams.admit(tenant_hash, stream_hash, limit, now)
+            });
+            if is_one_too_many {
+                verdict.refused.push(place);
+                verdict.entries += total;
+                verdict.too_many.push(Rc::clone(resolved));
+                continue;
+            }
+            if let Some(rate) = &stream_rate
+                && let Err(wait) = self.stream_rates.take(stream_hash, bytes, rate, now)
+            {
+                verdict.refused.push(place);
+                verdict.entries += total;
+                verdict.too_fast.push(RateLimited {
                     labels: Rc::clone(resolved),
                     entries: first_entries(stream, resolved, &mut check),
                     total,
                     limit_bytes: limits.per_stream_rate_limit_bytes,
                     wait,
-                };
-                verdict.refused.push((place, refused));
+                });
             }
         }
         Ok(verdict)
@@ -182,14 +218,14 @@ fn retry_after_s(wait: Duration) -> u32 {
     seconds.clamp(1, RETRY_AFTER_MAX_S) as u32
 }
 
-/// The answer for streams that their own rate limits refuse.
-pub(super) fn streams_rate_limited(
-    tenant: &TenantId,
-    streams: &[(usize, RateLimited)],
-) -> ApiError {
-    let texts: Vec<String> = streams.iter().map(|(_, stream)| stream.text(tenant)).collect();
-    let wait = streams.iter().map(|(_, stream)| stream.wait).max().unwrap_or_default();
-    ApiError::too_many_requests(texts.join("\n"), retry_after_s(wait)).with_newline()
+fn too_many_streams(tenant: &TenantId, stream: &CachedStream) -> String {
+    format!(
+        "maximum active stream limit exceeded when trying to create stream {}, reduce the number of \
+         active streams (reduce labels or reduce label values), or contact your administrator to see \
+         if the limit can be increased, user: '{}'",
+        stream.labels.canonical(),
+        tenant.as_str(),
+    )
 }
 
 impl RateLimited {

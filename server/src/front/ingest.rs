@@ -1,7 +1,7 @@
 //! From checked streams to one batch per shard, and from the shards' answers to one.
 //!
 //! Guarantees: of every request the good entries are stored, and the answer reports
-//! the worst that happened to the others: a rate limit before what the shards say,
+//! the worst that happened to the others: a limit on rates or streams before what the shards say,
 //! that before what the limits say of streams and entries, and that before blocked
 //! ingestion. 204 means that every entry is committed.
 //!
@@ -26,7 +26,7 @@ use logsvc_shards::messages::{
 use logsvc_shards::wal::writer::WalUnavailable;
 
 use super::Front;
-use super::admission::{RateVerdict, streams_rate_limited};
+use super::admission::Verdict;
 use super::entries::EntryCheck;
 use super::refusals::{Refusals, too_far_behind};
 use super::scatter::shard_gone;
@@ -113,8 +113,8 @@ impl<R: Runtime> Front<R> {
         if is_blocked(limits, self.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams);
         }
-        let rates = match self.ask_rate_limits(tenant, limits, &streams) {
-            Ok(rates) => rates,
+        let verdict = match self.ask_limits(tenant, limits, &streams) {
+            Ok(verdict) => verdict,
             Err(error) => {
                 add(&self.counters().discarded_lines, size.entries);
                 return Err(error);
@@ -122,11 +122,10 @@ impl<R: Runtime> Front<R> {
         };
         let mut refusals = Refusals::default();
         let mut sent = Vec::new();
-        let outcome = self.store(tenant, streams, &rates, &mut refusals, &mut sent).await;
+        let outcome = self.store(tenant, streams, &verdict, &mut refusals, &mut sent).await;
         let stored = self.gather_appends(sent).await;
         let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
-        let too_fast: u64 = rates.refused.iter().map(|(_, stream)| stream.total).sum();
-        add(&self.counters().discarded_lines, refusals.entries + too_late + too_fast);
+        add(&self.counters().discarded_lines, refusals.entries + too_late + verdict.entries);
         add(&self.counters().received_lines, stored.accepted);
         if stored.accepted > 0 {
             let share = u128::from(size.bytes) * u128::from(stored.accepted)
@@ -139,8 +138,8 @@ impl<R: Runtime> Front<R> {
         }
         // A client sends again what is refused with 429 and gives up what is refused
         // with 400; what was stored meanwhile is a duplicate then and dropped.
-        if !rates.refused.is_empty() {
-            return Err(streams_rate_limited(tenant, &rates.refused));
+        if let Some(error) = verdict.into_error(tenant) {
+            return Err(error);
         }
         if !stored.too_far_behind.is_empty() {
             return Err(too_far_behind(tenant.as_str(), &stored.too_far_behind));
@@ -192,7 +191,7 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
-        rates: &RateVerdict,
+        verdict: &Verdict,
         refusals: &mut Refusals,
         sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
@@ -207,7 +206,7 @@ impl<R: Runtime> Front<R> {
                 }
                 continue;
             }
-            if rates.refuses(place) {
+            if verdict.refuses(place) {
                 continue;
             }
             let mut entries = stream.entries();
