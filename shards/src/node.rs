@@ -108,8 +108,8 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
     sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
     let opened = OpenedManifest::open(runtime, &segments_dir).await;
-    let mut manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
-    let survey = survey(runtime, &wal_dir, &mut manifest).await?;
+    let manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
+    let survey = survey(runtime, &wal_dir, manifest.covers()).await?;
     let last_epoch = survey.all.iter().map(|name| name.epoch).max().max(manifest.max_epoch());
     let epoch = match last_epoch {
         None => 0,
@@ -118,8 +118,17 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
             io_error("use", data_dir)(error)
         })?,
     };
-    let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.remaining).into();
+    let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.all).into();
     let settled = manifest.settle(runtime, epoch, covers.to_vec()).await;
+    let mut settled = settled.map_err(io_error("write the manifest in", &segments_dir))?;
+    if settled.report.checkpoint_error.is_none() {
+        // The files of a writer come in the order of their numbers, so that none stays
+        // without the one that says how much of it counts.
+        for name in survey.covered {
+            let is_gone = remove_file(runtime, &wal_dir, name).await;
+            settled.report.removed_wal_files += u64::from(is_gone);
+        }
+    }
     let shards = runtime.core_count();
     let plan = NodePlan {
         wal_dir,
@@ -186,26 +195,27 @@ async fn check_format<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<(), No
 }
 
 struct Survey {
-    /// Every log file's name, readable or not, also of those that were removed.
+    /// Every log file's name, readable or not.
     all: Vec<WalName>,
-    /// Those that are still there.
-    remaining: Vec<WalName>,
+    /// Those whose entries are all in segments.
+    covered: Vec<WalName>,
+    /// All others.
     planned: Vec<PlannedFile>,
 }
 
-/// Removes the log files whose entries are all in segments, reads the headers of the
-/// others and links each with its successor.
+/// Reads the headers of the log files that hold more than segments do, and links each
+/// with its successor.
 async fn survey<R: Runtime>(
     runtime: &R,
     wal_dir: &Path,
-    manifest: &mut OpenedManifest,
+    covers: &[Cover],
 ) -> Result<Survey, NodeError> {
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     let mut headers: Vec<FileHeader> = Vec::new();
     let mut planned = Vec::new();
     let mut empty = Vec::new();
     let mut all = Vec::new();
-    let mut remaining = Vec::new();
+    let mut covered = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
         let path = wal_dir.join(&entry.name);
         let Some(name) = WalName::parse(&entry.name) else {
@@ -217,17 +227,10 @@ async fn survey<R: Runtime>(
             continue;
         };
         all.push(name);
-        if FileCovers::of(manifest.covers(), name).covers_file(name) {
-            // The files of a writer come in the order of their numbers, so that none
-            // stays without the one that says how much of it counts.
-            if remove_file(runtime, wal_dir, name).await {
-                manifest.report.removed_wal_files += 1;
-            } else {
-                remaining.push(name);
-            }
+        if FileCovers::of(covers, name).covers_file(name) {
+            covered.push(name);
             continue;
         }
-        remaining.push(name);
         match read_header(runtime, &path).await.map_err(io_error("read", &path))? {
             Some(header) if header.name == name => {
                 planned.push(PlannedFile { name, nonce: Some(header.nonce), counts_len: None });
@@ -252,7 +255,7 @@ async fn survey<R: Runtime>(
     for file in &mut planned {
         file.counts_len = counts_len(file.name);
     }
-    Ok(Survey { all, remaining, planned })
+    Ok(Survey { all, covered, planned })
 }
 
 /// How many bytes of the file count, as a later file of its writer says.

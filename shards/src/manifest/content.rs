@@ -37,6 +37,9 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
     let (result, first) = file.read_exact_at(Vec::new(), 0, first_len).await;
     result?;
     content.header = ManifestHeader::decode(&first);
+    if content.header.is_some() && first[MANIFEST_HEADER_LEN..].iter().any(|byte| *byte != 0) {
+        content.faults.push((MANIFEST_HEADER_LEN as u64, "a gap is not empty"));
+    }
     let nonce = content.header.map(|header| header.nonce);
     let mut reader = FrameReader::new(file, nonce, file_len);
     let mut offset = next_frame_offset(MANIFEST_HEADER_LEN as u64);
@@ -62,7 +65,11 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
             }
             let Some(number) = header.number.checked_add(1) else { break };
             min_number = number;
-            offset = next_frame_offset(offset + (FRAME_HEADER_LEN + payload.len()) as u64);
+            let end = offset + (FRAME_HEADER_LEN + payload.len()) as u64;
+            offset = next_frame_offset(end);
+            if !reader.bytes(end, (offset - end) as usize).await?.iter().all(|byte| *byte == 0) {
+                content.faults.push((end, "a gap is not empty"));
+            }
             continue;
         }
         match reader.find_frame(offset + 1, min_number).await? {

@@ -76,13 +76,11 @@ impl<R: Runtime> ManifestLog<R> {
     ///   removes, and the log files that it covers;
     /// - append the same edit again (the easiest), or another one that serves the same
     ///   end. Once an append has returned `Ok`, edits that failed before it never come
-    ///   into force, and segments that only they name may be removed.
+    ///   into force, and segments that only they name may be removed. That holds for
+    ///   an empty edit, too.
     ///
     /// If the future is dropped before its end, that counts as an error.
     pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {
-        if edit.is_empty() {
-            return Ok(());
-        }
         let _turn = self.turns.take().await;
         // Taken out, so that it is gone for good if this fails or is dropped.
         let file = self.file.take();

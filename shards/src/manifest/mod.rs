@@ -10,6 +10,7 @@
 //! go wrong is damage to the manifest: then no entry is lost, as the format document
 //! argues, but the node says so.
 
+mod adopt;
 mod content;
 mod covers;
 mod edit;

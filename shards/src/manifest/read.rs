@@ -24,6 +24,8 @@ pub struct ManifestState {
     pub removed: BTreeSet<SegmentName>,
     /// What is covered of the write-ahead log. Not to be heeded if there is damage.
     pub covers: Vec<Cover>,
+    /// Whether there is a `MANIFEST`.
+    pub has_checkpoint: bool,
     /// The start that wrote `MANIFEST`; `None` if it is not there or does not tell.
     pub checkpoint_epoch: Option<u32>,
     /// Logs that count.
@@ -116,6 +118,7 @@ async fn read_file<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<Co
 }
 
 fn apply_checkpoint(state: &mut ManifestState, content: Content) {
+    state.has_checkpoint = true;
     state.faults(CHECKPOINT_NAME, &content);
     let promised = match content.header.map(|header| header.role) {
         Some(Role::Checkpoint { epoch, frames }) => {

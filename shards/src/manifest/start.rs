@@ -1,20 +1,23 @@
-//! What a start does with the manifest: read it, make sure that what it has read is
-//! durable, clear up, and write the next checkpoint.
+//! What a start does with the manifest: read it, write the next checkpoint, clear up.
 //!
-//! Guarantees: a crash at any point leaves the live set as it was. Failures to clear
-//! up or to write the checkpoint (a full disk) do not keep the node down: the old
-//! files go on counting, and the next start tries again.
+//! Guarantees: a crash at any point leaves the live set as it was. What a start has read
+//! may be in the page cache only, where a failed sync of the process before has left it,
+//! and a sync would not bring it to the disk any more. So nothing is removed on its
+//! strength until the new checkpoint is on stable storage. If that cannot be written (a
+//! full disk), the old files go on counting, nothing is cleared up, and the next start
+//! tries again.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::Runtime;
 
+use super::adopt::adopted;
 use super::edit::{Cover, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
 use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME};
-use super::read::{ManifestState, read_manifest};
+use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
 
 /// A manifest larger than this is not copied to the quarantine folder.
@@ -30,7 +33,7 @@ pub struct ManifestReport {
     /// Live segments whose files have another length.
     pub misfit_segments: u64,
     /// Damaged places of the manifest itself.
-    pub damaged_places: u64,
+    pub damage: Vec<ManifestDamage>,
     /// Segments that are live because the manifest is damaged and they are there.
     pub adopted_segments: u64,
     /// Segment files without a footer that checks, which could not be adopted. They are
@@ -51,6 +54,8 @@ pub(crate) struct OpenedManifest {
     segments_dir: PathBuf,
     survey: SegmentsSurvey,
     state: ManifestState,
+    /// Whether there has never been a checkpoint.
+    is_new: bool,
     pub(crate) report: ManifestReport,
 }
 
@@ -64,8 +69,7 @@ pub(crate) struct SettledManifest {
 }
 
 impl OpenedManifest {
-    /// Reads the manifest of a claimed folder and makes it durable as it was read: the
-    /// process that wrote it may have died between a write and its sync.
+    /// Reads the manifest of a claimed folder.
     pub(crate) async fn open<R: Runtime>(
         runtime: &R,
         segments_dir: &Path,
@@ -74,22 +78,20 @@ impl OpenedManifest {
         let has_segments = !survey.segments.is_empty();
         let logs = survey.logs.clone();
         let state = read_manifest(runtime, segments_dir, logs, has_segments).await?;
-        for name in &state.logs {
-            let path = segments_dir.join(name.file_name());
-            runtime.open(&path, OpenMode::ReadWrite).await?.sync_data().await?;
-        }
         for damage in &state.damage {
             tracing::error!(
                 file = %segments_dir.join(&damage.file).display(), offset = damage.offset,
                 "the manifest is damaged: {}", damage.what
             );
         }
+        let is_new = state.damage.is_empty() && !state.has_checkpoint;
         let report = ManifestReport {
-            damaged_places: state.damage.len() as u64,
+            damage: state.damage.clone(),
             torn_edits: state.torn_edits,
             ..ManifestReport::default()
         };
-        Ok(OpenedManifest { segments_dir: segments_dir.to_owned(), survey, state, report })
+        let segments_dir = segments_dir.to_owned();
+        Ok(OpenedManifest { segments_dir, survey, state, is_new, report })
     }
 
     /// The largest epoch that any name or file tells of.
@@ -104,32 +106,51 @@ impl OpenedManifest {
         if self.state.damage.is_empty() { &self.state.covers } else { &[] }
     }
 
-    /// Clears up and writes the checkpoint of this start, with those covers that are
-    /// still of use.
+    /// Writes the checkpoint of this start, with those covers that are still of use, and
+    /// clears up. [`ManifestReport::checkpoint_error`] tells whether it could.
+    ///
+    /// # Errors
+    /// The first checkpoint of a folder cannot be written.
     pub(crate) async fn settle<R: Runtime>(
         mut self,
         runtime: &R,
         epoch: u32,
         covers: Vec<Cover>,
-    ) -> SettledManifest {
+    ) -> io::Result<SettledManifest> {
         for path in &self.survey.strangers {
             tracing::warn!(file = %path.display(), "not a segment, left alone");
         }
+        // Nobody knows their names, whatever the manifest says, and a checkpoint may
+        // need the space.
         let temporary = std::mem::take(&mut self.survey.temporary);
-        for path in temporary {
-            self.remove_left_over(runtime, &path).await;
-        }
-        self.settle_unknown(runtime).await;
+        self.remove_left_overs(runtime, temporary).await;
+        let left_overs = self.tell_unknown(runtime).await;
         let (mut usable, unusable) = self.tell_apart();
-        self.checkpoint(runtime, epoch, covers).await;
+        match self.checkpoint(runtime, epoch, covers).await {
+            Ok(()) => {
+                self.remove_logs(runtime).await;
+                self.remove_left_overs(runtime, left_overs).await;
+            }
+            // Without any, the logs to come would look like the rest of a manifest whose
+            // checkpoint was lost.
+            Err(error) if self.is_new => return Err(error),
+            Err(error) => {
+                tracing::error!(
+                    %error, folder = %self.segments_dir.display(),
+                    "cannot write a checkpoint of the manifest; the old one and its logs go on \
+                     counting"
+                );
+                self.report.checkpoint_error = Some(error.to_string());
+            }
+        }
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
-        SettledManifest { usable, unusable, report: self.report }
+        Ok(SettledManifest { usable, unusable, report: self.report })
     }
 
-    /// Removes segment files that are not live, or makes them live if the manifest has
-    /// lost what it knew.
-    async fn settle_unknown<R: Runtime>(&mut self, runtime: &R) {
+    /// Segment files that are not live. If the manifest has lost what it knew, they
+    /// become live, unless a log says that they are not.
+    async fn tell_unknown<R: Runtime>(&mut self, runtime: &R) -> Vec<PathBuf> {
         let live = &self.state.live;
         let is_live = |found: &FoundSegment| {
             live.get(&found.name).is_some_and(|segment| segment.day == found.day)
@@ -137,12 +158,37 @@ impl OpenedManifest {
         let unknown: Vec<FoundSegment> =
             self.survey.segments.iter().filter(|found| !is_live(found)).copied().collect();
         let is_damaged = !self.state.damage.is_empty();
+        let mut left_overs = Vec::new();
         for found in unknown {
             let path = found.name.path(&self.segments_dir, found.day);
             if !is_damaged || self.state.removed.contains(&found.name) {
-                self.remove_left_over(runtime, &path).await;
+                left_overs.push(path);
+                continue;
+            }
+            let adopted = match self.state.live.get(&found.name) {
+                None => adopted(runtime, &path, found).await,
+                Some(_) => Err(io::Error::other("another file has the same name")),
+            };
+            match adopted {
+                Ok(segment) => {
+                    tracing::warn!(
+                        file = %path.display(), entries = segment.entries,
+                        "a segment that the damaged manifest does not name is read"
+                    );
+                    self.state.live.insert(segment.name, segment);
+                    self.report.adopted_segments += 1;
+                }
+                Err(error) => {
+                    tracing::error!(
+                        %error, file = %path.display(),
+                        "a segment that the damaged manifest does not name cannot be read; it is \
+                         left alone"
+                    );
+                    self.report.unreadable_segments += 1;
+                }
             }
         }
+        left_overs
     }
 
     /// Live segments whose files are there as they ought to be, and the others.
@@ -178,8 +224,13 @@ impl OpenedManifest {
         (usable, unusable)
     }
 
-    /// Replaces `MANIFEST` and removes the logs that it then contains.
-    async fn checkpoint<R: Runtime>(&mut self, runtime: &R, epoch: u32, covers: Vec<Cover>) {
+    /// Replaces `MANIFEST`.
+    async fn checkpoint<R: Runtime>(
+        &self,
+        runtime: &R,
+        epoch: u32,
+        covers: Vec<Cover>,
+    ) -> io::Result<()> {
         let added = self.state.live.values().copied().collect();
         let content = ManifestEdit { added, covers, removed: Vec::new() };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
@@ -187,14 +238,11 @@ impl OpenedManifest {
         if self.is_damaged(CHECKPOINT_NAME) {
             self.keep_damaged_checkpoint(runtime, epoch, &path).await;
         }
-        if let Err(error) = runtime.replace_file(&path, bytes).await {
-            tracing::error!(
-                %error, file = %path.display(),
-                "cannot write a checkpoint of the manifest; the old one and its logs go on counting"
-            );
-            self.report.checkpoint_error = Some(error.to_string());
-            return;
-        }
+        runtime.replace_file(&path, bytes).await
+    }
+
+    /// Removes the logs that the checkpoint contains.
+    async fn remove_logs<R: Runtime>(&mut self, runtime: &R) {
         let contained = std::mem::take(&mut self.state.contained_logs);
         for name in contained.into_iter().chain(std::mem::take(&mut self.state.logs)) {
             let file_name = name.file_name();
@@ -231,14 +279,16 @@ impl OpenedManifest {
         }
     }
 
-    async fn remove_left_over<R: Runtime>(&mut self, runtime: &R, path: &Path) {
-        match runtime.remove_file(path).await {
-            Ok(()) => {
-                self.report.removed_files += 1;
-                tracing::info!(file = %path.display(), "removed the left-over of a crash");
-            }
-            Err(error) => {
-                tracing::warn!(%error, file = %path.display(), "cannot remove a left-over");
+    async fn remove_left_overs<R: Runtime>(&mut self, runtime: &R, paths: Vec<PathBuf>) {
+        for path in paths {
+            match runtime.remove_file(&path).await {
+                Ok(()) => {
+                    self.report.removed_files += 1;
+                    tracing::info!(file = %path.display(), "removed the left-over of a crash");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, file = %path.display(), "cannot remove a left-over");
+                }
             }
         }
     }

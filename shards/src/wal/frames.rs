@@ -90,7 +90,7 @@ impl<'f, F: File> FrameReader<'f, F> {
     }
 
     /// Up to `len` bytes at `offset`; fewer only at the end.
-    async fn bytes(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
+    pub(crate) async fn bytes(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
         let available = self.end.saturating_sub(offset).min(len as u64) as usize;
         let have = (self.base + self.buffer.len() as u64).saturating_sub(offset);
         if offset < self.base || have < available as u64 {

@@ -1,0 +1,4 @@
+//! The manifest on the simulation, against disks that fail and nodes that die.
+
+mod crashes;
+mod store;

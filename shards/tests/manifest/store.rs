@@ -1,0 +1,348 @@
+//! A store without shards: what is pushed is a token in a log file of its own, a seal
+//! puts tokens into a segment. The model knows which tokens each segment holds, so it
+//! can tell whether one has been lost.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::sim::SimRuntime;
+use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+use logsvc_shards::manifest::{
+    Cover, Day, FileCovers, LiveSegment, ManifestEdit, ManifestLog, SegmentName, make_day_folder,
+};
+use logsvc_shards::node::NodePlan;
+use logsvc_shards::segment::{
+    Entries, EntriesMetadata, FLUSH_LEVEL, SegmentIdentity, SegmentWriter,
+};
+use logsvc_shards::testing::Rng;
+use logsvc_shards::wal::format::{FileHeader, WalName};
+use logsvc_shards::wal::replayed::remove_own_files;
+
+pub(crate) const DATA_DIR: &str = "/srv/data";
+
+pub(crate) type Token = usize;
+
+/// Something that was pushed and acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pushed {
+    pub(crate) stream: StreamId,
+    /// The log file that holds it and nothing else.
+    pub(crate) wal: WalName,
+}
+
+/// What outlives the nodes: what was acknowledged, and what may be.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) tokens: Vec<Pushed>,
+    /// What each segment holds that was ever written.
+    pub(crate) contents: BTreeMap<SegmentName, BTreeSet<Token>>,
+    /// What acknowledged edits say.
+    pub(crate) known: Known,
+    /// Per start and shard: edits since the last successful one. At most one of each may
+    /// be in force.
+    pub(crate) in_doubt: BTreeMap<(u32, u16), Vec<ManifestEdit>>,
+}
+
+/// What some edits say together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) added: BTreeSet<SegmentName>,
+    pub(crate) removed: BTreeSet<SegmentName>,
+}
+
+impl Known {
+    fn add(&mut self, edit: &ManifestEdit) {
+        self.added.extend(edit.added.iter().map(|segment| segment.name));
+        self.removed.extend(&edit.removed);
+    }
+
+    pub(crate) fn live(&self) -> BTreeSet<SegmentName> {
+        &self.added - &self.removed
+    }
+}
+
+pub(crate) type SharedModel = Rc<RefCell<Model>>;
+
+impl Model {
+    /// Whether this may be the live set after a start.
+    pub(crate) fn allows(&self, live: &BTreeSet<SegmentName>) -> bool {
+        let mut candidates = vec![self.known.clone()];
+        for edits in self.in_doubt.values() {
+            for base in candidates.clone() {
+                for edit in edits {
+                    let mut candidate = base.clone();
+                    candidate.add(edit);
+                    candidates.push(candidate);
+                }
+            }
+        }
+        candidates.iter().any(|candidate| candidate.live() == *live)
+    }
+
+    /// Tokens that are neither in a live segment nor in a file that is replayed for them.
+    pub(crate) fn lost(&self, plan: &NodePlan) -> Vec<Token> {
+        let in_segments: BTreeSet<Token> =
+            plan.segments.iter().flat_map(|s| self.contents[&s.name].iter().copied()).collect();
+        let replayed = self.replayed(plan);
+        (0..self.tokens.len())
+            .filter(|token| !in_segments.contains(token) && !replayed.contains(token))
+            .collect()
+    }
+
+    /// Tokens that recovery brings back.
+    pub(crate) fn replayed(&self, plan: &NodePlan) -> BTreeSet<Token> {
+        let is_replayed = |token: &Token| {
+            let Pushed { stream, wal } = self.tokens[*token];
+            plan.files.iter().any(|file| file.name == wal)
+                && !FileCovers::of(&plan.covers, wal).covers_stream(stream)
+        };
+        (0..self.tokens.len()).filter(is_replayed).collect()
+    }
+}
+
+pub(crate) fn names(plan: &NodePlan) -> BTreeSet<SegmentName> {
+    plan.segments.iter().map(|segment| segment.name).collect()
+}
+
+fn stream(number: u64) -> (TenantId, Labels) {
+    let labels = Labels::from_pairs([("app", number.to_string().as_str())]).expect("labels");
+    (TenantId::new("acme").expect("a tenant"), labels)
+}
+
+/// A shard of one start.
+pub(crate) struct Writer {
+    runtime: SimRuntime,
+    model: SharedModel,
+    plan: NodePlan,
+    shards: u16,
+    pub(crate) shard: u16,
+    log: ManifestLog<SimRuntime>,
+    next_wal: WalName,
+    first_wal: WalName,
+    next_seq: u32,
+    /// Tokens that are in no segment.
+    heads: BTreeSet<Token>,
+    /// An edit that failed, to be tried again.
+    failed: Option<ManifestEdit>,
+    /// Files that only failed edits name.
+    orphans: Vec<LiveSegment>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        runtime: &SimRuntime,
+        model: &SharedModel,
+        plan: &NodePlan,
+        shards: u16,
+        shard: u16,
+    ) -> Writer {
+        let wide = |number: u16| u32::from(number);
+        let first_wal =
+            WalName { epoch: plan.epoch, shards: wide(shards), shard: wide(shard), index: 0 };
+        let heads = {
+            let model = model.borrow();
+            let is_mine = |token: &Token| model.tokens[*token].stream.shard(shards) == shard;
+            model.replayed(plan).into_iter().filter(is_mine).collect()
+        };
+        Writer {
+            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard),
+            runtime: runtime.clone(),
+            model: Rc::clone(model),
+            plan: plan.clone(),
+            shards,
+            shard,
+            next_wal: first_wal,
+            first_wal,
+            next_seq: 0,
+            heads,
+            failed: None,
+            orphans: Vec::new(),
+        }
+    }
+
+    /// Pushes a token; it counts once it is durable.
+    pub(crate) async fn push(&mut self, rng: &mut Rng) -> io::Result<()> {
+        let stream = loop {
+            let (tenant, labels) = stream(rng.below(12));
+            let id = StreamId::new(&tenant, &labels);
+            if id.shard(self.shards) == self.shard {
+                break id;
+            }
+        };
+        let wal = self.next_wal;
+        self.next_wal = wal.successor();
+        let header = FileHeader { name: wal, nonce: 1, created_ns: 0, previous: None };
+        let content = [&header.encode()[..], b"a token"].concat();
+        let path = self.plan.wal_dir.join(wal.file_name());
+        let file = self.runtime.open(&path, OpenMode::CreateNew).await?;
+        file.write_all_at(content, 0).await.0?;
+        file.sync_data().await?;
+        self.runtime.sync_dir(&self.plan.wal_dir).await?;
+        let mut model = self.model.borrow_mut();
+        self.heads.insert(model.tokens.len());
+        model.tokens.push(Pushed { stream, wal });
+        Ok(())
+    }
+
+    /// Seals what is in the heads; or tries a seal that failed once more, with the same
+    /// segment or another one.
+    pub(crate) async fn seal(&mut self, rng: &mut Rng) -> io::Result<()> {
+        let edit = match self.failed.take() {
+            Some(edit) if edit.removed.is_empty() && rng.one_in(2) => edit,
+            _ => {
+                let last = self.next_wal.index.checked_sub(1);
+                let own = last.map(|up_to_index| Cover {
+                    wal_epoch: self.first_wal.epoch,
+                    wal_shards: self.first_wal.shards,
+                    wal_shard: self.first_wal.shard,
+                    up_to_index,
+                    by_shards: self.shards,
+                    by_shard: self.shard,
+                });
+                let mut covers = self.plan.replayed.covers_of(self.shard);
+                covers.extend(own);
+                let tokens = self.heads.clone();
+                let added = match tokens.is_empty() {
+                    true => Vec::new(),
+                    false => vec![self.write_segment(tokens, 0, None).await?],
+                };
+                ManifestEdit { added, covers, removed: Vec::new() }
+            }
+        };
+        self.append(&edit).await?;
+        for segment in &edit.added {
+            let model = self.model.borrow();
+            self.heads.retain(|token| !model.contents[&segment.name].contains(token));
+        }
+        self.plan.replayed.release(&self.runtime, &self.plan.wal_dir, self.shard).await;
+        let is_own = |cover: &&Cover| cover.wal_epoch == self.first_wal.epoch;
+        if let Some(cover) = edit.covers.iter().find(is_own) {
+            let last = cover.up_to_index;
+            remove_own_files(&self.runtime, &self.plan.wal_dir, self.first_wal, last).await;
+        }
+        Ok(())
+    }
+
+    /// Merges some live segments of this shard and start, or of another partition of the
+    /// streams if this is shard 0, and removes the inputs.
+    pub(crate) async fn compact(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        let is_mine = |segment: &LiveSegment| {
+            let name = segment.name;
+            if name.shards == u32::from(self.shards) {
+                name.shard == u32::from(self.shard)
+            } else {
+                self.shard == 0
+            }
+        };
+        let inputs: Vec<LiveSegment> = live.iter().filter(|s| is_mine(s)).copied().collect();
+        if inputs.len() < 2 {
+            return Ok(());
+        }
+        let inputs = &inputs[..2];
+        let tokens = {
+            let model = self.model.borrow();
+            inputs.iter().flat_map(|s| model.contents[&s.name].iter().copied()).collect()
+        };
+        let added = self.write_segment(tokens, 1, Some(inputs[0].order)).await?;
+        let removed = inputs.iter().map(|segment| segment.name).collect();
+        let edit = ManifestEdit { added: vec![added], removed, covers: Vec::new() };
+        self.append(&edit).await?;
+        live.retain(|segment| !edit.removed.contains(&segment.name));
+        live.push(added);
+        for input in inputs {
+            remove(&self.runtime, &input.name.path(&self.plan.segments_dir, input.day)).await;
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
+        // In doubt from now on, however this ends.
+        let key = (self.plan.epoch, self.shard);
+        self.model.borrow_mut().in_doubt.entry(key).or_default().push(edit.clone());
+        if let Err(error) = self.log.append(edit).await {
+            self.orphans.extend(&edit.added);
+            self.failed = Some(edit.clone());
+            return Err(error);
+        }
+        {
+            let mut model = self.model.borrow_mut();
+            model.in_doubt.remove(&key);
+            model.known.add(edit);
+        }
+        self.failed = None;
+        for orphan in std::mem::take(&mut self.orphans) {
+            if !self.model.borrow().known.added.contains(&orphan.name) {
+                remove(&self.runtime, &orphan.name.path(&self.plan.segments_dir, orphan.day)).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_segment(
+        &mut self,
+        tokens: BTreeSet<Token>,
+        level: u32,
+        order: Option<u64>,
+    ) -> io::Result<LiveSegment> {
+        let name = SegmentName {
+            epoch: self.plan.epoch,
+            shards: u32::from(self.shards),
+            shard: u32::from(self.shard),
+            seq: self.next_seq,
+        };
+        self.next_seq += 1;
+        let day = Day(i32::try_from(tokens.len() % 3).expect("small"));
+        let timestamp_ns = day.first_ns() + 7;
+        let identity = SegmentIdentity {
+            epoch: name.epoch,
+            shards: name.shards,
+            shard: name.shard,
+            seq: name.seq,
+            created_ns: 1,
+        };
+        let mut writer = SegmentWriter::new(identity, FLUSH_LEVEL).map_err(io::Error::other)?;
+        let (tenant, labels) = stream(u64::from(self.shard));
+        let id = StreamId::new(&tenant, &labels);
+        writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;
+        let entries = Entries {
+            timestamps_ns: &[timestamp_ns],
+            lines_start: 0,
+            line_ends: &[5],
+            lines: b"a log",
+            metadata: EntriesMetadata::None,
+        };
+        writer.append(&entries).map_err(io::Error::other)?;
+        let mut bytes = writer.take_output();
+        bytes.extend(writer.finish().map_err(io::Error::other)?.bytes);
+        self.model.borrow_mut().contents.insert(name, tokens);
+        let segment = LiveSegment {
+            name,
+            day,
+            file_len: bytes.len() as u64,
+            min_ns: timestamp_ns,
+            max_ns: timestamp_ns,
+            entries: 1,
+            line_bytes: 5,
+            level,
+            order: order.unwrap_or(name.sealed_order()),
+        };
+        let folder = make_day_folder(&self.runtime, &self.plan.segments_dir, day).await?;
+        let path = folder.join(name.file_name());
+        let temporary = temporary_path(&path);
+        let file = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
+        file.write_all_at(bytes, 0).await.0?;
+        file.sync_data().await?;
+        self.runtime.rename(&temporary, &path).await?;
+        self.runtime.sync_dir(&folder).await?;
+        Ok(segment)
+    }
+}
+
+async fn remove(runtime: &SimRuntime, path: &Path) {
+    // A failure leaves a left-over for the next start.
+    let _ = runtime.remove_file(path).await;
+}
