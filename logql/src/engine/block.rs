@@ -18,7 +18,7 @@
 //! breaks them makes the engine panic or give a wrong answer, never read out of
 //! bounds.
 
-use super::hash::{FixedMap, fixed_state, new_map};
+use super::hash::{HashedMap, fixed_state};
 /// A run of entries of one stream.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryBlock<'a> {
@@ -141,20 +141,30 @@ pub enum MetadataColumn<'a> {
 #[derive(Debug)]
 pub struct MetadataSets {
     text: String,
-    /// Distinct strings of `text`: hash to spans.
-    strings: FixedMap<u64, Vec<Span>>,
+    /// The distinct strings of `text`, with the next older one of equal hash.
+    strings: Vec<(Span, u32)>,
+    /// Hash of a string to the newest of `strings` that has it.
+    string_index: HashedMap<u32>,
     pairs: Vec<(Span, Span)>,
-    /// Exclusive end of every set in `pairs`; `set_ends[0]` is 0.
-    set_ends: Vec<u32>,
-    /// Hash of a set to the ids that have it.
-    index: FixedMap<u64, Vec<u32>>,
+    /// Exclusive end of every set in `pairs`, with the next older set of equal hash;
+    /// the first one ends at 0.
+    sets: Vec<(u32, u32)>,
+    /// Hash of a set to the newest id that has it.
+    set_index: HashedMap<u32>,
     /// The different names, as long as they are few.
     names: Vec<Span>,
     state: ahash::RandomState,
 }
 
+/// End of a chain of equal hashes.
+const NO_NEXT: u32 = u32::MAX;
+
 /// Most names that a dictionary lists.
 const MAX_NAMES: usize = 16;
+
+/// A text that [`MetadataSets::push_text`] added to one dictionary.
+#[derive(Clone, Copy, Debug)]
+pub struct TextRef(Span);
 
 /// A piece of `MetadataSets::text`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -175,10 +185,11 @@ impl MetadataSets {
     pub fn new() -> Self {
         Self {
             text: String::new(),
-            strings: new_map(),
+            strings: Vec::new(),
+            string_index: HashedMap::default(),
             pairs: Vec::new(),
-            set_ends: vec![0],
-            index: new_map(),
+            sets: vec![(0, NO_NEXT)],
+            set_index: HashedMap::default(),
             names: Vec::new(),
             state: fixed_state(),
         }
@@ -188,7 +199,7 @@ impl MetadataSets {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it always holds the empty set")]
     pub fn len(&self) -> usize {
-        self.set_ends.len()
+        self.sets.len()
     }
 
     /// The id of the set with these pairs, which must be sorted by name with
@@ -211,29 +222,18 @@ impl MetadataSets {
             return Some(0);
         }
         let hash = self.state.hash_one(&self.pairs[first..]);
-        if let Some(ids) = self.index.get(&hash) {
+        let newest = self.set_index.get(&hash).copied().unwrap_or(NO_NEXT);
+        let mut id = newest;
+        while id != NO_NEXT {
             // Strings are unique, so equal sets have equal spans.
-            for &id in ids {
-                if self.set_pairs(id) == &self.pairs[first..] {
-                    self.pairs.truncate(first);
-                    return Some(id);
-                }
+            if self.set_pairs(id) == &self.pairs[first..] {
+                self.pairs.truncate(first);
+                return Some(id);
             }
+            id = self.sets[id as usize].1;
         }
-        let (Ok(id), Ok(end)) =
-            (u32::try_from(self.set_ends.len()), u32::try_from(self.pairs.len()))
-        else {
-            self.pairs.truncate(first);
-            return None;
-        };
-        self.set_ends.push(end);
-        self.index.entry(hash).or_default().push(id);
-        for (name, _) in &self.pairs[first..] {
-            // Strings are unique, so equal names have equal spans.
-            if self.names.len() < MAX_NAMES && !self.names.contains(name) {
-                self.names.push(*name);
-            }
-        }
+        let id = self.add_set(first, newest)?;
+        self.set_index.insert(hash, id);
         Some(id)
     }
 
@@ -244,27 +244,76 @@ impl MetadataSets {
         self.names.len() >= MAX_NAMES || self.names.iter().any(|span| self.text_of(*span) == name)
     }
 
-    fn intern_text(&mut self, text: &str) -> Option<Span> {
-        let hash = self.state.hash_one(text);
-        let spans = self.strings.entry(hash).or_default();
-        for span in spans.iter() {
-            if &self.text[span.start as usize..(span.start + span.len) as usize] == text {
-                return Some(*span);
+    /// Adds a text for [`MetadataSets::push_set`], without a look whether it is there
+    /// already: for texts that are distinct because they were stored so. `None` when
+    /// the dictionary is full.
+    pub fn push_text(&mut self, text: &str) -> Option<TextRef> {
+        let start = u32::try_from(self.text.len()).ok()?;
+        let len = u32::try_from(text.len()).ok()?;
+        start.checked_add(len)?;
+        self.text.push_str(text);
+        Some(TextRef(Span { start, len }))
+    }
+
+    /// Adds a set of texts that [`MetadataSets::push_text`] of this dictionary gave,
+    /// sorted by name with unique names, and returns its id. Costs no hashing: for
+    /// sets that are known to be distinct. One that was there already gets a further
+    /// id, and [`MetadataSets::intern`] does not find it; both cost memory only.
+    /// `None` when the dictionary is full.
+    pub fn push_set(&mut self, pairs: impl IntoIterator<Item = (TextRef, TextRef)>) -> Option<u32> {
+        let first = self.pairs.len();
+        self.pairs.extend(pairs.into_iter().map(|(name, value)| (name.0, value.0)));
+        if self.pairs.len() == first {
+            return Some(0);
+        }
+        self.add_set(first, NO_NEXT)
+    }
+
+    /// Makes a set of the pairs from `first` on; `older` is the next one of equal
+    /// hash.
+    fn add_set(&mut self, first: usize, older: u32) -> Option<u32> {
+        let (Some(id), Ok(end)) = (index_of(self.sets.len()), u32::try_from(self.pairs.len()))
+        else {
+            self.pairs.truncate(first);
+            return None;
+        };
+        self.sets.push((end, older));
+        for (name, _) in &self.pairs[first..] {
+            let is_known =
+                |known: &Span| known == name || self.text_of(*known) == self.text_of(*name);
+            if self.names.len() < MAX_NAMES && !self.names.iter().any(is_known) {
+                self.names.push(*name);
             }
         }
+        Some(id)
+    }
+
+    fn intern_text(&mut self, text: &str) -> Option<Span> {
+        let hash = self.state.hash_one(text);
+        let newest = self.string_index.get(&hash).copied().unwrap_or(NO_NEXT);
+        let mut id = newest;
+        while id != NO_NEXT {
+            let (span, next) = self.strings[id as usize];
+            if self.text_of(span) == text {
+                return Some(span);
+            }
+            id = next;
+        }
+        let id = index_of(self.strings.len())?;
         let start = u32::try_from(self.text.len()).ok()?;
         let len = u32::try_from(text.len()).ok()?;
         start.checked_add(len)?;
         self.text.push_str(text);
         let span = Span { start, len };
-        spans.push(span);
+        self.strings.push((span, newest));
+        self.string_index.insert(hash, id);
         Some(span)
     }
 
     fn set_pairs(&self, id: u32) -> &[(Span, Span)] {
         let id = id as usize;
-        let start = if id == 0 { 0 } else { self.set_ends[id - 1] as usize };
-        &self.pairs[start..self.set_ends[id] as usize]
+        let start = if id == 0 { 0 } else { self.sets[id - 1].0 as usize };
+        &self.pairs[start..self.sets[id].0 as usize]
     }
 
     fn text_of(&self, span: Span) -> &str {
@@ -275,6 +324,7 @@ impl MetadataSets {
     ///
     /// # Panics
     /// When `id` is not less than [`MetadataSets::len`].
+    #[inline]
     pub fn get(&self, id: u32) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.set_pairs(id).iter().map(|(name, value)| (self.text_of(*name), self.text_of(*value)))
     }
@@ -284,14 +334,17 @@ impl MetadataSets {
     pub fn held_bytes(&self) -> usize {
         self.text.capacity()
             + self.pairs.capacity() * size_of::<(Span, Span)>()
-            + self.set_ends.capacity() * size_of::<u32>()
+            + self.strings.capacity() * size_of::<(Span, u32)>()
+            + self.sets.capacity() * size_of::<(u32, u32)>()
             + self.names.capacity() * size_of::<Span>()
-            // A bucket, its small vector and one element.
-            + self.strings.capacity() * 32
-            + self.strings.len() * 32
-            + self.index.capacity() * 32
-            + self.index.len() * 16
+            // A bucket and its control byte.
+            + (self.string_index.capacity() + self.set_index.capacity()) * 17
     }
+}
+
+/// A number of a string or set, unless that many are not possible.
+fn index_of(len: usize) -> Option<u32> {
+    u32::try_from(len).ok().filter(|index| *index != NO_NEXT)
 }
 
 #[cfg(test)]
@@ -314,6 +367,29 @@ mod tests {
             sets.intern([(format!("n{number}").as_str(), "")]).expect("not full");
         }
         assert!(sets.may_have_name("n15") && sets.may_have_name("unknown"));
+    }
+
+    #[test]
+    fn pushed_sets_read_like_interned_ones() {
+        let mut sets = MetadataSets::new();
+        let [a, b, x, empty] = ["a", "b", "x\u{e9}", ""].map(|text| sets.push_text(text));
+        let (a, b) = (a.expect("not full"), b.expect("not full"));
+        let (x, empty) = (x.expect("not full"), empty.expect("not full"));
+        assert_eq!(sets.push_set([]), Some(0));
+        let first = sets.push_set([(a, x), (b, empty)]).expect("not full");
+        let second = sets.push_set([(b, x)]).expect("not full");
+        let third = sets.intern([("b", "x\u{e9}")]).expect("not full");
+        assert_eq!(sets.get(first).collect::<Vec<_>>(), [("a", "x\u{e9}"), ("b", "")]);
+        for id in [second, third] {
+            assert_eq!(sets.get(id).collect::<Vec<_>>(), [("b", "x\u{e9}")]);
+        }
+        assert_eq!(sets.len(), 4);
+        assert!(sets.may_have_name("a") && sets.may_have_name("b") && !sets.may_have_name("c"));
+        for _ in 0..MAX_NAMES {
+            let again = sets.push_text("c").expect("not full");
+            sets.push_set([(again, x)]).expect("not full");
+        }
+        assert!(sets.may_have_name("c") && !sets.may_have_name("d"));
     }
 
     #[test]

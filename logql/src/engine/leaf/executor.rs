@@ -34,6 +34,8 @@ pub struct LeafExecutor {
     pipeline: Pipeline,
     hints: Hints,
     probe: Option<Probe>,
+    /// Whether metadata that nobody looks at is left alone.
+    skips_metadata: bool,
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
     reduction: Reduction,
@@ -83,6 +85,7 @@ impl LeafExecutor {
             plan: plan.clone(),
             hints: Hints::new(plan, &mut labels),
             probe,
+            skips_metadata: true,
             labels_are_stored: pipeline.is_front_only()
                 && !matches!(collector, Collector::Samples { .. }),
             pipeline,
@@ -102,7 +105,7 @@ impl LeafExecutor {
     /// answers are the same.
     #[must_use]
     pub fn without_shortcuts(self) -> Self {
-        Self { hints: Hints::default(), probe: None, ..self }
+        Self { hints: Hints::default(), probe: None, skips_metadata: false, ..self }
     }
 
     /// Prepares a stream; `labels` are its stream labels.
@@ -147,6 +150,14 @@ impl LeafExecutor {
                     },
             },
         }
+    }
+
+    /// False when structured metadata does not change the result as long as
+    /// `may_have` is false for the names of all of it: blocks may then be given
+    /// without. Asked for the few names that matter; always true where all labels
+    /// are part of the result.
+    pub fn reads_metadata(&self, may_have: impl Fn(&str) -> bool) -> bool {
+        self.labels_are_stored || self.labels.reads_metadata(may_have)
     }
 
     /// False when no entry within these times (both included) can change the
@@ -220,6 +231,14 @@ impl LeafExecutor {
         if self.is_done() {
             return;
         }
+        let mut block = *block;
+        if self.skips_metadata
+            && let MetadataColumn::Sets { sets, .. } = block.metadata
+            && !self.reads_metadata(|name| sets.may_have_name(name))
+        {
+            block.metadata = MetadataColumn::None;
+        }
+        let block = &block;
         self.stats.blocks += 1;
         let (first, end) = self.bounds_of(block);
         if first >= end {

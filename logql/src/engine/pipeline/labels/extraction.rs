@@ -5,7 +5,7 @@
 //! wins) and 11.6 (only labels that somebody looks at) of the language reference,
 //! and says nothing when the field is not to become a label.
 
-use super::{EntryLabels, NONE, NameId, PRESERVE_ERROR};
+use super::{ERROR, ERROR_DETAILS, EntryLabels, NONE, NameId, PRESERVE_ERROR};
 
 /// The labels a query looks at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,6 +101,19 @@ impl EntryLabels {
                     .strip_prefix(prefix)
                     .is_some_and(|rest| rest.first() == Some(&b'_'))
             })
+    }
+
+    /// True when somebody may look at structured metadata with one of the names that
+    /// `may_have` knows, or at what it does to other labels.
+    pub(crate) fn reads_metadata(&self, may_have: impl Fn(&str) -> bool) -> bool {
+        let Some(names) = &self.wants.names else { return true };
+        // Names that were never metadata of any entry cannot matter; that of an
+        // error may fail the query, and its details depend on all other labels.
+        let is_known = |name: &NameId| {
+            *name == ERROR_DETAILS
+                || std::str::from_utf8(self.name(*name)).is_ok_and(|name| may_have(name))
+        };
+        names.iter().chain(&[ERROR, PRESERVE_ERROR]).any(is_known) || may_have("__error_details__")
     }
 
     /// The label that a parser is to set for a field with that sanitised name.

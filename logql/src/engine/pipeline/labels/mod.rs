@@ -21,6 +21,7 @@ use std::rc::Rc;
 use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
+use super::key_cache::KeyCache;
 pub(crate) use extraction::Wanted;
 use extraction::Wants;
 
@@ -131,6 +132,8 @@ pub(crate) struct EntryLabels {
     error: Option<(usize, usize)>,
     error_details: Option<(usize, usize)>,
     wants: Wants,
+    /// Names of structured metadata.
+    metadata_names: KeyCache,
     /// Scratch for derived names.
     name_buffer: Vec<u8>,
 }
@@ -151,6 +154,7 @@ impl EntryLabels {
             error: None,
             error_details: None,
             wants: Wants::default(),
+            metadata_names: KeyCache::default(),
             name_buffer: Vec::new(),
         };
         assert_eq!(labels.name_id(b"__error__"), ERROR, "the first name has id 0");
@@ -161,11 +165,7 @@ impl EntryLabels {
 
     /// The id of a name, for stages to keep.
     pub(crate) fn name_id(&mut self, name: &[u8]) -> NameId {
-        let id = self.names.intern(name);
-        if self.rows.len() <= id as usize {
-            self.rows.push(NEW_ROW);
-        }
-        NameId(id)
+        intern_name(&mut self.names, &mut self.rows, name)
     }
 
     /// The text of a name.
@@ -233,7 +233,12 @@ impl EntryLabels {
     /// suffix `_extracted`; the error names go to the error slots.
     pub(crate) fn add_metadata<'p>(&mut self, pairs: impl Iterator<Item = (&'p str, &'p str)>) {
         for (name, value) in pairs {
-            let id = self.name_id(name.as_bytes());
+            let (names, rows) = (&mut self.names, &mut self.rows);
+            let id = self
+                .metadata_names
+                .get(name.as_bytes(), |name| Some(intern_name(names, rows, name)));
+            // The closure always finds one.
+            let Some(id) = id else { continue };
             let span = self.store(value.as_bytes());
             match id {
                 ERROR => self.error = Some(span),
@@ -363,6 +368,14 @@ impl EntryLabels {
             + (self.metadata.capacity() + self.parsed.capacity()) * size_of::<Field>()
             + self.wants.held_bytes()
     }
+}
+
+fn intern_name(names: &mut BytesInterner, rows: &mut Vec<Row>, name: &[u8]) -> NameId {
+    let id = names.intern(name);
+    if rows.len() <= id as usize {
+        rows.push(NEW_ROW);
+    }
+    NameId(id)
 }
 
 fn position_of(len: usize) -> u32 {
