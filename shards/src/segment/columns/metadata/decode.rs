@@ -1,6 +1,8 @@
 //! Decodes the metadata column, see the parent module.
 
-use logsvc_logql::engine::MetadataSets;
+use std::borrow::Cow;
+
+use logsvc_logql::engine::{MetadataSets, TextRef};
 use logsvc_proto::varint;
 
 use super::super::packed::{self, Malformed};
@@ -23,22 +25,24 @@ impl BlockMetadata {
 }
 
 /// The values of one name.
-struct Column<'a> {
-    name: &'a str,
-    text: std::borrow::Cow<'a, str>,
-    /// Exclusive ends of the values in `text`.
-    ends: Vec<u32>,
+struct Column {
+    name: TextRef,
+    name_len: usize,
+    /// The distinct values and their lengths.
+    values: Vec<(TextRef, usize)>,
     /// Which value each set that has the name has; `None` if each has its own.
     which: Option<Vec<u32>>,
     /// Sets with the name so far.
     taken: usize,
 }
 
-impl Column<'_> {
-    fn value(&self, taken: usize) -> &str {
-        let value = self.which.as_ref().map_or(taken, |which| which[taken] as usize);
-        let start = if value == 0 { 0 } else { self.ends[value - 1] as usize };
-        &self.text[start..self.ends[value] as usize]
+impl Column {
+    /// The value of the next set that has the name; there are as many as `which` or
+    /// `values` has.
+    fn next_value(&mut self) -> (TextRef, usize) {
+        let taken = self.taken;
+        self.taken += 1;
+        self.values[self.which.as_ref().map_or(taken, |which| which[taken] as usize)]
     }
 }
 
@@ -53,7 +57,7 @@ pub(crate) fn decode(
     let names = read_names(&mut reader)?;
     let shapes = read_shapes(&mut reader, names.len())?;
     let set_count = reader.count(entries)?;
-    let mut set_ids = read_entries(reader.section()?, entries, set_count)?;
+    let set_ids = read_entries(reader.section()?, entries, set_count)?;
     let shape_of_set = reader.numbers(set_count, shapes.len())?;
 
     // How many values the column of each name has.
@@ -65,36 +69,28 @@ pub(crate) fn decode(
             budget = budget.checked_sub(SHORTEST_PAIR_BYTES).ok_or(Malformed)?;
         }
     }
+    let mut sets = MetadataSets::new();
     let mut columns = Vec::with_capacity(names.len());
     for (name, uses) in names.into_iter().zip(uses) {
-        columns.push(read_column(&mut reader, name, uses)?);
+        columns.push(read_column(&mut reader, name, uses, &mut sets)?);
     }
     if reader.position != bytes.len() {
         return Err(Malformed);
     }
 
-    let mut sets = MetadataSets::new();
     let mut budget = pairs_bytes;
-    let mut ids = Vec::with_capacity(set_count + 1);
-    ids.push(0);
     for &shape in &shape_of_set {
         let shape = &shapes[shape as usize];
-        for &name in shape {
-            let column = &columns[name as usize];
-            let text = column.name.len() + column.value(column.taken).len();
-            budget = budget.checked_sub(text + 2).ok_or(Malformed)?;
-        }
-        let pairs = shape.iter().map(|&name| {
-            let column = &columns[name as usize];
-            (column.name, column.value(column.taken))
-        });
-        ids.push(sets.intern(pairs).ok_or(Malformed)?);
-        for &name in shape {
-            columns[name as usize].taken += 1;
-        }
-    }
-    for id in &mut set_ids {
-        *id = ids[*id as usize];
+        let mut text_len = 0;
+        let id = sets.push_set(shape.iter().map(|&name| {
+            let column = &mut columns[name as usize];
+            let (value, len) = column.next_value();
+            text_len += 2 + column.name_len + len;
+            (column.name, value)
+        }));
+        // Ids count up from 1, as the sets of the column do; the entries' are right.
+        id.ok_or(Malformed)?;
+        budget = budget.checked_sub(text_len).ok_or(Malformed)?;
     }
     Ok(BlockMetadata { sets, set_ids })
 }
@@ -161,54 +157,54 @@ fn read_entries(bytes: &[u8], entries: usize, set_count: usize) -> Result<Vec<u3
     if bad || used as usize != set_count { Err(Malformed) } else { Ok(out) }
 }
 
-fn read_column<'a>(
-    reader: &mut Reader<'a>,
-    name: &'a str,
+fn read_column(
+    reader: &mut Reader<'_>,
+    name: &str,
     uses: usize,
-) -> Result<Column<'a>, Malformed> {
+    sets: &mut MetadataSets,
+) -> Result<Column, Malformed> {
     let count = reader.count(uses)?;
     let form = reader.take(1)?[0];
     let mut ends = Vec::with_capacity(count);
     let mut end = 0u64;
-    let mut bad = false;
     let mut odd = false;
     packed::decode(reader.section()?, count, |lengths| {
         for &len in lengths {
             odd |= len % 2 == 1;
-            // Twice what is left is the most that the text can have.
             end = end.saturating_add(len);
-            bad |= end > u64::from(u32::MAX);
-            ends.push(end as u32);
+            ends.push(end);
         }
     })?;
-    if bad {
-        return Err(Malformed);
-    }
-    let text_len = end as usize;
+    let text_len = usize::try_from(end).map_err(|_| Malformed)?;
     let text = match form {
-        FORM_TEXT => std::borrow::Cow::Borrowed(text(reader.take(text_len)?)?),
-        FORM_HEX if !odd => std::borrow::Cow::Owned(hex_text(reader.take(text_len / 2)?)),
+        FORM_TEXT => Cow::Borrowed(text(reader.take(text_len)?)?),
+        FORM_HEX if !odd => Cow::Owned(hex_text(reader.take(text_len / 2)?)),
         _ => return Err(Malformed),
     };
-    if !ends.iter().all(|&end| text.is_char_boundary(end as usize)) {
-        return Err(Malformed);
+    let mut values = Vec::with_capacity(count);
+    let mut start = 0;
+    for end in ends {
+        // Ends rise to the length of the text; `get` also looks for characters that
+        // they would cut.
+        let value = text.get(start..end as usize).ok_or(Malformed)?;
+        values.push((sets.push_text(value).ok_or(Malformed)?, value.len()));
+        start = end as usize;
     }
     let which = reader.section()?;
     let which = match (which.is_empty(), count == uses) {
         (true, true) => None,
         _ => Some(numbers_below(which, uses, count)?),
     };
-    Ok(Column { name, text, ends, which, taken: 0 })
+    let name_len = name.len();
+    let name = sets.push_text(name).ok_or(Malformed)?;
+    Ok(Column { name, name_len, values, which, taken: 0 })
 }
 
 fn hex_text(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    out
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    let text = bytes.iter().map(digits).collect::<Vec<_>>().into_flattened();
+    String::from_utf8(text).expect("digits are ASCII")
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Malformed> {
