@@ -34,7 +34,6 @@ use crate::banner;
 use crate::config::Config;
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
-use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
 use crate::metrics::NodeMetrics;
 use crate::services::{Part, Services, State};
@@ -49,9 +48,6 @@ const REQUEST_LANE_MESSAGES: usize = 1024;
 /// no place.
 const TENANT_RATES: usize = 4096;
 const STREAM_RATES: usize = 16384;
-
-/// Streams that are counted for the limit on active streams.
-const ACTIVE_STREAMS: usize = 1 << 17;
 
 /// Streams that are counted for the limit on active streams.
 const ACTIVE_STREAMS: usize = 1 << 17;
@@ -109,8 +105,6 @@ pub(crate) struct Boot {
     pub(crate) stream_rates: Arc<Buckets>,
     /// Streams that got entries lately.
     pub(crate) active_streams: Arc<ActiveStreams>,
-    /// Streams that got entries lately.
-    pub(crate) active_streams: Arc<ActiveStreams>,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
     drained: Barrier,
@@ -138,7 +132,6 @@ impl Boot {
             queries: Budget::new("queries", config.query_budget_bytes),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
             stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
-            active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             recovered: Barrier::new(cores),
             drained: Barrier::new(cores),
@@ -300,25 +293,7 @@ async fn start_shard<R: Runtime>(
     inbox: Inbox<ShardRequest, ShardReply>,
 ) -> bool {
     let core = runtime.core();
-<<<<<<< server/src/app.rs
     boot.services.set(core, Part::Ingester, State::Starting);
-    let wal = WalConfig {
-        sync: boot.config.wal.sync,
-        file_max_bytes: boot.config.wal.file_max_bytes,
-        ..WalConfig::default()
-    };
-    let first_wal = WalName {
-        epoch: plan.epoch,
-        shards: u32::from(runtime.core_count()),
-        shard: u32::from(core.0),
-        index: 0,
-    };
-    let shard_config = ShardConfig { wal, first_wal, heads: boot.heads.clone() };
-    let Some(mut state) = Shard::new(&shard_config) else {
-        boot.services.set(core, Part::Ingester, State::Failed);
-        boot.fail("the memory for recent entries allows nothing; raise memory.max-bytes".into());
-        return false;
-=======
     let cores = u64::from(boot.config.cores);
     let config = HostConfig {
         wal: WalConfig {
@@ -336,7 +311,6 @@ async fn start_shard<R: Runtime>(
         },
         cache_max_bytes: usize::try_from(boot.config.cache_budget_bytes / cores)
             .unwrap_or(usize::MAX),
->>>>>>> /tmp/theirs
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {
@@ -353,20 +327,12 @@ async fn start_shard<R: Runtime>(
                     "replayed the write-ahead log"
                 );
             }
-<<<<<<< server/src/app.rs
             boot.services.set(core, Part::Ingester, State::Running);
-            drop(runtime.spawn(host::run(runtime.clone(), plan.wal_dir.clone(), state, inbox)));
             true
         }
         Err(error) => {
             boot.services.set(core, Part::Ingester, State::Failed);
-            boot.fail(format!("shard {core} cannot replay the write-ahead log: {error}"));
-=======
-            true
-        }
-        Err(error) => {
             boot.fail(format!("shard {core}: {error}"));
->>>>>>> /tmp/theirs
             false
         }
     }

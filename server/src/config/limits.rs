@@ -41,10 +41,6 @@ pub(crate) struct Limits {
     pub(crate) max_streams_per_user: usize,
     /// The same; a node of its own has all streams.
     pub(crate) max_global_streams_per_user: usize,
-    /// Most active streams.
-    pub(crate) max_streams_per_user: usize,
-    /// The same; a node of its own has all streams.
-    pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,
     /// Bytes that may be pushed to one stream at once.
@@ -112,8 +108,6 @@ impl Default for Limits {
             enforced_labels: Vec::new(),
             ingestion_rate_mb: 0.0,
             ingestion_burst_size_mb: 6.0,
-            max_streams_per_user: 0,
-            max_global_streams_per_user: 0,
             max_streams_per_user: 0,
             max_global_streams_per_user: 0,
             per_stream_rate_limit_bytes: 0,

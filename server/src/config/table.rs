@@ -190,12 +190,6 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
         |c| Count(&mut c.limits.max_global_streams_per_user),
         "The same as max_streams_per_user, since there is one node; the smaller one counts. 0 means no limit; the reference has 5000.";
-    "limits_config.max_streams_per_user", "limits.max-streams-per-user",
-        |c| Count(&mut c.limits.max_streams_per_user),
-        "Most streams of a tenant that got entries in the last 30 minutes. 0 means no limit.";
-    "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
-        |c| Count(&mut c.limits.max_global_streams_per_user),
-        "The same as max_streams_per_user, since there is one node; the smaller one counts. 0 means no limit; the reference has 5000.";
     "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
         "Lines and structured metadata that may be pushed to one stream in a second, over all cores. 0 means no limit; the reference has 3MB.";

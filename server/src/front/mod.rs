@@ -6,7 +6,6 @@
 
 mod admin;
 pub(crate) mod active_streams;
-pub(crate) mod active_streams;
 mod admission;
 mod answer;
 mod catalogue;
@@ -49,7 +48,6 @@ use crate::app::{Barrier, Boot};
 use crate::config::Config;
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
 use crate::services::Services;
-use active_streams::ActiveStreams;
 use active_streams::ActiveStreams;
 use rate_limit::Buckets;
 use stream_cache::StreamCache;
@@ -220,7 +218,6 @@ pub(crate) struct Front<R: Runtime> {
     tenant_rates: Arc<Buckets>,
     stream_rates: Arc<Buckets>,
     active_streams: Arc<ActiveStreams>,
-    active_streams: Arc<ActiveStreams>,
     /// Decompression buffers that no request uses at the moment.
     spare_buffers: RefCell<Vec<BodyBuffers>>,
 }
@@ -249,7 +246,6 @@ impl<R: Runtime> Front<R> {
             streams: RefCell::new(StreamCache::default()),
             tenant_rates: Arc::clone(&boot.tenant_rates),
             stream_rates: Arc::clone(&boot.stream_rates),
-            active_streams: Arc::clone(&boot.active_streams),
             active_streams: Arc::clone(&boot.active_streams),
             spare_buffers: RefCell::new(Vec::new()),
         }

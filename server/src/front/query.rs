@@ -79,18 +79,13 @@ impl<R: Runtime> Front<R> {
             Executed::nothing(&plan)?
         };
         let warning = takes_parts.then(|| cut_series(&mut executed.result, max_series)).flatten();
-        let warnings: Vec<&str> = warning.iter().map(String::as_str).collect();
         let mut stats = executed.stats();
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
-<<<<<<< server/src/front/query.rs
         stats.estimated_bytes = estimated_bytes;
-        json_response(encode(&executed.result, &flags, &stats, &warnings), &self.queries)
-=======
-        let warnings = executed.warnings();
+        let mut warnings = executed.warnings();
+        warnings.extend(warning);
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        let body = encode(&executed.result, &flags, &stats, &warnings);
-        json_response(body, &self.queries)
->>>>>>> /tmp/theirs
+        json_response(encode(&executed.result, &flags, &stats, &warnings), &self.queries)
     }
 }
 
@@ -100,7 +95,6 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
     header.filter(|value| !value.is_empty()).map_or(Vec::new(), |value| value.split(',').collect())
 }
 
-<<<<<<< server/src/front/query.rs
 /// Whether the client would rather have a part of the series than none: Grafana Logs
 /// Drilldown says who it is.
 fn takes_parts(request: &Request) -> bool {
@@ -131,13 +125,7 @@ fn cut_series(result: &mut QueryResult, max_series: usize) -> Option<String> {
 fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     match result {
-        QueryResult::Streams(streams) => encode_streams(streams, flags, stats, &mut out),
-=======
-fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
-    match result {
         QueryResult::Streams(streams) => encode_streams(streams, flags, stats, warnings, &mut out),
->>>>>>> /tmp/theirs
         QueryResult::Matrix(series) => {
             let mut writer = MatrixWriter::new();
             writer.begin(&mut out);
