@@ -83,6 +83,15 @@ pub fn wal_records(data: &[u8]) {
     assert_eq!(&data[..rewritten.len()], &rewritten);
 }
 
+/// Reads the bytes as names, headers, edits and files of the manifest, and writes what
+/// they hold anew.
+///
+/// # Panics
+/// If something changes on the way.
+pub fn manifest(data: &[u8]) {
+    crate::manifest::fuzz::check(data);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

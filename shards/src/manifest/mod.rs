@@ -15,6 +15,7 @@ mod content;
 mod covers;
 mod edit;
 mod format;
+pub(crate) mod fuzz;
 mod log;
 mod names;
 mod read;

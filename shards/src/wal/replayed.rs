@@ -155,3 +155,115 @@ async fn quarantine_file<R: Runtime>(runtime: &R, wal_dir: &Path, name: WalName)
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use logsvc_runtime::sim::{DiskOperation, Simulation};
+
+    use super::*;
+
+    const WAL_DIR: &str = "/wal";
+
+    fn name(shards: u32, shard: u32, index: u32) -> WalName {
+        WalName { epoch: 4, shards, shard, index }
+    }
+
+    /// A disk with these files, and the plan of a start with this many shards.
+    fn plan(names: &[WalName], covers: &[Cover], shards: u16) -> (Simulation, Arc<ReplayedFiles>) {
+        let simulation = Simulation::new(1);
+        let file = |name: &WalName| PlannedFile { name: *name, nonce: None, counts_len: None };
+        let files: Vec<PlannedFile> = names.iter().map(file).collect();
+        for name in names {
+            simulation.disk().write(Path::new(WAL_DIR).join(name.file_name()), b"log");
+        }
+        simulation.disk().write("/wal/quarantine/other", b"");
+        (simulation, Arc::new(ReplayedFiles::new(&files, covers, shards)))
+    }
+
+    fn release(simulation: &Simulation, files: &Arc<ReplayedFiles>, shard: u16) -> Vec<String> {
+        let files = Arc::clone(files);
+        simulation.block_on(move |runtime| async move {
+            files.release(&runtime, Path::new(WAL_DIR), shard).await;
+        });
+        let left = simulation.disk().files(WAL_DIR);
+        let left = left.iter().filter(|path| path.extension().is_some());
+        left.map(|path| path.strip_prefix(WAL_DIR).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_file_goes_when_the_last_shard_that_reads_it_has_released_it() {
+        // Three shards where there were two, and a file that shard 1 alone reads.
+        let names = [name(2, 0, 0), name(2, 1, 0), name(3, 1, 5)];
+        let (simulation, files) = plan(&names, &[], 3);
+        assert_eq!(release(&simulation, &files, 2).len(), 3);
+        assert_eq!(release(&simulation, &files, 2).len(), 3, "twice is once");
+        let of_old = |left: Vec<String>| left == [names[0].file_name(), names[1].file_name()];
+        assert!(of_old(release(&simulation, &files, 1)));
+        assert!(release(&simulation, &files, 0).is_empty());
+        assert!(release(&simulation, &files, 9).is_empty(), "no such shard");
+    }
+
+    #[test]
+    fn covers_reach_as_far_as_a_shard_has_read() {
+        let names = [name(2, 0, 0), name(2, 0, 3), name(2, 1, 1), name(3, 1, 5)];
+        let (_, files) = plan(&names, &[], 3);
+        let cover = |wal_shards, wal_shard, up_to_index, by_shard| Cover {
+            wal_epoch: 4,
+            wal_shards,
+            wal_shard,
+            up_to_index,
+            by_shards: 3,
+            by_shard,
+        };
+        assert_eq!(files.covers_of(0), [cover(2, 0, 3, 0), cover(2, 1, 1, 0)]);
+        assert_eq!(files.covers_of(1), [cover(2, 0, 3, 1), cover(2, 1, 1, 1), cover(3, 1, 5, 1)]);
+        // Those of all shards together cover the files.
+        let all: Vec<Cover> = (0..3).flat_map(|shard| files.covers_of(shard)).collect();
+        for name in names {
+            assert!(FileCovers::of(&all, name).covers_file(name));
+        }
+    }
+
+    #[test]
+    fn a_shard_that_has_nothing_to_replay_of_a_file_holds_nothing_up() {
+        let old = name(2, 0, 0);
+        let covered = |by_shard| Cover {
+            wal_epoch: 4,
+            wal_shards: 2,
+            wal_shard: 0,
+            up_to_index: 0,
+            by_shards: 3,
+            by_shard,
+        };
+        // Shard 1 has sealed its part in an earlier start; shard 0 has, too, but mends.
+        let (simulation, files) = plan(&[old], &[covered(0), covered(1)], 3);
+        assert_eq!(files.covers_of(1), []);
+        assert_eq!(release(&simulation, &files, 2).len(), 1);
+        assert_eq!(release(&simulation, &files, 1).len(), 1);
+        assert!(release(&simulation, &files, 0).is_empty());
+    }
+
+    #[test]
+    fn damaged_bytes_without_a_copy_are_kept() {
+        let names = [name(1, 0, 0), name(1, 0, 1)];
+        let (simulation, files) = plan(&names, &[], 1);
+        files.keep_bytes(names[0]);
+        let kept = format!("quarantine/{}", names[0].file_name());
+        assert_eq!(release(&simulation, &files, 0), [kept]);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_left_and_keeps_nothing_else() {
+        let names = [name(1, 0, 0), name(1, 0, 1)];
+        let (simulation, files) = plan(&names, &[], 1);
+        simulation.disk().fail_next(DiskOperation::Remove, "/wal", 1);
+        assert_eq!(release(&simulation, &files, 0), [names[0].file_name()]);
+        simulation.block_on(|runtime| async move {
+            // Index 1 is gone already, and 2 never was.
+            remove_own_files(&runtime, Path::new(WAL_DIR), name(1, 0, 0), 2).await;
+        });
+        assert_eq!(simulation.disk().files(WAL_DIR).len(), 1, "only the quarantine folder's");
+    }
+}

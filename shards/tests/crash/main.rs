@@ -1,6 +1,7 @@
 //! The shards on the simulation, against disks that fail and nodes that die.
 
 mod cluster;
+mod covered;
 mod crafted;
 mod crashes;
 mod damage;

@@ -75,7 +75,7 @@ async fn work(runtime: SimRuntime, model: SharedModel, shards: u16, seed: u64, s
         let writer = &mut writers[rng.below(u64::from(shards)) as usize];
         let done = match rng.below(6) {
             0..=2 => writer.push(&mut rng).await,
-            3 | 4 => writer.seal(&mut rng).await,
+            3 | 4 => writer.seal(&mut rng, &mut live).await,
             _ => writer.compact(&mut live).await,
         };
         count(&seen.failed_edits, u64::from(done.is_err()));

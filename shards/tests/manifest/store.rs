@@ -5,14 +5,15 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 use logsvc_shards::manifest::{
-    Cover, Day, FileCovers, LiveSegment, ManifestEdit, ManifestLog, SegmentName, make_day_folder,
+    Cover, Day, FileCovers, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
+    make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::segment::{
@@ -23,6 +24,7 @@ use logsvc_shards::wal::format::{FileHeader, WalName};
 use logsvc_shards::wal::replayed::remove_own_files;
 
 pub(crate) const DATA_DIR: &str = "/srv/data";
+pub(crate) const SEGMENTS_DIR: &str = "/srv/data/segments";
 
 pub(crate) type Token = usize;
 
@@ -164,6 +166,12 @@ impl Writer {
         }
     }
 
+    /// The path of a log of this shard.
+    pub(crate) fn log_path(&self, n: u32) -> PathBuf {
+        let name = ManifestLogName { epoch: self.plan.epoch, shard: u32::from(self.shard), n };
+        self.plan.segments_dir.join(name.file_name())
+    }
+
     /// Pushes a token; it counts once it is durable.
     pub(crate) async fn push(&mut self, rng: &mut Rng) -> io::Result<()> {
         let stream = loop {
@@ -190,7 +198,11 @@ impl Writer {
 
     /// Seals what is in the heads; or tries a seal that failed once more, with the same
     /// segment or another one.
-    pub(crate) async fn seal(&mut self, rng: &mut Rng) -> io::Result<()> {
+    pub(crate) async fn seal(
+        &mut self,
+        rng: &mut Rng,
+        live: &mut Vec<LiveSegment>,
+    ) -> io::Result<()> {
         let edit = match self.failed.take() {
             Some(edit) if edit.removed.is_empty() && rng.one_in(2) => edit,
             _ => {
@@ -214,6 +226,7 @@ impl Writer {
             }
         };
         self.append(&edit).await?;
+        live.extend(&edit.added);
         for segment in &edit.added {
             let model = self.model.borrow();
             self.heads.retain(|token| !model.contents[&segment.name].contains(token));

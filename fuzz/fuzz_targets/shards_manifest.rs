@@ -1,0 +1,7 @@
+//! Names, headers, edits and files of the manifest: what decodes must encode back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_shards::fuzz::manifest(data));

@@ -1,0 +1,179 @@
+//! A small manifest whose every byte is damaged, one at a time: always noticed, and
+//! nothing is lost.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use logsvc_runtime::sim::{Disk, DiskOperation, Simulation};
+use logsvc_shards::manifest::{CHECKPOINT_NAME, SegmentName};
+use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+
+use crate::store::{DATA_DIR, SEGMENTS_DIR, SharedModel, Writer, names};
+
+/// A store that was left without a stop, and what is in it.
+struct Store {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    model: SharedModel,
+    live: BTreeSet<SegmentName>,
+}
+
+/// What a start makes of a disk.
+fn start(simulation: &Simulation) -> NodePlan {
+    simulation.block_on(|runtime| async move {
+        open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk").plan
+    })
+}
+
+impl Store {
+    fn write() -> Store {
+        let simulation = Simulation::new(1);
+        let disk = simulation.disk().clone();
+        let model = SharedModel::default();
+        for epoch in 0..3_u64 {
+            let (model, disk) = (Rc::clone(&model), disk.clone());
+            simulation.block_on(move |runtime| async move {
+                let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk");
+                let mut live = node.plan.segments.to_vec();
+                let mut rng = Rng::new(epoch);
+                let writer = |shard| Writer::new(&runtime, &model, &node.plan, 2, shard);
+                let mut writers: Vec<Writer> = (0..2).map(writer).collect();
+                for round in 0..4 {
+                    for writer in &mut writers {
+                        writer.push(&mut rng).await.expect("a healthy disk");
+                        if round == 1 && writer.shard == 0 {
+                            // A log that ends in an edit that does not count.
+                            disk.fail_next(DiskOperation::Sync, writer.log_path(0), 1);
+                            writer.seal(&mut rng, &mut live).await.expect_err("a failing sync");
+                            writer.push(&mut rng).await.expect("a healthy disk");
+                        }
+                        writer.seal(&mut rng, &mut live).await.expect("a healthy disk");
+                    }
+                    if round == 2 {
+                        writers[0].compact(&mut live).await.expect("a healthy disk");
+                    }
+                }
+            });
+        }
+        let read = |path: PathBuf| (path.clone(), disk.read(&path).expect("it is there"));
+        let files = disk.files("/srv").into_iter().map(read).collect();
+        let live = model.borrow().known.live();
+        Store { files, model, live }
+    }
+
+    fn on_disk(&self, seed: u64) -> (Simulation, Disk) {
+        let simulation = Simulation::new(seed);
+        let disk = simulation.disk().clone();
+        self.files.iter().for_each(|(path, bytes)| disk.write(path, bytes));
+        (simulation, disk)
+    }
+
+    /// The files of the manifest.
+    fn manifest(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
+        self.files.iter().filter(|(path, _)| path.parent() == Some(Path::new(SEGMENTS_DIR)))
+    }
+
+    /// Starts twice and checks that the first start has noticed the damage and the
+    /// second finds none.
+    fn check_damaged(&self, simulation: &Simulation, what: &str) {
+        let plan = start(simulation);
+        assert_ne!(plan.manifest.damage, [], "{what}: not noticed");
+        let lost = self.model.borrow().lost(&plan);
+        assert!(lost.is_empty(), "{what}: lost {lost:?}");
+        assert_eq!(plan.manifest.unreadable_segments, 0, "{what}");
+        let again = start(simulation);
+        assert_eq!(again.manifest.damage, [], "{what}: not mended");
+        assert_eq!(names(&again), names(&plan), "{what}");
+        assert!(self.model.borrow().lost(&again).is_empty(), "{what}: lost after mending");
+    }
+}
+
+#[test]
+fn every_damaged_byte_is_noticed_and_loses_nothing() {
+    let store = Store::write();
+    let (simulation, _) = store.on_disk(0);
+    let intact = start(&simulation);
+    assert_eq!(intact.manifest.damage, []);
+    assert_eq!(names(&intact), store.live);
+    assert!(store.manifest().count() >= 4, "a checkpoint and a few logs");
+    let mut places = 0;
+    for (path, bytes) in store.manifest() {
+        for offset in 0..bytes.len() {
+            let (simulation, disk) = store.on_disk(offset as u64);
+            let mask = [0xff, 0x01, 0x80][offset % 3];
+            assert!(disk.corrupt(path, offset as u64, mask));
+            store.check_damaged(&simulation, &format!("{} byte {offset}", path.display()));
+            places += 1;
+        }
+    }
+    assert!(places > 2_000, "{places}");
+}
+
+#[test]
+fn a_checkpoint_that_is_cut_or_gone_loses_nothing() {
+    let store = Store::write();
+    let path = Path::new(SEGMENTS_DIR).join(CHECKPOINT_NAME);
+    let (_, bytes) = store.manifest().find(|(file, _)| *file == path).expect("a checkpoint");
+    for len in (0..bytes.len()).step_by(7) {
+        let (simulation, disk) = store.on_disk(len as u64);
+        disk.write(&path, &bytes[..len]);
+        store.check_damaged(&simulation, &format!("cut to {len}"));
+    }
+    let (simulation, disk) = store.on_disk(0);
+    assert!(disk.remove(&path));
+    store.check_damaged(&simulation, "gone");
+}
+
+#[test]
+fn a_damaged_file_is_kept() {
+    let store = Store::write();
+    for (path, bytes) in store.manifest() {
+        let (simulation, disk) = store.on_disk(3);
+        disk.corrupt(path, 20, 1);
+        start(&simulation);
+        let mut kept = disk.files(Path::new(SEGMENTS_DIR).join("quarantine"));
+        let kept = kept.pop().expect("a copy");
+        let name = path.file_name().expect("a name").to_str().expect("text");
+        assert!(kept.file_name().expect("a name").to_string_lossy().starts_with(name));
+        let mut damaged = bytes.clone();
+        damaged[20] ^= 1;
+        assert_eq!(disk.read(kept), Some(damaged));
+    }
+}
+
+#[test]
+fn arbitrary_files_lose_nothing() {
+    let store = Store::write();
+    let paths: Vec<&PathBuf> = store.manifest().map(|(path, _)| path).collect();
+    for seed in seeds(300) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let (simulation, disk) = store.on_disk(seed);
+        let path = *rng.pick(&paths);
+        let mut bytes = disk.read(path).expect("it is there");
+        for _ in 0..rng.between(1, 4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            let end = (at + rng.below(1500) as usize).min(bytes.len());
+            match rng.below(4) {
+                // Bytes of another place, from the same file or from another one.
+                0 => {
+                    let other = disk.read(*rng.pick(&paths)).expect("it is there");
+                    let from = rng.below(other.len() as u64) as usize;
+                    let len = (end - at).min(other.len() - from);
+                    bytes[at..at + len].copy_from_slice(&other[from..from + len]);
+                }
+                1 => bytes[at..end].iter_mut().for_each(|byte| *byte = rng.next_u64() as u8 | 1),
+                2 => {
+                    bytes.splice(at..at, (0..rng.below(600)).map(|n| n as u8 | 1));
+                }
+                _ => bytes.extend((0..rng.between(64, 600)).map(|n| n as u8 | 1)),
+            }
+        }
+        let is_changed = disk.read(path).is_some_and(|before| before != bytes);
+        disk.write(path, &bytes);
+        let plan = start(&simulation);
+        assert!(!is_changed || !plan.manifest.damage.is_empty(), "not noticed");
+        assert!(store.model.borrow().lost(&plan).is_empty());
+    }
+}
