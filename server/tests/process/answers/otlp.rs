@@ -1,0 +1,227 @@
+//! OpenTelemetry logs over HTTP.
+
+use std::io::Write;
+
+use logsvc_proto::otlp::transcode_json;
+
+use crate::support::{Client, DataDir, Reply, Server, body, now_ns, query};
+
+fn request(service: &str, time_ns: i64) -> String {
+    serde_json::json!({"resourceLogs": [{
+        "resource": {"attributes": [
+            {"key": "service.name", "value": {"stringValue": service}},
+            {"key": "k8s.pod.name", "value": {"stringValue": "pod-1"}},
+            {"key": "host.name", "value": {"stringValue": "h"}}]},
+        "scopeLogs": [{
+            "scope": {"name": "lib", "attributes": [{"key": "sa", "value": {"intValue": "1"}}]},
+            "logRecords": [
+                {"timeUnixNano": time_ns.to_string(), "severityNumber": 17, "severityText": "ERROR",
+                 "body": {"stringValue": "it failed"},
+                 "attributes": [{"key": "http.method", "value": {"stringValue": "GET"}}],
+                 "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331"},
+                {"timeUnixNano": (time_ns + 1).to_string(), "severityText": "Warn",
+                 "body": {"stringValue": "it may fail"}}]}]}]})
+    .to_string()
+}
+
+fn protobuf(json: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    transcode_json(json.as_bytes(), &mut message).expect("valid JSON");
+    message
+}
+
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes).expect("a Vec takes all");
+    encoder.finish().expect("a Vec takes all")
+}
+
+fn send(client: &mut Client, content_type: &str, encoding: &str, body: &[u8]) -> Reply {
+    let mut headers = vec![("Content-Type", content_type)];
+    if !encoding.is_empty() {
+        headers.push(("Content-Encoding", encoding));
+    }
+    client.request("POST", "/otlp/v1/logs", &headers, Some(body))
+}
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
+
+#[test]
+fn every_encoding_stores_the_same() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let time_ns = now_ns();
+    let wrappings: [(&str, fn(&[u8]) -> Vec<u8>); 4] = [
+        ("", |bytes| bytes.to_vec()),
+        ("gzip", body::gzip),
+        ("zstd", |bytes| zstd::stream::encode_all(bytes, 1).expect("a Vec takes all")),
+        ("lz4", lz4),
+    ];
+    for (encoding, wrap) in wrappings {
+        for content_type in [PROTOBUF, JSON] {
+            let service = format!("{encoding}-{}", &content_type[12..]);
+            let json = request(&service, time_ns);
+            let body = if content_type == JSON { json.into_bytes() } else { protobuf(&json) };
+            let reply = send(&mut client, content_type, encoding, &wrap(&body));
+            assert_eq!((reply.status, reply.text()), (204, String::new()), "{service}");
+            let selector = format!("{{service_name=\"{service}\"}}");
+            let data = query::range(&mut client, &selector, &[("direction", "forward")]);
+            let stream = &data["result"][0];
+            assert_eq!(
+                stream["stream"],
+                serde_json::json!({"service_name": service, "k8s_pod_name": "pod-1"})
+            );
+            let shared = [("host_name", "h"), ("sa", "1"), ("scope_name", "lib")];
+            let own: [&[(&str, &str)]; 2] = [
+                &[
+                    ("detected_level", "error"),
+                    ("http_method", "GET"),
+                    ("severity_number", "17"),
+                    ("severity_text", "ERROR"),
+                    ("span_id", "b7ad6b7169203331"),
+                    ("trace_id", "0af7651916cd43dd8448eb211c80319c"),
+                ],
+                &[("detected_level", "warn"), ("severity_text", "Warn")],
+            ];
+            for (index, (line, own)) in ["it failed", "it may fail"].iter().zip(own).enumerate() {
+                let entry = &stream["values"][index];
+                assert_eq!(entry[0], (time_ns + index as i64).to_string(), "{service}");
+                assert_eq!(entry[1], *line, "{service}");
+                let metadata = entry[2]["structuredMetadata"].as_object().expect("metadata");
+                let mut expected: Vec<_> = own.iter().chain(&shared).copied().collect();
+                expected.sort_unstable();
+                let found: Vec<_> =
+                    metadata.iter().map(|(n, v)| (n.as_str(), v.as_str().unwrap_or(""))).collect();
+                assert_eq!(found, expected, "{service}");
+            }
+        }
+    }
+}
+
+/// The message of a `google.rpc.Status` that has nothing else.
+fn status_message(body: &[u8]) -> String {
+    assert_eq!(body.first(), Some(&0x12), "{body:?}");
+    let mut position = 1;
+    let len = logsvc_proto::varint::read(body, &mut position).expect("a length");
+    assert_eq!(body.len(), position + len as usize);
+    String::from_utf8_lossy(&body[position..]).into_owned()
+}
+
+#[test]
+fn errors_are_what_the_sdks_decode() {
+    let folder = DataDir::new();
+    let server = Server::start(
+        folder.path(),
+        &[
+            "--auth.enabled=true",
+            "--limits.max-line-size=10",
+            "--distributor.max-recv-msg-size=1000",
+        ],
+    );
+    let mut client = server.client();
+    let time_ns = now_ns();
+    let good =
+        request("s", time_ns).replace("it failed", "short").replace("it may fail", "short 2");
+    let half = request("s", time_ns).replace("it failed", "good");
+    let bad_name = good.replace("http.method", "..");
+    let tenant = ("X-Scope-OrgID", "t1");
+    let long = "x".repeat(1001);
+    let rows: [(&str, &str, (&str, &str), &[u8], u16, &str); 11] = [
+        (
+            PROTOBUF,
+            "",
+            tenant,
+            b"",
+            422,
+            "error at least one valid stream is required for ingestion",
+        ),
+        (JSON, "", tenant, b"{}", 422, "error at least one valid stream is required for ingestion"),
+        (JSON, "", tenant, b"{", 400, "invalid JSON push at byte 2: expected a name in an object"),
+        (PROTOBUF, "", tenant, b"\x0a\xff", 400, "unexpected EOF"),
+        (PROTOBUF, "gzip", tenant, b"this is no gzip stream", 400, "gzip: invalid header"),
+        ("text/plain", "", tenant, b"x", 400, "content type: text/plain is not supported"),
+        (
+            JSON,
+            "snappy",
+            tenant,
+            b"x",
+            400,
+            "unsupported content encoding snappy: only gzip, lz4 and zstd are supported",
+        ),
+        (JSON, "", ("X-Scope-OrgID", "a|b"), good.as_bytes(), 400, "multiple org IDs present"),
+        (
+            JSON,
+            "",
+            tenant,
+            bad_name.as_bytes(),
+            400,
+            "symbolizer lookup: normalization for label name \"..\" resulted in invalid name \"_\"",
+        ),
+        (JSON, "", tenant, long.as_bytes(), 413, "message size too large than max (1001 vs 1000)"),
+        (
+            JSON,
+            "",
+            tenant,
+            half.as_bytes(),
+            400,
+            "max entry size '10' bytes exceeded for stream '{k8s_pod_name=\"pod-1\", \
+             service_name=\"s\"}' while adding an entry with length '11' bytes",
+        ),
+    ];
+    for (content_type, encoding, tenant, body, status, message) in rows {
+        let mut headers = vec![tenant, ("Content-Type", content_type)];
+        if !encoding.is_empty() {
+            headers.push(("Content-Encoding", encoding));
+        }
+        let reply = client.request("POST", "/otlp/v1/logs", &headers, Some(body));
+        assert_eq!(reply.status, status, "{message}: {}", reply.text());
+        assert_eq!(status_message(&reply.body), message);
+        assert_eq!(reply.header("content-type"), Some("application/octet-stream"), "{message}");
+    }
+    // The tenant check knows nothing of OpenTelemetry.
+    let reply = send(&mut client, JSON, "", good.as_bytes());
+    assert_eq!((reply.status, reply.text()), (401, "no org id\n".to_owned()));
+    for target in ["/otlp/v1/traces", "/v1/logs"] {
+        assert_eq!(client.request("POST", target, &[tenant], Some(b"")).status, 404, "{target}");
+    }
+    assert_eq!(client.get("/otlp/v1/logs").status, 405);
+}
+
+#[test]
+fn attributes_follow_the_rules() {
+    let folder = DataDir::new();
+    let rules = r#"{
+        "resource_attributes": {"ignore_defaults": true, "attributes_config": [
+            {"action": "index_label", "attributes": ["service.name"]},
+            {"action": "drop", "regex": "host.*"}]},
+        "scope_attributes": [{"action": "drop", "attributes": ["sa"]}],
+        "log_attributes": [{"action": "index_label", "regex": "http\\..*"}],
+        "severity_text_as_label": true}"#;
+    let flag = format!("--limits.otlp-config={}", rules.replace('\n', " "));
+    let server = Server::start(folder.path(), &[&flag]);
+    let mut client = server.client();
+    let reply = send(&mut client, JSON, "", request("s", now_ns()).as_bytes());
+    assert_eq!((reply.status, reply.text()), (204, String::new()));
+    let data = query::range(&mut client, "{service_name=\"s\"}", &[]);
+    let mut streams: Vec<String> = data["result"]
+        .as_array()
+        .expect("streams")
+        .iter()
+        .map(|s| format!("{} {}", s["stream"], s["values"][0][2]["structuredMetadata"]))
+        .collect();
+    streams.sort_unstable();
+    // The severity is a label and metadata; queries name the second one apart.
+    assert_eq!(
+        streams,
+        [
+            "{\"http_method\":\"GET\",\"service_name\":\"s\",\"severity_text\":\"ERROR\"} \
+             {\"detected_level\":\"error\",\"k8s_pod_name\":\"pod-1\",\"scope_name\":\"lib\",\
+             \"severity_number\":\"17\",\"severity_text_extracted\":\"ERROR\",\"span_id\":\"b7ad6b7169203331\",\
+             \"trace_id\":\"0af7651916cd43dd8448eb211c80319c\"}",
+            "{\"service_name\":\"s\",\"severity_text\":\"Warn\"} {\"detected_level\":\"warn\",\
+             \"k8s_pod_name\":\"pod-1\",\"scope_name\":\"lib\",\"severity_text_extracted\":\"Warn\"}",
+        ]
+    );
+}
