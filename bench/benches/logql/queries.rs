@@ -32,7 +32,7 @@ use Style::{Access, Json, Logfmt};
 
 /// All queries. Counting forces a look at every line where a log query would stop
 /// at its limit.
-pub(crate) const QUERIES: [Query; 22] = [
+pub(crate) const QUERIES: [Query; 23] = [
     query(Json, Ratio(0.5), r#"sum(count_over_time({app="shop"} |= "7f3a9c0e5b" [1m]))"#),
     query(Json, Ratio(0.5), r#"{app="shop"} |= "7f3a9c0e5b""#),
     query(
@@ -61,6 +61,8 @@ pub(crate) const QUERIES: [Query; 22] = [
     query(Json, GigabytesPerS(0.25), r#"sum by (path) (rate({app="shop"} | json [1m]))"#),
     query(Json, None, r#"sum by (level, status) (count_over_time({app="shop"} | json [5m]))"#),
     query(Json, None, r#"sum(count_over_time({app="shop"} | json | __error__="" [1m]))"#),
+    // Half a million series.
+    query(Json, None, r#"topk(10, sum by (peer) (count_over_time({app="shop"} | json [1h])))"#),
     query(
         Logfmt,
         GigabytesPerS(0.4),

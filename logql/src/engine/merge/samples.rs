@@ -27,18 +27,23 @@ impl MergedSamples {
         for one in self.partials.into_iter().flat_map(|partial| partial.series) {
             merged.entry(PairOrder(one.labels)).or_default().extend(one.samples);
         }
-        merged
-            .into_iter()
-            .map(|(labels, mut samples)| {
-                samples.sort_unstable_by_key(Sample::order);
-                let samples = samples
-                    .iter()
-                    .map(|s| WindowSample { timestamp_ns: s.timestamp_ns, value: s.value })
-                    .collect();
-                (labels, samples)
-            })
-            .collect()
+        merged.into_iter().map(|(labels, samples)| (labels, in_order(&samples))).collect()
     }
+}
+
+/// The samples in their one order. Few have equal times, so that times and indices
+/// are sorted, which are smaller than samples, and the rest is looked at for ties.
+fn in_order(samples: &[Sample]) -> Vec<WindowSample> {
+    let value = |s: &Sample| WindowSample { timestamp_ns: s.timestamp_ns, value: s.value };
+    if samples.is_sorted_by_key(Sample::order) {
+        return samples.iter().map(value).collect();
+    }
+    let mut order: Vec<(i64, usize)> =
+        samples.iter().map(|s| s.timestamp_ns).zip(0..samples.len()).collect();
+    order.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| samples[a.1].order().cmp(&samples[b.1].order()))
+    });
+    order.iter().map(|&(_, i)| value(&samples[i])).collect()
 }
 
 /// Windows whose samples, counted per window, are more than this many times the

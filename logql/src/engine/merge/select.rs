@@ -7,6 +7,9 @@ use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::Grouping;
 
+/// Largest `k` for which samples are inserted into a ranking one by one.
+const MAX_RANKED: usize = 64;
+
 /// The `k` largest (or smallest) samples of each group, step by step. NaN goes
 /// first; among equal values the series that comes first in the input stays.
 pub(crate) fn extreme(
@@ -19,19 +22,10 @@ pub(crate) fn extreme(
     let groups = Groups::of(&series, |labels| group_labels(labels, grouping));
     let mut kept: Vec<Vec<Point>> = series.iter().map(|_| Vec::new()).collect();
     for members in &groups.members {
-        // All samples of the group by step, and by input order within a step.
-        let mut samples: Vec<(u32, usize, f64)> = members
-            .iter()
-            .flat_map(|&member| {
-                series[member].points.iter().map(move |point| (point.step, member, point.value))
-            })
-            .collect();
-        samples.sort_by_key(|(step, ..)| *step);
-        for of_step in samples.chunk_by_mut(|a, b| a.0 == b.0) {
-            of_step.sort_by(|a, b| order(a.2, b.2, largest));
-            for (step, member, value) in of_step.iter().take(k) {
-                kept[*member].push(Point { step: *step, value: *value });
-            }
+        if k <= MAX_RANKED {
+            keep_ranked(k, largest, members, &series, &mut kept);
+        } else {
+            keep_sorted(k, largest, members, &series, &mut kept);
         }
     }
     series
@@ -40,6 +34,65 @@ pub(crate) fn extreme(
         .filter(|(_, points)| !points.is_empty())
         .map(|(series, points)| Series { labels: series.labels, points })
         .collect()
+}
+
+/// Takes the samples of a group one by one into the ranking of their step.
+fn keep_ranked(
+    k: usize,
+    largest: bool,
+    members: &[usize],
+    series: &[Series],
+    kept: &mut [Vec<Point>],
+) {
+    let points = || members.iter().map(|&member| (member, &series[member].points));
+    let first = points().filter_map(|(_, points)| points.first()).map(|point| point.step).min();
+    let last = points().filter_map(|(_, points)| points.last()).map(|point| point.step).max();
+    let (Some(first), Some(last)) = (first, last) else { return };
+    // Best first; among equals in input order.
+    let mut rankings: Vec<Vec<(usize, f64)>> = vec![Vec::new(); (last - first + 1) as usize];
+    for (member, points) in points() {
+        for point in points {
+            let ranking = &mut rankings[(point.step - first) as usize];
+            let is_behind =
+                |other: &(usize, f64)| order(other.1, point.value, largest) != Ordering::Greater;
+            if ranking.len() >= k {
+                if ranking.last().is_none_or(is_behind) {
+                    continue;
+                }
+                ranking.pop();
+            }
+            ranking.insert(ranking.partition_point(is_behind), (member, point.value));
+        }
+    }
+    for (step, ranking) in (first..).zip(rankings) {
+        for (member, value) in ranking {
+            kept[member].push(Point { step, value });
+        }
+    }
+}
+
+/// Sorts all samples of a group by step, and those of a step by value.
+fn keep_sorted(
+    k: usize,
+    largest: bool,
+    members: &[usize],
+    series: &[Series],
+    kept: &mut [Vec<Point>],
+) {
+    let mut samples: Vec<(u32, usize, f64)> = members
+        .iter()
+        .flat_map(|&member| {
+            series[member].points.iter().map(move |point| (point.step, member, point.value))
+        })
+        .collect();
+    // By input order within a step.
+    samples.sort_by_key(|(step, ..)| *step);
+    for of_step in samples.chunk_by_mut(|a, b| a.0 == b.0) {
+        of_step.sort_by(|a, b| order(a.2, b.2, largest));
+        for (step, member, value) in of_step.iter().take(k) {
+            kept[*member].push(Point { step: *step, value: *value });
+        }
+    }
 }
 
 /// Series by the value of their first point, which is the only one of an instant
@@ -91,6 +144,32 @@ mod tests {
         let bottom = extreme(1, false, None, input);
         assert_eq!(bottom[0], series("a", &[(0, 1.0)]));
         assert_eq!(bottom[1], series("b", &[(1, 5.0)]));
+    }
+
+    #[test]
+    fn rankings_hold_what_sorting_finds() {
+        let mut rng = crate::testing::Rng::new(8);
+        for round in 0..300 {
+            let input: Vec<Series> = (0..1 + rng.below(12))
+                .map(|number| {
+                    let mut points = Vec::new();
+                    for step in 0..6 {
+                        if rng.below(4) > 0 {
+                            let value = [0.0, 1.0, 2.0, f64::NAN, -1.0][rng.below(5)];
+                            points.push((step, value));
+                        }
+                    }
+                    series(&number.to_string(), &points)
+                })
+                .collect();
+            let members: Vec<usize> = (0..input.len()).collect();
+            let (k, largest) = (rng.below(8), rng.one_in(2));
+            let mut ranked: Vec<Vec<Point>> = vec![Vec::new(); input.len()];
+            let mut sorted = ranked.clone();
+            keep_ranked(k, largest, &members, &input, &mut ranked);
+            keep_sorted(k, largest, &members, &input, &mut sorted);
+            assert_eq!(format!("{ranked:?}"), format!("{sorted:?}"), "round {round}");
+        }
     }
 
     #[test]
