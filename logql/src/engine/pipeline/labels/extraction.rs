@@ -110,8 +110,7 @@ impl EntryLabels {
         // Names that were never metadata of any entry cannot matter; that of an
         // error may fail the query, and its details depend on all other labels.
         let is_known = |name: &NameId| {
-            *name == ERROR_DETAILS
-                || std::str::from_utf8(self.name(*name)).is_ok_and(|name| may_have(name))
+            *name == ERROR_DETAILS || std::str::from_utf8(self.name(*name)).is_ok_and(&may_have)
         };
         names.iter().chain(&[ERROR, PRESERVE_ERROR]).any(is_known) || may_have("__error_details__")
     }
