@@ -32,6 +32,8 @@ pub(super) struct Executed {
     pub(super) shards: u64,
     /// From the first message to the last answer, in ns.
     pub(super) exec_time_ns: u64,
+    /// The part of it that was spent waiting for shards, in ns.
+    pub(super) wait_time_ns: u64,
 }
 
 impl Executed {
@@ -41,7 +43,7 @@ impl Executed {
         let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let leaf = LeafStats::default();
         let scan = ScanStats::default();
-        Ok(Executed { result, leaf, scan, shards: 0, exec_time_ns: 0 })
+        Ok(Executed { result, leaf, scan, shards: 0, exec_time_ns: 0, wait_time_ns: 0 })
     }
 
     /// What is said beside the answer: that a part of the data could not be read.
@@ -62,30 +64,34 @@ impl Executed {
             QueryResult::Vector(samples) => samples.len() as u64,
             QueryResult::Scalar { .. } => 0,
         };
+        let (leaf, scan) = (&self.leaf, &self.scan);
         QueryStats {
             exec_time_ns: self.exec_time_ns,
             splits: 1,
             shards: self.shards,
             entries_returned,
-            streams_matched: self.scan.streams,
+            streams_matched: scan.streams,
             ingester: IngesterStats {
                 reached: self.shards,
-                heads_matched: self.scan.head_blocks,
+                heads_matched: scan.head_blocks,
                 batches: self.shards,
-                lines_sent: self.leaf.entries_kept,
+                lines_sent: leaf.entries_kept,
+                wait_time_ns: self.wait_time_ns,
+                // Of what the leaves did, whatever was not done on sealed blocks.
                 store: StoreStats {
-                    head_bytes: self.leaf.line_bytes,
-                    head_lines: self.leaf.entries,
-                    lines_after_filter: self.leaf.entries_kept,
+                    head_bytes: leaf.line_bytes.saturating_sub(scan.sealed_line_bytes),
+                    head_lines: leaf.entries.saturating_sub(scan.sealed_entries),
+                    lines_after_filter: leaf.entries_kept.saturating_sub(scan.sealed_entries_kept),
                     ..StoreStats::default()
                 },
-                ..IngesterStats::default()
             },
             store: StoreStats {
-                blocks_referenced: self.scan.sealed_blocks + self.scan.blocks_filtered,
-                blocks_read: self.scan.sealed_blocks,
-                decompressed_bytes: self.scan.decoded_bytes,
-                compressed_bytes: self.scan.read_bytes,
+                blocks_referenced: scan.sealed_blocks + scan.blocks_filtered,
+                blocks_read: scan.sealed_blocks,
+                decompressed_bytes: scan.sealed_line_bytes,
+                decompressed_lines: scan.sealed_entries,
+                compressed_bytes: scan.read_bytes,
+                lines_after_filter: scan.sealed_entries_kept,
                 ..StoreStats::default()
             },
             ..QueryStats::default()
@@ -140,6 +146,7 @@ impl<R: Runtime> Front<R> {
             })?);
         }
         let mut scan = ScanStats::default();
+        let waits_since = self.runtime.now();
         for reply in replies {
             match reply.await {
                 Ok(ShardReply::Leaf(Ok(part))) => {
@@ -150,10 +157,11 @@ impl<R: Runtime> Front<R> {
                 Ok(_) | Err(_) => return Err(shard_gone()),
             }
         }
+        let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let shards = u64::from(self.runtime.core_count());
-        Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0 })
+        Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0, wait_time_ns })
     }
 }
 

@@ -240,6 +240,10 @@ impl<R: Runtime> Scan<'_, R> {
             UnitKind::Sealed { segment, block, runs } => {
                 self.sealed_block(segment, block, &runs).await;
             }
+                let after = self.executor.stats();
+                self.stats.sealed_entries += after.entries - before.entries;
+                self.stats.sealed_line_bytes += after.line_bytes - before.line_bytes;
+                self.stats.sealed_entries_kept += after.entries_kept - before.entries_kept;
         }
     }
 
@@ -275,7 +279,8 @@ impl<R: Runtime> Scan<'_, R> {
         };
         self.state(stream);
         let Some(state) = &mut self.states[stream as usize] else { return };
-        if !block.has_metadata() && self.executor.summary(state, &summary) {
+        // It says no where metadata could matter.
+        if self.executor.summary(state, &summary) {
             return;
         }
         let wants_metadata = block.has_metadata() && state.needs().metadata;
@@ -312,7 +317,7 @@ impl<R: Runtime> Scan<'_, R> {
             }
             self.state(*stream);
             let Some(state) = &mut self.states[*stream as usize] else { continue };
-            if !run.has_metadata && self.executor.summary(state, &run.summary()) {
+            if self.executor.summary(state, &run.summary()) {
                 continue;
             }
             match opened.run(run, state.needs(), &mut self.stats).await {

@@ -29,18 +29,20 @@ fn queries_that_would_read_too_much_are_refused() {
     let end = (now_ns + 1).to_string();
     let range =
         |query: &str| query::target("/loki/api/v1/query_range", &[("query", query), ("end", &end)]);
+    let instant =
+        |query: &str| query::target("/loki/api/v1/query", &[("query", query), ("time", &end)]);
     let advice = "consider adding more specific stream selectors or reduce the time range of the \
                   query";
     let text =
         format!("the query would read too many bytes (query: 9.8 KiB, limit: 4.9 KiB); {advice}");
     // Filters and limits do not count.
     assert_eq!(client.get(&range(r#"{app="web"} |= "nothing""#)).expect(400), text);
-    assert_eq!(client.get(&range(r#"sum(rate({app="web"}[1m]))"#)).expect(400), text);
+    assert_eq!(client.get(&instant(r#"sum(rate({app="web"}[1m]))"#)).expect(400), text);
     let good = client.get(&range(r#"{app="web", pod="p1"}"#)).json();
     assert_eq!(good["data"]["stats"]["summary"]["estimatedQueryBytes"], 1000);
     // Both sides of an operation count, equal ones once.
     let twice = r#"sum(rate({pod=~"p[0-2]"}[1m])) / sum(rate({pod=~"p[0-2]"} |= "x" [1m]))"#;
-    let sum = client.get(&range(twice)).json();
+    let sum = client.get(&instant(twice)).json();
     assert_eq!(sum["data"]["stats"]["summary"]["estimatedQueryBytes"], 3000);
     server.stop();
 
@@ -150,4 +152,45 @@ fn statistics_tell_the_work_that_was_done() {
     let data = query::range(&mut client, r#"sum(count_over_time({app="web"}[1m]))"#, &bounds);
     let points = data["result"][0]["values"].as_array().map(Vec::len);
     assert_eq!(data["stats"]["summary"]["totalEntriesReturned"], json!(points));
+}
+
+#[test]
+fn statistics_tell_memory_and_segments_apart() {
+    let folder = DataDir::new();
+    let now_ns = now_ns();
+    let args = ["--cores", "2", "--ingester.flush-on-shutdown=true"];
+    let server = Server::start(folder.path(), &args);
+    fill(&mut server.client(), now_ns);
+    server.stop();
+    let server = Server::start(folder.path(), &args);
+    let mut client = server.client();
+    let recent = vec![entry(now_ns, "xy").with_metadata(&[("a", "b")])];
+    client.push(&[stream(&[("app", "web"), ("pod", "new"), ("service_name", "web")], recent)]);
+    let end = (now_ns + 1).to_string();
+    let bounds = [("end", end.as_str()), ("limit", "1000")];
+    let data = query::range(&mut client, r#"{app="web"} |= "x""#, &bounds);
+    let stats = &data["stats"];
+    assert_eq!(stats["summary"]["totalLinesProcessed"], 101);
+    assert_eq!(stats["summary"]["totalBytesProcessed"], 10_002);
+    assert_eq!(stats["ingester"]["headChunkLines"], 1);
+    assert_eq!(stats["ingester"]["headChunkBytes"], 2);
+    assert_eq!(stats["store"]["decompressedLines"], 100);
+    assert_eq!(stats["store"]["decompressedBytes"], 10_000);
+    assert!(stats["store"]["totalChunksDownloaded"].as_u64().is_some_and(|blocks| blocks > 0));
+    assert!(stats["store"]["compressedBytes"].as_u64().is_some_and(|bytes| bytes > 0));
+    let chunk = &stats["querier"]["store"]["chunk"];
+    assert_eq!(
+        (&chunk["decompressedLines"], &chunk["postFilterLines"]),
+        (&json!(100), &json!(100))
+    );
+    // Volumes and statistics come from the directory of blocks, metadata or not.
+    let params = [("query", r#"{app="web"}"#), ("end", &end)];
+    let volume = client.get(&query::target("/loki/api/v1/index/volume", &params)).json();
+    assert_eq!(volume["data"]["result"][0]["value"][1], "10002");
+    let stats = &volume["data"]["stats"];
+    assert_eq!(stats["store"]["totalChunksDownloaded"], 0, "{stats}");
+    assert_eq!(stats["store"]["compressedBytes"], 0, "{stats}");
+    assert_eq!(stats["summary"]["totalBytesProcessed"], 0, "{stats}");
+    let found = client.get(&query::target("/loki/api/v1/index/stats", &params)).json();
+    assert_eq!((&found["streams"], &found["entries"]), (&json!(11), &json!(101)));
 }
