@@ -3,7 +3,8 @@
 //! blocks, and not on the shortcuts the executor offers. Compared bit for bit.
 
 use logsvc_logql::engine::testing::{
-    LINE_PIPELINES, Layout, QueryError, TestEntry, TestStore, check_lines, check_query,
+    LINE_PIPELINES, Layout, QueryError, TestEntry, TestStore, check_lines, check_lines_with_one,
+    check_query,
 };
 use logsvc_logql::engine::{Direction, EvalError, QueryParams, QueryResult};
 use logsvc_proto::Labels;
@@ -342,6 +343,7 @@ fn lines_of_any_kind_never_break_the_parsers() {
         labels += check_lines(&data);
         let noise: Vec<u8> = (0..random.below(60)).map(|_| random.below(256) as u8).collect();
         labels += check_lines(&noise);
+        let _ = check_lines_with_one(&noise);
     }
     assert!(labels > 5_000, "the lines hold labels: {labels}");
 }
