@@ -191,6 +191,12 @@ pub struct ScanStats {
     pub decoded_bytes: u64,
     /// Blocks that could not be read because their bytes are damaged.
     pub damaged_blocks: u64,
+    /// Entries of sealed blocks that were looked at.
+    pub sealed_entries: u64,
+    /// Bytes of their lines that were looked at.
+    pub sealed_line_bytes: u64,
+    /// Those of them that passed the pipeline.
+    pub sealed_entries_kept: u64,
 }
 
 impl ScanStats {
@@ -199,16 +205,13 @@ impl ScanStats {
         self.streams += other.streams;
         self.head_blocks += other.head_blocks;
         self.sealed_blocks += other.sealed_blocks;
-    /// Entries of sealed blocks that were looked at.
-    pub sealed_entries: u64,
-    /// Bytes of their lines that were looked at.
-    pub sealed_line_bytes: u64,
-    /// Those of them that passed the pipeline.
-    pub sealed_entries_kept: u64,
         self.blocks_filtered += other.blocks_filtered;
         self.read_bytes += other.read_bytes;
         self.decoded_bytes += other.decoded_bytes;
         self.damaged_blocks += other.damaged_blocks;
+        self.sealed_entries += other.sealed_entries;
+        self.sealed_line_bytes += other.sealed_line_bytes;
+        self.sealed_entries_kept += other.sealed_entries_kept;
     }
 }
 
@@ -217,9 +220,6 @@ impl ScanStats {
 pub struct ShardStatus {
     /// Streams per tenant.
     pub streams: Vec<(TenantId, u64)>,
-        self.sealed_entries += other.sealed_entries;
-        self.sealed_line_bytes += other.sealed_line_bytes;
-        self.sealed_entries_kept += other.sealed_entries_kept;
     /// Entries in memory.
     pub head_entries: u64,
     /// Bytes of lines in memory.

@@ -238,12 +238,13 @@ impl<R: Runtime> Scan<'_, R> {
         match unit.kind {
             UnitKind::Head { stream, block } => self.head_block(stream, block).await,
             UnitKind::Sealed { segment, block, runs } => {
+                let before = self.executor.stats();
                 self.sealed_block(segment, block, &runs).await;
-            }
                 let after = self.executor.stats();
                 self.stats.sealed_entries += after.entries - before.entries;
                 self.stats.sealed_line_bytes += after.line_bytes - before.line_bytes;
                 self.stats.sealed_entries_kept += after.entries_kept - before.entries_kept;
+            }
         }
     }
 
