@@ -9,7 +9,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 
 use super::columns::lengths::RunLines;
 use super::columns::timestamps::RunTimes;
-use super::columns::{lengths, metadata, timestamps};
+use super::columns::{lengths, metadata, split, timestamps};
 use super::{
     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FLUSH_LEVEL, FOOTER_LEN, Footer,
     SegmentError, SegmentIdentity, SegmentWriter,
@@ -130,6 +130,10 @@ fn columns(data: &[u8]) {
     let runs = [entries, 0].map(|entries| RunLines { entries, line_bytes: u32::from(second) });
     if let Ok(ends) = lengths::decode(rest, runs[..1].iter().copied(), entries as usize) {
         assert!(ends.is_sorted());
+    }
+    let as_text = |text: &[u8], _| Ok(text.to_vec());
+    if let Ok(lines) = split::decode(rest, usize::from(first), as_text, |malformed| malformed) {
+        assert_eq!(lines.len(), usize::from(first));
     }
     let pairs_bytes = usize::from(second) * 16;
     if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {

@@ -86,6 +86,6 @@ pub use format::{
 pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
-    EncodedBlock, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter, StreamKey,
-    stream_order,
+    COMPACTION_LEVEL, EncodedBlock, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter,
+    StreamKey, stream_order,
 };

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::super::error::WriteError;
+use super::split::{self, SPLIT_MAX_RAW_BYTES, Splitter};
 
 /// How stored bytes become raw ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +17,8 @@ pub enum Codec {
     Raw,
     /// They are one zstd frame.
     Zstd,
+    /// Numbers stand apart from a zstd frame of the text; for lines only.
+    Split,
 }
 
 impl Codec {
@@ -24,6 +27,7 @@ impl Codec {
         match self {
             Codec::Raw => 0,
             Codec::Zstd => 1,
+            Codec::Split => 2,
         }
     }
 
@@ -32,6 +36,7 @@ impl Codec {
         match byte {
             0 => Some(Codec::Raw),
             1 => Some(Codec::Zstd),
+            2 => Some(Codec::Split),
             _ => None,
         }
     }
@@ -63,7 +68,26 @@ impl ColumnPlace {
 pub(crate) struct Compressor {
     zstd: zstd::bulk::Compressor<'static>,
     buffer: Vec<u8>,
+    split: Option<Split>,
 }
+
+/// What splitting lines needs.
+struct Split {
+    splitter: Splitter,
+    /// The stored form of the last block.
+    stored: Vec<u8>,
+    /// Blocks so far.
+    blocks: usize,
+    /// Whether it beat zstd alone when both were tried last.
+    pays: bool,
+}
+
+/// Splitting and zstd alone are both tried once in so many blocks: neighbours are
+/// alike.
+const TRIED_EVERY_BLOCKS: usize = 16;
+
+/// Smaller blocks are not split: columns would hold too few numbers.
+const SPLIT_FROM_BYTES: usize = 16 << 10;
 
 impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +102,54 @@ impl Compressor {
     /// If the level does not exist or there is no memory for a context.
     pub(crate) fn new(level: i32) -> Result<Compressor, WriteError> {
         let zstd = zstd::bulk::Compressor::new(level).map_err(compression)?;
-        Ok(Compressor { zstd, buffer: Vec::new() })
+        Ok(Compressor { zstd, buffer: Vec::new(), split: None })
+    }
+
+    /// Stores numbers apart from lines from now on, where that pays.
+    pub(crate) fn split_numbers(&mut self) {
+        self.split =
+            Some(Split { splitter: Splitter::new(), stored: Vec::new(), blocks: 0, pays: true });
+    }
+
+    /// Like [`Self::store`], for lines that end at `ends`.
+    pub(crate) fn store_lines(
+        &mut self,
+        lines: &[u8],
+        ends: &[u32],
+        out: &mut Vec<u8>,
+    ) -> Result<ColumnPlace, WriteError> {
+        let Some(split) = &mut self.split else { return self.store(lines, out) };
+        if !(SPLIT_FROM_BYTES..=SPLIT_MAX_RAW_BYTES).contains(&lines.len()) {
+            return self.store(lines, out);
+        }
+        let tries_both = split.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
+        split.blocks += 1;
+        if !(tries_both || split.pays) || !split.split(lines, ends, &mut self.zstd)? {
+            return self.store(lines, out);
+        }
+        let raw_len = raw_len_of(lines)?;
+        if tries_both {
+            let start = out.len();
+            let place = self.store(lines, out)?;
+            let Some(split) = &mut self.split else { return Ok(place) };
+            split.pays = split.stored.len() < place.stored_len as usize;
+            if !split.pays {
+                return Ok(place);
+            }
+            out.truncate(start);
+        }
+        let stored = self.split.as_ref().map_or(&[][..], |split| &split.stored);
+        if stored.len() >= lines.len() {
+            return self.store(lines, out);
+        }
+        Ok(append(Codec::Split, stored, raw_len, out))
+    }
+
+    /// Bytes that buffers occupy.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let split = self.split.as_ref();
+        self.buffer.capacity()
+            + split.map_or(0, |split| split.splitter.held_bytes() + split.stored.capacity())
     }
 
     /// Appends the stored form of `raw` to `out`, and says what was appended; the
@@ -107,6 +178,31 @@ impl Compressor {
     /// Like [`Self::store`], for bytes that are packed already.
     pub(crate) fn store_raw(raw: &[u8], out: &mut Vec<u8>) -> Result<ColumnPlace, WriteError> {
         Ok(append(Codec::Raw, raw, raw_len_of(raw)?, out))
+    }
+}
+
+impl Split {
+    /// Makes the stored form; false if there is nothing to split.
+    fn split(
+        &mut self,
+        lines: &[u8],
+        ends: &[u32],
+        zstd: &mut zstd::bulk::Compressor<'static>,
+    ) -> Result<bool, WriteError> {
+        self.stored.clear();
+        let Some(text) = self.splitter.split(lines, ends, &mut self.stored) else {
+            return Ok(false);
+        };
+        // The original goes when its copy is stored, so look whether all is there.
+        let joined = split::decode(&self.stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
+        if joined.as_deref() != Ok(lines) {
+            debug_assert!(false, "a block is not what it was split into");
+            return Ok(false);
+        }
+        let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(text.len()));
+        zstd.compress_to_buffer(text, &mut frame).map_err(compression)?;
+        self.stored.append(&mut frame);
+        Ok(true)
     }
 }
 
@@ -169,18 +265,19 @@ impl Decompressor {
         match place.codec {
             Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
             Codec::Raw => Err("its raw length is wrong"),
-            Codec::Zstd => {
-                let mut raw = Vec::with_capacity(raw_len);
-                self.zstd
-                    .decompress_to_buffer(stored, &mut raw)
-                    .map_err(|_| "it does not decompress")?;
-                if raw.len() == raw_len {
-                    Ok(Cow::Owned(raw))
-                } else {
-                    Err("its raw length is wrong")
-                }
+            Codec::Zstd => self.decompress(stored, raw_len).map(Cow::Owned),
+            Codec::Split => {
+                let decompress = |text: &[u8], len| self.decompress(text, len);
+                split::decode(stored, raw_len, decompress, |_| "its numbers do not fit its text")
+                    .map(Cow::Owned)
             }
         }
+    }
+
+    fn decompress(&mut self, frame: &[u8], raw_len: usize) -> Result<Vec<u8>, &'static str> {
+        let mut raw = Vec::with_capacity(raw_len);
+        self.zstd.decompress_to_buffer(frame, &mut raw).map_err(|_| "it does not decompress")?;
+        if raw.len() == raw_len { Ok(raw) } else { Err("its raw length is wrong") }
     }
 }
 

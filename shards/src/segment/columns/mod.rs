@@ -4,6 +4,7 @@ pub(crate) mod compress;
 pub(crate) mod lengths;
 pub(crate) mod metadata;
 pub(crate) mod packed;
+pub(crate) mod split;
 pub(crate) mod timestamps;
 
 /// A column of a block.

@@ -9,6 +9,7 @@ use logsvc_proto::TenantId;
 
 use super::super::columns::ColumnKind;
 use super::super::columns::compress::Codec;
+use super::super::columns::split::SPLIT_MAX_RAW_BYTES;
 use super::super::format::{
     BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, Footer,
     LABEL_CHUNK_MAX_BYTES, MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, METADATA_COLUMN_MAX_BYTES,
@@ -69,6 +70,7 @@ fn check_label_chunks(root: &ArchivedRoot, footer: &Footer) -> Check {
     ensure_starts(starts, root.streams.len())?;
     for chunk in root.label_chunks.iter() {
         check_column(&chunk.column, &footer.stream_table_range(), LABEL_CHUNK_MAX_BYTES)?;
+        ensure(chunk.column.codec != Codec::Split.to_byte(), "labels are stored like lines")?;
     }
     Ok(())
 }
@@ -118,8 +120,12 @@ fn check_columns(block: &ArchivedBlockRow, footer: &Footer) -> Check {
     // Packed numbers take at most 8 bytes each, and 11 per group of 64.
     let packed_most = block.entries.to_native() as usize * 9 + 32;
     let most = [BLOCK_MAX_LINE_BYTES, packed_most, packed_most, METADATA_COLUMN_MAX_BYTES];
-    for (column, most) in block.columns.iter().zip(most) {
+    for ((column, kind), most) in block.columns.iter().zip(ColumnKind::ALL).zip(most) {
         check_column(column, &footer.columns_range(), most)?;
+        ensure(
+            column.codec != Codec::Split.to_byte() || kind == ColumnKind::Lines,
+            "a small column is stored like lines",
+        )?;
     }
     Ok(())
 }
@@ -136,6 +142,10 @@ fn check_column(row: &ArchivedColumnRow, within: &Range<u64>, raw_most: usize) -
     match Codec::from_byte(row.codec) {
         Some(Codec::Raw) => ensure(stored == raw, "a column that is stored raw has two lengths"),
         Some(Codec::Zstd) => ensure((1..raw).contains(&stored), "a column grew by compression"),
+        Some(Codec::Split) => ensure(
+            (1..raw).contains(&stored) && raw as usize <= SPLIT_MAX_RAW_BYTES,
+            "a column grew by compression",
+        ),
         None => Err("a codec is unknown"),
     }
 }

@@ -122,7 +122,12 @@ pub(super) fn append_all(writer: &mut SegmentWriter, mut entries: Entries<'_>, o
 
 /// Writes streams, which are in order, in pieces and forms that the numbers choose.
 pub(super) fn write(streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
-    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    write_with(writer, streams, rng)
+}
+
+/// As [`write`], with this writer.
+pub(super) fn write_with(mut writer: SegmentWriter, streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
     let mut file = Vec::new();
     for stream in streams {
         writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();

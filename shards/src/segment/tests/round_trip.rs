@@ -217,6 +217,34 @@ fn a_writer_holds_a_bounded_part_of_a_large_segment() {
 }
 
 #[test]
+fn numbers_apart_read_back_and_take_fewer_bytes() {
+    let mut rng = Rng::new(21);
+    let entries = |rng: &mut Rng, ids: bool| -> Vec<Entry> {
+        let line = |at: i64| {
+            let id = if ids { rng.next_u64() } else { 0 };
+            let took = if ids { rng.below(5000) } else { 7 };
+            entry(at, format!("level=info msg=\"request done\" id={id:016x} took={took}ms"))
+        };
+        (0..20_000).map(line).collect()
+    };
+    let mut streams = vec![
+        stream("fake", &[("app", "ids")], entries(&mut rng, true)),
+        stream("fake", &[("app", "plain")], entries(&mut rng, false)),
+    ];
+    streams[0].entries.push(entry(20_000, vec![1; 2 << 20]));
+    let writer = || SegmentWriter::new(SegmentIdentity::default(), COMPACTION_LEVEL).unwrap();
+    let file = write_with(writer().split_numbers(), &streams, &mut rng);
+    assert!(read(&file).unwrap() == streams);
+    let other = write_with(writer(), &streams, &mut rng);
+    assert!(file.len() * 10 < other.len() * 9, "{} and {}", file.len(), other.len());
+    let directory = open(&file).unwrap();
+    let codec = |block| directory.block(block).column(ColumnKind::Lines).codec;
+    assert_eq!(codec(0), Codec::Split);
+    assert_eq!(codec(directory.block_count() - 1), Codec::Zstd);
+    assert_eq!(fuzz::decode_all(&file), Ok(40_001));
+}
+
+#[test]
 fn no_byte_of_a_segment_is_unclaimed() {
     let mut rng = Rng::new(77);
     let file = write(&random_streams(&mut rng), &mut rng);

@@ -38,8 +38,14 @@ use pending::PendingBlock;
 use stream_table::StreamTable;
 use stripe::{GATHERED, STRIPE_TARGET_BYTES, Stripe};
 
-/// The zstd level of a segment that a flush writes.
+/// The zstd level of a segment that a flush writes: on service logs with random ids
+/// 4.6 to 6.1 times smaller at 0.5 GB/s, where LZ4 gets 2.9 to 3.7, and level 3 no
+/// more than level 1.
 pub const FLUSH_LEVEL: i32 = 1;
+/// The zstd level of a segment that compaction writes, with
+/// [`SegmentWriter::split_numbers`]: 6.5 to 8.6 times smaller at 0.12 GB/s. Level 9
+/// would save 5 % more at two thirds of that speed.
+pub const COMPACTION_LEVEL: i32 = 6;
 
 /// Most bytes of the labels of a stream.
 const LABELS_MAX_BYTES: usize = 32 << 20;
@@ -125,6 +131,15 @@ impl SegmentWriter {
             numbers: Vec::new(),
             raw: Vec::new(),
         })
+    }
+
+    /// Stores the numbers of lines apart from their text where that takes fewer bytes.
+    /// A block takes twice the time to encode at [`FLUSH_LEVEL`], no more at
+    /// [`COMPACTION_LEVEL`], and about 1.5 times the time to decode.
+    #[must_use]
+    pub fn split_numbers(mut self) -> SegmentWriter {
+        self.compressor.split_numbers();
+        self
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no
@@ -232,6 +247,12 @@ impl SegmentWriter {
         self.out_offset + self.out.len() as u64
     }
 
+    /// Bytes of the block that is being filled: of its lines or its metadata, whatever
+    /// is more.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.lines.len().max(self.pending.metadata.len())
+    }
+
     /// Entries appended so far.
     pub fn entry_count(&self) -> u64 {
         self.entries + self.pending.timestamps_ns.len() as u64
@@ -240,6 +261,7 @@ impl SegmentWriter {
     /// Bytes that the writer occupies.
     pub fn held_bytes(&self) -> usize {
         self.pending.held_bytes()
+            + self.compressor.held_bytes()
             + self.stripe.len()
             + self.table.held_bytes()
             + self.streams.capacity() * size_of::<StreamRow>()
@@ -286,7 +308,8 @@ impl SegmentWriter {
             return Ok(());
         }
         let block = &self.pending;
-        let mut lines = self.compressor.store(&block.lines, &mut self.out)?;
+        let mut lines =
+            self.compressor.store_lines(&block.lines, &block.line_ends, &mut self.out)?;
         lines.offset += self.out_offset;
 
         let [to_timestamps, to_lengths, to_metadata] = &mut self.stripe.buffers;
