@@ -149,7 +149,7 @@ fn a_new_folder_needs_its_first_checkpoint() {
     let disk = simulation.disk();
     disk.fail_next(DiskOperation::Rename, Path::new(SEGMENTS_DIR), 1);
     let error = simulation.block_on(|runtime| async move {
-        open_node(&runtime, Path::new(DATA_DIR)).await.err().expect("a failing disk").to_string()
+        open_node(&runtime, Path::new(DATA_DIR)).await.expect_err("a failing disk").to_string()
     });
     assert!(error.contains("manifest"), "{error}");
     assert_eq!(start(&simulation).manifest.damage, []);
