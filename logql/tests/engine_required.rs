@@ -67,7 +67,7 @@ impl Case {
     fn word(&mut self) -> &'static str {
         // A few come more often, so that filters and lines meet.
         let few = if self.rng.one_in(2) { 6 } else { WORDS.len() };
-        *self.rng.pick::<&'static str>(&WORDS[..few])
+        self.rng.pick::<&'static str>(&WORDS[..few])
     }
 
     fn quoted(&mut self, text: &str) -> String {

@@ -90,7 +90,7 @@ struct Writer {
 
 impl Writer {
     fn pick(&mut self, pieces: &[&'static str]) -> &'static str {
-        *self.rng.pick(pieces)
+        self.rng.pick::<&str>(pieces)
     }
 
     fn log(&mut self, stages_max: usize) -> String {
@@ -202,7 +202,7 @@ impl Writer {
                     words.swap(at, with);
                 }
                 3 => {
-                    let end = words[at].char_indices().map(|(i, _)| i).last().unwrap_or(0);
+                    let end = words[at].char_indices().map(|(i, _)| i).next_back().unwrap_or(0);
                     words[at] = &words[at][..end];
                 }
                 _ => {

@@ -171,7 +171,7 @@ fn labels(style: Style, stream: usize) -> Labels {
         ("namespace", "checkout"),
         ("pod", &pod),
         ("format", &style),
-        ("stream", if stream % 2 == 0 { "stdout" } else { "stderr" }),
+        ("stream", if stream.is_multiple_of(2) { "stdout" } else { "stderr" }),
     ])
     .expect("valid labels")
 }

@@ -4,9 +4,12 @@ use super::escapes::push_unescaped;
 use super::push_part;
 use super::scan::{Fields, Kind, MAX_DEPTH};
 
+/// Takes the name of a field, and the keys that lead to it.
+type Visit<'v> = dyn FnMut(&[u8], &[Vec<u8>]) + 'v;
+
 /// Calls `visit` for every field that `| json` makes a label of: its name before any
 /// suffix, and the keys that lead to it. Ends where `| json` would report an error.
-pub(crate) fn for_each_path(line: &[u8], visit: &mut dyn FnMut(&[u8], &[Vec<u8>])) {
+pub(crate) fn for_each_path(line: &[u8], visit: &mut Visit<'_>) {
     let mut walk = Walk { name: Vec::new(), path: Vec::new(), visit };
     // What is malformed ends the walk.
     let _ = walk.object(line, 0);
@@ -15,7 +18,7 @@ pub(crate) fn for_each_path(line: &[u8], visit: &mut dyn FnMut(&[u8], &[Vec<u8>]
 struct Walk<'v> {
     name: Vec<u8>,
     path: Vec<Vec<u8>>,
-    visit: &'v mut dyn FnMut(&[u8], &[Vec<u8>]),
+    visit: &'v mut Visit<'v>,
 }
 
 impl Walk<'_> {
