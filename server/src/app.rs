@@ -27,6 +27,7 @@ use logsvc_runtime::{Budget, Latch, Listener, Runtime};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::scan::ScanConfig;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
@@ -309,8 +310,9 @@ async fn start_shard<R: Runtime>(
             max_age: boot.config.head_max_age,
             on_stop: boot.config.wal.flush_on_shutdown,
         },
-        cache_max_bytes: usize::try_from(boot.config.cache_budget_bytes / cores)
-            .unwrap_or(usize::MAX),
+        scan: ScanConfig::with_cache(
+            usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
+        ),
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {

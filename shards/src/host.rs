@@ -19,7 +19,7 @@ use logsvc_runtime::{Budget, File, Monotonic, OpenMode, Runtime};
 
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
-use crate::scan::{self, ScanEnv};
+use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, SealFolders, SealedSegment, Sealer};
 use crate::shard::{Effect, Event, Moment, SealPolicy, Shard, ShardConfig};
 use crate::wal::format::WalName;
@@ -48,8 +48,8 @@ pub struct HostConfig {
     pub heads: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
-    /// Memory for decoded blocks of segments on this core, in bytes.
-    pub cache_max_bytes: usize,
+    /// Settings of scans.
+    pub scan: ScanConfig,
 }
 
 /// Why a shard cannot be started.
@@ -98,7 +98,7 @@ pub async fn start<R: Runtime>(
     let folders =
         SealFolders { wal_dir: plan.wal_dir.clone(), segments_dir: plan.segments_dir.clone() };
     let sealer = Sealer::new(runtime.clone(), folders, first_wal, Arc::clone(&plan.replayed));
-    let env = Rc::new(ScanEnv::new(runtime.clone(), config.cache_max_bytes));
+    let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan));
     drop(runtime.spawn(run(env, sealer, plan.wal_dir.clone(), state, inbox)));
     Ok(found)
 }

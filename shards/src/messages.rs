@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-use crate::scan::ScanError;
+use crate::scan::{ScanError, ScanJob};
 use crate::wal::writer::WalUnavailable;
 
 /// What a stream id stands for.
@@ -97,6 +97,9 @@ pub enum ShardRequest {
     Append(AppendRequest),
     /// Compute a part of a query.
     Leaf(LeafRequest),
+    /// Run a share of a [`LeafReply::rest`], whoever owns its streams; answered as
+    /// [`ShardRequest::Leaf`].
+    Share(Box<ScanJob>),
     /// Names of the labels of the selected streams.
     LabelNames(StreamSelection),
     /// Values of one label of the selected streams.
@@ -172,6 +175,8 @@ pub struct LeafReply {
     pub result: LeafResult,
     /// What it has cost.
     pub stats: ScanStats,
+    /// What is left to read, if that is so much that all cores should share it.
+    pub rest: Option<Box<ScanJob>>,
 }
 
 /// What a scan has touched.
@@ -288,7 +293,7 @@ impl CommitLatency {
 pub enum ShardReply {
     /// To [`ShardRequest::Append`].
     Append(Result<AppendOutcome, AppendError>),
-    /// To [`ShardRequest::Leaf`].
+    /// To [`ShardRequest::Leaf`] and [`ShardRequest::Share`].
     Leaf(Result<LeafReply, ScanError>),
     /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.
     Texts(Vec<Box<str>>),

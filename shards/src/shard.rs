@@ -328,6 +328,10 @@ impl Shard {
                 }
                 Err(error) => ShardReply::Leaf(Err(error)),
             },
+            ShardRequest::Share(job) => {
+                effects.push(Effect::Scan(job, reply_to));
+                return;
+            }
             ShardRequest::Stop => {
                 self.stopping = true;
                 self.stop = Some(reply_to);

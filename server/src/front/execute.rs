@@ -12,8 +12,10 @@ use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
-use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardReply, ShardRequest};
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{
+    Cancellation, LeafReply, LeafRequest, ScanStats, ShardReply, ShardRequest,
+};
 use logsvc_shards::scan::ScanError;
 
 use super::Front;
@@ -147,21 +149,39 @@ impl<R: Runtime> Front<R> {
         }
         let mut scan = ScanStats::default();
         let waits_since = self.runtime.now();
+        let mut rests = Vec::new();
         for reply in replies {
-            match reply.await {
-                Ok(ShardReply::Leaf(Ok(part))) => {
-                    scan.add(&part.stats);
-                    merge.add(part.result);
-                }
-                Ok(ShardReply::Leaf(Err(error))) => return Err(scan_error(error)),
-                Ok(_) | Err(_) => return Err(shard_gone()),
+            let part = leaf_reply(reply.await)?;
+            scan.add(&part.stats);
+            merge.add(part.result);
+            rests.extend(part.rest);
+        }
+        // What is long is shared by all cores, whoever owns the streams.
+        let cores = self.runtime.core_count();
+        let mut replies = Vec::new();
+        for rest in rests {
+            for (core, job) in (0..cores).zip(rest.divide(cores)) {
+                replies.push(self.ask(CoreId(core), ShardRequest::Share(Box::new(job)))?);
             }
+        }
+        for reply in replies {
+            let part = leaf_reply(reply.await)?;
+            scan.add(&part.stats);
+            merge.add(part.result);
         }
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let shards = u64::from(self.runtime.core_count());
         Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0, wait_time_ns })
+    }
+}
+
+fn leaf_reply<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, ApiError> {
+    match reply {
+        Ok(ShardReply::Leaf(Ok(part))) => Ok(part),
+        Ok(ShardReply::Leaf(Err(error))) => Err(scan_error(error)),
+        Ok(_) | Err(_) => Err(shard_gone()),
     }
 }
 

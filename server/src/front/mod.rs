@@ -4,8 +4,8 @@
 //! through the lanes; nothing here holds a borrow across a wait. What can go wrong
 //! is an [`ApiError`], whose text and status go to the client.
 
-mod admin;
 pub(crate) mod active_streams;
+mod admin;
 mod admission;
 mod answer;
 mod catalogue;

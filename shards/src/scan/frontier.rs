@@ -11,7 +11,7 @@ use ahash::HashMap;
 use logsvc_logql::engine::Direction;
 use logsvc_proto::StreamId;
 
-use super::ScanJob;
+use super::{ScanJob, StreamSnapshot};
 use crate::messages::TimeRange;
 use crate::sealed::hasher;
 use crate::segment::RunInfo;
@@ -82,6 +82,28 @@ fn key(direction: Direction, (min_ns, max_ns): (i64, i64)) -> i64 {
     }
 }
 
+/// What is still to be visited.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) units: Vec<Unit>,
+    /// Places of segments in the job that are not expanded.
+    pub(super) segments: Vec<u32>,
+}
+
+impl Work {
+    /// Everything that a query reads: blocks of heads, and segments.
+    pub(super) fn all(direction: Direction, streams: &[StreamSnapshot], segments: usize) -> Work {
+        let mut units = Vec::new();
+        for (stream, snapshot) in streams.iter().enumerate() {
+            for (block, part) in snapshot.blocks.iter().enumerate() {
+                let kind = UnitKind::Head { stream: stream as u32, block: block as u32 };
+                units.push(Unit { key: key(direction, part.block.time_bounds_ns()), kind });
+            }
+        }
+        Work { units, segments: (0..segments as u32).collect() }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Frontier {
@@ -91,22 +113,27 @@ pub(super) struct Frontier {
 }
 
 impl Frontier {
-    pub(super) fn new(job: &ScanJob) -> Frontier {
+    /// What a job has to visit.
+    pub(super) fn new(job: &ScanJob, work: Work) -> Frontier {
         let direction = job.request.plan.direction();
-        let mut units = Vec::new();
-        for (stream, snapshot) in job.streams.iter().enumerate() {
-            for (block, part) in snapshot.blocks.iter().enumerate() {
-                let kind = UnitKind::Head { stream: stream as u32, block: block as u32 };
-                units.push(Unit { key: key(direction, part.block.time_bounds_ns()), kind });
-            }
-        }
-        let bounds = |place: usize| {
-            let live = &job.segments[place].live;
-            (key(direction, (live.min_ns, live.max_ns)), place as u32)
+        let bounds = |place: u32| {
+            let live = &job.segments[place as usize].live;
+            (key(direction, (live.min_ns, live.max_ns)), place)
         };
-        let mut segments: Vec<_> = (0..job.segments.len()).map(bounds).collect();
+        let mut segments: Vec<_> = work.segments.into_iter().map(bounds).collect();
         segments.sort_unstable();
-        Frontier { units: units.into(), segments }
+        Frontier { units: work.units.into(), segments }
+    }
+
+    /// Takes out what was not visited.
+    pub(super) fn into_work(self) -> Work {
+        let segments = self.segments.into_iter().map(|(_, place)| place).collect();
+        Work { units: self.units.into_vec(), segments }
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.units.is_empty() && self.segments.is_empty()
     }
 
     /// A segment that has to be expanded before the next unit is known.
@@ -146,7 +173,7 @@ pub(super) fn units_of(job: &ScanJob, index: u32) -> Vec<Unit> {
         let is_late = segment.late.contains(&row);
         for run in segment.directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
-            if !range.overlaps(bounds) {
+            if !range.overlaps(bounds) || !job.share.has_block(index, run.block) {
                 continue;
             }
             let block_of_run = run.block;

@@ -6,6 +6,7 @@
 //! only when the scan has come to their time. Of a sealed block only the columns are
 //! read that the query needs ([`columns`]), and none if the directory's counts are
 //! enough or the segment's filters prove that nothing in it can match ([`prune`]).
+//! A scan that turns out to be long is divided among all cores ([`share`]).
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
 //!
@@ -19,6 +20,7 @@ mod columns;
 mod frontier;
 mod late;
 mod prune;
+mod share;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -36,12 +38,29 @@ use crate::messages::{LeafReply, LeafRequest, ScanStats};
 use crate::sealed::{BlockCache, SealedSegment, SegmentFiles};
 use crate::segment::Decoder;
 use columns::{ReadError, RunColumns};
-use frontier::{Frontier, RunPlace, Unit, UnitKind};
+use frontier::{Frontier, RunPlace, Unit, UnitKind, Work};
 use late::{LateStreams, Part};
 use prune::Conditions;
+use share::Share;
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
+
+/// Settings of the scans of one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanConfig {
+    /// Memory for decoded blocks of segments, in bytes.
+    pub cache_max_bytes: usize,
+    /// A scan that has decoded so many bytes offers its rest to all cores.
+    pub divide_after_bytes: u64,
+}
+
+impl ScanConfig {
+    /// Scans with a cache of this size, in bytes.
+    pub fn with_cache(cache_max_bytes: usize) -> ScanConfig {
+        ScanConfig { cache_max_bytes, divide_after_bytes: 8 << 20 }
+    }
+}
 
 /// Where the blocks of heads stand in the order of arrival: behind all segments.
 /// Entries that are being sealed come before those that came since.
@@ -62,6 +81,7 @@ pub struct ScanEnv<R: Runtime> {
     pub files: SegmentFiles<R>,
     /// Its decoded blocks.
     pub cache: BlockCache,
+    divide_after_bytes: u64,
     /// Never held across a wait.
     decoder: RefCell<Decoder>,
 }
@@ -73,11 +93,15 @@ impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
 }
 
 impl<R: Runtime> ScanEnv<R> {
-    /// An environment whose cache holds at most `cache_max_bytes`.
-    pub fn new(runtime: R, cache_max_bytes: usize) -> ScanEnv<R> {
-        let cache = BlockCache::new(cache_max_bytes);
-        let decoder = RefCell::new(Decoder::new());
-        ScanEnv { runtime, files: SegmentFiles::default(), cache, decoder }
+    /// An environment without open files and blocks.
+    pub fn new(runtime: R, config: ScanConfig) -> ScanEnv<R> {
+        ScanEnv {
+            runtime,
+            files: SegmentFiles::default(),
+            cache: BlockCache::new(config.cache_max_bytes),
+            divide_after_bytes: config.divide_after_bytes,
+            decoder: RefCell::new(Decoder::new()),
+        }
     }
 }
 
@@ -120,15 +144,35 @@ pub struct StreamSnapshot {
     pub head_is_late: bool,
 }
 
-/// A part of a query and the snapshot that it reads.
+/// A part of a query and the snapshot that it reads. May be run on any core.
 #[derive(Debug)]
 pub struct ScanJob {
     /// What to compute.
     pub request: LeafRequest,
     /// Streams that match.
-    pub streams: Vec<StreamSnapshot>,
+    pub streams: Arc<[StreamSnapshot]>,
     /// Segments that overlap the query's time range, in their order.
-    pub segments: Vec<Arc<SealedSegment>>,
+    pub segments: Arc<[Arc<SealedSegment>]>,
+    work: Work,
+    share: Share,
+}
+
+impl ScanJob {
+    /// A job that reads everything of the snapshot.
+    pub fn new(
+        request: LeafRequest,
+        streams: Vec<StreamSnapshot>,
+        segments: Vec<Arc<SealedSegment>>,
+    ) -> ScanJob {
+        let work = Work::all(request.plan.direction(), &streams, segments.len());
+        ScanJob {
+            request,
+            streams: streams.into(),
+            segments: segments.into(),
+            work,
+            share: Share::ALL,
+        }
+    }
 }
 
 /// Why a part of a query has no result.
@@ -148,14 +192,16 @@ pub enum ScanError {
     Cancelled,
 }
 
-/// Runs a part of a query to its end.
+/// Runs a part of a query: to its end, or, if it is long, to where its rest is
+/// better shared by all cores.
 ///
 /// # Errors
 /// See [`ScanError`].
-pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply, ScanError> {
+pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafReply, ScanError> {
     let executor =
         LeafExecutor::new(&job.request.plan).map_err(|error| ScanError::Plan(error.to_string()))?;
-    let mut frontier = Frontier::new(&job);
+    let work = std::mem::take(&mut job.work);
+    let mut frontier = Frontier::new(&job, work);
     let mut scan = Scan {
         env,
         executor,
@@ -163,10 +209,13 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         states_bytes: 0,
         late: LateStreams::default(),
         conditions: prune::conditions(&job),
-        stats: ScanStats { streams: job.streams.len() as u64, ..ScanStats::default() },
+        stats: ScanStats::default(),
         slice_end: env.runtime.now().after(SLICE),
         job: &job,
     };
+    if job.share.is_first() {
+        scan.stats.streams = job.streams.len() as u64;
+    }
     while !scan.executor.is_done() {
         while let Some(segment) = frontier.next_segment() {
             let units = scan.expand(segment).await?;
@@ -175,8 +224,15 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         let Some(unit) = frontier.next_unit() else { break };
         scan.unit(unit).await;
         scan.pause().await?;
+        if job.share.may_be_divided() && scan.stats.decoded_bytes >= env.divide_after_bytes {
+            let plan = scan.executor.rest_of_plan();
+            let (result, stats) = (scan.executor.finish(), scan.stats);
+            let rest =
+                (!frontier.is_empty()).then(|| Box::new(job.rest(plan, frontier.into_work())));
+            return Ok(LeafReply { result, stats, rest });
+        }
     }
-    Ok(LeafReply { result: scan.executor.finish(), stats: scan.stats })
+    Ok(LeafReply { result: scan.executor.finish(), stats: scan.stats, rest: None })
 }
 
 struct Scan<'a, R: Runtime> {

@@ -117,7 +117,7 @@ impl Shard {
         } else {
             self.segments.iter().filter(overlapping).cloned().collect()
         };
-        Ok(ScanJob { streams, segments, request })
+        Ok(ScanJob::new(request, streams, segments))
     }
 }
 

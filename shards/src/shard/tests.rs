@@ -23,7 +23,7 @@ use crate::batch::BatchBuilder;
 use crate::messages::{
     AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
 };
-use crate::scan::{self, ScanEnv};
+use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
 
@@ -86,8 +86,9 @@ impl Bench {
                     assert!(self.op.replace(op).is_none(), "one operation at a time");
                 }
                 Effect::Scan(job, to) => {
-                    let scan =
-                        |runtime| async move { scan::run(&ScanEnv::new(runtime, 0), *job).await };
+                    let scan = |runtime| async move {
+                        scan::run(&ScanEnv::new(runtime, ScanConfig::with_cache(0)), *job).await
+                    };
                     to.send(ShardReply::Leaf(self.simulation.block_on(scan)));
                 }
                 Effect::Seal(job) => {

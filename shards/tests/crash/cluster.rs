@@ -21,6 +21,7 @@ use logsvc_shards::messages::{
     ShardStatus,
 };
 use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::scan::ScanConfig;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -104,7 +105,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             wal: boot.wal,
             heads: boot.heads.clone(),
             seal: boot.seal,
-            cache_max_bytes: 1 << 20,
+            scan: ScanConfig { cache_max_bytes: 1 << 20, divide_after_bytes: 2_000 },
         };
         match host::start(&runtime, &plan, config, inbox).await {
             Ok(_) => runs = true,
@@ -249,10 +250,20 @@ impl<'s> Cluster<'s> {
         for _ in 0..TRIES_MAX {
             let mut merge = MergeState::new(&plan);
             let mut damaged_blocks = 0;
-            for reply in self.ask_all(|| ShardRequest::Leaf(leaf.clone())) {
+            let mut take = |reply| {
                 let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{reply:?}") };
                 damaged_blocks += reply.stats.damaged_blocks;
                 merge.add(reply.result);
+                reply.rest
+            };
+            let replies = self.ask_all(|| ShardRequest::Leaf(leaf.clone()));
+            let rests: Vec<_> = replies.into_iter().filter_map(&mut take).collect();
+            for rest in rests {
+                let mut jobs = rest.divide(self.shards).into_iter();
+                let share = || ShardRequest::Share(Box::new(jobs.next().expect("one per shard")));
+                for reply in self.ask_all(share) {
+                    assert!(take(reply).is_none(), "a share is not divided again");
+                }
             }
             match merge.finish() {
                 Ok(QueryResult::Streams(_)) if damaged_blocks > 0 => {}
@@ -279,7 +290,7 @@ impl<'s> Cluster<'s> {
         sum
     }
 
-    fn ask_all(&self, request: impl Fn() -> ShardRequest) -> Vec<ShardReply> {
+    fn ask_all(&self, mut request: impl FnMut() -> ShardRequest) -> Vec<ShardReply> {
         let caller = self.caller(0);
         let replies: Vec<_> = (0..self.shards)
             .map(|shard| caller.call(CoreId(shard), request()).expect("the lanes have room"))

@@ -182,6 +182,18 @@ impl LeafExecutor {
         self.failure.is_some()
     }
 
+    /// The plan for an executor that goes on where this one stops, on another core
+    /// perhaps: this one with the times that can still matter. Its result is merged
+    /// with this one's.
+    #[must_use]
+    pub fn rest_of_plan(&self) -> LeafPlan {
+        let mut plan = self.plan.clone();
+        if let Collector::Log(log) = &self.collector {
+            (plan.start_ns, plan.end_ns) = log.open_bounds_ns(plan.entry_bounds_ns());
+        }
+        plan
+    }
+
     /// Heap memory of the executor in bytes, without the stream states.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

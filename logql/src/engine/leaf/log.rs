@@ -155,6 +155,18 @@ impl LogCollector {
         self.limit > 0 && self.bound.is_none_or(|bound| rank_of(best, self.direction) <= bound)
     }
 
+    /// The times, `start <= t < end`, of those entries within `bounds_ns` that could
+    /// still be in the result.
+    pub(crate) fn open_bounds_ns(&self, bounds_ns: (i64, i64)) -> (i64, i64) {
+        let (start_ns, end_ns) = bounds_ns;
+        match (self.bound, self.direction) {
+            (None, _) => bounds_ns,
+            (Some(rank), Direction::Forward) => (start_ns, end_ns.min(rank.saturating_add(1))),
+            // The rank is the time, complemented.
+            (Some(rank), Direction::Backward) => (start_ns.max(!rank), end_ns),
+        }
+    }
+
     /// Whether the entry at this position could be in the result; cheap, so that
     /// the pipeline's work is saved for those that cannot.
     pub(crate) fn admits(&self, timestamp_ns: i64) -> bool {
