@@ -9,6 +9,7 @@ use crate::push::protobuf::Fields;
 /// What a request holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Totals {
+    pub(super) resources: u64,
     pub(super) records: u64,
     pub(super) text_bytes: u64,
 }
@@ -18,6 +19,7 @@ pub(super) fn check_request(message: &[u8]) -> Result<Totals, OtlpError> {
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         if number == 1 {
+            check.totals.resources += 1;
             check.resource_logs(value.bytes("ResourceLogs")?)?;
         }
     }

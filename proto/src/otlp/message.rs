@@ -25,6 +25,11 @@ impl<'a> LogsRequest<'a> {
         self.totals.records
     }
 
+    /// How many resources there are.
+    pub fn resource_count(&self) -> u64 {
+        self.totals.resources
+    }
+
     /// Bytes of the texts in bodies and attributes.
     pub fn text_len_bytes(&self) -> u64 {
         self.totals.text_bytes

@@ -15,7 +15,7 @@ use logsvc_runtime::Runtime;
 
 use super::Front;
 use super::entries::EntryCheck;
-use super::ingest::{EntryCursor, PushedStream};
+use super::ingest::{EntryCursor, PushKind, PushedStream};
 use super::rate_limit::Rate;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
@@ -100,13 +100,14 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
+        kind: PushKind,
     ) -> Result<Verdict, ApiError> {
         let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
         let max_active = limits.max_active_streams();
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
             return Ok(Verdict::default());
         }
-        let mut check = EntryCheck::new(limits, self.runtime.unix_nanos());
+        let mut check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
         let sizes: Vec<(u64, u64)> = streams
             .iter()
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))

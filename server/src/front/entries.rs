@@ -81,15 +81,15 @@ impl Accepted<'_> {
 }
 
 impl<'c> EntryCheck<'c> {
-    pub(super) fn new(limits: &'c Limits, now_ns: i64) -> EntryCheck<'c> {
+    /// For a push that arrives at `now_ns`. Those of a backfill may be of any age.
+    pub(super) fn new(limits: &'c Limits, now_ns: i64, is_backfill: bool) -> EntryCheck<'c> {
         let line_max_bytes = match limits.max_line_size_bytes {
             0 => LINE_HARD_MAX_BYTES,
             limit => limit.min(LINE_HARD_MAX_BYTES),
         };
         EntryCheck {
             limits,
-            oldest_ns: limits
-                .reject_old_samples
+            oldest_ns: (limits.reject_old_samples && !is_backfill)
                 .then(|| now_ns.saturating_sub(limits.reject_old_samples_max_age_ns)),
             newest_ns: (limits.creation_grace_period_ns > 0)
                 .then(|| now_ns.saturating_add(limits.creation_grace_period_ns)),

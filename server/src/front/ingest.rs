@@ -73,11 +73,15 @@ impl EntryCursor for Entries<'_> {
     }
 }
 
-/// Bytes and entries of a push as it was sent, for the metrics.
+/// What holds for a push as a whole.
 #[derive(Clone, Copy)]
-pub(super) struct SentSize {
+pub(super) struct PushKind {
+    /// Entries as sent, for the metrics.
     pub(super) entries: u64,
+    /// Bytes of lines and metadata as sent, for the metrics.
     pub(super) bytes: u64,
+    /// Whether old entries are welcome.
+    pub(super) is_backfill: bool,
 }
 
 /// A batch on its way to a shard.
@@ -107,29 +111,29 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
-        size: SentSize,
+        kind: PushKind,
     ) -> Result<Response, ApiError> {
         let limits = &self.config.limits;
         if is_blocked(limits, self.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams);
         }
-        let verdict = match self.ask_limits(tenant, limits, &streams) {
+        let verdict = match self.ask_limits(tenant, limits, &streams, kind) {
             Ok(verdict) => verdict,
             Err(error) => {
-                add(&self.counters().discarded_lines, size.entries);
+                add(&self.counters().discarded_lines, kind.entries);
                 return Err(error);
             }
         };
         let mut refusals = Refusals::default();
         let mut sent = Vec::new();
-        let outcome = self.store(tenant, streams, &verdict, &mut refusals, &mut sent).await;
+        let outcome = self.store(tenant, streams, kind, &verdict, &mut refusals, &mut sent).await;
         let stored = self.gather_appends(sent).await;
         let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
         add(&self.counters().discarded_lines, refusals.entries + too_late + verdict.entries);
         add(&self.counters().received_lines, stored.accepted);
         if stored.accepted > 0 {
-            let share = u128::from(size.bytes) * u128::from(stored.accepted)
-                / u128::from(size.entries.max(1));
+            let share = u128::from(kind.bytes) * u128::from(stored.accepted)
+                / u128::from(kind.entries.max(1));
             add(&self.counters().received_bytes, share as u64);
         }
         outcome?;
@@ -191,11 +195,13 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
+        kind: PushKind,
         verdict: &Verdict,
         refusals: &mut Refusals,
         sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
-        let mut check = EntryCheck::new(&self.config.limits, self.runtime.unix_nanos());
+        let mut check =
+            EntryCheck::new(&self.config.limits, self.runtime.unix_nanos(), kind.is_backfill);
         let mut filling: Vec<Filling> =
             (0..self.runtime.core_count()).map(|_| Filling::new()).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {

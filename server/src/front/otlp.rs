@@ -20,7 +20,7 @@ use logsvc_proto::push::{EntryRef, LabelSource};
 use logsvc_runtime::Runtime;
 
 use super::Front;
-use super::ingest::{EntryCursor, PushedStream, SentSize};
+use super::ingest::{EntryCursor, PushKind, PushedStream};
 use super::stream_cache::CachedStream;
 use crate::config::OtlpRules;
 
@@ -64,9 +64,18 @@ impl<R: Runtime> Front<R> {
             return Err(ApiError::no_streams());
         }
         let rules = self.config.limits.otlp.with_defaults(&self.config.otlp_index_labels);
+        let mut most_streams = logs.resource_count();
+        if rules.records_have_labels() {
+            most_streams += logs.record_count();
+        }
+        self.reserve_streams::<OtlpStream<'_, '_>>(most_streams, &mut reservation)?;
         let streams = self.resolve_otlp(tenant, &logs, rules)?;
-        let size = SentSize { entries: logs.record_count(), bytes: logs.text_len_bytes() };
-        self.ingest(tenant, streams, size).await
+        let kind = PushKind {
+            entries: logs.record_count(),
+            bytes: logs.text_len_bytes(),
+            is_backfill: false,
+        };
+        self.ingest(tenant, streams, kind).await
     }
 
     /// The streams of a request.

@@ -3,6 +3,8 @@
 //! Guarantees: a request whose body or labels do not parse stores nothing. What
 //! happens to the others is said in [`super::ingest`].
 
+use std::rc::Rc;
+
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use logsvc_http::{Request, Response};
 use logsvc_proto::TenantId;
@@ -10,15 +12,22 @@ use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
 };
 use logsvc_proto::error::ApiError;
-use logsvc_proto::push::Push;
+use logsvc_proto::push::{Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
-use super::ingest::SentSize;
+use super::ingest::PushKind;
 use super::otlp::too_many_bytes;
+use super::stream_cache::CachedStream;
 
 /// Decompression buffers larger than this are not kept.
 const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
+
+/// Makes a push a part of a backfill.
+const BACKFILL_SHARD_HEADER: &str = "x-loki-backfill-shard";
+
+/// Longest value of that header, in bytes.
+const BACKFILL_SHARD_MAX_LEN: usize = 128;
 
 /// Which JSON form a push endpoint reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +75,9 @@ impl<R: Runtime> Front<R> {
         buffers: &mut BodyBuffers,
     ) -> Result<Response, ApiError> {
         let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
+        let backfill_shard = backfill_shard(&request)?;
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (message, _reservation) = self.decompress(decoder, &request.body, buffers)?;
+        let (message, mut reservation) = self.decompress(decoder, &request.body, buffers)?;
         let push = match (decoder.format, dialect) {
             (MessageFormat::SnappyProtobuf | MessageFormat::Protobuf, _) => {
                 Push::protobuf(message)?
@@ -81,13 +91,35 @@ impl<R: Runtime> Front<R> {
         }
         // One label set that does not parse refuses the whole request, so all are
         // resolved before anything is sent.
+        self.reserve_streams::<StreamRef<'_>>(totals.streams, &mut reservation)?;
         let mut streams = Vec::new();
         for stream in push.streams() {
-            let resolved = self.resolve(tenant, &stream.labels)?;
+            let resolved = match backfill_shard {
+                Some(shard) => self.resolve_backfill(tenant, &stream.labels, shard)?,
+                None => self.resolve(tenant, &stream.labels)?,
+            };
             streams.push((stream, resolved));
         }
         let bytes = totals.line_bytes + totals.metadata_bytes;
-        self.ingest(tenant, streams, SentSize { entries: totals.entries, bytes }).await
+        let is_backfill = backfill_shard.is_some();
+        let kind = PushKind { entries: totals.entries, bytes, is_backfill };
+        self.ingest(tenant, streams, kind).await
+    }
+
+    /// Reserves memory for the list of the streams of a push: a stream can be much longer
+    /// there than in the body.
+    pub(super) fn reserve_streams<S>(
+        &self,
+        streams: u64,
+        reservation: &mut Reservation,
+    ) -> Result<(), ApiError> {
+        let bytes = streams.saturating_mul(size_of::<(S, Rc<CachedStream>)>() as u64);
+        // As for bodies: what can never fit is refused for good.
+        if bytes > self.bodies.max_bytes() / 2 {
+            let text = format!("{streams} streams are too many for one push");
+            return Err(ApiError::bad_request(text));
+        }
+        if reservation.try_grow(bytes) { Ok(()) } else { Err(too_many_bytes()) }
     }
 
     /// Undoes the compression of a body. What comes out counts against the same
@@ -119,5 +151,18 @@ impl<R: Runtime> Front<R> {
             }
         };
         Ok((buffers.decoded(decoder, body), reservation))
+    }
+}
+
+/// The part of a backfill that a push belongs to, if its header says so.
+fn backfill_shard(request: &Request) -> Result<Option<&str>, ApiError> {
+    let Some(value) = request.head.headers.get(BACKFILL_SHARD_HEADER) else { return Ok(None) };
+    let shard = std::str::from_utf8(value.as_bytes()).ok();
+    match shard.filter(|shard| shard.len() <= BACKFILL_SHARD_MAX_LEN) {
+        Some("") => Ok(None),
+        Some(shard) => Ok(Some(shard)),
+        None => Err(ApiError::bad_request(format!(
+            "{BACKFILL_SHARD_HEADER} must be UTF-8 and have at most {BACKFILL_SHARD_MAX_LEN} bytes"
+        ))),
     }
 }

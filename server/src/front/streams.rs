@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::discover::{SERVICE_NAME, normalize_level, service_name, with_service_name};
+use logsvc_proto::error::ApiError;
 use logsvc_proto::labels::write_pairs_canonical;
-use logsvc_proto::push::LabelSource;
-use logsvc_proto::{LabelParseError, Labels, StreamId, TenantId};
+use logsvc_proto::push::{LabelForm, LabelSource};
+use logsvc_proto::{LabelParseError, Labels, LabelsBuilder, StreamId, TenantId};
 use logsvc_runtime::{CoreId, Runtime};
 
 use super::Front;
@@ -16,16 +17,20 @@ use super::stream_cache::CachedStream;
 use crate::config::Limits;
 use crate::metrics::add;
 
+/// The label that marks the streams of a backfill, and the one that names its part.
+const BACKFILL: &str = "__backfill__";
+const BACKFILL_SHARD: &str = "__backfill_shard__";
+
 impl<R: Runtime> Front<R> {
     /// What the labels of a stream resolve to.
     ///
     /// # Errors
-    /// They do not parse, which refuses the whole request.
+    /// They do not parse or have reserved names, which refuses the whole request.
     pub(super) fn resolve(
         &self,
         tenant: &TenantId,
         source: &LabelSource<'_>,
-    ) -> Result<Rc<CachedStream>, LabelParseError> {
+    ) -> Result<Rc<CachedStream>, ApiError> {
         let mut cache = self.streams.borrow_mut();
         if let Some(known) = cache.get(tenant, source) {
             return Ok(known);
@@ -34,6 +39,10 @@ impl<R: Runtime> Front<R> {
         let limits = &self.config.limits;
         let (labels, refusal) = match source.parse() {
             Ok(labels) => {
+                // The server itself makes the sets that come encoded.
+                if source.form != LabelForm::Encoded {
+                    refuse_reserved(&labels)?;
+                }
                 let labels = with_service_name(labels, &limits.discover_service_name);
                 let refusal = check_labels(tenant, &labels, limits);
                 (labels, refusal)
@@ -44,7 +53,7 @@ impl<R: Runtime> Front<R> {
                 let refusal = format!("stream '{printed}' has duplicate label name: '{name}'");
                 (Labels::empty(), Some(refusal))
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         let id = StreamId::new(tenant, &labels);
         let level = limits.log_level_fields.names().find_map(|name| labels.get(name));
@@ -59,6 +68,36 @@ impl<R: Runtime> Front<R> {
         cache.insert(tenant, source, Rc::clone(&stream));
         Ok(stream)
     }
+
+    /// What the labels of a stream resolve to that belongs to a part of a backfill. It is
+    /// kept apart from the stream that it fills.
+    pub(super) fn resolve_backfill(
+        &self,
+        tenant: &TenantId,
+        source: &LabelSource<'_>,
+        shard: &str,
+    ) -> Result<Rc<CachedStream>, ApiError> {
+        let labels = match source.parse() {
+            Ok(labels) => labels,
+            Err(LabelParseError::Duplicate { .. }) => return self.resolve(tenant, source),
+            Err(error) => return Err(error.into()),
+        };
+        refuse_reserved(&labels)?;
+        let mut labels = LabelsBuilder::from_labels(&labels);
+        labels.set(BACKFILL, "true").set(BACKFILL_SHARD, shard);
+        let labels = labels.build().map_err(|error| ApiError::internal(error.to_string()))?;
+        self.resolve(tenant, &LabelSource::labels(&labels))
+    }
+}
+
+/// Refuses labels that only the server may give.
+fn refuse_reserved(labels: &Labels) -> Result<(), ApiError> {
+    if [BACKFILL, BACKFILL_SHARD].iter().all(|name| labels.get(name).is_none()) {
+        return Ok(());
+    }
+    let text =
+        format!("streams must not contain the reserved labels {BACKFILL} and {BACKFILL_SHARD}");
+    Err(ApiError::bad_request(text).with_newline())
 }
 
 /// Why a label set breaks the limits, if it does.

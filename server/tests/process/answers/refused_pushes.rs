@@ -361,3 +361,32 @@ fn lines_are_cut_and_equal_times_move_apart_if_configured() {
     assert_eq!(moved, [(0, "A"), (1, "B"), (1, "D"), (2, "C")]);
     assert_eq!(stored(&mut client, "{t=\"2\"}"), ["0123456789", "01234[...]"]);
 }
+
+#[test]
+fn a_backfill_may_be_old_and_is_kept_apart() {
+    let folder = DataDir::new();
+    let server = start(&folder, &[]);
+    let mut client = server.client();
+    let old_ns = now_ns() - 30 * 86_400 * SECOND_NS;
+    let streams = [stream(&[("a", "v")], vec![entry(old_ns, "old")])];
+    let text = push(&mut client, &streams);
+    assert!(text.0 == 400 && text.1.contains("has timestamp too old"), "{text:?}");
+    let long = "x".repeat(129);
+    for (shard, status) in [(long.as_str(), 400), ("part-1", 204)] {
+        let headers = [("Content-Type", "application/json"), ("X-Loki-Backfill-Shard", shard)];
+        let body = body::json(&streams);
+        let reply = client.request("POST", "/loki/api/v1/push", &headers, Some(body.as_bytes()));
+        assert_eq!(reply.status, status, "{}", reply.text());
+    }
+    let start = (old_ns - SECOND_NS).to_string();
+    let data = query::range(&mut client, "{a=\"v\"}", &[("start", &start)]);
+    let labels =
+        serde_json::json!({"a": "v", "__backfill__": "true", "__backfill_shard__": "part-1"});
+    assert_eq!(data["result"][0]["stream"], labels);
+    let reserved = [stream(&[("__backfill__", "true")], vec![entry(now_ns(), "x")])];
+    let text = push(&mut client, &[one(&[("a", "v")], "x"), reserved.to_vec()].concat());
+    let expected =
+        "streams must not contain the reserved labels __backfill__ and __backfill_shard__\n";
+    assert_eq!(text, (400, expected.to_owned()));
+    assert!(stored(&mut client, "{a=\"v\"}").is_empty());
+}
