@@ -32,7 +32,7 @@ use Style::{Access, Json, Logfmt};
 
 /// All queries. Counting forces a look at every line where a log query would stop
 /// at its limit.
-pub(crate) const QUERIES: [Query; 23] = [
+pub(crate) const QUERIES: [Query; 25] = [
     query(Json, Ratio(0.5), r#"sum(count_over_time({app="shop"} |= "7f3a9c0e5b" [1m]))"#),
     query(Json, Ratio(0.5), r#"{app="shop"} |= "7f3a9c0e5b""#),
     query(
@@ -44,6 +44,12 @@ pub(crate) const QUERIES: [Query; 23] = [
         Json,
         GigabytesPerS(1.0),
         r#"sum(count_over_time({app="shop"} |= "POST" != "healthz" |~ "status\":5[0-9]{2}" [1m]))"#,
+    ),
+    query(Json, None, r#"sum(count_over_time({app="shop"} |~ "(?i)error.*refused" [1m]))"#),
+    query(
+        Json,
+        None,
+        r#"sum(count_over_time({app="shop"} |~ "level\":\"error.*status\":50[23]" [1m]))"#,
     ),
     // The first filter keeps every line.
     query(

@@ -4,7 +4,7 @@
 //! Everything matches bytes: a line need not be valid UTF-8.
 
 use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
+use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Hir, HirKind};
 
 use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
@@ -12,8 +12,6 @@ use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
 /// Longest match of a pattern that may be searched over a whole block. It bounds
 /// the work that a candidate costs after its line has ended.
 const BLOCK_MATCH_MAX_LEN_BYTES: usize = 256;
-/// Most needles of a prefilter; more make the search slower than the pattern.
-const MAX_NEEDLES: usize = 64;
 
 /// How a pattern in Go syntax is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,50 +111,6 @@ pub(crate) fn searches_blocks(hir: &Hir) -> bool {
         && properties.maximum_len().is_some_and(|len| len <= BLOCK_MATCH_MAX_LEN_BYTES)
 }
 
-/// Strings of which at least one occurs in every text the pattern matches; `None`
-/// when nothing useful is known.
-pub(crate) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
-    let best = best_required(hir)?;
-    (score(&best) >= 2 && best.len() <= MAX_NEEDLES).then_some(best)
-}
-
-fn best_required(hir: &Hir) -> Option<Vec<Vec<u8>>> {
-    let own = match hir.kind() {
-        HirKind::Literal(literal) => Some(vec![literal.0.to_vec()]),
-        HirKind::Capture(capture) => best_required(&capture.sub),
-        HirKind::Repetition(repetition) if repetition.min > 0 => best_required(&repetition.sub),
-        HirKind::Concat(parts) => {
-            parts.iter().filter_map(best_required).max_by_key(|set| score(set))
-        }
-        HirKind::Alternation(parts) => {
-            let mut all = Vec::new();
-            for part in parts {
-                all.extend(best_required(part)?);
-            }
-            Some(all)
-        }
-        _ => None,
-    };
-    let prefixes = prefix_set(hir);
-    [own, prefixes].into_iter().flatten().max_by_key(|set| score(set))
-}
-
-/// The set of prefixes of every match, which sees through classes such as those
-/// of a case-insensitive word.
-fn prefix_set(hir: &Hir) -> Option<Vec<Vec<u8>>> {
-    let mut extractor = Extractor::new();
-    extractor.kind(ExtractKind::Prefix).limit_total(MAX_NEEDLES);
-    let mut sequence: Seq = extractor.extract(hir);
-    sequence.dedup();
-    Some(sequence.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
-}
-
-/// Longer needles are rarer; many needles are slower to look for.
-fn score(set: &[Vec<u8>]) -> usize {
-    let shortest = set.iter().map(Vec::len).min().unwrap_or(0);
-    if set.len() == 1 { shortest * 2 } else { shortest }
-}
-
 /// A regex that finds any of `needles`, which are non-empty. A needle with `true`
 /// ignores the case of ASCII letters.
 pub(crate) fn alternation<'n>(
@@ -195,30 +149,6 @@ mod tests {
         assert_eq!(set, [&b"bd"[..], b"cd", b"foo", b"foobar"]);
         assert_eq!(as_literal_set(&hir("^foo"), 64), None);
         assert_eq!(as_literal_set(&hir("foo.*"), 64), None);
-    }
-
-    #[test]
-    fn every_match_holds_a_required_literal() {
-        for (pattern, text) in [
-            (r#"level=(error|warn).*code=\d+"#, "level=warn xx code=12"),
-            ("(?i)TimeOut", "tImeoUt"),
-            ("(abc)+x?", "abcabc"),
-            ("ab|cd[0-9]ef", "cd7ef"),
-            (r"^GET /\w+ 200", "GET /x 200"),
-        ] {
-            let hir = hir(pattern);
-            let needles = required_literals(&hir).unwrap_or_else(|| panic!("{pattern}"));
-            let found = needles.iter().any(|n| memchr::memmem::find(text.as_bytes(), n).is_some());
-            assert!(found, "{pattern}: {needles:?}");
-            assert!(
-                compile(pattern.as_bytes(), Anchoring::Search)
-                    .unwrap()
-                    .regex
-                    .is_match(text.as_bytes())
-            );
-        }
-        assert_eq!(required_literals(&hir("a?b*")), None);
-        assert_eq!(required_literals(&hir("[a-z]+")), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use memchr::memmem::Finder;
 use super::super::block::Lines;
 use super::super::ip::IpSet;
 use super::super::regex::{self as patterns, Anchoring};
+use super::super::required::{Literal, needles_of};
 use super::pattern::LinePattern;
 use super::selection::Selection;
 use crate::syntax::ast::{LineFilterOp, LineOperand};
@@ -124,11 +125,14 @@ impl LineMatcher {
             let search = Some(Search::Regex(regex.clone()));
             return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true });
         }
-        let search = match patterns::required_literals(&compiled.hir).as_deref() {
-            Some([needle]) => Some(Search::Literal(Box::new(Finder::new(needle).into_owned()))),
-            Some(needles) => Some(Search::Regex(patterns::alternation(
-                needles.iter().map(|needle| (needle.as_slice(), false)),
-            )?)),
+        let search = match needles_of(&compiled.hir).as_deref() {
+            Some([Literal { bytes, ignore_case: false }]) => {
+                Some(Search::Literal(Box::new(Finder::new(bytes).into_owned())))
+            }
+            Some(needles) => {
+                let needles = needles.iter().map(|n| (n.bytes.as_slice(), n.ignore_case));
+                Some(Search::Regex(patterns::alternation(needles)?))
+            }
             None => None,
         };
         Ok(Self { test: Test::Regex(regex), search, hit_is_match: false })

@@ -22,6 +22,7 @@
 
 mod regex;
 
+pub(crate) use self::regex::needles_of;
 use self::regex::{MAX_ALTERNATIVES, best, required_by, score};
 use super::plan::LeafPlan;
 use super::regex::{self as patterns, Anchoring};

@@ -18,6 +18,8 @@ use super::Literal;
 
 /// Most alternatives of a requirement.
 pub(super) const MAX_ALTERNATIVES: usize = 128;
+/// Most needles of a search; more make it slower than the pattern.
+const MAX_NEEDLES: usize = 64;
 /// Most alternatives that grow together.
 const MAX_GROWING: usize = 16;
 /// Most characters of a class that become alternatives.
@@ -32,6 +34,16 @@ const MAX_VISITS: usize = 20_000;
 pub(super) fn required_by(hir: &Hir) -> Vec<Vec<Literal>> {
     let mut visits = MAX_VISITS;
     Gatherer::gather(hir, &mut visits)
+}
+
+/// Texts of which at least one occurs in every text that the pattern matches, such
+/// that looking for them first is faster than the pattern; `None` when nothing
+/// useful is known.
+pub(crate) fn needles_of(hir: &Hir) -> Option<Vec<Literal>> {
+    let any_of = best(required_by(hir))?;
+    let shortest = any_of.iter().map(|literal| literal.bytes.len()).min()?;
+    let is_rare = shortest > 1 || (any_of.len() == 1 && !any_of[0].ignore_case);
+    (is_rare && any_of.len() <= MAX_NEEDLES).then_some(any_of)
 }
 
 /// How much an item says: long texts are rare.
@@ -291,6 +303,27 @@ mod tests {
         ] {
             assert_eq!(items(pattern), wanted, "{pattern}");
         }
+    }
+
+    #[test]
+    fn every_match_holds_a_needle() {
+        let hir = |pattern: &str| compile(pattern.as_bytes(), Anchoring::Search).expect("compiles");
+        for (pattern, text) in [
+            (r#"level=(error|warn).*code=\d+"#, "level=warn xx code=12"),
+            ("(?i)TimeOut", "tImeoUt"),
+            ("(?i)Disk", "di\u{17f}\u{212a}"),
+            ("(abc)+x?", "abcabc"),
+            ("ab|cd[0-9]ef", "cd7ef"),
+            (r"^GET /\w+ 200", "GET /x 200"),
+        ] {
+            let pattern = hir(pattern);
+            let needles = needles_of(&pattern.hir).expect("something is known");
+            assert!(needles.iter().any(|needle| needle.occurs_in(text.as_bytes())), "{text}");
+            assert!(pattern.regex.is_match(text.as_bytes()), "{text}");
+        }
+        assert_eq!(needles_of(&hir("a?b*").hir), None);
+        assert_eq!(needles_of(&hir("[a-z]+").hir), None);
+        assert_eq!(needles_of(&hir("(?i)x[0-9]+").hir), None);
     }
 
     #[test]
