@@ -84,13 +84,12 @@ const PUBLISHED: [&str; 18] = [
 ];
 
 fn published() -> impl Iterator<Item = (&'static str, &'static Setting)> {
-    let limits = PUBLISHED.iter().filter_map(|name| {
+    PUBLISHED.iter().filter_map(|name| {
         let setting = SETTINGS.iter().find(|setting| {
             setting.path.strip_prefix("limits_config.").is_some_and(|rest| rest == *name)
         });
         Some((*name, setting?))
-    });
-    limits
+    })
 }
 
 /// A value as it stands behind a colon in YAML.

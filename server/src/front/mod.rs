@@ -60,6 +60,7 @@ enum Route {
     OtlpLogs,
     Query,
     QueryRange,
+    LegacyQuery,
     Labels,
     LabelValues,
     Series,
@@ -93,6 +94,7 @@ impl Route {
             Route::OtlpLogs => "otlp_v1_logs",
             Route::Query => "loki_api_v1_query",
             Route::QueryRange => "loki_api_v1_query_range",
+            Route::LegacyQuery => "api_prom_query",
             Route::Labels => "loki_api_v1_labels",
             Route::LabelValues => "loki_api_v1_label_name_values",
             Route::Series => "loki_api_v1_series",
@@ -181,6 +183,7 @@ fn routes() -> Router<Route> {
     }
     router.add(POST, "/api/prom/push", Route::LegacyPush);
     router.add(POST, "/otlp/v1/logs", Route::OtlpLogs);
+    router.add(BOTH, "/api/prom/query", Route::LegacyQuery);
     router.add(BOTH, "/api/prom/label", Route::Labels);
     router.add(BOTH, "/api/prom/label/{name}/values", Route::LabelValues);
     router.add(BOTH, "/api/prom/series", Route::Series);
@@ -279,6 +282,7 @@ impl<R: Runtime> Front<R> {
             Route::OtlpLogs => self.push_otlp(request).await,
             Route::Query => self.query(request).await,
             Route::QueryRange => self.query_range(request).await,
+            Route::LegacyQuery => self.legacy_query(request).await,
             Route::Labels => self.label_names(request).await,
             Route::LabelValues => self.label_values(request, name.unwrap_or_default()).await,
             Route::Series => self.series(request).await,

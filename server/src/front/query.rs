@@ -1,12 +1,14 @@
-//! `query` and `query_range`: plan, scatter, merge, encode.
+//! `query`, `query_range` and the deprecated `/api/prom/query`: parse, run, encode.
 
-use logsvc_http::{Request, Response};
+use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{
     Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime, StreamResult,
 };
-use logsvc_logql::syntax;
+use logsvc_logql::syntax::{self, ParseError, ast::Expr};
 use logsvc_proto::TenantId;
-use logsvc_proto::encode::{MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar};
+use logsvc_proto::encode::{
+    LegacyStreamsWriter, MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar,
+};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
@@ -25,55 +27,106 @@ impl<R: Runtime> Front<R> {
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
-        self.answer(tenant, params.get("query").unwrap_or_default(), query_params, request).await
+        let expr = parse(params.get("query").unwrap_or_default())?;
+        self.answer(tenant, &expr, query_params, request).await
     }
 
     pub(super) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let params = params::of(&request)?;
+        let query_params = self.range_params(&params)?;
+        let expr = parse(params.get("query").unwrap_or_default())?;
+        self.answer(tenant, &expr, query_params, request).await
+    }
+
+    /// `/api/prom/query`: a range query for logs, with a line filter beside the query
+    /// and another form of answer.
+    pub(super) async fn legacy_query(&self, request: Request) -> Result<Response, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(&request)?;
+        let query_params = self.range_params(&params)?;
+        let mut expr = parse(params.get("query").unwrap_or_default())?;
+        if matches!(expr, Expr::Metric(_)) {
+            let text = "legacy endpoints only support streams result type";
+            return Err(ApiError::bad_request(text));
+        }
+        if let Some(regexp) = params.get_non_empty("regexp") {
+            let regexp = syntax::go_text::quote(regexp.as_bytes());
+            expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
+        }
+        let evaluated = self.evaluate(tenant, &expr, query_params, &request).await?;
+        let QueryResult::Streams(streams) = &evaluated.result else {
+            return Err(ApiError::internal("a log query has no streams"));
+        };
+        let mut out = Vec::with_capacity(4096);
+        let mut writer = LegacyStreamsWriter::new();
+        writer.begin(&mut out);
+        for stream in streams {
+            writer.stream(&stream.labels.canonical(), &mut out);
+            for entry in &stream.entries {
+                writer.entry(entry.timestamp_ns, &entry.line, &mut out);
+            }
+        }
+        writer.end_query(&evaluated.stats, &mut out);
+        json_response(out, &self.queries)
+    }
+
+    /// The parameters of a range query.
+    fn range_params(&self, params: &Params) -> Result<QueryParams, ApiError> {
         let now_ns = self.runtime.unix_nanos();
-        let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let limit = params::limit(&params)?;
-        let direction = params::direction(&params)?;
-        let step_ns = params::step(&params, range)?;
-        let interval_ns = params::interval(&params)?;
+        let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
+        let limit = params::limit(params)?;
+        let direction = params::direction(params)?;
+        let step_ns = params::step(params, range)?;
+        let interval_ns = params::interval(params)?;
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
         let mut query_params = QueryParams::new(QueryTime::Range { start_ns, end_ns, step_ns });
         query_params.limit = limit as usize;
         query_params.direction = direction;
         query_params.interval_ns = interval_ns;
-        self.answer(tenant, params.get("query").unwrap_or_default(), query_params, request).await
+        Ok(query_params)
     }
 
     async fn answer(
         &self,
         tenant: TenantId,
-        text: &str,
+        expr: &Expr,
         mut query_params: QueryParams,
         request: Request,
     ) -> Result<Response, ApiError> {
-        let begun = self.runtime.now();
-        let bad_request = |error: String| ApiError::bad_request(error);
-        let expr = syntax::parse(text).map_err(|error| bad_request(error.to_string()))?;
-        syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
-        self.check_query(&expr, query_params.time, query_params.limit)?;
         let flags = encoding_flags(&request);
+        query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
+        let evaluated = self.evaluate(tenant, expr, query_params, &request).await?;
+        let warnings: Vec<&str> = evaluated.warnings.iter().map(String::as_str).collect();
+        let body = encode(&evaluated.result, &flags, &evaluated.stats, &warnings);
+        json_response(body, &self.queries)
+    }
+
+    /// Runs a query within the limits of its tenant.
+    async fn evaluate(
+        &self,
+        tenant: TenantId,
+        expr: &Expr,
+        mut query_params: QueryParams,
+        request: &Request,
+    ) -> Result<Evaluated, ApiError> {
+        let begun = self.runtime.now();
+        self.check_query(expr, query_params.time, query_params.limit)?;
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
-        query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
         let max_series = self.config.limits.max_query_series;
-        let takes_parts = takes_parts(&request);
+        let takes_parts = takes_parts(request);
         let refused_above = if takes_parts { 0 } else { max_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let visible = self.look_back(&mut query_params.time);
-        let plan = Plan::new(&expr, &query_params).map_err(|error| match error {
+        let plan = Plan::new(expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
-            _ => bad_request(error.to_string()),
+            _ => ApiError::bad_request(error.to_string()),
         })?;
         let mut estimated_bytes = None;
         let mut executed = if visible {
-            estimated_bytes = self.check_bytes(&tenant, &plan, &request).await?;
+            estimated_bytes = self.check_bytes(&tenant, &plan, request).await?;
             self.execute(&tenant, &plan, &request.disconnect).await?
         } else {
             Executed::nothing(&plan)?
@@ -84,9 +137,22 @@ impl<R: Runtime> Front<R> {
         stats.estimated_bytes = estimated_bytes;
         let mut warnings = executed.warnings();
         warnings.extend(warning);
-        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        json_response(encode(&executed.result, &flags, &stats, &warnings), &self.queries)
+        Ok(Evaluated { result: executed.result, stats, warnings })
     }
+}
+
+/// The answer to a query before it is encoded.
+struct Evaluated {
+    result: QueryResult,
+    stats: QueryStats,
+    warnings: Vec<String>,
+}
+
+fn parse(text: &str) -> Result<Expr, ApiError> {
+    let bad_request = |error: ParseError| ApiError::bad_request(error.to_string());
+    let expr = syntax::parse(text).map_err(bad_request)?;
+    syntax::check_executable(&expr).map_err(bad_request)?;
+    Ok(expr)
 }
 
 /// Flags of the header that changes how results are encoded.

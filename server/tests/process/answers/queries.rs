@@ -179,6 +179,33 @@ fn grafana_gets_labels_by_category() {
 }
 
 #[test]
+fn old_clients_query_logs_in_their_own_form() {
+    let Setting { _folder, server, now_ns } = setting();
+    let end = (now_ns + 1).to_string();
+    let bounds = [("end", end.as_str()), ("direction", "forward"), ("limit", "3")];
+    let params = [&bounds[..], &[("query", r#"{app="web"} |= "level""#), ("regexp", "n=1[05] ")]];
+    let answer = server.get(&query::target("/api/prom/query", &params.concat())).json();
+    assert!(answer["stats"]["summary"].is_object(), "{answer}");
+    let streams = answer["streams"].as_array().expect("streams");
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for stream in streams {
+        let labels = stream["labels"].as_str().expect("labels as text");
+        assert!(labels.starts_with(r#"{app="web", "#), "{labels}");
+        for entry in stream["entries"].as_array().expect("entries") {
+            let text = |name: &str| entry[name].as_str().expect("a text");
+            found.push((text("ts"), text("line")));
+        }
+    }
+    found.sort_unstable();
+    let lines: Vec<&str> = found.iter().map(|(_, line)| *line).collect();
+    assert_eq!(lines, ["level=info app=web n=10 took=100ms", "level=info app=web n=15 took=150ms"]);
+    assert!(found[0].0.ends_with('Z') && found[0].0.contains('T'), "{found:?}");
+    let metric = [("query", r#"rate({app="web"}[1m])"#)];
+    let refused = server.get(&query::target("/api/prom/query", &metric)).expect(400);
+    assert_eq!(refused, "legacy endpoints only support streams result type");
+}
+
+#[test]
 fn mistakes_in_queries_are_explained() {
     let Setting { _folder, server, .. } = setting();
     let mut client = server.client();
