@@ -11,6 +11,7 @@
 //! entries came to the node.
 
 pub mod batch;
+pub mod check;
 pub mod filter;
 pub mod fuzz;
 pub mod head;

@@ -15,10 +15,11 @@ use crate::manifest::{
     Cover, FileCovers, LiveSegment, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
 use crate::wal::format::{FILE_HEADER_LEN, FileHeader, WalName};
-use crate::wal::recovery::PlannedFile;
+use crate::wal::recovery::{PlannedFile, counts_len};
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 
-const FORMAT: &[u8] = b"logsvc 1\n";
+/// What the FORMAT file says.
+pub(crate) const FORMAT: &[u8] = b"logsvc 1\n";
 
 /// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -256,15 +257,6 @@ async fn survey<R: Runtime>(
         file.counts_len = counts_len(file.name);
     }
     Ok(Survey { all, covered, planned })
-}
-
-/// How many bytes of the file count, as a later file of its writer says.
-fn counts_len(headers: &[FileHeader], name: WalName) -> Option<u64> {
-    let says = |header: &FileHeader| {
-        let previous = header.previous?;
-        (WalName { index: previous.index, ..header.name } == name).then_some(previous.durable_len)
-    };
-    headers.iter().find_map(says)
 }
 
 async fn read_header<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<FileHeader>> {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use super::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, Record, WalName, records};
+use super::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Record, WalName, records};
 use super::frames::FrameReader;
 use super::replayed::ReplayedFiles;
 use crate::batch::sections;
@@ -33,6 +33,15 @@ pub struct PlannedFile {
     pub nonce: Option<u64>,
     /// How many of its bytes count, if a later file of the writer says so.
     pub counts_len: Option<u64>,
+}
+
+/// How many bytes of the file count, as a later file of its writer says.
+pub(crate) fn counts_len(headers: &[FileHeader], name: WalName) -> Option<u64> {
+    let says = |header: &FileHeader| {
+        let previous = header.previous?;
+        (WalName { index: previous.index, ..header.name } == name).then_some(previous.durable_len)
+    };
+    headers.iter().find_map(says)
 }
 
 /// What recovery found. Totals of one shard, or of the node.

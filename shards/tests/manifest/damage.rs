@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use logsvc_runtime::sim::{Disk, DiskOperation, Simulation};
+use logsvc_shards::check::{CheckReport, Severity, check_store};
 use logsvc_shards::manifest::{CHECKPOINT_NAME, SegmentName};
 use logsvc_shards::node::{NodePlan, open_node};
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
@@ -66,6 +67,8 @@ impl Store {
         let simulation = Simulation::new(seed);
         let disk = simulation.disk().clone();
         self.files.iter().for_each(|(path, bytes)| disk.write(path, bytes));
+        // Its folder is there even if it is empty.
+        disk.write("/srv/data/wal/quarantine/other", b"");
         (simulation, disk)
     }
 
@@ -176,4 +179,48 @@ fn arbitrary_files_lose_nothing() {
         assert!(!is_changed || !plan.manifest.damage.is_empty(), "not noticed");
         assert!(store.model.borrow().lost(&plan).is_empty());
     }
+}
+
+fn check(simulation: &Simulation) -> CheckReport {
+    simulation.block_on(|runtime| async move {
+        check_store(&runtime, Path::new(DATA_DIR)).await.expect("a store")
+    })
+}
+
+#[test]
+fn a_check_finds_every_damaged_byte_and_changes_nothing() {
+    let store = Store::write();
+    let (simulation, disk) = store.on_disk(0);
+    let intact = check(&simulation);
+    assert_eq!(intact.damaged_places(), 0, "{:#?}", intact.findings);
+    assert_eq!(intact.segments, store.live.len() as u64);
+    assert_eq!((intact.blocks, intact.segment_entries), (intact.segments, intact.segments));
+    for (path, bytes) in &store.files {
+        assert_eq!(disk.read(path).as_ref(), Some(bytes), "{}", path.display());
+    }
+    let is_live = |path: &&(PathBuf, Vec<u8>)| {
+        let name = path.0.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
+        name.is_some_and(|name| store.live.contains(&name))
+    };
+    let segment = store.files.iter().find(is_live).expect("a live segment");
+    for (path, bytes) in store.manifest().chain([segment]) {
+        for offset in 0..bytes.len() {
+            let mask = [0xff, 0x01, 0x80][offset % 3];
+            assert!(disk.corrupt(path, offset as u64, mask));
+            let report = check(&simulation);
+            let is_told = |finding: &&logsvc_shards::check::Finding| {
+                finding.severity == Severity::Damage && finding.file == *path
+            };
+            let what = format!("{} byte {offset}", path.display());
+            assert!(report.findings.iter().any(|finding| is_told(&finding)), "{what}");
+            assert!(disk.corrupt(path, offset as u64, mask));
+        }
+    }
+    let (_, bytes) = segment;
+    for len in [0, 1, bytes.len() - 1] {
+        disk.write(&segment.0, &bytes[..len]);
+        assert_eq!(check(&simulation).damaged_places(), 1, "cut to {len}");
+    }
+    assert!(disk.remove(&segment.0));
+    assert_eq!(check(&simulation).damaged_places(), 1, "gone");
 }

@@ -1,0 +1,99 @@
+//! Prints what a segment holds.
+
+use std::io;
+use std::path::Path;
+
+use logsvc_runtime::{OpenMode, Runtime};
+
+use crate::manifest::Day;
+use crate::segment::{Decoder, HEADER_LEN, Part};
+
+use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
+
+/// Prints a segment's footer and directory: totals, regions, blocks with their columns,
+/// streams with their labels. `print` gets one line after the other, without line ends.
+///
+/// # Errors
+/// The file cannot be read, or is damaged, or no segment at all.
+pub async fn inspect_segment<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    mut print: impl FnMut(String),
+) -> io::Result<()> {
+    let file = runtime.open(path, OpenMode::Read).await?;
+    let mut segment = OpenSegment::open(file).await.map_err(|stop| match stop {
+        Stop::Io(error) => error,
+        Stop::Damaged(error) if error.part == Part::Footer => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{error}; is this a segment?"))
+        }
+        Stop::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
+    })?;
+    let footer = *segment.directory.footer();
+    let totals = footer.totals;
+    print(format!("segment {}", name_of(&footer.identity).file_name()));
+    print(format!("  made at    {} ns", footer.identity.created_ns));
+    print(format!("  day        {}", Day::of(totals.min_ns)));
+    print(format!("  from       {} ns", totals.min_ns));
+    print(format!("  to         {} ns", totals.max_ns));
+    print(format!("  file       {} bytes", footer.file_len));
+    let ratio = totals.line_bytes as f64 / footer.file_len as f64;
+    print(format!("  lines      {} bytes, {ratio:.2} per byte of the file", totals.line_bytes));
+    print(format!("  entries    {}", totals.entries));
+    print(format!("  streams    {}", totals.streams));
+    print(format!("  runs       {}", totals.runs));
+    print(format!("  blocks     {}", totals.blocks));
+    let directory = &segment.directory;
+    for (name, range) in [
+        ("header", 0..HEADER_LEN as u64),
+        ("columns", footer.columns_range()),
+        ("filters", footer.filters_range()),
+        ("streams", footer.stream_table_range()),
+        ("directory", footer.directory_range()),
+    ] {
+        print(format!("region {name:<9} {:>12}  {} bytes", range.start, range.end - range.start));
+    }
+    let mut stored = [0; COLUMNS.len()];
+    for block in 0..directory.block_count() {
+        let info = directory.block(block);
+        print(format!(
+            "block {block}: {} entries, {} runs from {}, {} line bytes, {}..={} ns",
+            info.entries,
+            info.runs.end - info.runs.start,
+            info.runs.start,
+            info.line_bytes,
+            info.min_ns,
+            info.max_ns
+        ));
+        for (kind, sum) in COLUMNS.into_iter().zip(&mut stored) {
+            let range = info.column(kind).range();
+            let len = range.end - range.start;
+            *sum += len;
+            if len > 0 {
+                print(format!("  {:<10} {:>12}  {len} bytes", kind.name(), range.start));
+            }
+        }
+    }
+    for (kind, sum) in COLUMNS.into_iter().zip(stored) {
+        print(format!("all {:<10} {sum} bytes", kind.name()));
+    }
+    let mut decoder = Decoder::new();
+    for chunk in 0..segment.directory.label_chunk_count() {
+        let place = segment.directory.label_chunk(chunk).place;
+        let bytes = segment.read(place.range()).await?;
+        let directory = &segment.directory;
+        let each = |stream, tenant: &logsvc_proto::TenantId, id, labels: logsvc_proto::Labels| {
+            let runs = directory.run_numbers(stream);
+            let (min_ns, max_ns) = directory.stream_bounds_ns(stream);
+            print(format!(
+                "stream {stream} {id} {tenant} {labels}: {} runs from {}, {min_ns}..={max_ns} ns",
+                runs.end - runs.start,
+                runs.start,
+                tenant = tenant.as_str(),
+            ));
+        };
+        decoder
+            .labels(directory, chunk, &bytes, each)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Verifies a stopped store, and prints what a segment holds.
+//!
+//! [`check_store`] reads every byte that has a checksum and decodes everything that can
+//! be decoded; [`inspect_segment`] prints a segment's directory. Both change nothing,
+//! except that the lock file is made if it is not there. What can go wrong is that the
+//! store is in use or cannot be read; damage is not an error but a [`Finding`].
+
+mod inspect;
+mod segment;
+mod store;
+mod wal;
+
+use std::path::{Path, PathBuf};
+
+pub use inspect::inspect_segment;
+pub use store::{CheckError, check_store};
+
+/// What a check has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Everything that is worth a word, in the order in which it was met.
+    pub findings: Vec<Finding>,
+    /// Live segments, by the manifest.
+    pub segments: u64,
+    /// Blocks of segments that were read and decoded.
+    pub blocks: u64,
+    /// Entries in them.
+    pub segment_entries: u64,
+    /// Files of the write-ahead log.
+    pub wal_files: u64,
+    /// Frames in them that check.
+    pub wal_frames: u64,
+    /// Entries in those frames.
+    pub wal_entries: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+}
+
+/// Something about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file.
+    pub file: PathBuf,
+    /// Where in the file.
+    pub offset: u64,
+    /// What is the matter.
+    pub what: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// What a crash leaves behind; the next start clears it up.
+    Note,
+    /// Bytes are not what was written.
+    Damage,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let severity = match self.severity {
+            Severity::Note => "note",
+            Severity::Damage => "DAMAGE",
+        };
+        write!(f, "{severity}: {} at byte {}: {}", self.file.display(), self.offset, self.what)
+    }
+}
+
+impl CheckReport {
+    /// How many findings are damage.
+    pub fn damaged_places(&self) -> usize {
+        let damage = |finding: &&Finding| finding.severity == Severity::Damage;
+        self.findings.iter().filter(damage).count()
+    }
+
+    fn find(&mut self, severity: Severity, file: &Path, offset: u64, what: impl Into<String>) {
+        self.findings.push(Finding { severity, file: file.to_owned(), offset, what: what.into() });
+    }
+
+    fn damage(&mut self, file: &Path, offset: u64, what: impl Into<String>) {
+        self.find(Severity::Damage, file, offset, what);
+    }
+
+    fn note(&mut self, file: &Path, offset: u64, what: impl Into<String>) {
+        self.find(Severity::Note, file, offset, what);
+    }
+}

@@ -1,0 +1,206 @@
+//! Verifies one segment: every checksum, every column decoded, totals compared.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use logsvc_runtime::{File, OpenMode, Runtime};
+
+use crate::manifest::{LiveSegment, SegmentName};
+use crate::segment::{
+    ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
+    SegmentIdentity,
+};
+
+use super::CheckReport;
+
+/// The columns of a block.
+pub(super) const COLUMNS: [ColumnKind; 4] =
+    [ColumnKind::Lines, ColumnKind::Timestamps, ColumnKind::Lengths, ColumnKind::Metadata];
+
+/// Filters are read in pieces of this many bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// What keeps a segment from being read further.
+pub(super) enum Stop {
+    Damaged(SegmentError),
+    Io(io::Error),
+}
+
+impl From<SegmentError> for Stop {
+    fn from(error: SegmentError) -> Stop {
+        Stop::Damaged(error)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Io(error)
+    }
+}
+
+/// A segment file that is open and whose footer and directory check.
+pub(super) struct OpenSegment<F> {
+    file: F,
+    pub(super) directory: Directory,
+    pub(super) read_bytes: u64,
+}
+
+impl<F: File> OpenSegment<F> {
+    pub(super) async fn open(file: F) -> Result<OpenSegment<F>, Stop> {
+        let len_bytes = file.len_bytes().await?;
+        let offset = len_bytes.saturating_sub(FOOTER_LEN as u64);
+        let tail = read(&file, offset..len_bytes).await?;
+        let footer = Footer::parse(&tail, len_bytes)?;
+        let range = footer.directory_range();
+        let read_bytes = (len_bytes - offset) + (range.end - range.start);
+        let directory = Directory::open(footer, read(&file, range).await?)?;
+        Ok(OpenSegment { file, directory, read_bytes })
+    }
+
+    pub(super) async fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.read_bytes += range.end - range.start;
+        read(&self.file, range).await
+    }
+}
+
+async fn read<F: File>(file: &F, range: Range<u64>) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+    result.map(|()| bytes)
+}
+
+/// Verifies a segment that ought to be what the manifest says.
+pub(super) async fn check_segment<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    expected: &LiveSegment,
+    report: &mut CheckReport,
+) {
+    let opened = match runtime.open(path, OpenMode::Read).await {
+        Ok(file) => OpenSegment::open(file).await,
+        Err(error) => Err(Stop::Io(error)),
+    };
+    let mut segment = match opened {
+        Ok(segment) => segment,
+        Err(Stop::Damaged(error)) => {
+            let offset = match error.part {
+                Part::Footer => expected.file_len.saturating_sub(FOOTER_LEN as u64),
+                _ => 0,
+            };
+            return report.damage(path, offset, error.to_string());
+        }
+        Err(Stop::Io(error)) => return report.damage(path, 0, format!("cannot read it: {error}")),
+    };
+    if let Err(error) = check_parts(runtime, path, expected, &mut segment, report).await {
+        report.damage(path, 0, format!("cannot read it: {error}"));
+    }
+    report.read_bytes += segment.read_bytes;
+}
+
+async fn check_parts<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    expected: &LiveSegment,
+    segment: &mut OpenSegment<R::File>,
+    report: &mut CheckReport,
+) -> io::Result<()> {
+    let footer = *segment.directory.footer();
+    let header = segment.read(0..HEADER_LEN as u64).await?;
+    match SegmentIdentity::decode_header(&header) {
+        Ok(identity) if identity == footer.identity => {}
+        Ok(_) => report.damage(path, 0, "header and footer are of different segments"),
+        Err(error) => report.damage(path, 0, error.to_string()),
+    }
+    let footer_offset = footer.file_len - FOOTER_LEN as u64;
+    if name_of(&footer.identity) != expected.name {
+        report.damage(path, footer_offset, "the footer is that of another segment");
+    }
+    let totals = footer.totals;
+    if (totals.entries, totals.line_bytes, totals.min_ns, totals.max_ns)
+        != (expected.entries, expected.line_bytes, expected.min_ns, expected.max_ns)
+    {
+        report.damage(path, footer_offset, "the totals are not those in the manifest");
+    }
+    check_filters(path, segment, report).await?;
+    check_stream_table(path, segment, report).await?;
+    let mut decoder = Decoder::new();
+    for block in 0..segment.directory.block_count() {
+        for kind in COLUMNS {
+            check_column(path, segment, &mut decoder, block, kind, report).await?;
+        }
+        report.blocks += 1;
+        report.segment_entries += u64::from(segment.directory.block(block).entries);
+        runtime.yield_now().await;
+    }
+    Ok(())
+}
+
+pub(super) fn name_of(identity: &SegmentIdentity) -> SegmentName {
+    let SegmentIdentity { epoch, shards, shard, seq, .. } = *identity;
+    SegmentName { epoch, shards, shard, seq }
+}
+
+async fn check_filters<F: File>(
+    path: &Path,
+    segment: &mut OpenSegment<F>,
+    report: &mut CheckReport,
+) -> io::Result<()> {
+    let range = segment.directory.footer().filters_range();
+    let mut region = Vec::new();
+    let mut offset = range.start;
+    while offset < range.end {
+        let end = range.end.min(offset + PIECE_BYTES);
+        region.extend_from_slice(&segment.read(offset..end).await?);
+        offset = end;
+    }
+    if let Err(error) = segment.directory.footer().check_filters(&region) {
+        report.damage(path, range.start, error.to_string());
+    }
+    if let Err(error) = segment.directory.filters().check(&region) {
+        report.damage(path, range.start, error.to_string());
+    }
+    Ok(())
+}
+
+async fn check_stream_table<F: File>(
+    path: &Path,
+    segment: &mut OpenSegment<F>,
+    report: &mut CheckReport,
+) -> io::Result<()> {
+    let mut decoder = Decoder::new();
+    for chunk in 0..segment.directory.label_chunk_count() {
+        let range = segment.directory.label_chunk(chunk).place.range();
+        let offset = range.start;
+        let stored = segment.read(range).await?;
+        let checked = decoder.labels(&segment.directory, chunk, &stored, |_, _, _, _| {});
+        if let Err(error) = checked {
+            report.damage(path, offset, error.to_string());
+        }
+    }
+    Ok(())
+}
+
+async fn check_column<F: File>(
+    path: &Path,
+    segment: &mut OpenSegment<F>,
+    decoder: &mut Decoder,
+    block: u32,
+    kind: ColumnKind,
+    report: &mut CheckReport,
+) -> io::Result<()> {
+    let range = segment.directory.block(block).column(kind).range();
+    let offset = range.start;
+    let stored = segment.read(range).await?;
+    let directory = &segment.directory;
+    let decoded = match kind {
+        ColumnKind::Lines => decoder.lines(directory, block, &stored).map(drop),
+        ColumnKind::Timestamps => decoder.timestamps(directory, block, &stored).map(drop),
+        ColumnKind::Lengths => decoder.line_ends(directory, block, &stored).map(drop),
+        ColumnKind::Metadata => decoder.metadata(directory, block, &stored).map(drop),
+    };
+    if let Err(error) = decoded {
+        report.damage(path, offset, error.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Verifies log files by the rules of recovery, without mending anything.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+
+use logsvc_runtime::{File, OpenMode, Runtime};
+
+use crate::batch::sections;
+use crate::wal::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Record, WalName, records};
+use crate::wal::frames::FrameReader;
+use crate::wal::recovery::counts_len;
+
+use super::CheckReport;
+
+/// A log file to verify.
+pub(super) struct LogFile {
+    pub(super) path: PathBuf,
+    pub(super) name: WalName,
+    pub(super) len_bytes: u64,
+    /// Whether live segments hold all of its entries.
+    pub(super) is_covered: bool,
+}
+
+/// Verifies log files.
+pub(super) async fn check_wal<R: Runtime>(
+    runtime: &R,
+    files: Vec<LogFile>,
+    report: &mut CheckReport,
+) {
+    let mut headers = Vec::new();
+    for file in &files {
+        match read_header(runtime, file).await {
+            Ok(header) => headers.extend(header.filter(|header| header.name == file.name)),
+            Err(error) => report.damage(&file.path, 0, format!("cannot read it: {error}")),
+        }
+    }
+    for file in files {
+        report.wal_files += 1;
+        if file.is_covered {
+            report.note(&file.path, 0, "segments hold all of it; the next start removes it");
+            continue;
+        }
+        let header = headers.iter().find(|header| header.name == file.name);
+        let counts_len = counts_len(&headers, file.name);
+        let nonce = header.map(|header| header.nonce);
+        if let Err(error) = check_file(runtime, &file, nonce, counts_len, report).await {
+            report.damage(&file.path, 0, format!("cannot read it: {error}"));
+        }
+    }
+}
+
+async fn read_header<R: Runtime>(runtime: &R, file: &LogFile) -> io::Result<Option<FileHeader>> {
+    let open = runtime.open(&file.path, OpenMode::Read).await?;
+    let len = file.len_bytes.min(FILE_HEADER_LEN as u64) as usize;
+    let (result, bytes) = open.read_exact_at(Vec::new(), 0, len).await;
+    result?;
+    Ok(FileHeader::decode(&bytes))
+}
+
+async fn check_file<R: Runtime>(
+    runtime: &R,
+    file: &LogFile,
+    nonce: Option<u64>,
+    counts_len: Option<u64>,
+    report: &mut CheckReport,
+) -> io::Result<()> {
+    let path = &file.path;
+    let end = counts_len.unwrap_or(file.len_bytes);
+    if nonce.is_none() && file.len_bytes.max(end) <= FILE_HEADER_LEN as u64 {
+        report.note(path, 0, "a log file that was never used");
+        return Ok(());
+    }
+    let open = runtime.open(path, OpenMode::Read).await?;
+    let mut reader = FrameReader::new(&open, nonce, end.min(file.len_bytes));
+    let mut offset = FILE_HEADER_LEN as u64;
+    let mut number = 0;
+    if nonce.is_none() {
+        report.damage(path, 0, "the file's header does not check");
+        let Some((found, header)) = reader.find_frame(offset, 0).await? else { return Ok(()) };
+        reader.adopt(header.nonce);
+        offset = found;
+    }
+    let mut defined = BTreeSet::new();
+    while offset < end {
+        if let Some((header, payload)) = reader.frame_at(offset).await?
+            && header.number >= number
+        {
+            let len = (FRAME_HEADER_LEN + payload.len()) as u64;
+            match check_payload(payload, &mut defined) {
+                Ok(entries) => report.wal_entries += entries,
+                Err(what) => report.damage(path, offset, what),
+            }
+            report.wal_frames += 1;
+            report.read_bytes += len;
+            offset += len;
+            number = header.number.saturating_add(1);
+            runtime.yield_now().await;
+            continue;
+        }
+        match reader.find_frame(offset + 1, number).await? {
+            Some((found, header)) => {
+                let len = found - offset;
+                if header.durable_len > offset {
+                    report.damage(path, offset, format!("{len} bytes do not check"));
+                } else {
+                    report.note(path, offset, format!("{len} bytes were never synced"));
+                }
+                offset = found;
+            }
+            None if counts_len.is_some() => {
+                let what = format!("{} bytes at the end do not check", end - offset);
+                report.damage(path, offset, what);
+                return Ok(());
+            }
+            None => {
+                let what = format!("a torn tail of {} bytes", file.len_bytes - offset);
+                report.note(path, offset, what);
+                return Ok(());
+            }
+        }
+    }
+    if file.len_bytes > end {
+        let what = format!("{} bytes that were never acknowledged", file.len_bytes - end);
+        report.note(path, end, what);
+    }
+    Ok(())
+}
+
+/// Number of entries of a frame; or what is wrong with it.
+fn check_payload(
+    payload: &[u8],
+    defined: &mut BTreeSet<logsvc_proto::StreamId>,
+) -> Result<u64, String> {
+    for record in records(payload) {
+        if let Record::Definition { id, .. } = record.map_err(|error| error.to_string())? {
+            defined.insert(id);
+        }
+    }
+    let mut entries = 0;
+    for record in records(payload) {
+        let Ok(Record::Batch(batch)) = record else { continue };
+        for section in sections(batch) {
+            let section = section.map_err(|error| error.to_string())?;
+            if !defined.contains(&section.stream) {
+                return Err(format!("stream {} is not defined", section.stream));
+            }
+            entries += section.entry_count() as u64;
+        }
+    }
+    Ok(entries)
+}
