@@ -8,7 +8,7 @@ mod lines;
 
 use std::fmt;
 
-pub use lines::{LINE_PIPELINES, check_lines, check_lines_with_one};
+pub use lines::{LINE_PIPELINES, LineFeeder, check_lines};
 use logsvc_proto::Labels;
 
 use super::{

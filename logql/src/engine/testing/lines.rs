@@ -2,8 +2,9 @@
 
 use logsvc_proto::Labels;
 
-use super::{Layout, QueryError, SECOND_NS, TestEntry, TestStore};
-use crate::engine::{EvalError, QueryParams, QueryResult};
+use super::{Columns, Layout, QueryError, SECOND_NS, TestEntry, TestStore};
+use crate::engine::{EvalError, LeafExecutor, Plan, QueryParams, QueryResult, StreamState};
+use crate::syntax;
 
 /// Pipelines that read lines in every way the language has.
 pub const LINE_PIPELINES: [&str; 14] = [
@@ -35,16 +36,68 @@ pub fn check_lines(data: &[u8]) -> usize {
     LINE_PIPELINES.iter().map(|pipeline| check_pipeline(&store, pipeline)).sum()
 }
 
-/// [`check_lines`] with the one pipeline that the first byte chooses; the lines are
-/// what follows. A fuzzer gets on much faster so.
-///
-/// # Panics
-/// When answers disagree.
-#[must_use]
-pub fn check_lines_with_one(data: &[u8]) -> usize {
-    let Some((choice, lines)) = data.split_first() else { return 0 };
-    let pipeline = LINE_PIPELINES[usize::from(*choice) % LINE_PIPELINES.len()];
-    check_pipeline(&store_of(lines), pipeline)
+/// Feeds lines, separated by line feeds, to an executor that lives as long as the
+/// value does, so that a fuzzer spends its time on lines and not on compiling
+/// queries. The first byte chooses the pipeline.
+#[derive(Debug)]
+pub struct LineFeeder {
+    /// A log query and a metric query per pipeline.
+    executors: Vec<(LeafExecutor, StreamState)>,
+    fed: u64,
+}
+
+/// What executors keep of labels is given up after so many inputs.
+const FEEDER_INPUTS_MAX: u64 = 2_000;
+
+impl Default for LineFeeder {
+    fn default() -> Self {
+        let labels = Labels::from_pairs([("app", "m"), ("b_extracted", "s")]).expect("valid names");
+        let mut executors = Vec::new();
+        for pipeline in LINE_PIPELINES {
+            let log = format!("{{app=\"m\"}} {pipeline}");
+            let metric = format!("sum by (a)(rate({log} [60s]))");
+            let range = QueryParams::range(0, 60 * SECOND_NS, SECOND_NS);
+            let instant = QueryParams::instant(60 * SECOND_NS);
+            for (query, params) in [(log, range), (metric, instant)] {
+                let expr = syntax::parse(&query).expect("the pipelines parse");
+                let plan = Plan::new(&expr, &params).expect("and have plans");
+                let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("and compile");
+                let state = executor.stream(&labels);
+                executors.push((executor, state));
+            }
+        }
+        Self { executors, fed: 0 }
+    }
+}
+
+impl LineFeeder {
+    /// Feeds some lines. Returns how many entries the pipeline has kept.
+    pub fn feed(&mut self, data: &[u8]) -> u64 {
+        let Some((choice, lines)) = data.split_first() else { return 0 };
+        if self.fed >= FEEDER_INPUTS_MAX {
+            *self = Self::default();
+        }
+        self.fed += 1;
+        let entry = |(second, line): (i64, &[u8])| {
+            let metadata = match second % 3 {
+                0 => vec![("c".to_owned(), "7".to_owned())],
+                _ => Vec::new(),
+            };
+            TestEntry { timestamp_ns: second * SECOND_NS, line: line.into(), metadata }
+        };
+        let entries: Vec<_> = (1..).zip(lines.split(|b| *b == b'\n').take(50)).map(entry).collect();
+        let columns = Columns::new(&entries, false);
+        let at = usize::from(*choice) % self.executors.len();
+        let (executor, state) = &mut self.executors[at];
+        let before = executor.stats().entries_kept;
+        executor.block(state, &columns.block(self.fed));
+        let kept = executor.stats().entries_kept - before;
+        if executor.is_done() {
+            // A series of a metric query had an error, which ends it.
+            self.fed = FEEDER_INPUTS_MAX;
+        }
+        kept
+    }
 }
 
 fn store_of(data: &[u8]) -> TestStore {
