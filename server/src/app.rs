@@ -36,6 +36,7 @@ use crate::config::Config;
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
+use crate::front::tail::TailCounts;
 use crate::metrics::NodeMetrics;
 use crate::services::{Part, Services, State};
 
@@ -100,6 +101,10 @@ pub(crate) struct Boot {
     pub(crate) heads: Budget,
     /// Memory for intermediate results of queries.
     pub(crate) queries: Budget,
+    /// Memory for entries on their way to tails.
+    pub(crate) tails: Budget,
+    /// Tails of each tenant.
+    pub(crate) tail_counts: Arc<TailCounts>,
     /// What tenants may still push.
     pub(crate) tenant_rates: Arc<Buckets>,
     /// What may still be pushed to streams.
@@ -131,6 +136,8 @@ impl Boot {
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
+            tails: Budget::new("tails", config.tail_budget_bytes),
+            tail_counts: Arc::new(TailCounts::new(TENANT_RATES)),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
             stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
@@ -313,6 +320,7 @@ async fn start_shard<R: Runtime>(
         scan: ScanConfig::with_cache(
             usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
         ),
+        tails: boot.tails.clone(),
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {

@@ -19,13 +19,13 @@ const LATENCY_BOUNDS_US: [u64; 12] = [
 const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
 
 /// Status codes that are counted apart; others are counted as the last.
-const STATUSES: [u16; 20] = [
-    200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499, 500,
+const STATUSES: [u16; 21] = [
+    101, 200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499, 500,
     503,
 ];
 
 /// Labels under which requests are counted. The index of a name is its id.
-const ROUTES: [&str; 13] = [
+const ROUTES: [&str; 15] = [
     "other",
     "loki_api_v1_push",
     "api_prom_push",
@@ -35,6 +35,8 @@ const ROUTES: [&str; 13] = [
     "loki_api_v1_labels",
     "loki_api_v1_label_name_values",
     "loki_api_v1_series",
+    "loki_api_v1_tail",
+    "api_prom_tail",
     "loki_api_v1_format_query",
     "loki_api_v1_status_buildinfo",
     "metrics",
@@ -68,6 +70,12 @@ pub(crate) struct CoreMetrics {
     pub(crate) stream_cache_misses: AtomicU64,
     /// Calls refused because a lane was full.
     pub(crate) lane_full: AtomicU64,
+    /// Open tails.
+    pub(crate) tails: AtomicU64,
+    /// Bytes of frames that tails were sent.
+    pub(crate) tailed_bytes: AtomicU64,
+    /// Entries that tails were told to have missed, for each tail.
+    pub(crate) tail_missed: AtomicU64,
 }
 
 impl CoreMetrics {
@@ -85,6 +93,9 @@ impl CoreMetrics {
             queried_bytes: zero(),
             stream_cache_misses: zero(),
             lane_full: zero(),
+            tails: zero(),
+            tailed_bytes: zero(),
+            tail_missed: zero(),
         }
     }
 
@@ -115,7 +126,7 @@ pub(crate) struct NodeMetrics {
 #[derive(Debug)]
 pub(crate) struct Gauges<'a> {
     /// Budgets of the node.
-    pub(crate) budgets: [&'a Budget; 3],
+    pub(crate) budgets: [&'a Budget; 4],
     /// Requests waiting in the lane from the scraping core to each shard.
     pub(crate) lane_depths: &'a [usize],
     /// Numbers of each shard.
@@ -152,7 +163,8 @@ impl NodeMetrics {
             "Open connections.",
             self.sum(|c| &c.connections),
         );
-        let counters: [(&str, &str, u64); 7] = [
+        out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
+        let counters: [(&str, &str, u64); 9] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
@@ -187,6 +199,16 @@ impl NodeMetrics {
                 "logsvc_lane_full_total",
                 "Calls between cores refused because a lane was full.",
                 self.sum(|c| &c.lane_full),
+            ),
+            (
+                "loki_querier_tail_bytes_total",
+                "Bytes of frames that tails were sent.",
+                self.sum(|c| &c.tailed_bytes),
+            ),
+            (
+                "logsvc_tail_missed_entries_total",
+                "Entries that clients of tails were told to have missed, counted for each.",
+                self.sum(|c| &c.tail_missed),
             ),
         ];
         for (name, help, value) in counters {
@@ -225,7 +247,7 @@ impl NodeMetrics {
     }
 }
 
-fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 3]) {
+fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 4]) {
     type Read = fn(&Budget) -> u64;
     let families: [(&str, &str, &str, Read); 4] = [
         ("logsvc_memory_used_bytes", "gauge", "Memory reserved from a budget.", Budget::used_bytes),
@@ -261,7 +283,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 18] = [
+    let families: [(&str, &str, &str, Read); 20] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -314,6 +336,15 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             |s| s.seal.failures,
         ),
         ("logsvc_segments", "gauge", "Segments that are read.", |s| s.seal.segments),
+        ("loki_querier_tail_active_streams", "gauge", "Streams that tails follow.", |s| {
+            s.tails.streams
+        }),
+        (
+            "logsvc_tail_dropped_entries_total",
+            "counter",
+            "Entries that had no room on their way to tails, for each group of equal tails.",
+            |s| s.tails.dropped,
+        ),
         ("logsvc_segment_file_bytes", "gauge", "Bytes of their files.", |s| s.seal.file_bytes),
         ("logsvc_segment_line_bytes", "gauge", "Bytes of the lines in them.", |s| {
             s.seal.line_bytes
@@ -410,7 +441,7 @@ mod tests {
         add(&metrics.core(CoreId(1)).received_lines, 3);
         let budget = Budget::new("test\"quote", 10);
         let text = metrics.expose(&Gauges {
-            budgets: [&budget; 3],
+            budgets: [&budget; 4],
             lane_depths: &[0, 4],
             shards: &[ShardStatus::default()],
             driver: "sim",

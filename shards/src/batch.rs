@@ -175,7 +175,7 @@ impl<'a> Section<'a> {
     }
 
     /// Timestamps in arrival order.
-    pub fn timestamps(&self) -> impl ExactSizeIterator<Item = i64> + use<'a> {
+    pub fn timestamps(&self) -> impl ExactSizeIterator<Item = i64> + Clone + use<'a> {
         self.timestamps.chunks_exact(8).map(|raw| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(raw);
@@ -184,7 +184,7 @@ impl<'a> Section<'a> {
     }
 
     /// Exclusive ends of the lines within [`Section::lines`].
-    pub fn ends(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+    pub fn ends(&self) -> impl ExactSizeIterator<Item = u32> + Clone + use<'a> {
         self.ends.chunks_exact(4).map(|raw| {
             let mut bytes = [0; 4];
             bytes.copy_from_slice(raw);
@@ -193,7 +193,7 @@ impl<'a> Section<'a> {
     }
 
     /// The entries in arrival order.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = SectionEntry<'a>> + use<'a> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = SectionEntry<'a>> + Clone + use<'a> {
         let lines = self.lines;
         let mut start = 0usize;
         let mut metadata = MetadataPairs { bytes: self.metadata };

@@ -54,7 +54,7 @@ impl Default for HeadBlock {
 }
 
 impl HeadBlock {
-    fn with_capacity(entries: usize, line_bytes: usize) -> HeadBlock {
+    pub(crate) fn with_capacity(entries: usize, line_bytes: usize) -> HeadBlock {
         HeadBlock {
             timestamps_ns: Vec::with_capacity(entries),
             line_ends: Vec::with_capacity(entries),

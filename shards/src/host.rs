@@ -50,6 +50,8 @@ pub struct HostConfig {
     pub seal: SealPolicy,
     /// Settings of scans.
     pub scan: ScanConfig,
+    /// Memory for new entries on their way to tails; shared by all shards of the node.
+    pub tails: Budget,
 }
 
 /// Why a shard cannot be started.
@@ -82,8 +84,13 @@ pub async fn start<R: Runtime>(
         shard: u32::from(core.0),
         index: 0,
     };
-    let shard_config =
-        ShardConfig { wal: config.wal, first_wal, heads: config.heads, seal: config.seal };
+    let shard_config = ShardConfig {
+        wal: config.wal,
+        first_wal,
+        heads: config.heads,
+        seal: config.seal,
+        tails: config.tails,
+    };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     sealed::open_all(runtime, plan, &mut state).await;
     let task = ReplayTask {

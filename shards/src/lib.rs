@@ -24,5 +24,6 @@ pub mod scan;
 pub mod sealed;
 pub mod segment;
 pub mod shard;
+pub mod tail;
 pub mod testing;
 pub mod wal;

@@ -8,6 +8,7 @@ use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
 
 use crate::scan::{ScanError, ScanJob};
+use crate::tail::{TailBatch, TailJoin, TailPoll, TailStatus};
 use crate::wal::writer::WalUnavailable;
 
 /// What a stream id stands for.
@@ -106,6 +107,13 @@ pub enum ShardRequest {
     LabelValues(StreamSelection, Box<str>),
     /// Label sets of the selected streams.
     Series(StreamSelection),
+    /// Follow the entries of a query from now on; answered as [`ShardRequest::Leaf`],
+    /// with what came before.
+    TailJoin(TailJoin),
+    /// Ask what has come for the tails of the calling core.
+    TailPoll(TailPoll),
+    /// End a subscription of the calling core.
+    TailClose(u64),
     /// Numbers for metrics.
     Status,
     /// Write everything that is in memory to segments; answered when that is on
@@ -242,6 +250,8 @@ pub struct ShardStatus {
     pub recovery: crate::wal::recovery::RecoverySummary,
     /// Segments and sealing.
     pub seal: SealStatus,
+    /// Live tails.
+    pub tails: TailStatus,
 }
 
 /// Numbers of a shard's segments. A segment of another number of shards is counted
@@ -293,12 +303,14 @@ impl CommitLatency {
 pub enum ShardReply {
     /// To [`ShardRequest::Append`].
     Append(Result<AppendOutcome, AppendError>),
-    /// To [`ShardRequest::Leaf`] and [`ShardRequest::Share`].
+    /// To [`ShardRequest::Leaf`], [`ShardRequest::Share`] and [`ShardRequest::TailJoin`].
     Leaf(Result<LeafReply, ScanError>),
     /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.
     Texts(Vec<Box<str>>),
     /// To [`ShardRequest::Series`].
     Series(Vec<Arc<Labels>>),
+    /// To [`ShardRequest::TailPoll`] and [`ShardRequest::TailClose`].
+    Tailed(Vec<TailBatch>),
     /// To [`ShardRequest::Status`].
     Status(Box<ShardStatus>),
     /// To [`ShardRequest::Flush`].

@@ -13,6 +13,7 @@
 mod answers;
 mod append;
 mod seal;
+mod tails;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 
 use seal::Sealing;
+use tails::{Places, Tails};
 pub use seal::{SealJob, SealPolicy, SealStream};
 
 /// What a stream costs in memory besides its entries, roughly: its state, its
@@ -51,6 +53,8 @@ pub struct ShardConfig {
     pub heads: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
+    /// Memory for new entries on their way to tails; shared by all shards of the node.
+    pub tails: Budget,
 }
 
 /// What a step may look at besides the state.
@@ -125,6 +129,8 @@ struct StreamState {
     definition_len: u32,
     /// A stream shows in the index from its first committed entry on.
     indexed: bool,
+    /// Subscriptions to its new entries.
+    tails: Places,
 }
 
 /// Where the current log file defines a stream. It does so twice, in the first two
@@ -158,6 +164,7 @@ pub struct Shard {
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
     deferred: append::Deferred,
+    tails: Tails,
     /// Segments that hold streams of this shard, in their order.
     segments: Vec<Arc<SealedSegment>>,
     damaged_segments: u64,
@@ -193,6 +200,7 @@ impl Shard {
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
             deferred: append::Deferred::default(),
+            tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),
             damaged_segments: 0,
             looks: 0,
@@ -244,6 +252,7 @@ impl Shard {
                 define_streams(streams, &append.slots, place, out);
             });
         effects.extend(op.map(Effect::Wal));
+        self.serve_tails(moment.now, effects);
         self.finish_stop(effects);
     }
 
@@ -289,6 +298,7 @@ impl Shard {
             newest_looked_at_ns: i64::MIN,
             defined: Defined::default(),
             indexed: false,
+            tails: None,
         });
     }
 
@@ -342,6 +352,18 @@ impl Shard {
                 self.flush(reply_to);
                 return;
             }
+            ShardRequest::TailJoin(join) => {
+                self.tail_join(join, reply_to, moment.now, effects);
+                return;
+            }
+            ShardRequest::TailPoll(poll) => {
+                self.tail_poll(poll, reply_to, moment.now, effects);
+                return;
+            }
+            ShardRequest::TailClose(subscription) => {
+                self.tail_close(reply_to.caller(), subscription, effects);
+                ShardReply::Tailed(Vec::new())
+            }
             ShardRequest::LabelNames(selection) => ShardReply::Texts(self.label_names(&selection)),
             ShardRequest::LabelValues(selection, name) => {
                 ShardReply::Texts(self.label_values(&selection, &name))
@@ -363,7 +385,12 @@ impl Shard {
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
             for (section, &slot) in sections(&frame[range]).flatten().zip(&waiting.slots) {
-                kept_bytes += self.append_section(slot, &section);
+                let kept = self.append_section(slot, &section);
+                kept_bytes += kept;
+                // Otherwise it was pushed again, and all of it is known.
+                if kept > 0 {
+                    self.tail_section(slot, &section);
+                }
             }
             self.release(waiting.reserved_bytes.saturating_sub(kept_bytes));
             let reply = ShardReply::Append(Ok(waiting.outcome));
@@ -391,6 +418,7 @@ impl Shard {
         let stream = &mut self.streams[slot as usize];
         if !stream.indexed {
             stream.indexed = true;
+            stream.tails = self.tails.matching(&stream.tenant, &stream.labels);
             self.index.insert(&stream.tenant, slot, &stream.labels);
         }
     }

@@ -135,8 +135,13 @@ pub fn unmask(payload: &mut [u8], mask: [u8; 4], offset: u64) {
 
 /// Appends a server's frame, which has no mask.
 pub fn encode_frame(out: &mut Vec<u8>, opcode: Opcode, fin: bool, payload: &[u8]) {
+    encode_frame_of(out, opcode, fin, &[payload]);
+}
+
+/// [`encode_frame`] with the payload in pieces.
+pub(crate) fn encode_frame_of(out: &mut Vec<u8>, opcode: Opcode, fin: bool, pieces: &[&[u8]]) {
     out.push(u8::from(fin) << 7 | opcode.bits());
-    match payload.len() {
+    match pieces.iter().map(|piece| piece.len()).sum() {
         len @ 0..126 => out.push(len as u8),
         len @ 126..=0xffff => {
             out.push(126);
@@ -147,7 +152,7 @@ pub fn encode_frame(out: &mut Vec<u8>, opcode: Opcode, fin: bool, payload: &[u8]
             out.extend_from_slice(&(len as u64).to_be_bytes());
         }
     }
-    out.extend_from_slice(payload);
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 
-use super::frame::{MAX_CONTROL_BYTES, Opcode, encode_frame};
+use super::frame::{MAX_CONTROL_BYTES, Opcode, encode_frame, encode_frame_of};
 use super::message::close_payload;
 use super::{CloseReason, Message, code};
 
@@ -116,6 +116,20 @@ impl WebSocket {
                 Ok(())
             }
         }
+    }
+
+    /// Ready when a message may be queued, or nothing can be sent any more.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        self.state.poll_room(cx)
+    }
+
+    /// Queues a text message that is given in pieces, however many bytes are queued
+    /// already: for messages that many sockets share, after [`WebSocket::poll_room`].
+    pub fn send_pieces(&self, pieces: &[&str]) -> Result<(), Closed> {
+        self.state.room()?;
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| piece.as_bytes()).collect();
+        self.state.change(|inner| encode_frame_of(&mut inner.out, Opcode::Text, true, &pieces));
+        Ok(())
     }
 
     /// Queues a ping, unless the queue is full or the WebSocket closed. At most

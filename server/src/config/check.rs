@@ -34,6 +34,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         (config.http_read_timeout, "server.http_server_read_timeout: must be more than 0"),
         (config.http_write_timeout, "server.http_server_write_timeout: must be more than 0"),
         (config.http_idle_timeout, "server.http_server_idle_timeout: must be more than 0"),
+        (config.tail_max_duration, "querier.tail_max_duration: must be more than 0"),
     ] {
         need(!timeout.is_zero(), text);
     }

@@ -85,6 +85,8 @@ pub(crate) struct Limits {
     pub(crate) required_labels: Vec<String>,
     /// Fewest matchers that a stream selector of a range query must have.
     pub(crate) minimum_labels_number: usize,
+    /// Most tails at a time.
+    pub(crate) max_concurrent_tail_requests: usize,
     /// Whether volumes may be asked for.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
@@ -132,6 +134,7 @@ impl Default for Limits {
             max_streams_matchers_per_query: 1000,
             required_labels: Vec::new(),
             minimum_labels_number: 0,
+            max_concurrent_tail_requests: 10,
             volume_enabled: true,
             volume_max_series: 1000,
         }

@@ -74,6 +74,8 @@ pub(crate) struct Config {
     pub(crate) query_budget_bytes: u64,
     /// Memory for decoded blocks of segments; follows from `memory_max_bytes`.
     pub(crate) cache_budget_bytes: u64,
+    /// Memory for entries on their way to tails; follows from `memory_max_bytes`.
+    pub(crate) tail_budget_bytes: u64,
     /// Entries of a core are sealed when they take so much memory; 0 follows from
     /// `memory_max_bytes`.
     pub(crate) head_max_bytes: u64,
@@ -91,6 +93,8 @@ pub(crate) struct Config {
     pub(crate) form_body_max_bytes: u64,
     /// An entry may be this much older than the newest one of its stream, in ns.
     pub(crate) out_of_order_window_ns: i64,
+    /// A tail ends after so long.
+    pub(crate) tail_max_duration: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
     /// What a tenant may do.
@@ -140,6 +144,7 @@ impl Default for Config {
             heads_budget_bytes: 0,
             query_budget_bytes: 0,
             cache_budget_bytes: 0,
+            tail_budget_bytes: 0,
             head_max_bytes: 0,
             head_max_age: Duration::from_secs(30 * 60),
             wal: WalSettings {
@@ -153,6 +158,7 @@ impl Default for Config {
             push_decompressed_max_bytes: 5_242_880_000,
             form_body_max_bytes: 10 << 20,
             out_of_order_window_ns: HOUR_NS,
+            tail_max_duration: Duration::from_secs(3600),
             align_queries_with_step: false,
             limits: Limits::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
@@ -171,11 +177,12 @@ impl Config {
             self.memory_max_bytes =
                 memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 4;
         }
-        // A sixteenth remains for everything that is small.
+        // A sixteenth remains for tails and everything that is small.
         let quarter = self.memory_max_bytes / 4;
         self.heads_budget_bytes = quarter + quarter / 4;
         self.query_budget_bytes = quarter;
         self.cache_budget_bytes = quarter / 2;
+        self.tail_budget_bytes = quarter / 8;
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
         if self.head_max_bytes == 0 {

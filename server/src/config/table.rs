@@ -139,6 +139,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "ingester.max_chunk_age", "ingester.max-chunk-age",
         |c| Nanos(&mut c.max_chunk_age_ns),
         "Entries that are older than the newest one of their stream by more than half of this are refused.";
+    "querier.tail_max_duration", "querier.tail-max-duration",
+        |c| Duration(&mut c.tail_max_duration),
+        "A tail is closed after so long.";
     "query_range.align_queries_with_step", "query-range.align-queries-with-step",
         |c| Bool(&mut c.align_queries_with_step),
         "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";
@@ -256,6 +259,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.minimum_labels_number", "limits.minimum-labels-number",
         |c| Count(&mut c.limits.minimum_labels_number),
         "Fewest matchers that a stream selector of a range query must have.";
+    "limits_config.max_concurrent_tail_requests", "limits.max-concurrent-tail-requests",
+        |c| Count(&mut c.limits.max_concurrent_tail_requests),
+        "Most tails that a tenant may have open, over all cores. 0 means no limit.";
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";

@@ -26,6 +26,7 @@ mod refusals;
 mod scatter;
 mod stream_cache;
 mod streams;
+pub(crate) mod tail;
 mod volume;
 
 use std::cell::RefCell;
@@ -51,6 +52,7 @@ use crate::services::Services;
 use active_streams::ActiveStreams;
 use rate_limit::Buckets;
 use stream_cache::StreamCache;
+use tail::TailHub;
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +73,8 @@ enum Route {
     DetectedFields,
     DetectedFieldValues,
     DetectedLabels,
+    Tail,
+    LegacyTail,
     FormatQuery,
     BuildInfo,
     Ready,
@@ -105,6 +109,8 @@ impl Route {
             Route::DetectedFields => "loki_api_v1_detected_fields",
             Route::DetectedFieldValues => "loki_api_v1_detected_field_name_values",
             Route::DetectedLabels => "loki_api_v1_detected_labels",
+            Route::Tail => "loki_api_v1_tail",
+            Route::LegacyTail => "api_prom_tail",
             Route::FormatQuery => "loki_api_v1_format_query",
             Route::BuildInfo => "loki_api_v1_status_buildinfo",
             Route::Ready => "ready",
@@ -177,6 +183,7 @@ fn routes() -> Router<Route> {
         add(BOTH, "/detected_fields", Route::DetectedFields);
         add(BOTH, "/detected_field/{name}/values", Route::DetectedFieldValues);
         add(BOTH, "/detected_labels", Route::DetectedLabels);
+        add(BOTH, "/tail", Route::Tail);
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
         add(GET, "/drilldown-limits", Route::DrilldownLimits);
@@ -187,6 +194,7 @@ fn routes() -> Router<Route> {
     router.add(BOTH, "/api/prom/label", Route::Labels);
     router.add(BOTH, "/api/prom/label/{name}/values", Route::LabelValues);
     router.add(BOTH, "/api/prom/series", Route::Series);
+    router.add(BOTH, "/api/prom/tail", Route::LegacyTail);
     router.add(GET, "/", Route::Landing);
     router.add(GET, "/ready", Route::Ready);
     router.add(BOTH, "/log_level", Route::LogLevel);
@@ -221,6 +229,7 @@ pub(crate) struct Front<R: Runtime> {
     tenant_rates: Arc<Buckets>,
     stream_rates: Arc<Buckets>,
     active_streams: Arc<ActiveStreams>,
+    tails: TailHub<R>,
     /// Decompression buffers that no request uses at the moment.
     spare_buffers: RefCell<Vec<BodyBuffers>>,
 }
@@ -233,6 +242,7 @@ impl<R: Runtime> Front<R> {
         caller: Caller<ShardRequest, ShardReply>,
     ) -> Front<R> {
         let started_ns = runtime.unix_nanos();
+        let tails = TailHub::new(runtime.clone(), boot, caller.clone());
         Front {
             runtime,
             config: Arc::clone(&boot.config),
@@ -250,6 +260,7 @@ impl<R: Runtime> Front<R> {
             tenant_rates: Arc::clone(&boot.tenant_rates),
             stream_rates: Arc::clone(&boot.stream_rates),
             active_streams: Arc::clone(&boot.active_streams),
+            tails,
             spare_buffers: RefCell::new(Vec::new()),
         }
     }
@@ -295,6 +306,8 @@ impl<R: Runtime> Front<R> {
                 self.detected_field_values(request, name.unwrap_or_default()).await
             }
             Route::DetectedLabels => self.detected_labels(request).await,
+            Route::Tail => self.tail(&request, tail::Dialect::V1),
+            Route::LegacyTail => self.tail(&request, tail::Dialect::Legacy),
             Route::FormatQuery => operations::format_query(&request),
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),

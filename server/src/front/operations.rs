@@ -52,7 +52,7 @@ impl<R: Runtime> Front<R> {
         let cores = (0..self.runtime.core_count()).map(CoreId);
         let lane_depths: Vec<_> = cores.map(|core| self.caller.request_lane_depth(core)).collect();
         let text = self.metrics.expose(&Gauges {
-            budgets: [&self.bodies, &self.heads, &self.queries],
+            budgets: [&self.bodies, &self.heads, &self.queries, self.tails.memory()],
             lane_depths: &lane_depths,
             shards: &shards,
             driver: self.runtime.driver_name(),

@@ -417,7 +417,7 @@ fn damaged(segment: &SealedSegment, what: &str, error: &ReadError) {
 }
 
 /// The dictionary form of a block's metadata, as the engine takes it.
-fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
+pub(crate) fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
     let mut sets = MetadataSets::new();
     let mut set_ids = Vec::with_capacity(block.len());
     for index in 0..block.len() {

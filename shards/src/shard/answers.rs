@@ -77,6 +77,7 @@ impl Shard {
             commit_latency: self.counters.commit_latency,
             recovery: self.recovery.clone(),
             seal: self.seal_status(),
+            tails: self.tails.status(),
         }
     }
 

@@ -5,6 +5,7 @@ mod appends;
 mod reads;
 mod seals;
 mod stops;
+mod tails;
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -26,6 +27,9 @@ use crate::messages::{
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
+
+/// Memory for tails in these tests.
+const TAILS_BUDGET_BYTES: u64 = 1 << 20;
 
 const ALL: TimeRange = TimeRange { start_ns: i64::MIN, end_ns: i64::MAX };
 
@@ -61,6 +65,7 @@ impl Bench {
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget.clone(),
             seal: SealPolicy::ON_REQUEST,
+            tails: Budget::new("tails", TAILS_BUDGET_BYTES),
         };
         Bench {
             shard: Shard::new(&config).unwrap(),

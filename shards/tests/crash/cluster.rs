@@ -106,6 +106,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             heads: boot.heads.clone(),
             seal: boot.seal,
             scan: ScanConfig { cache_max_bytes: 1 << 20, divide_after_bytes: 2_000 },
+            tails: Budget::new("tails", 1 << 20),
         };
         match host::start(&runtime, &plan, config, inbox).await {
             Ok(_) => runs = true,

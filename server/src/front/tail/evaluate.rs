@@ -1,0 +1,99 @@
+//! Runs a query's pipeline over new entries.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use logsvc_logql::engine::{
+    Direction, LeafExecutor, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
+};
+use logsvc_logql::syntax::ast::{Expr, LogExpr};
+use logsvc_shards::tail::TailPart;
+
+use super::frame::{Entry, Form};
+
+/// Entries that one run takes. Among entries of one time each is compared with the
+/// others, so runs are short.
+pub(super) const RUN_ENTRIES: usize = 1024;
+
+/// The pipeline of a tail, ready to run.
+pub(super) struct Live {
+    expr: Expr,
+    params: QueryParams,
+    plan: Plan,
+    /// Whether a template asks for the time.
+    reads_clock: bool,
+    /// Whether entries show the labels of their streams only.
+    streams_only: bool,
+}
+
+impl Live {
+    /// # Errors
+    /// The query cannot be evaluated.
+    pub(super) fn new(log: &LogExpr, form: Form, now_ns: i64) -> Result<Live, String> {
+        let expr = Expr::Log(log.clone());
+        // As the reference shows them: without stages, metadata stays hidden.
+        let streams_only = log.stages.is_empty() && form != Form::Categorized;
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        let params = QueryParams {
+            now_ns,
+            limit: usize::MAX,
+            direction: Direction::Forward,
+            categorize_labels: streams_only || form == Form::Categorized,
+            ..QueryParams::new(time)
+        };
+        let plan = Plan::new(&expr, &params).map_err(|error| error.to_string())?;
+        let reads_clock = expr.to_string().contains("now");
+        Ok(Live { expr, params, plan, reads_clock, streams_only })
+    }
+
+    /// Runs the pipeline over parts of at most [`RUN_ENTRIES`], or of one part; gives
+    /// the entries that pass, in order of time.
+    ///
+    /// # Errors
+    /// The query fails.
+    pub(super) fn run(&mut self, parts: &[TailPart], now_ns: i64) -> Result<Vec<Entry>, String> {
+        if self.reads_clock {
+            self.params.now_ns = now_ns;
+            let plan = Plan::new(&self.expr, &self.params);
+            self.plan = plan.map_err(|error| error.to_string())?;
+        }
+        let mut merge = MergeState::new(&self.plan);
+        for leaf in self.plan.leaves() {
+            let mut executor = LeafExecutor::new(leaf).map_err(|error| error.to_string())?;
+            for (arrival, part) in parts.iter().enumerate() {
+                let mut stream = executor.stream(part.block.labels());
+                part.block.with_columns(arrival as u64, |columns| {
+                    executor.block(&mut stream, columns);
+                });
+            }
+            merge.add(executor.finish());
+        }
+        match merge.finish() {
+            Ok(QueryResult::Streams(streams)) => Ok(flatten(streams, self.streams_only)),
+            Ok(_) => Err("only log selector is supported".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// The entries of a result in order of time, oldest first. Those of a stream with equal
+/// times keep their order.
+pub(super) fn flatten(streams: Vec<StreamResult>, streams_only: bool) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(streams.iter().map(|s| s.entries.len()).sum());
+    for StreamResult { labels, entries: of_stream } in streams {
+        let labels = Arc::new(labels);
+        entries.extend(of_stream.into_iter().map(|entry| Entry {
+            timestamp_ns: entry.timestamp_ns,
+            labels: Arc::clone(&labels),
+            line: entry.line,
+            categories: if streams_only { None } else { entry.categories },
+        }));
+    }
+    entries.sort_by_key(|entry| entry.timestamp_ns);
+    entries
+}
+
+/// Entries that are shared from now on.
+pub(super) fn shared(entries: Vec<Entry>) -> Vec<Rc<Entry>> {
+    entries.into_iter().map(Rc::new).collect()
+}

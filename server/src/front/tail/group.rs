@@ -1,0 +1,401 @@
+//! A group of equal tails on one core: one subscription, one run of the pipeline, and
+//! frames that all of its clients share.
+//!
+//! A client that joins gets the history first. Entries that come meanwhile wait until
+//! the history is there. Each join begins an epoch in all shards; a client is shown the
+//! entries of its epoch and of later ones, the others are in its history.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use logsvc_logql::syntax::ast::LogExpr;
+use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_shards::tail::{TailBatch, TailPart};
+
+use super::evaluate::{Live, RUN_ENTRIES, shared};
+use super::frame::{Entry, Frame, missed_list};
+use super::history::{self, Ask, History};
+use super::hub::{Hub, Inbox, Join};
+use super::missed::{Missed, MissedEntry};
+use super::outbox::Outbox;
+use super::timeline::Timeline;
+use super::{GroupKey, params};
+
+/// New entries are sent together, at most once in this time: more rarely to many.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_OF_MANY: Duration = Duration::from_millis(500);
+const MANY: usize = 100;
+
+/// A turn that takes longer has too much to do.
+const TURN_MAX: Duration = Duration::from_millis(50);
+
+/// What may wait for the group in each shard, in bytes.
+const QUEUE_BYTES: usize = 1 << 20;
+const QUEUE_MIN_BYTES: usize = 64 << 10;
+const QUEUE_MAX_BYTES: usize = 4 << 20;
+
+/// How much of what is sent may tell of missed entries.
+const MISSED_SHARE: i64 = 4;
+const MISSED_MAX_BYTES: i64 = 128 << 10;
+
+/// A client that is shown new entries.
+struct Member {
+    epoch: u64,
+    outbox: Rc<Outbox>,
+}
+
+/// Clients that are not shown all of their history yet.
+struct Joining {
+    epoch: u64,
+    outboxes: Vec<Rc<Outbox>>,
+    /// `None` once it is there.
+    history: Option<History>,
+    /// History that is not due yet, and what came since.
+    timeline: Timeline,
+}
+
+struct Group<R: Runtime> {
+    hub: Rc<Hub<R>>,
+    key: GroupKey,
+    log: Arc<LogExpr>,
+    id: u64,
+    inbox: Rc<Inbox>,
+    live: Live,
+    epoch: u64,
+    members: Vec<Member>,
+    joining: Vec<Joining>,
+    timeline: Timeline,
+    missed: Missed,
+    queue_max_bytes: usize,
+    /// Something was missed because this core had too much to do or to send.
+    overloaded: bool,
+    /// Shards had no room for something.
+    starved: bool,
+    next_turn: Monotonic,
+}
+
+/// Serves a group until its last client has left.
+pub(super) async fn run<R: Runtime>(
+    hub: Rc<Hub<R>>,
+    key: GroupKey,
+    log: Arc<LogExpr>,
+    id: u64,
+    inbox: Rc<Inbox>,
+) {
+    let live = match Live::new(&log, key.form, hub.runtime.unix_nanos()) {
+        Ok(live) => live,
+        Err(reason) => {
+            inbox.take_joins().iter().for_each(|join| join.outbox.end(reason.clone()));
+            hub.end_group(&key, id);
+            return;
+        }
+    };
+    let mut group = Group {
+        timeline: Timeline::new(key.delay_s, &hub.memory),
+        next_turn: hub.runtime.now(),
+        hub,
+        key,
+        log,
+        id,
+        inbox,
+        live,
+        epoch: 0,
+        members: Vec::new(),
+        joining: Vec::new(),
+        missed: Missed::default(),
+        queue_max_bytes: QUEUE_BYTES,
+        overloaded: false,
+        starved: false,
+    };
+    loop {
+        group.begin_joins();
+        if group.hub.runtime.now() >= group.next_turn {
+            group.turn().await;
+        }
+        group.forget_gone();
+        if group.members.is_empty() && group.joining.is_empty() && !group.inbox.has_joins() {
+            // No wait between the question and this: nobody can join a group that ends.
+            group.hub.end_group(&group.key, group.id);
+            return;
+        }
+        group.wait().await;
+    }
+}
+
+impl<R: Runtime> Group<R> {
+    /// Asks for the histories of new clients, once for those that want the same.
+    fn begin_joins(&mut self) {
+        let mut joins = self.inbox.take_joins();
+        while let Some(first) = joins.first() {
+            let (start_ns, limit) = (first.start_ns, first.limit);
+            let is_equal = |join: &Join| (join.start_ns, join.limit) == (start_ns, limit);
+            let (equal, others): (Vec<_>, Vec<_>) = joins.into_iter().partition(is_equal);
+            joins = others;
+            let outboxes = equal.into_iter().map(|join| join.outbox).collect();
+            self.begin(start_ns, limit, outboxes);
+        }
+    }
+
+    fn begin(&mut self, start_ns: Option<i64>, limit: u32, outboxes: Vec<Rc<Outbox>>) {
+        self.epoch += 1;
+        let now_ns = self.hub.runtime.unix_nanos();
+        let lookback_ns = self.hub.config.limits.max_query_lookback_ns;
+        let oldest_ns = if lookback_ns > 0 { now_ns.saturating_sub(lookback_ns) } else { i64::MIN };
+        let start_ns = start_ns.unwrap_or(now_ns.saturating_sub(params::QUERY_RANGE_NS));
+        let ask = Ask {
+            key: &self.key,
+            log: &self.log,
+            start_ns: start_ns.max(oldest_ns),
+            limit,
+            subscription: self.id,
+            epoch: self.epoch,
+            queue_max_bytes: self.queue_max_bytes,
+        };
+        match history::ask(&self.hub, &ask) {
+            Ok(history) => self.joining.push(Joining {
+                epoch: self.epoch,
+                outboxes,
+                history: Some(history),
+                timeline: Timeline::new(self.key.delay_s, &self.hub.memory),
+            }),
+            Err(reason) => outboxes.iter().for_each(|outbox| outbox.end(reason.clone())),
+        }
+    }
+
+    /// Deals with what has come, and sends what is due.
+    async fn turn(&mut self) {
+        let begun = self.hub.runtime.now();
+        let (batches, is_too_much) = self.inbox.take_batches();
+        self.overloaded |= is_too_much;
+        let has_batches = !batches.is_empty();
+        for batch in batches {
+            if let Err(reason) = self.batch(batch).await {
+                self.end_all(&reason);
+                return;
+            }
+        }
+        let has_sent = self.send_due();
+        if has_batches || has_sent {
+            let now = self.hub.runtime.now();
+            self.overloaded |= now.since(begun) > TURN_MAX;
+            self.adapt_queue();
+            let pause = if self.members.len() < MANY { PAUSE } else { PAUSE_OF_MANY };
+            self.next_turn = now.after(pause);
+        }
+    }
+
+    /// What is too much anyway should be dropped before it is copied; what is not
+    /// should not be dropped.
+    fn adapt_queue(&mut self) {
+        let before = self.queue_max_bytes;
+        if std::mem::take(&mut self.overloaded) {
+            self.queue_max_bytes = (before / 2).max(QUEUE_MIN_BYTES);
+        } else if self.starved {
+            self.queue_max_bytes = (before * 2).min(QUEUE_MAX_BYTES);
+        }
+        self.starved = false;
+        if self.queue_max_bytes != before {
+            self.hub.bound_queue(self.id, self.queue_max_bytes);
+        }
+    }
+
+    /// Runs the pipeline over a batch.
+    async fn batch(&mut self, batch: TailBatch) -> Result<(), String> {
+        if batch.dropped_count > 0 {
+            self.starved = true;
+            let list = batch.dropped.into_iter().map(|dropped| MissedEntry {
+                timestamp_ns: dropped.timestamp_ns,
+                labels: dropped.labels,
+            });
+            self.missed.add(&list.collect(), batch.dropped_count);
+        }
+        let mut rest = &batch.parts[..];
+        while let Some(first) = rest.first() {
+            let mut entries = 0;
+            let same_run = |part: &&TailPart| {
+                entries += part.block.entry_count();
+                part.epoch == first.epoch && entries <= RUN_ENTRIES
+            };
+            let taken = rest.iter().take_while(same_run).count().max(1);
+            let (parts, later) = rest.split_at(taken);
+            rest = later;
+            let now_ns = self.hub.runtime.unix_nanos();
+            for entry in shared(self.live.run(parts, now_ns)?) {
+                if let Err(entry) = self.timeline.push(entry, first.epoch, now_ns) {
+                    self.overloaded = true;
+                    self.missed.add(&missed_list(&[entry]), 1);
+                }
+            }
+            self.hub.runtime.yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Sends everything that is due. Returns whether there was anything.
+    fn send_due(&mut self) -> bool {
+        let now_ns = self.hub.runtime.unix_nanos();
+        let released = self.timeline.release(now_ns);
+        for joining in &mut self.joining {
+            for (epoch, entry) in released.iter().filter(|(epoch, _)| *epoch >= joining.epoch) {
+                if let Err(entry) = joining.timeline.push_due(Rc::clone(entry), *epoch, now_ns) {
+                    self.missed.add(&missed_list(&[entry]), 1);
+                }
+            }
+        }
+        let has_sent = !released.is_empty();
+        if has_sent && !self.members.is_empty() {
+            self.send_released(&released);
+        }
+        self.send_to_joining(now_ns) || has_sent
+    }
+
+    /// Most clients see the same; those whose epoch began among the entries do not.
+    fn send_released(&mut self, released: &[(u64, Rc<Entry>)]) {
+        let oldest = released.iter().map(|(epoch, _)| *epoch).min().unwrap_or(0);
+        let mut late: Vec<u64> = self.members.iter().map(|member| member.epoch).collect();
+        late.retain(|&epoch| epoch > oldest);
+        late.sort_unstable();
+        late.dedup();
+        let is_common = |member: &&Member| member.epoch <= oldest;
+        let outboxes = |members: Vec<&Member>| -> Vec<Rc<Outbox>> {
+            members.iter().map(|member| Rc::clone(&member.outbox)).collect()
+        };
+        let common = outboxes(self.members.iter().filter(is_common).collect());
+        let entries: Vec<_> = released.iter().map(|(_, entry)| Rc::clone(entry)).collect();
+        if !common.is_empty() {
+            self.send(&common, &entries, true);
+        }
+        for epoch in late {
+            let of_epoch = outboxes(self.members.iter().filter(|m| m.epoch == epoch).collect());
+            let entries = released.iter().filter(|(of_entry, _)| *of_entry >= epoch);
+            let entries: Vec<_> = entries.map(|(_, entry)| Rc::clone(entry)).collect();
+            self.send(&of_epoch, &entries, true);
+        }
+    }
+
+    /// Sends due parts of histories; clients that have seen theirs become members.
+    fn send_to_joining(&mut self, now_ns: i64) -> bool {
+        let mut has_sent = false;
+        for mut joining in std::mem::take(&mut self.joining) {
+            if joining.history.is_some() {
+                self.joining.push(joining);
+                continue;
+            }
+            let due = joining.timeline.release(now_ns);
+            let entries: Vec<_> = due.into_iter().map(|(_, entry)| entry).collect();
+            has_sent |= !entries.is_empty();
+            self.send(&joining.outboxes, &entries, false);
+            if joining.timeline.is_empty() {
+                let epoch = joining.epoch;
+                let member = |outbox| Member { epoch, outbox };
+                self.members.extend(joining.outboxes.into_iter().map(member));
+            } else {
+                self.joining.push(joining);
+            }
+        }
+        has_sent
+    }
+
+    /// Sends entries to some clients, as far as this core may send; without a limit all
+    /// of them.
+    fn send(&mut self, outboxes: &[Rc<Outbox>], entries: &[Rc<Entry>], is_limited: bool) {
+        let share = self.hub.output_share();
+        let (mut rest, mut sent) = (entries, 0);
+        while !rest.is_empty() && (!is_limited || (sent as i64) < share) {
+            let missed_max_bytes = (share / MISSED_SHARE).clamp(1, MISSED_MAX_BYTES) as usize;
+            let (form, missed) = (self.key.form, &mut self.missed);
+            let frame = Frame::take(form, &mut rest, missed, missed_max_bytes, &self.hub.memory);
+            let Some(frame) = frame.map(Rc::new) else { break };
+            sent += frame.len_bytes();
+            outboxes.iter().for_each(|outbox| outbox.offer(&frame));
+        }
+        self.hub.charge_output(sent * outboxes.len());
+        if !rest.is_empty() {
+            self.overloaded = true;
+            self.missed.add(&missed_list(rest), rest.len() as u64);
+        }
+    }
+
+    /// A history has come, or has failed.
+    fn take_history(&mut self, index: usize, result: Result<Vec<Entry>, String>) {
+        let now_ns = self.hub.runtime.unix_nanos();
+        let joining = &mut self.joining[index];
+        joining.history = None;
+        match result {
+            Ok(entries) => {
+                for entry in shared(entries) {
+                    if let Err(entry) = joining.timeline.push(entry, joining.epoch, now_ns) {
+                        self.missed.add(&missed_list(&[entry]), 1);
+                    }
+                }
+                self.send_to_joining(now_ns);
+            }
+            Err(reason) => {
+                let joining = self.joining.remove(index);
+                joining.outboxes.iter().for_each(|outbox| outbox.end(reason.clone()));
+            }
+        }
+    }
+
+    fn end_all(&mut self, reason: &str) {
+        let joining = self.joining.drain(..).flat_map(|joining| joining.outboxes);
+        let members = self.members.drain(..).map(|member| member.outbox);
+        joining.chain(members).for_each(|outbox| outbox.end(reason));
+    }
+
+    fn forget_gone(&mut self) {
+        self.members.retain(|member| !member.outbox.has_left());
+        self.joining.retain_mut(|joining| {
+            joining.outboxes.retain(|outbox| !outbox.has_left());
+            !joining.outboxes.is_empty()
+        });
+    }
+
+    /// When there is something to do although nothing comes.
+    fn next_due(&self) -> Monotonic {
+        let timelines = self.joining.iter().filter(|joining| joining.history.is_none());
+        let timelines = timelines.map(|joining| &joining.timeline).chain([&self.timeline]);
+        let due_ns = timelines.filter_map(Timeline::next_due_ns).min();
+        let due_ns = match due_ns {
+            _ if self.inbox.has_batches() => i64::MIN,
+            Some(due_ns) => due_ns,
+            None => return Monotonic::NEVER,
+        };
+        let left_ns = due_ns.saturating_sub(self.hub.runtime.unix_nanos());
+        let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0));
+        self.hub.runtime.now().after(left).max(self.next_turn)
+    }
+
+    /// Waits for clients, entries, histories, or the time of the next turn.
+    async fn wait(&mut self) {
+        let due = self.next_due();
+        let runtime = self.hub.runtime.clone();
+        let mut sleep = pin!(async move {
+            match due {
+                Monotonic::NEVER => std::future::pending().await,
+                due => runtime.sleep_until(due).await,
+            }
+        });
+        let come = poll_fn(|cx| {
+            for (index, joining) in self.joining.iter_mut().enumerate() {
+                if let Some(history) = &mut joining.history
+                    && let Poll::Ready(result) = history.as_mut().poll(cx)
+                {
+                    return Poll::Ready(Some((index, result)));
+                }
+            }
+            if self.inbox.poll_changed(cx).is_ready() || sleep.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await;
+        if let Some((index, result)) = come {
+            self.take_history(index, result);
+        }
+    }
+}

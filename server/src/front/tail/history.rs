@@ -1,0 +1,129 @@
+//! What came before a tail: the newest entries since its start.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use logsvc_logql::engine::{Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime};
+use logsvc_logql::syntax::ast::{Expr, LogExpr};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
+use logsvc_shards::tail::TailJoin;
+
+use super::GroupKey;
+use super::evaluate::flatten;
+use super::frame::{Entry, Form};
+use super::hub::Hub;
+
+/// The entries, oldest first, or why there are none.
+pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;
+
+/// What is asked, and from where on entries are followed.
+pub(super) struct Ask<'a> {
+    pub(super) key: &'a GroupKey,
+    pub(super) log: &'a LogExpr,
+    /// First nanosecond since the Unix epoch.
+    pub(super) start_ns: i64,
+    /// Most entries.
+    pub(super) limit: u32,
+    pub(super) subscription: u64,
+    pub(super) epoch: u64,
+    pub(super) queue_max_bytes: usize,
+}
+
+/// Stops a query that nobody waits for any more.
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Joins all shards, and asks them for what came before.
+///
+/// # Errors
+/// The query cannot be evaluated, or the node is too busy. Some shards may have been
+/// joined.
+pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History, String> {
+    // Up to the end of time: an entry that claims to be of the future came before too.
+    let time = QueryTime::Range { start_ns: ask.start_ns, end_ns: i64::MAX, step_ns: 1 };
+    let params = QueryParams {
+        now_ns: hub.runtime.unix_nanos(),
+        limit: ask.limit as usize,
+        direction: Direction::Backward,
+        categorize_labels: ask.key.form == Form::Categorized,
+        ..QueryParams::new(time)
+    };
+    let plan = Plan::new(&Expr::Log(ask.log.clone()), &params).map_err(|e| e.to_string())?;
+    let [leaf] = plan.leaves() else { return Err("only log selector is supported".to_owned()) };
+    let leaf = Arc::new(leaf.clone());
+    let memory_max_bytes = hub.queries.max_bytes() / u64::from(hub.runtime.core_count());
+    let busy = || "too many outstanding requests".to_owned();
+    // As for any query: the shards' parts are bounded each, this bounds their number.
+    let part_bytes = (memory_max_bytes / 8).max(1);
+    let reservation = hub.queries.try_reserve(part_bytes).ok_or_else(busy)?;
+    let cancellation = CancelOnDrop(Cancellation::default());
+    let mut replies = Vec::new();
+    for shard in (0..hub.runtime.core_count()).map(CoreId) {
+        let join = TailJoin {
+            subscription: ask.subscription,
+            epoch: ask.epoch,
+            queue_max_bytes: ask.queue_max_bytes,
+            history: LeafRequest {
+                tenant: ask.key.tenant.clone(),
+                plan: Arc::clone(&leaf),
+                cancellation: cancellation.0.clone(),
+                memory_max_bytes: memory_max_bytes as usize,
+            },
+        };
+        let reply = hub.caller.call(shard, ShardRequest::TailJoin(join));
+        replies.push(reply.map_err(|_| busy())?);
+    }
+    let gather = async move {
+        let (_reservation, _cancellation) = (reservation, cancellation);
+        let mut merge = MergeState::new(&plan);
+        for reply in replies {
+            match reply.await {
+                Ok(ShardReply::Leaf(Ok(part))) => merge.add(part.result),
+                Ok(ShardReply::Leaf(Err(error))) => return Err(error.to_string()),
+                Ok(_) | Err(_) => return Err("a shard of this node is not running".to_owned()),
+            }
+        }
+        match merge.finish() {
+            Ok(QueryResult::Streams(mut streams)) => {
+                // Newest first became oldest first, also among equal times.
+                streams.iter_mut().for_each(|stream| stream.entries.reverse());
+                Ok(flatten(streams, false))
+            }
+            Ok(_) => Err("only log selector is supported".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let timeout_ns = hub.config.limits.query_timeout_ns;
+    let hub = Rc::clone(hub);
+    Ok(Box::pin(async move {
+        let mut gather = pin!(gather);
+        let mut late = pin!(async {
+            match u64::try_from(timeout_ns) {
+                Ok(ns) if ns > 0 => {
+                    let deadline = hub.runtime.now().after(Duration::from_nanos(ns));
+                    hub.runtime.sleep_until(deadline).await;
+                }
+                _ => std::future::pending().await,
+            }
+        });
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = gather.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            late.as_mut().poll(cx).map(|()| Err(ApiError::query_timeout().message))
+        })
+        .await
+    }))
+}

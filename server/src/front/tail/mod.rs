@@ -1,0 +1,181 @@
+//! `tail`: new entries of a query as they come, over a WebSocket.
+//!
+//! A client's connection ([`session`]) joins a group ([`group`]) of equal tails on its
+//! core. The group subscribes to all shards through the hub of its core ([`hub`]), runs
+//! the query's pipeline over what comes ([`evaluate`]), puts it in order of time
+//! ([`timeline`]) and encodes it ([`frame`]) once for all of its clients. What came
+//! before the tail began is an ordinary query ([`history`]); each shard takes its
+//! snapshot and begins to follow in one step, so nothing is missed or shown twice.
+//!
+//! Guarantees: tails never hold pushes up. Entries on their way are bounded by the
+//! memory for tails, what a core sends by [`hub::OUTPUT_MAX_BYTES_PER_S`], and what
+//! waits for one client by [`outbox::OUTBOX_MAX_BYTES`]; what exceeds that is dropped
+//! and told in `dropped_entries`. Entries that are dropped on their way from a shard
+//! are told although the query's filters have not seen them.
+
+mod counts;
+mod evaluate;
+mod frame;
+mod group;
+mod history;
+mod hub;
+mod missed;
+mod outbox;
+mod session;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::SEC_WEBSOCKET_VERSION;
+use logsvc_http::websocket::{Handshake, WebSocketConfig, code};
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::engine::QueryTime;
+use logsvc_logql::syntax;
+use logsvc_logql::syntax::ast::{Expr, LogExpr};
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::time::parse_time_param_ns;
+use logsvc_runtime::Runtime;
+
+use super::{Front, error_response, params};
+pub(crate) use counts::TailCounts;
+use frame::Form;
+pub(crate) use hub::TailHub;
+
+/// Longest `delay_for`, in seconds.
+const DELAY_MAX_S: i64 = 5;
+
+/// Which of the two interfaces a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dialect {
+    /// `/loki/api/v1/tail`.
+    V1,
+    /// `/api/prom/tail`.
+    Legacy,
+}
+
+/// Tails with equal keys show the same.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct GroupKey {
+    tenant: TenantId,
+    /// The query as it is printed.
+    query: String,
+    delay_s: u32,
+    form: Form,
+}
+
+/// A tail that has been checked.
+#[derive(Clone, Debug)]
+struct TailRequest {
+    key: GroupKey,
+    log: Arc<LogExpr>,
+    /// Where the history begins, in ns since the Unix epoch; an hour ago if absent.
+    start_ns: Option<i64>,
+    /// Most entries of the history.
+    limit: u32,
+    /// Most tails of the tenant; 0 is no limit.
+    max_tails: usize,
+}
+
+impl<R: Runtime> Front<R> {
+    pub(super) fn tail(&self, request: &Request, dialect: Dialect) -> Result<Response, ApiError> {
+        let tenant = self.tenant(&request.head)?;
+        let params = params::of(request)?;
+        let bad_request = |error: String| ApiError::bad_request(error);
+        let text = params.get("query").unwrap_or_default();
+        let mut expr = syntax::parse(text).map_err(|error| bad_request(error.to_string()))?;
+        if dialect == Dialect::Legacy
+            && let Some(pattern) = params.get_non_empty("regexp")
+        {
+            expr = with_line_filter(&expr, pattern).map_err(bad_request)?;
+        }
+        syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
+        let limit = params::limit(&params)?;
+        let start_ns = match params.get_non_empty("start") {
+            Some(text) => Some(parse_time_param_ns("start", text)?),
+            None => None,
+        };
+        let delay_s = delay_for(&params)?;
+        self.check_entries(limit as usize)?;
+        let Ok(handshake) = Handshake::of_request(&request.head) else {
+            let error = ApiError::bad_request("Bad Request").with_newline();
+            return Ok(error_response(&error).with_header(SEC_WEBSOCKET_VERSION, "13"));
+        };
+        // Errors from here on are told by the close frame.
+        let config = WebSocketConfig {
+            max_message_bytes: 4096,
+            // What clients say is of no interest.
+            max_received: 0,
+            // One frame at a time: those that wait are shared with other clients.
+            max_queued_bytes: 1,
+            close_timeout: Duration::from_secs(5),
+        };
+        let refuse = |text: String| {
+            handshake.clone().accept(config, |socket| async move {
+                socket.close(code::INTERNAL_ERROR, text);
+            })
+        };
+        let log = match &expr {
+            Expr::Log(log) => Arc::new(log.clone()),
+            Expr::Metric(_) => return Ok(refuse("only log selector is supported".to_owned())),
+        };
+        let end_ns = self.runtime.unix_nanos();
+        let from_ns = start_ns.unwrap_or(end_ns.saturating_sub(params::QUERY_RANGE_NS));
+        let time = QueryTime::Range { start_ns: from_ns, end_ns, step_ns: 1 };
+        if let Err(error) = self.check_query(&expr, time, limit as usize) {
+            return Ok(refuse(error.message));
+        }
+        let key =
+            GroupKey { tenant, query: expr.to_string(), delay_s, form: form(request, dialect) };
+        let max_tails = self.config.limits.max_concurrent_tail_requests;
+        let tail = TailRequest { key, log, start_ns, limit, max_tails };
+        let hub = Rc::clone(self.tails.hub());
+        Ok(handshake.accept(config, move |socket| session::serve(hub, socket, tail)))
+    }
+}
+
+/// How frames are written.
+fn form(request: &Request, dialect: Dialect) -> Form {
+    let flags = request.head.header("x-loki-response-encoding-flags").unwrap_or_default();
+    match dialect {
+        Dialect::Legacy => Form::Legacy,
+        Dialect::V1 if flags.split(',').any(|flag| flag == "categorize-labels") => {
+            Form::Categorized
+        }
+        Dialect::V1 => Form::Plain,
+    }
+}
+
+/// The query with `|~ pattern` behind its other stages.
+fn with_line_filter(expr: &Expr, pattern: &str) -> Result<Expr, String> {
+    let quoted = serde_json::to_string(pattern).map_err(|error| error.to_string())?;
+    // A line of its own: the query may end with a comment.
+    let text = format!("{expr}\n|~ {quoted}");
+    syntax::parse(&text).map_err(|error| error.to_string())
+}
+
+/// `delay_for` in seconds, 0 by default.
+fn delay_for(params: &Params) -> Result<u32, ApiError> {
+    let Some(text) = params.get_non_empty("delay_for") else { return Ok(0) };
+    let delay_s: i64 = text.parse().map_err(|error: std::num::ParseIntError| {
+        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+        let problem = match error.kind() {
+            NegOverflow | PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        ApiError::bad_request(format!("strconv.Atoi: parsing {text:?}: {problem}"))
+    })?;
+    match u32::try_from(delay_s) {
+        Ok(seconds) if delay_s <= DELAY_MAX_S => Ok(seconds),
+        Ok(_) => {
+            Err(ApiError::bad_request(format!("delay_for can't be greater than {DELAY_MAX_S}")))
+        }
+        Err(_) => Err(ApiError::bad_request(format!(
+            "delay_for value {delay_s} is out of range [0, 4294967295]"
+        ))),
+    }
+}

@@ -1,0 +1,425 @@
+//! Subscriptions to new entries, see [`crate::tail`].
+//!
+//! Guarantees: a stream without subscriptions pays one branch per section of a push; an
+//! entry is copied once however many subscriptions match it; nothing that a subscriber
+//! does or leaves undone holds a push up. Queues are bounded by the subscription and
+//! all together by the budget for tails. A subscription whose core does not ask any
+//! more is closed after [`SILENT_MAX_TIME`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_logql::engine::CompiledMatcher;
+use logsvc_proto::{Labels, TenantId};
+use logsvc_runtime::mesh::ReplyTo;
+use logsvc_runtime::{Budget, CoreId, Monotonic};
+
+use super::{Effect, Shard};
+use crate::batch::{Section, SectionEntry};
+use crate::head::HeadBlock;
+use crate::index::{LabelIndex, Slot};
+use crate::messages::ShardReply;
+use crate::tail::{
+    DROPPED_LISTED_MAX, TailBatch, TailBlock, TailDropped, TailJoin, TailPart, TailPoll, TailStatus,
+};
+
+/// Copies are made in pieces of about this many bytes of lines, and of at most this
+/// many entries.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECE_ENTRIES: usize = 1024;
+
+/// What an entry takes in a copy besides its line and its metadata, in bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 16;
+
+/// A core that has not asked for so long has forgotten its subscriptions.
+const SILENT_MAX_TIME: Duration = Duration::from_secs(60);
+
+/// Number of a subscription within its shard.
+pub(super) type Place = u32;
+
+/// The subscriptions that match a stream.
+pub(super) type Places = Option<Box<Vec<Place>>>;
+
+/// All subscriptions of a shard.
+#[derive(Debug)]
+pub(super) struct Tails {
+    memory: Budget,
+    /// A closed one leaves its place to the next.
+    subscriptions: Vec<Option<Subscription>>,
+    places: BTreeMap<(CoreId, u64), Place>,
+    cores: BTreeMap<CoreId, Asking>,
+    tailed_streams: u64,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    core: CoreId,
+    id: u64,
+    tenant: TenantId,
+    matchers: Vec<CompiledMatcher>,
+    epoch: u64,
+    queue_max_bytes: usize,
+    parts: Vec<TailPart>,
+    queued_bytes: usize,
+    dropped: Vec<TailDropped>,
+    dropped_count: u64,
+}
+
+/// A core that has subscriptions.
+#[derive(Debug)]
+struct Asking {
+    /// Where the next answer goes.
+    waiting: Option<ReplyTo<ShardReply>>,
+    /// Subscriptions with something to tell.
+    ready: Vec<Place>,
+    heard: Monotonic,
+}
+
+impl Subscription {
+    fn matches(&self, tenant: &TenantId, labels: &Labels) -> bool {
+        let accepts = |matcher: &CompiledMatcher| {
+            matcher.matches(labels.get(matcher.name()).unwrap_or_default())
+        };
+        self.tenant == *tenant && self.matchers.iter().all(accepts)
+    }
+
+    fn has_room(&self) -> bool {
+        self.queued_bytes < self.queue_max_bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.dropped_count == 0
+    }
+
+    fn queue(&mut self, block: &Arc<TailBlock>) {
+        self.queued_bytes += block.held_bytes();
+        self.parts.push(TailPart { epoch: self.epoch, block: Arc::clone(block) });
+    }
+
+    fn drop_entries<'a>(
+        &mut self,
+        labels: &Arc<Labels>,
+        entries: impl Iterator<Item = SectionEntry<'a>>,
+        count: usize,
+    ) {
+        self.dropped_count += count as u64;
+        let listed = DROPPED_LISTED_MAX.saturating_sub(self.dropped.len()).min(count);
+        self.dropped.extend(entries.take(listed).map(|entry| TailDropped {
+            epoch: self.epoch,
+            labels: Arc::clone(labels),
+            timestamp_ns: entry.timestamp_ns,
+        }));
+    }
+
+    fn take(&mut self) -> TailBatch {
+        self.queued_bytes = 0;
+        TailBatch {
+            subscription: self.id,
+            parts: std::mem::take(&mut self.parts),
+            dropped: std::mem::take(&mut self.dropped),
+            dropped_count: std::mem::take(&mut self.dropped_count),
+        }
+    }
+}
+
+impl Tails {
+    /// Without subscriptions; what they will hold is taken from `memory`.
+    pub(super) fn new(memory: Budget) -> Tails {
+        Tails {
+            memory,
+            subscriptions: Vec::new(),
+            places: BTreeMap::new(),
+            cores: BTreeMap::new(),
+            tailed_streams: 0,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn status(&self) -> TailStatus {
+        TailStatus {
+            subscriptions: self.places.len() as u64,
+            streams: self.tailed_streams,
+            dropped: self.dropped,
+        }
+    }
+
+    /// The subscriptions that match a new stream.
+    pub(super) fn matching(&mut self, tenant: &TenantId, labels: &Labels) -> Places {
+        if self.places.is_empty() {
+            return None;
+        }
+        let matches = |&place: &Place| {
+            let subscription = self.subscriptions[place as usize].as_ref();
+            subscription.is_some_and(|open| open.matches(tenant, labels))
+        };
+        let places: Vec<Place> = self.places.values().copied().filter(matches).collect();
+        self.tailed_streams += u64::from(!places.is_empty());
+        (!places.is_empty()).then(|| Box::new(places))
+    }
+
+    /// Queues the entries of a section that has become visible.
+    pub(super) fn offer(&mut self, places: &[Place], labels: &Arc<Labels>, section: &Section<'_>) {
+        let mut entries = section.entries();
+        let mut left = section.entry_count();
+        while left > 0 {
+            let wanted = places.iter().any(|&place| {
+                self.subscriptions[place as usize].as_ref().is_some_and(Subscription::has_room)
+            });
+            let before = entries.clone();
+            let copied = if wanted { self.copy_piece(&mut entries, labels) } else { None };
+            // Without a copy, the rest of the section shares the fate of its first piece.
+            let count = copied.as_ref().map_or(left, |block| block.entry_count());
+            left -= count;
+            for &place in places {
+                let Some(subscription) = &mut self.subscriptions[place as usize] else { continue };
+                if subscription.is_empty()
+                    && let Some(core) = self.cores.get_mut(&subscription.core)
+                {
+                    core.ready.push(place);
+                }
+                match &copied {
+                    Some(block) if subscription.has_room() => subscription.queue(block),
+                    _ => {
+                        subscription.drop_entries(labels, before.clone(), count);
+                        self.dropped += count as u64;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies the next entries; `None` if there is no memory for them.
+    fn copy_piece<'a>(
+        &self,
+        entries: &mut (impl Iterator<Item = SectionEntry<'a>> + Clone),
+        labels: &Arc<Labels>,
+    ) -> Option<Arc<TailBlock>> {
+        let (mut count, mut lines_len, mut piece_bytes) = (0, 0, 0);
+        for entry in entries.clone() {
+            count += 1;
+            lines_len += entry.line.len();
+            piece_bytes +=
+                ENTRY_OVERHEAD_BYTES + entry.line.len() + entry.metadata.as_bytes().len();
+            if lines_len >= PIECE_BYTES || count == PIECE_ENTRIES {
+                break;
+            }
+        }
+        let memory = self.memory.try_reserve(piece_bytes as u64)?;
+        let mut copy = HeadBlock::with_capacity(count, lines_len);
+        for entry in entries.by_ref().take(count) {
+            copy.push(entry.timestamp_ns, entry.line, entry.metadata);
+        }
+        Some(Arc::new(TailBlock::new(Arc::clone(labels), copy, memory)))
+    }
+
+    /// Answers cores that wait for what there is now.
+    pub(super) fn answer(&mut self, now: Monotonic, effects: &mut Vec<Effect>) {
+        let subscriptions = &mut self.subscriptions;
+        for asking in self.cores.values_mut() {
+            if asking.ready.is_empty() {
+                continue;
+            }
+            let Some(reply_to) = asking.waiting.take() else { continue };
+            asking.heard = now;
+            let mut batches = Vec::with_capacity(asking.ready.len());
+            for place in asking.ready.drain(..) {
+                let open = subscriptions.get_mut(place as usize).and_then(Option::as_mut);
+                batches.extend(open.map(Subscription::take));
+            }
+            effects.push(Effect::Reply(reply_to, ShardReply::Tailed(batches)));
+        }
+    }
+
+    fn open(&mut self, core: CoreId, join: &TailJoin, matchers: Vec<CompiledMatcher>) -> Place {
+        let subscription = Subscription {
+            core,
+            id: join.subscription,
+            tenant: join.history.tenant.clone(),
+            matchers,
+            epoch: join.epoch,
+            queue_max_bytes: join.queue_max_bytes,
+            parts: Vec::new(),
+            queued_bytes: 0,
+            dropped: Vec::new(),
+            dropped_count: 0,
+        };
+        let free = self.subscriptions.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.subscriptions.push(None);
+            self.subscriptions.len() - 1
+        });
+        self.subscriptions[place] = Some(subscription);
+        self.places.insert((core, join.subscription), place as Place);
+        place as Place
+    }
+
+    /// Tells all cores that there will be nothing more.
+    fn close_all(&mut self) {
+        self.subscriptions.clear();
+        self.places.clear();
+        self.cores.clear();
+    }
+
+    /// Subscriptions of cores that have not asked for long.
+    fn forgotten(&self, now: Monotonic) -> Vec<(CoreId, u64)> {
+        let is_silent = |core: &CoreId| {
+            self.cores.get(core).is_none_or(|asking| {
+                asking.waiting.is_none() && now.since(asking.heard) > SILENT_MAX_TIME
+            })
+        };
+        self.places.keys().filter(|(core, _)| is_silent(core)).copied().collect()
+    }
+}
+
+/// Slots of the streams that a subscription matches.
+fn matched(index: &LabelIndex, subscription: &Subscription) -> Vec<Slot> {
+    let tenant = index.tenant(&subscription.tenant);
+    tenant.map_or(Vec::new(), |index| index.select(&subscription.matchers))
+}
+
+impl Shard {
+    /// Queues a section for the tails of its stream, if it has any.
+    #[inline]
+    pub(super) fn tail_section(&mut self, slot: Slot, section: &Section<'_>) {
+        let stream = &self.streams[slot as usize];
+        if let Some(places) = &stream.tails {
+            self.tails.offer(places, &stream.labels, section);
+        }
+    }
+
+    pub(super) fn tail_join(
+        &mut self,
+        join: TailJoin,
+        reply_to: ReplyTo<ShardReply>,
+        now: Monotonic,
+        effects: &mut Vec<Effect>,
+    ) {
+        let core = reply_to.caller();
+        let history = join.history.clone();
+        // What the snapshot holds is before the join, what comes later is behind it.
+        let (job, matchers) = match (self.scan_job(history), join.history.plan.compiled_matchers())
+        {
+            (Ok(job), Ok(matchers)) => (job, matchers),
+            (Err(error), _) => {
+                effects.push(Effect::Reply(reply_to, ShardReply::Leaf(Err(error))));
+                return;
+            }
+            (_, Err(error)) => {
+                let error = crate::scan::ScanError::Plan(error.to_string());
+                effects.push(Effect::Reply(reply_to, ShardReply::Leaf(Err(error))));
+                return;
+            }
+        };
+        if !self.stopping {
+            self.subscribe(core, &join, matchers, now);
+        }
+        effects.push(Effect::Scan(Box::new(job), reply_to));
+    }
+
+    fn subscribe(
+        &mut self,
+        core: CoreId,
+        join: &TailJoin,
+        matchers: Vec<CompiledMatcher>,
+        now: Monotonic,
+    ) {
+        let tails = &mut self.tails;
+        let asking = tails.cores.entry(core).or_insert_with(|| Asking {
+            waiting: None,
+            ready: Vec::new(),
+            heard: now,
+        });
+        asking.heard = now;
+        if let Some(&place) = tails.places.get(&(core, join.subscription)) {
+            if let Some(subscription) = &mut tails.subscriptions[place as usize] {
+                subscription.epoch = join.epoch;
+            }
+            return;
+        }
+        let place = tails.open(core, join, matchers);
+        let Some(subscription) = &tails.subscriptions[place as usize] else { return };
+        for slot in matched(&self.index, subscription) {
+            let places = &mut self.streams[slot as usize].tails;
+            tails.tailed_streams += u64::from(places.is_none());
+            places.get_or_insert_default().push(place);
+        }
+    }
+
+    pub(super) fn tail_poll(
+        &mut self,
+        poll: TailPoll,
+        reply_to: ReplyTo<ShardReply>,
+        now: Monotonic,
+        effects: &mut Vec<Effect>,
+    ) {
+        let core = reply_to.caller();
+        for (id, queue_max_bytes) in poll.queue_max_bytes {
+            if let Some(&place) = self.tails.places.get(&(core, id))
+                && let Some(subscription) = &mut self.tails.subscriptions[place as usize]
+            {
+                subscription.queue_max_bytes = queue_max_bytes;
+            }
+        }
+        let nothing = ShardReply::Tailed(Vec::new());
+        match self.tails.cores.get_mut(&core) {
+            Some(asking) => {
+                asking.heard = now;
+                if let Some(former) = asking.waiting.replace(reply_to) {
+                    effects.push(Effect::Reply(former, nothing));
+                }
+            }
+            None => effects.push(Effect::Reply(reply_to, nothing)),
+        }
+    }
+
+    /// Closes a subscription. A core that has none left gets its answer.
+    pub(super) fn tail_close(&mut self, core: CoreId, id: u64, effects: &mut Vec<Effect>) {
+        let tails = &mut self.tails;
+        let Some(place) = tails.places.remove(&(core, id)) else { return };
+        if let Some(subscription) = tails.subscriptions[place as usize].take() {
+            for slot in matched(&self.index, &subscription) {
+                let places = &mut self.streams[slot as usize].tails;
+                if let Some(open) = places {
+                    open.retain(|&other| other != place);
+                    if open.is_empty() {
+                        *places = None;
+                        tails.tailed_streams -= 1;
+                    }
+                }
+            }
+        }
+        let has_others = tails.places.range((core, 0)..=(core, u64::MAX)).next().is_some();
+        if let Some(asking) = tails.cores.get_mut(&core) {
+            asking.ready.retain(|&other| other != place);
+            if !has_others {
+                let waiting = asking.waiting.take();
+                tails.cores.remove(&core);
+                let nothing = ShardReply::Tailed(Vec::new());
+                effects.extend(waiting.map(|reply_to| Effect::Reply(reply_to, nothing)));
+            }
+        }
+    }
+
+    /// The end of a step: tells what has come, and forgets who does not ask.
+    #[inline]
+    pub(super) fn serve_tails(&mut self, now: Monotonic, effects: &mut Vec<Effect>) {
+        if self.tails.places.is_empty() {
+            return;
+        }
+        if self.stopping {
+            for stream in &mut self.streams {
+                stream.tails = None;
+            }
+            self.tails.tailed_streams = 0;
+            self.tails.close_all();
+            return;
+        }
+        self.tails.answer(now, effects);
+        for (core, id) in self.tails.forgotten(now) {
+            tracing::warn!(%core, subscription = id, "closed a tail that nobody asked for");
+            self.tail_close(core, id, effects);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Live tails, as they cross the lanes: a front core subscribes to the streams that
+//! match a query, and asks each shard again and again what has come.
+//!
+//! Guarantees: the answer to a [`TailJoin`] holds exactly what was visible in the shard
+//! before the join, and parts with its epoch (or a later one) exactly what became
+//! visible after it: no gap, and no entry twice. Entries of one stream come in the
+//! order in which they became visible. What a subscription has no room for, or what the
+//! memory for tails does not allow, is dropped and told. Entries that were pushed again
+//! are left out if a whole section of a push is known already; single ones that are
+//! repeated among new ones may show twice.
+
+use std::sync::Arc;
+
+use logsvc_logql::engine::{EntryBlock, MetadataColumn};
+use logsvc_proto::Labels;
+use logsvc_runtime::Reservation;
+
+use crate::head::HeadBlock;
+use crate::messages::LeafRequest;
+use crate::scan::intern;
+
+/// Dropped entries that a batch lists; more are only counted.
+pub const DROPPED_LISTED_MAX: usize = 1000;
+
+/// Opens a subscription, if it is not open, and gives what came before.
+#[derive(Debug)]
+pub struct TailJoin {
+    /// Names the subscription among those of the core that asks.
+    pub subscription: u64,
+    /// Entries that become visible from now on carry it. Must rise from join to join.
+    pub epoch: u64,
+    /// Memory that entries of the subscription may take in the shard, in bytes, about.
+    pub queue_max_bytes: usize,
+    /// The query for what came before; its tenant and matchers are the subscription's.
+    pub history: LeafRequest,
+}
+
+/// Asks what has come. Answered when there is something, or when the core asks again.
+#[derive(Debug, Default)]
+pub struct TailPoll {
+    /// New values of [`TailJoin::queue_max_bytes`], by subscription.
+    pub queue_max_bytes: Vec<(u64, usize)>,
+}
+
+/// What has come for one subscription.
+#[derive(Debug)]
+pub struct TailBatch {
+    /// The subscription.
+    pub subscription: u64,
+    /// Entries, in the order in which they became visible.
+    pub parts: Vec<TailPart>,
+    /// Entries that were dropped before the query's filters saw them; the first
+    /// [`DROPPED_LISTED_MAX`].
+    pub dropped: Vec<TailDropped>,
+    /// How many were dropped.
+    pub dropped_count: u64,
+}
+
+/// Entries of one stream that became visible in one epoch.
+#[derive(Clone, Debug)]
+pub struct TailPart {
+    /// The epoch of the last [`TailJoin`] before them.
+    pub epoch: u64,
+    /// The entries, shared by all subscriptions.
+    pub block: Arc<TailBlock>,
+}
+
+/// An entry that was dropped.
+#[derive(Clone, Debug)]
+pub struct TailDropped {
+    /// The epoch of the last [`TailJoin`] before it.
+    pub epoch: u64,
+    /// Labels of its stream.
+    pub labels: Arc<Labels>,
+    /// Its time in ns since the Unix epoch.
+    pub timestamp_ns: i64,
+}
+
+/// A copy of new entries of one stream, which counts against the memory for tails for
+/// as long as somebody holds it.
+#[derive(Debug)]
+pub struct TailBlock {
+    labels: Arc<Labels>,
+    entries: HeadBlock,
+    memory: Reservation,
+}
+
+impl TailBlock {
+    pub(crate) fn new(labels: Arc<Labels>, entries: HeadBlock, memory: Reservation) -> TailBlock {
+        TailBlock { labels, entries, memory }
+    }
+
+    /// Labels of the stream.
+    pub fn labels(&self) -> &Arc<Labels> {
+        &self.labels
+    }
+
+    /// Number of entries; never 0.
+    pub fn entry_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Memory that it takes.
+    pub fn held_bytes(&self) -> usize {
+        self.memory.bytes() as usize
+    }
+
+    /// Calls `visit` with the entries as the engine takes them.
+    pub fn with_columns<T>(&self, arrival: u64, visit: impl FnOnce(&EntryBlock<'_>) -> T) -> T {
+        let entries = &self.entries;
+        let dictionary = entries.has_metadata().then(|| intern(entries));
+        let metadata = match &dictionary {
+            Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },
+            None => MetadataColumn::None,
+        };
+        visit(&EntryBlock {
+            timestamps_ns: entries.timestamps_ns(),
+            line_ends: entries.line_ends(),
+            lines: entries.lines(),
+            metadata,
+            arrival,
+            sorted: entries.is_sorted(),
+        })
+    }
+}
+
+/// Numbers of a shard's tails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TailStatus {
+    /// Open subscriptions.
+    pub subscriptions: u64,
+    /// Streams that at least one of them matches.
+    pub streams: u64,
+    /// Entries dropped since the start, counted for each subscription.
+    pub dropped: u64,
+}
