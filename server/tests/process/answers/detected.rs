@@ -131,3 +131,34 @@ fn mistakes_are_explained() {
         assert!(answer.contains(text), "{path} {params:?}: {answer}");
     }
 }
+
+#[test]
+fn tenants_explore_their_own_streams_only() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--auth.enabled=true", "--cores", "2"]);
+    let mut client = server.client();
+    let line = r#"{"streams":[{"stream":{"app":"web"},"values":[["NOW","user=u1"]]}]}"#;
+    let body = line.replace("NOW", &(now_ns() - SECOND_NS).to_string());
+    let as_owner = [("Content-Type", "application/json"), ("X-Scope-OrgID", "owner")];
+    let pushed = client.request("POST", "/loki/api/v1/push", &as_owner, Some(body.as_bytes()));
+    assert_eq!(pushed.status, 204);
+    let query = [("query", r#"{app="web"}"#)];
+    let nothing = r#"{"streams":0,"chunks":0,"bytes":0,"entries":0}"#;
+    for (path, none) in [
+        ("detected_fields", "{}"),
+        ("detected_field/user/values", "{}"),
+        ("detected_labels", "{}"),
+        ("index/stats", nothing),
+        ("index/volume", r#""result":[]"#),
+        ("index/volume_range", r#""result":[]"#),
+        ("index/shards", r#""bytes":0"#),
+    ] {
+        let more = [&query[..], &[("targetBytesPerShard", "1MB")]].concat();
+        let target = query::target(&format!("/loki/api/v1/{path}"), &more);
+        assert_eq!(client.get(&target).expect(401), "no org id\n", "{path}");
+        let mut ask =
+            |tenant| client.request("GET", &target, &[("X-Scope-OrgID", tenant)], None).expect(200);
+        assert!(ask("other").contains(none), "{path}: {}", ask("other"));
+        assert!(!ask("owner").contains(none), "{path}: {}", ask("owner"));
+    }
+}
