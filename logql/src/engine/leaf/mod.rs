@@ -7,6 +7,7 @@
 //! - [`LeafExecutor::wants`] whether a block of some time range can matter at all,
 //! - [`LeafExecutor::is_done`] whether anything can,
 //! - [`StreamState::needs`] which columns to read,
+//! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
 //! - [`LeafExecutor::held_bytes`] how much memory the query holds; the caller
 //!   ends the query when that exceeds its budget.
 //!

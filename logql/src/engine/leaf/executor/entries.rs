@@ -1,0 +1,150 @@
+//! One entry on its way through a leaf.
+
+use super::{Collector, LeafExecutor};
+use crate::engine::block::{EntryBlock, MetadataColumn};
+use crate::engine::leaf::StreamState;
+use crate::engine::leaf::log::Position;
+use crate::engine::leaf::range::EntryValue;
+use crate::engine::leaf::samples::Sample;
+use crate::engine::leaf::series::series_of;
+use crate::engine::pipeline::Entry;
+
+impl LeafExecutor {
+    /// Runs one entry that passed the front filters.
+    pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        if self.is_done() {
+            return;
+        }
+        if let Collector::Log(log) = &self.collector
+            && !log.admits(block.timestamps_ns[i])
+        {
+            return;
+        }
+        if self.labels_are_stored {
+            self.stored_entry(stream, block, i);
+        } else {
+            self.processed_entry(stream, block, i);
+        }
+    }
+
+    /// Takes an entry that no stage looks at: label sets are known per stream and
+    /// metadata set.
+    fn stored_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        let Some(set) = self.stored_set(stream, block, i) else { return };
+        let timestamp_ns = block.timestamps_ns[i];
+        self.stats.entries_kept += 1;
+        let lines = block.line_view();
+        match &mut self.collector {
+            Collector::Log(log) => {
+                let position =
+                    Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
+                log.add(position, set, lines.get(i));
+            }
+            Collector::Range(range) => {
+                let line_len = match range.value() {
+                    EntryValue::One => 0,
+                    EntryValue::LineLength => lines.len_of(i) as u64,
+                };
+                let cell = range.cell(timestamp_ns);
+                range.add(set, &cell, 1, line_len);
+            }
+            Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
+        }
+    }
+
+    /// The label set of an entry that no stage looks at. `None` when its metadata
+    /// carries an error that fails the query.
+    fn stored_set(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        i: usize,
+    ) -> Option<u32> {
+        let MetadataColumn::Sets { set_ids, sets } = block.metadata else {
+            return Some(stream.plain_set);
+        };
+        let metadata_set = set_ids[i];
+        if metadata_set == 0 || !stream.needs.metadata {
+            return Some(stream.plain_set);
+        }
+        if let Some(set) = self.set_cache.get(metadata_set) {
+            return Some(set);
+        }
+        self.labels.start(&stream.base);
+        self.labels.add_metadata(sets.get(metadata_set));
+        let set = match &self.collector {
+            Collector::Log(_) => self.label_sets.intern_categorized(&self.labels),
+            Collector::Range(_) | Collector::Samples { .. } => {
+                match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
+                    Ok(set) => set,
+                    Err(error) => {
+                        self.failure = Some(error);
+                        return None;
+                    }
+                }
+            }
+        };
+        self.set_cache.put(metadata_set, set);
+        Some(set)
+    }
+
+    /// Runs the stages over an entry and takes it when they keep it.
+    fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
+        let timestamp_ns = block.timestamps_ns[i];
+        let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
+        if let (Some(probe), Some(base)) = (&mut self.probe, &stream.probe_base)
+            && !probe.may_keep(base, &block.metadata, i, stored_line)
+        {
+            return;
+        }
+        self.labels.start(&stream.base);
+        if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
+            self.labels.add_metadata(sets.get(set_ids[i]));
+        }
+        let mut entry = Entry::new(stored_line, &mut self.line_buffer, &mut self.labels)
+            .at(timestamp_ns, self.plan.now_ns);
+        if !self.pipeline.process(&mut entry) {
+            return;
+        }
+        if let Collector::Log(log) = &mut self.collector {
+            self.stats.entries_kept += 1;
+            let position =
+                Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
+            let set = self.label_sets.intern_categorized(entry.labels);
+            log.add(position, set, entry.line());
+            return;
+        }
+        let mut value = 0.0;
+        if let Collector::Samples { unwrap, .. } = &self.collector {
+            match unwrap.sample(entry.labels) {
+                Some(sample) => value = sample,
+                None => return,
+            }
+        }
+        self.stats.entries_kept += 1;
+        let series = match series_of(&mut self.label_sets, entry.labels, &self.reduction) {
+            Ok(series) => series,
+            Err(error) => {
+                self.failure = Some(error);
+                return;
+            }
+        };
+        match &mut self.collector {
+            Collector::Log(_) => {}
+            Collector::Range(range) => {
+                let line_len = match range.value() {
+                    EntryValue::One => 0,
+                    EntryValue::LineLength if stream.needs.lines => entry.line().len(),
+                    EntryValue::LineLength => block.line_view().len_of(i),
+                };
+                let cell = range.cell(timestamp_ns);
+                range.add(series, &cell, 1, line_len as u64);
+            }
+            Collector::Samples { samples, .. } => {
+                let index = u32::try_from(i).expect("line ends are 32-bit, so entries are");
+                let (stream, arrival) = (stream.number, block.arrival);
+                samples.add(series, Sample { timestamp_ns, value, stream, index, arrival });
+            }
+        }
+    }
+}
