@@ -249,7 +249,7 @@ fn contributing(query: &str, entries: &[(Labels, TestEntry)]) -> Vec<bool> {
 fn entries_that_contribute_hold_what_is_required() {
     let (mut with_text, mut with_labels, mut with_metadata) = (0, 0, 0);
     let mut refused = 0;
-    for seed in 0..6_000 {
+    for seed in 0..4_000 {
         let mut case = Case { rng: Rng::new(seed) };
         let mut query = String::from("{m=\"1\"}");
         if case.rng.one_in(8) {
@@ -296,10 +296,10 @@ fn entries_that_contribute_hold_what_is_required() {
         }
     }
     // Both sides of the claim were met often.
-    assert!(with_text > 500, "{with_text} entries passed filters that require text");
-    assert!(with_labels > 200, "{with_labels} passed label filters that require text");
+    assert!(with_text > 300, "{with_text} entries passed filters that require text");
+    assert!(with_labels > 100, "{with_labels} passed label filters that require text");
     assert!(with_metadata > 50, "{with_metadata} passed filters that require metadata");
-    assert!(refused > 2000, "{refused} entries were refused");
+    assert!(refused > 1500, "{refused} entries were refused");
 }
 
 fn shown(query: &str) -> Vec<String> {
