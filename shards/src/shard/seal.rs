@@ -300,7 +300,10 @@ impl Shard {
                 self.sealing.failures += 1;
                 self.sealing.failure = Some(Arc::clone(&cause));
                 self.sealing.phase = Phase::Failed { retry_at: moment.now.after(RETRY_PAUSE) };
-                for reply_to in self.sealing.waiting.drain(..) {
+                // The next generation cannot be sealed before this one, so who waits
+                // for it would wait until the disk is well again.
+                let sealing = &mut self.sealing;
+                for reply_to in sealing.waiting.drain(..).chain(sealing.waiting_next.drain(..)) {
                     let reply = ShardReply::Flushed(Err(Arc::clone(&cause)));
                     effects.push(Effect::Reply(reply_to, reply));
                 }
