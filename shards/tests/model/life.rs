@@ -1,0 +1,398 @@
+//! The life of a store: starts with changing numbers of shards, pushes, flushes,
+//! failing disks, stops, kills, power losses; and queries all the time.
+//!
+//! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use logsvc_logql::engine::testing::{TestEntry, TestStore};
+use logsvc_proto::TenantId;
+use logsvc_runtime::CoreId;
+use logsvc_runtime::mesh::PendingReply;
+use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
+use logsvc_shards::batch::BatchBuilder;
+use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest};
+use logsvc_shards::shard::SealPolicy;
+use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_shards::wal::SyncPolicy;
+use logsvc_shards::wal::writer::WalConfig;
+
+use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, WAL_DIR, append_outcome, send_append};
+use crate::data::Source;
+use crate::naive::Model;
+use crate::queries::{QueryWriter, Tally, compare, compare_labels};
+
+const FULL: u64 = 1 << 40;
+
+/// Entries of a push for one shard, each with the place of its stream in the model.
+type Part = Vec<(usize, TestEntry)>;
+
+pub(crate) struct Life<'s> {
+    rng: Rng,
+    simulation: &'s Simulation,
+    source: Source,
+    pub(crate) model: Model,
+    /// The model's stores, until the model changes.
+    stores: BTreeMap<TenantId, TestStore>,
+    is_set_up: bool,
+    tally: Tally,
+    refused_pushes: u64,
+    sealed: u64,
+}
+
+impl<'s> Life<'s> {
+    pub(crate) fn new(simulation: &'s Simulation, seed: u64) -> Life<'s> {
+        let mut rng = Rng::new(seed);
+        let mut source = Source::new(Rng::new(rng.next_u64()));
+        let model = source.model();
+        Life {
+            rng,
+            simulation,
+            source,
+            model,
+            stores: BTreeMap::new(),
+            is_set_up: false,
+            tally: Tally::default(),
+            refused_pushes: 0,
+            sealed: 0,
+        }
+    }
+
+    fn wal(&mut self) -> WalConfig {
+        WalConfig {
+            sync: SyncPolicy::Always,
+            file_max_bytes: self.rng.between(500, 20_000),
+            ..WalConfig::default()
+        }
+    }
+
+    fn seal(&mut self) -> SealPolicy {
+        let rng = &mut self.rng;
+        SealPolicy {
+            head_max_bytes: *rng.pick(&[300, 2_000, 20_000, 1 << 40]),
+            wal_max_bytes: *rng.pick(&[2_000, 1 << 40]),
+            max_age: *rng.pick(&[Duration::from_millis(2), Duration::MAX]),
+            on_stop: rng.one_in(2),
+        }
+    }
+
+    /// Lets a start be interrupted.
+    fn stumble(&mut self) {
+        while self.rng.one_in(6) {
+            let (wal, seal) = (self.wal(), self.seal());
+            let shards = self.rng.between(1, 4) as u16;
+            let cluster = Cluster::launch(self.simulation, shards, wal, seal);
+            for _ in 0..self.rng.below(500) {
+                self.simulation.step();
+            }
+            if self.rng.one_in(2) {
+                cluster.node.crash();
+            } else {
+                cluster.node.power_off();
+            }
+        }
+    }
+
+    pub(crate) fn start(&mut self, shards: u16) -> Cluster<'s> {
+        self.stumble();
+        let (wal, seal) = (self.wal(), self.seal());
+        let cluster = Cluster::start_sealing(self.simulation, shards, wal, seal)
+            .unwrap_or_else(|failure| panic!("the node does not start: {failure}"));
+        self.is_set_up = true;
+        let found = cluster.recovery();
+        assert_eq!((found.damaged_places, found.unsynced_holes), (0, 0), "{found:?}");
+        for status in cluster.statuses() {
+            assert_eq!(status.seal.damaged_segments, 0, "{:?}", status.seal);
+        }
+        self.stores.clear();
+        for tenant in self.model.tenants() {
+            self.model.adopt(&tenant, &cluster.everything(&tenant));
+        }
+        cluster
+    }
+
+    fn request(&mut self, part: &Part, define: bool) -> AppendRequest {
+        let mut builder = BatchBuilder::new(Vec::new());
+        let mut definitions = Vec::new();
+        let mut open = None;
+        for (stream, entry) in part {
+            let definition = &self.model.streams[*stream].definition;
+            if open != Some(*stream) {
+                builder.end();
+                builder.begin(definition.id);
+                open = Some(*stream);
+                if define {
+                    definitions.push(definition.clone());
+                }
+            }
+            let metadata = entry.metadata.iter().map(|(name, value)| (name, value));
+            builder.push(entry.timestamp_ns, &entry.line, metadata);
+        }
+        AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+    }
+
+    /// Sends a push to all shards that it concerns.
+    fn send(&mut self, cluster: &Cluster<'_>) -> Vec<(u16, Part, PendingReply<ShardReply>)> {
+        let mut by_shard: BTreeMap<u16, Part> = BTreeMap::new();
+        for (stream, entry) in self.source.push(&self.model) {
+            let shard = self.model.streams[stream].definition.id.shard(cluster.shards);
+            by_shard.entry(shard).or_default().push((stream, entry));
+        }
+        let caller = cluster.caller(self.rng.below(u64::from(cluster.shards)) as u16);
+        let mut sent = Vec::new();
+        for (shard, part) in by_shard {
+            let define = self.rng.one_in(2);
+            let request = self.request(&part, define);
+            let reply = send_append(&caller, shard, request).expect("the lanes have room");
+            sent.push((shard, part, reply));
+        }
+        sent
+    }
+
+    /// Pushes and waits for what comes of it. Whether everything was stored.
+    pub(crate) fn push(&mut self, cluster: &Cluster<'_>) -> bool {
+        let mut all_stored = true;
+        for (shard, part, reply) in self.send(cluster) {
+            let mut outcome = cluster.run(append_outcome(reply)).expect("an answer");
+            if let Err(AppendError::UnknownStream) = outcome {
+                let request = self.request(&part, true);
+                let reply = send_append(&cluster.caller(0), shard, request);
+                let reply = reply.expect("the lanes have room");
+                outcome = cluster.run(append_outcome(reply)).expect("an answer");
+            }
+            all_stored &= outcome.is_ok();
+            match outcome {
+                Ok(outcome) => {
+                    assert_eq!(outcome.accepted, part.len() as u64, "{outcome:?}");
+                    self.stores.clear();
+                    part.iter().for_each(|(at, entry)| self.model.streams[*at].stored(entry));
+                }
+                Err(AppendError::Disk(_)) => self.doubt(&part),
+                // Refused before anything was written.
+                Err(AppendError::Log(_) | AppendError::HeadsFull) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        self.refused_pushes += u64::from(!all_stored);
+        all_stored
+    }
+
+    fn doubt(&mut self, part: &Part) {
+        part.iter().for_each(|(at, entry)| self.model.streams[*at].doubted(entry));
+    }
+
+    /// Asks all shards to seal, and waits or does not.
+    pub(crate) fn flush(&mut self, cluster: &Cluster<'_>, waits: bool) -> bool {
+        let caller = cluster.caller(0);
+        let send = |shard| caller.call(CoreId(shard), ShardRequest::Flush);
+        let replies: Vec<_> =
+            (0..cluster.shards).map(|shard| send(shard).expect("the lanes have room")).collect();
+        if !waits {
+            for _ in 0..self.rng.below(60) {
+                self.simulation.step();
+            }
+            return true;
+        }
+        let flushed = cluster.run(async move {
+            let mut all = true;
+            for reply in replies {
+                match reply.await.expect("an answer") {
+                    ShardReply::Flushed(result) => all &= result.is_ok(),
+                    other => panic!("{other:?}"),
+                }
+            }
+            all
+        });
+        self.sealed += u64::from(flushed);
+        flushed
+    }
+
+    /// Queries and labels of random tenants.
+    fn ask(&mut self, cluster: &Cluster<'_>, count: u64) {
+        let Some(bounds_ns) = self.model.bounds_ns() else { return };
+        let tenants = self.model.tenants();
+        for _ in 0..count {
+            let tenant = self.rng.pick(&tenants);
+            let store = match self.stores.get(tenant) {
+                Some(store) => store,
+                None => self.stores.entry(tenant.clone()).or_insert(self.model.store(tenant)),
+            };
+            let numbers = self.source.numbers();
+            let mut writer = QueryWriter { rng: &mut self.rng, bounds_ns, numbers };
+            let query = writer.query();
+            compare(cluster, tenant, store, &query, &mut self.tally);
+            if writer.rng.one_in(3) {
+                compare_labels(cluster, tenant, &self.model, &mut writer);
+            }
+        }
+    }
+
+    /// Works on a disk that fails, and makes it good again.
+    fn trouble(&mut self, cluster: &Cluster<'_>) {
+        let disk = self.simulation.disk();
+        let rng = &mut self.rng;
+        match rng.below(4) {
+            0 => disk.set_capacity_bytes(disk.used_bytes() + rng.below(6_000)),
+            1 => disk.set_fault_rates(FaultRates {
+                reads_per_million: 100_000,
+                writes_per_million: 100_000,
+                syncs_per_million: 100_000,
+                others_per_million: 100_000,
+            }),
+            _ => {
+                let operations = [
+                    DiskOperation::Sync,
+                    DiskOperation::Write,
+                    DiskOperation::Open,
+                    DiskOperation::SyncDir,
+                    DiskOperation::Remove,
+                    DiskOperation::Read,
+                ];
+                let folder = *rng.pick(&[WAL_DIR, DATA_DIR, SEGMENTS_DIR]);
+                disk.fail_next(*rng.pick(&operations), folder, rng.between(1, 4));
+            }
+        }
+        for _ in 0..self.rng.between(1, 6) {
+            match self.rng.below(4) {
+                0 => {
+                    let waits = self.rng.one_in(2);
+                    self.flush(cluster, waits);
+                }
+                1 => self.ask(cluster, 2),
+                _ => {
+                    self.push(cluster);
+                }
+            }
+        }
+        disk.clear_faults();
+        disk.set_capacity_bytes(FULL);
+        if self.rng.one_in(2) {
+            // Everything must go again without a restart.
+            let mut tries = 0;
+            while !self.push(cluster) {
+                tries += 1;
+                assert!(tries < 40, "pushes are refused for good");
+                self.simulation.run_for(Duration::from_millis(100));
+            }
+            while !self.flush(cluster, true) {
+                tries += 1;
+                assert!(tries < 80, "nothing can be sealed any more");
+                self.simulation.run_for(Duration::from_millis(500));
+            }
+        }
+    }
+
+    /// One start of the node, from recovery to its end.
+    fn round(&mut self, shards: u16) {
+        let cluster = self.start(shards);
+        self.ask(&cluster, 3);
+        let mut had_trouble = false;
+        for _ in 0..self.rng.between(2, 14) {
+            match self.rng.below(12) {
+                0 => {
+                    let waits = self.rng.one_in(2);
+                    let flushed = self.flush(&cluster, waits);
+                    assert!(flushed || had_trouble, "a flush on a healthy disk failed");
+                }
+                1 | 2 => self.ask(&cluster, 3),
+                3 => self.simulation.run_for(Duration::from_millis(5)),
+                4 if self.rng.one_in(2) => {
+                    self.trouble(&cluster);
+                    had_trouble = true;
+                }
+                _ => {
+                    let stored = self.push(&cluster);
+                    assert!(stored || had_trouble, "a push on a healthy disk was refused");
+                }
+            }
+        }
+        self.ask(&cluster, 4);
+        self.sealed += cluster.statuses().iter().map(|status| status.seal.sealed).sum::<u64>();
+        self.end(cluster, had_trouble);
+    }
+
+    fn end(&mut self, cluster: Cluster<'_>, had_trouble: bool) {
+        let end = self.rng.below(4);
+        if end == 0 {
+            let stopped = cluster.stop();
+            assert!(stopped.is_ok() || had_trouble, "{stopped:?}");
+            if self.rng.one_in(2) {
+                self.simulation.disk().power_loss();
+            }
+            return;
+        }
+        // In the middle of pushes and sealing.
+        if self.rng.one_in(2) {
+            self.flush(&cluster, false);
+        }
+        let mut under_way = Vec::new();
+        for _ in 0..self.rng.below(4) {
+            under_way.extend(self.send(&cluster));
+            for _ in 0..self.rng.below(40) {
+                self.simulation.step();
+            }
+        }
+        if end == 1 {
+            cluster.node.crash();
+        } else {
+            cluster.node.power_off();
+        }
+        for (_, part, _) in under_way {
+            self.doubt(&part);
+        }
+    }
+}
+
+/// What a seed has done, to be added up.
+#[derive(Debug, Default)]
+struct Totals {
+    entries: u64,
+    sealed: u64,
+    refused_pushes: u64,
+    tally: Tally,
+}
+
+fn live(seed: u64, totals: &mut Totals) {
+    let _guard = SeedGuard(seed);
+    let simulation = Simulation::new(seed);
+    let mut life = Life::new(&simulation, seed);
+    let path = if life.rng.one_in(3) {
+        vec![1, 2, 4, 2]
+    } else {
+        (0..life.rng.between(1, 4)).map(|_| *life.rng.pick(&[1, 2, 2, 3, 4])).collect()
+    };
+    for shards in path {
+        life.round(shards);
+    }
+    let cluster = life.start(2);
+    life.ask(&cluster, 6);
+    cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
+    totals.entries += life.model.len() as u64;
+    totals.sealed += life.sealed;
+    totals.refused_pushes += life.refused_pushes;
+    let (sum, one) = (&mut totals.tally, &life.tally);
+    sum.queries += one.queries;
+    sum.empty += one.empty;
+    sum.holes += one.holes;
+    sum.stats.add(&one.stats);
+}
+
+#[test]
+fn queries_see_what_a_naive_model_sees() {
+    let seeds = seeds(300);
+    let count = seeds.end - seeds.start;
+    let mut totals = Totals::default();
+    for seed in seeds.clone() {
+        live(seed, &mut totals);
+    }
+    println!("{seeds:?}: {totals:?}");
+    // The test would prove nothing if nothing were there, sealed, pruned, or refused.
+    if count >= 100 {
+        let Totals { entries, sealed, refused_pushes, tally } = totals;
+        assert!(entries > 50 * count && sealed > 2 * count && refused_pushes > 0);
+        assert!(tally.empty * 3 < tally.queries * 2 && tally.holes * 20 < tally.queries);
+        assert!(tally.stats.sealed_blocks > count && tally.stats.blocks_filtered > count);
+        assert!(tally.stats.head_blocks > count);
+    }
+}

@@ -1,0 +1,12 @@
+//! The whole store on the simulation, compared with a naive model: what is pushed,
+//! sealed, merged, lost and brought back must give the answers that a list of the
+//! acknowledged entries gives, to any query.
+
+// Not all that the crash tests need is needed here.
+#[allow(dead_code)]
+#[path = "../crash/cluster.rs"]
+mod cluster;
+mod data;
+mod life;
+mod naive;
+mod queries;
