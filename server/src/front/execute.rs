@@ -12,14 +12,11 @@ use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::messages::{
-    Cancellation, LeafReply, LeafRequest, ScanStats, ShardReply, ShardRequest,
-};
-use logsvc_shards::scan::ScanError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 
 use super::Front;
-use super::scatter::shard_gone;
+use super::leaves::gather_leaves;
 use crate::metrics::add;
 
 /// What a plan gave, and what it took.
@@ -147,47 +144,13 @@ impl<R: Runtime> Front<R> {
                 })
             })?);
         }
-        let mut scan = ScanStats::default();
         let waits_since = self.runtime.now();
-        let mut rests = Vec::new();
-        for reply in replies {
-            let part = leaf_reply(reply.await)?;
-            scan.add(&part.stats);
-            merge.add(part.result);
-            rests.extend(part.rest);
-        }
-        // What is long is shared by all cores, whoever owns the streams.
         let cores = self.runtime.core_count();
-        let mut replies = Vec::new();
-        for rest in rests {
-            for (core, job) in (0..cores).zip(rest.divide(cores)) {
-                replies.push(self.ask(CoreId(core), ShardRequest::Share(Box::new(job)))?);
-            }
-        }
-        for reply in replies {
-            let part = leaf_reply(reply.await)?;
-            scan.add(&part.stats);
-            merge.add(part.result);
-        }
+        let scan = gather_leaves(&self.caller, cores, replies, &mut merge).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let shards = u64::from(self.runtime.core_count());
+        let shards = u64::from(cores);
         Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0, wait_time_ns })
-    }
-}
-
-fn leaf_reply<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, ApiError> {
-    match reply {
-        Ok(ShardReply::Leaf(Ok(part))) => Ok(part),
-        Ok(ShardReply::Leaf(Err(error))) => Err(scan_error(error)),
-        Ok(_) | Err(_) => Err(shard_gone()),
-    }
-}
-
-fn scan_error(error: ScanError) -> ApiError {
-    match error {
-        ScanError::Plan(_) | ScanError::Memory { .. } => ApiError::bad_request(error.to_string()),
-        ScanError::Cancelled => ApiError::unavailable(error.to_string()),
     }
 }

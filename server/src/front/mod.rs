@@ -14,6 +14,7 @@ mod entries;
 mod execute;
 mod index;
 mod ingest;
+mod leaves;
 mod operations;
 mod otlp;
 mod pages;

@@ -12,13 +12,14 @@ use logsvc_logql::engine::{Direction, MergeState, Plan, QueryParams, QueryResult
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
+use logsvc_shards::messages::{Cancellation, LeafRequest, ShardRequest};
 use logsvc_shards::tail::TailJoin;
 
 use super::GroupKey;
 use super::evaluate::flatten;
 use super::frame::{Entry, Form};
 use super::hub::Hub;
+use crate::front::leaves::gather_leaves;
 
 /// The entries, oldest first, or why there are none.
 pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;
@@ -85,16 +86,12 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         let reply = hub.caller.call(shard, ShardRequest::TailJoin(join));
         replies.push(reply.map_err(|_| busy())?);
     }
+    let (caller, cores) = (hub.caller.clone(), hub.runtime.core_count());
     let gather = async move {
         let (_reservation, _cancellation) = (reservation, cancellation);
         let mut merge = MergeState::new(&plan);
-        for reply in replies {
-            match reply.await {
-                Ok(ShardReply::Leaf(Ok(part))) => merge.add(part.result),
-                Ok(ShardReply::Leaf(Err(error))) => return Err(error.to_string()),
-                Ok(_) | Err(_) => return Err("a shard of this node is not running".to_owned()),
-            }
-        }
+        let gathered = gather_leaves(&caller, cores, replies, &mut merge).await;
+        gathered.map_err(|error| error.to_string())?;
         match merge.finish() {
             Ok(QueryResult::Streams(mut streams)) => {
                 // Newest first became oldest first, also among equal times.
