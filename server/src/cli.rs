@@ -1,4 +1,5 @@
-//! The command line: a few flags of its own and one flag for each setting.
+//! The command line: a few flags of its own and one flag for each setting, and the
+//! subcommands that look at a stopped store.
 //!
 //! Long flags may be written with one dash, as programs in Go take them.
 
@@ -19,10 +20,26 @@ pub(crate) struct Cli {
     pub(crate) verify_config: bool,
     /// Settings that were given as flags, in the order of the table.
     pub(crate) flags: Vec<GivenFlag>,
+    /// What to do instead of serving.
+    pub(crate) tool: Option<Tool>,
+}
+
+/// Something other than to serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Tool {
+    /// Verify the store in a data folder.
+    Check(PathBuf),
+    /// Print what a segment holds.
+    Inspect(PathBuf),
 }
 
 const CONFIG_FILE: &str = "config.file";
 const VERIFY_CONFIG: &str = "verify-config";
+
+const CHECK: &str = "check";
+const INSPECT: &str = "inspect";
+const DATA_DIR: &str = "data-dir";
+const SEGMENT: &str = "segment";
 
 const ABOUT: &str = "A log store that speaks the HTTP interface and the query language of Loki.\n\n\
     Without any flag it listens on port 3100 and keeps its data in ./data.";
@@ -38,7 +55,16 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         .iter()
         .filter_map(|setting| Some((setting, matches.remove_one::<String>(setting.path)?)))
         .collect();
+    let tool = match matches.remove_subcommand() {
+        Some((name, mut matches)) if name == CHECK => {
+            let default = || Config::default().data_dir;
+            Some(Tool::Check(matches.remove_one(DATA_DIR).unwrap_or_else(default)))
+        }
+        Some((_, mut matches)) => matches.remove_one(SEGMENT).map(Tool::Inspect),
+        None => None,
+    };
     Ok(Cli {
+        tool,
         config_file: matches.remove_one(CONFIG_FILE),
         verify_config: matches.get_flag(VERIFY_CONFIG),
         flags,
@@ -62,6 +88,30 @@ fn command() -> Command {
         .arg(file)
         .arg(verify)
         .args(setting_args())
+        .args_conflicts_with_subcommands(true)
+        .subcommand(check_command())
+        .subcommand(inspect_command())
+}
+
+fn check_command() -> Command {
+    let data_dir = Arg::new(DATA_DIR)
+        .long(DATA_DIR)
+        .value_name("FOLDER")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The data folder of a server that is stopped [default: ./data]");
+    Command::new(CHECK)
+        .about("Verify every checksum of a stopped store and explain what is found")
+        .after_help("Exits with 0 if nothing is damaged, 1 if something is, 2 if it cannot tell.")
+        .arg(data_dir)
+}
+
+fn inspect_command() -> Command {
+    let segment = Arg::new(SEGMENT)
+        .value_name("FILE")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("A .seg file");
+    Command::new(INSPECT).about("Print what a segment holds").arg(segment)
 }
 
 /// One flag for each row of the table.
@@ -169,6 +219,20 @@ mod tests {
         assert!(short.contains("--data-dir") && !short.contains("--limits.max-line-size"));
         for setting in SETTINGS {
             assert!(long.contains(&format!("--{}", setting.flag)), "{}", setting.flag);
+        }
+    }
+
+    #[test]
+    fn tools_have_arguments_of_their_own() {
+        let tool = |line: &str| parse_line(line).unwrap_or_else(|e| panic!("{line}: {e}")).tool;
+        assert_eq!(tool("--cores=1"), None);
+        assert_eq!(tool("check"), Some(Tool::Check(Config::default().data_dir)));
+        for line in ["check --data-dir /x", "check -data-dir=/x"] {
+            assert_eq!(tool(line), Some(Tool::Check(PathBuf::from("/x"))), "{line}");
+        }
+        assert_eq!(tool("inspect a.seg"), Some(Tool::Inspect(PathBuf::from("a.seg"))));
+        for line in ["inspect", "check x", "--cores=1 check", "check --cores=1", "inspect a b"] {
+            assert!(parse_line(line).is_err(), "{line}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The `logsvc` server: settings, logging and the cores.
 //!
 //! Exits with 0 after an orderly stop, 1 if the settings are bad or the node failed,
-//! 2 if the command line is bad.
+//! 2 if the command line is bad. The tools have exit codes of their own, see [`tools`].
 
 mod app;
 mod banner;
@@ -10,6 +10,7 @@ mod config;
 mod front;
 mod logging;
 mod metrics;
+mod tools;
 mod services;
 
 use std::io::Write;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
         // Prints the help, the version or the mistake, and exits.
         Err(error) => error.exit(),
     };
+    if let Some(tool) = &cli.tool {
+        return tools::run(tool);
+    }
     let loaded = match config::load(cli.config_file.as_deref(), &cli.flags, &Machine::detect()) {
         Ok(loaded) => loaded,
         Err(errors) => return fail(&errors.to_string()),

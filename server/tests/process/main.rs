@@ -17,3 +17,4 @@ mod bad_input;
 mod crash;
 mod full_disk;
 mod support;
+mod tools;
