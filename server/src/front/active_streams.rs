@@ -260,7 +260,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "only threads can race")]
     fn racing_cores_share_one_count() {
         let active = ActiveStreams::new(1 << 14, 64);
         let active = &active;

@@ -70,7 +70,7 @@ impl Verdict {
 impl Limits {
     fn tenant_rate(&self) -> Option<Rate> {
         const MB: f64 = (1 << 20) as f64;
-        (self.ingestion_rate_mb > 0.0).then(|| Rate {
+        (self.ingestion_rate_mb > 0.0).then_some(Rate {
             bytes_per_s: self.ingestion_rate_mb * MB,
             burst_bytes: self.ingestion_burst_size_mb * MB,
         })

@@ -174,7 +174,6 @@ mod tests {
 
     /// Whatever the cores do at once, no more gets in than burst and rate allow.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "only threads can race")]
     fn racing_cores_share_one_bucket() {
         let buckets = Buckets::new(64);
         let rate = rate(1.0, 5_000.0);

@@ -47,13 +47,16 @@ fn send(client: &mut Client, content_type: &str, encoding: &str, body: &[u8]) ->
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
+/// Compresses a body.
+type Wrap = fn(&[u8]) -> Vec<u8>;
+
 #[test]
 fn every_encoding_stores_the_same() {
     let folder = DataDir::new();
     let server = Server::start(folder.path(), &["--cores", "2"]);
     let mut client = server.client();
     let time_ns = now_ns();
-    let wrappings: [(&str, fn(&[u8]) -> Vec<u8>); 4] = [
+    let wrappings: [(&str, Wrap); 4] = [
         ("", |bytes| bytes.to_vec()),
         ("gzip", body::gzip),
         ("zstd", |bytes| zstd::stream::encode_all(bytes, 1).expect("a Vec takes all")),
@@ -109,6 +112,9 @@ fn status_message(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[position..]).into_owned()
 }
 
+/// Content type, encoding, tenant header and body; status and message of the answer.
+type Refused<'r> = (&'r str, &'r str, (&'r str, &'r str), &'r [u8], u16, &'r str);
+
 #[test]
 fn errors_are_what_the_sdks_decode() {
     let folder = DataDir::new();
@@ -128,7 +134,7 @@ fn errors_are_what_the_sdks_decode() {
     let bad_name = good.replace("http.method", "..");
     let tenant = ("X-Scope-OrgID", "t1");
     let long = "x".repeat(1001);
-    let rows: [(&str, &str, (&str, &str), &[u8], u16, &str); 11] = [
+    let rows: [Refused<'_>; 11] = [
         (
             PROTOBUF,
             "",
