@@ -24,6 +24,7 @@ use std::time::Duration;
 use logsvc_http::ServerConfig;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Budget, Latch, Listener, Runtime};
+use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{NodePlan, open_node};
@@ -32,7 +33,7 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
-use crate::config::Config;
+use crate::config::{Config, retention};
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
@@ -317,6 +318,14 @@ async fn start_shard<R: Runtime>(
             max_age: boot.config.head_max_age,
             on_stop: boot.config.wal.flush_on_shutdown,
         },
+        compaction: CompactionPolicy {
+            enabled: boot.config.compaction_enabled,
+            // A merge holds about 7 % of what it makes: filters and the directory.
+            target_line_bytes: (boot.config.memory_max_bytes / cores)
+                .min(CompactionPolicy::default().target_line_bytes),
+            ..CompactionPolicy::default()
+        },
+        retention: Arc::new(retention::policy(&boot.config)),
         scan: ScanConfig::with_cache(
             usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
         ),

@@ -283,7 +283,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 20] = [
+    let families: [(&str, &str, &str, Read); 29] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -354,6 +354,60 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             "gauge",
             "Memory of the directories of segments.",
             |s| s.seal.directory_bytes,
+        ),
+        (
+            "logsvc_compactions_total",
+            "counter",
+            "Times that segments were merged, or one was rewritten.",
+            |s| s.seal.maintenance.merges,
+        ),
+        (
+            "logsvc_compaction_segments_total",
+            "counter",
+            "Segments that were merged or rewritten.",
+            |s| s.seal.maintenance.merged_segments,
+        ),
+        (
+            "logsvc_compaction_read_line_bytes_total",
+            "counter",
+            "Bytes of lines that were merged or rewritten.",
+            |s| s.seal.maintenance.line_bytes_in,
+        ),
+        (
+            "logsvc_compaction_written_line_bytes_total",
+            "counter",
+            "Bytes of lines that were left of them.",
+            |s| s.seal.maintenance.line_bytes_out,
+        ),
+        (
+            "logsvc_compaction_dropped_entries_total",
+            "counter",
+            "Entries that had expired or were repeated.",
+            |s| s.seal.maintenance.dropped_entries,
+        ),
+        (
+            "logsvc_compaction_failures_total",
+            "counter",
+            "Attempts to merge, rewrite or remove segments that failed.",
+            |s| s.seal.maintenance.failures,
+        ),
+        (
+            "logsvc_removed_segments_total",
+            "counter",
+            "Segments that were removed as a whole.",
+            |s| s.seal.maintenance.removed_segments,
+        ),
+        (
+            "logsvc_forgotten_streams_total",
+            "counter",
+            "Streams that were forgotten because nothing is left of them.",
+            |s| s.seal.maintenance.forgotten_streams,
+        ),
+        (
+            "logsvc_retired_segments",
+            "gauge",
+            "Segments that are not live any more but are still being read.",
+            |s| s.seal.maintenance.retired_segments,
         ),
         (
             "logsvc_damaged_segments",

@@ -17,11 +17,13 @@ use std::task::Poll;
 use logsvc_runtime::mesh::Inbox;
 use logsvc_runtime::{Budget, File, Monotonic, OpenMode, Runtime};
 
+use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
+use crate::retention::RetentionPolicy;
 use crate::scan::{self, ScanConfig, ScanEnv};
-use crate::sealed::{self, SealFolders, SealedSegment, Sealer};
-use crate::shard::{Effect, Event, Moment, SealPolicy, Shard, ShardConfig};
+use crate::sealed::{self, SealedSegment, Sealer, SegmentFolder};
+use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
 use crate::wal::format::WalName;
 use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
 use crate::wal::writer::{WalConfig, WalOp};
@@ -48,6 +50,10 @@ pub struct HostConfig {
     pub heads: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
+    /// When segments are merged.
+    pub compaction: CompactionPolicy,
+    /// What is not kept for ever.
+    pub retention: Arc<RetentionPolicy>,
     /// Settings of scans.
     pub scan: ScanConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
@@ -84,11 +90,18 @@ pub async fn start<R: Runtime>(
         shard: u32::from(core.0),
         index: 0,
     };
+    let maintenance = MaintenanceConfig {
+        compaction: config.compaction,
+        disk_max_bytes: disk_max_bytes(runtime, plan, &config.retention).await?,
+        retention: config.retention,
+        node: Arc::clone(&plan.node_segments),
+    };
     let shard_config = ShardConfig {
         wal: config.wal,
         first_wal,
         heads: config.heads,
         seal: config.seal,
+        maintenance,
         tails: config.tails,
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
@@ -102,11 +115,13 @@ pub async fn start<R: Runtime>(
         shards,
     };
     let found = replay(runtime, task, &mut state).await?;
-    let folders =
-        SealFolders { wal_dir: plan.wal_dir.clone(), segments_dir: plan.segments_dir.clone() };
-    let sealer = Sealer::new(runtime.clone(), folders, first_wal, Arc::clone(&plan.replayed));
+    let folder = SegmentFolder::new(runtime.clone(), plan.segments_dir.clone(), first_wal);
+    let folder = Rc::new(folder);
+    let replayed = Arc::clone(&plan.replayed);
+    let sealer = Sealer::new(Rc::clone(&folder), plan.wal_dir.clone(), first_wal, replayed);
+    let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan));
-    drop(runtime.spawn(run(env, sealer, plan.wal_dir.clone(), state, inbox)));
+    drop(runtime.spawn(run(env, sealer, compactor, plan.wal_dir.clone(), state, inbox)));
     Ok(found)
 }
 
@@ -114,6 +129,7 @@ pub async fn start<R: Runtime>(
 async fn run<R: Runtime>(
     env: Rc<ScanEnv<R>>,
     sealer: Sealer<R>,
+    compactor: Compactor<R>,
     wal_dir: PathBuf,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
@@ -126,6 +142,8 @@ async fn run<R: Runtime>(
         operation: None,
         sealer: Some(sealer),
         sealing: None,
+        compactor: Some(compactor),
+        maintaining: None,
     };
     let mut effects = Vec::new();
     while let Some(event) = driver.wait(&mut inbox, state.next_wakeup()).await {
@@ -159,7 +177,13 @@ struct Driver<R: Runtime> {
     /// Here while nothing is being sealed.
     sealer: Option<Sealer<R>>,
     sealing: Option<Pin<Box<R::Task<SealEnd<R>>>>>,
+    /// Here while nothing is done about segments.
+    compactor: Option<Compactor<R>>,
+    maintaining: Option<Pin<Box<R::Task<MaintainEnd<R>>>>>,
 }
+
+/// The compactor, and what it has done.
+type MaintainEnd<R> = (Compactor<R>, Result<MaintenanceOutcome, CompactError>);
 
 /// The sealer, and what it has done.
 type SealEnd<R> = (Sealer<R>, io::Result<Vec<SealedSegment>>);
@@ -195,6 +219,24 @@ impl<R: Runtime> Driver<R> {
                     let result = sealer.seal(*job).await;
                     (sealer, result)
                 })));
+            }
+            Effect::Maintain(job) => {
+                let Some(mut compactor) = self.compactor.take() else {
+                    unreachable!("one maintenance at a time");
+                };
+                self.maintaining = Some(Box::pin(self.runtime.spawn(async move {
+                    let result = compactor.run(*job).await;
+                    (compactor, result)
+                })));
+            }
+            Effect::Retire { path } => {
+                self.env.files.close_unused();
+                if let Some(path) = path {
+                    let runtime = self.runtime.clone();
+                    drop(self.runtime.spawn(async move {
+                        compact::unlink(&runtime, &path).await;
+                    }));
+                }
             }
         }
     }
@@ -255,6 +297,7 @@ impl<R: Runtime> Driver<R> {
         let file = &mut self.file;
         let sealing = &mut self.sealing;
         let sealer = &mut self.sealer;
+        let (maintaining, compactor) = (&mut self.maintaining, &mut self.compactor);
         poll_fn(|context| {
             // The operation comes first: its end frees what waits for it, and the
             // requests behind it go with the next one.
@@ -278,6 +321,13 @@ impl<R: Runtime> Driver<R> {
                 });
                 return Poll::Ready(Some(Event::Sealed(result)));
             }
+            if let Some(running) = maintaining
+                && let Poll::Ready((idle, result)) = running.as_mut().poll(context)
+            {
+                *maintaining = None;
+                *compactor = Some(idle);
+                return Poll::Ready(Some(Event::Maintained(Box::new(result))));
+            }
             if let Poll::Ready(incoming) = request.as_mut().poll(context) {
                 return Poll::Ready(incoming.map(Event::Request));
             }
@@ -285,6 +335,18 @@ impl<R: Runtime> Driver<R> {
         })
         .await
     }
+}
+
+/// What the segments of the node may take on the disk.
+async fn disk_max_bytes<R: Runtime>(
+    runtime: &R,
+    plan: &NodePlan,
+    retention: &RetentionPolicy,
+) -> io::Result<Option<u64>> {
+    let Some(percent) = retention.disk_max_percent else { return Ok(retention.disk_max_bytes) };
+    let space = runtime.disk_space(&plan.segments_dir).await?;
+    let share_bytes = (space.total_bytes as f64 * percent / 100.0) as u64;
+    Ok(Some(retention.disk_max_bytes.map_or(share_bytes, |bytes| bytes.min(share_bytes))))
 }
 
 /// Makes a log file whose header is on stable storage, and its name too.

@@ -26,6 +26,13 @@ fn add(postings: &mut Postings, slot: Slot) {
     }
 }
 
+/// Takes a slot out of postings.
+fn take(postings: &mut Postings, slot: Slot) {
+    if let Ok(place) = postings.binary_search(&slot) {
+        postings.remove(place);
+    }
+}
+
 /// Label index of all tenants of a shard.
 #[derive(Debug, Default)]
 pub struct LabelIndex {
@@ -58,6 +65,28 @@ impl LabelIndex {
                     values.insert(value.into(), vec![slot]);
                 }
             }
+        }
+    }
+
+    /// Removes a stream that was inserted with these labels. What has no stream any more
+    /// goes, too: values, names, tenants.
+    pub fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
+        let Some(index) = self.tenants.get_mut(tenant) else { return };
+        take(&mut index.streams, slot);
+        for (name, value) in labels.iter() {
+            let Some(values) = index.names.get_mut(name) else { continue };
+            if let Some(postings) = values.get_mut(value) {
+                take(postings, slot);
+                if postings.is_empty() {
+                    values.remove(value);
+                }
+            }
+            if values.is_empty() {
+                index.names.remove(name);
+            }
+        }
+        if index.streams.is_empty() {
+            self.tenants.remove(tenant);
         }
     }
 

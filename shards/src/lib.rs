@@ -11,6 +11,7 @@
 //! entries came to the node.
 
 pub mod batch;
+pub mod compact;
 pub mod check;
 pub mod filter;
 pub mod fuzz;
@@ -20,6 +21,7 @@ pub mod index;
 pub mod manifest;
 pub mod messages;
 pub mod node;
+pub mod retention;
 pub mod scan;
 pub mod sealed;
 pub mod segment;

@@ -274,6 +274,31 @@ pub struct SealStatus {
     pub directory_bytes: u64,
     /// Segments of the live set that could not be opened at the start.
     pub damaged_segments: u64,
+    /// What was done about segments.
+    pub maintenance: MaintenanceStatus,
+}
+
+/// What a shard has done about its segments since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MaintenanceStatus {
+    /// Times that segments were merged or one was rewritten.
+    pub merges: u64,
+    /// Segments that went into that.
+    pub merged_segments: u64,
+    /// Line bytes that went into that.
+    pub line_bytes_in: u64,
+    /// Line bytes that came out of it.
+    pub line_bytes_out: u64,
+    /// Entries that went on the way: repeated, or expired.
+    pub dropped_entries: u64,
+    /// Segments that were removed as a whole.
+    pub removed_segments: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Streams that were forgotten because nothing is left of them.
+    pub forgotten_streams: u64,
+    /// Segments that are not live any more, but are still read by scans.
+    pub retired_segments: u64,
 }
 
 /// Upper bounds of the commit latency buckets, in microseconds.

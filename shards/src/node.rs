@@ -14,6 +14,7 @@ use logsvc_runtime::{OpenMode, Runtime};
 use crate::manifest::{
     Cover, FileCovers, LiveSegment, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
+use crate::retention::NodeSegments;
 use crate::wal::format::{FILE_HEADER_LEN, FileHeader, WalName};
 use crate::wal::recovery::{PlannedFile, counts_len};
 use crate::wal::replayed::{ReplayedFiles, remove_file};
@@ -73,6 +74,8 @@ pub struct NodePlan {
     /// Live segments whose files are missing or have another length. They stay in the
     /// manifest until an edit removes them.
     pub unusable_segments: Arc<[LiveSegment]>,
+    /// What the shards tell each other about segments.
+    pub node_segments: Arc<NodeSegments>,
     /// What was found in the segments folder.
     pub manifest: ManifestReport,
 }
@@ -138,6 +141,7 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, shards)),
         files: survey.planned,
         covers,
+        node_segments: Arc::new(NodeSegments::new(&settled.usable, shards)),
         segments: settled.usable.into(),
         unusable_segments: settled.unusable.into(),
         manifest: settled.report,

@@ -12,9 +12,11 @@
 
 mod answers;
 mod append;
+mod maintain;
 mod seal;
 mod tails;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::{HashMap, RandomState};
@@ -23,6 +25,7 @@ use logsvc_runtime::mesh::{Incoming, ReplyTo};
 use logsvc_runtime::{Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, sections};
+use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::head::StreamHead;
 use crate::index::{LabelIndex, Slot};
 use crate::messages::{
@@ -34,9 +37,11 @@ use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 
+use maintain::Maintenance;
+pub use maintain::MaintenanceConfig;
 use seal::Sealing;
-use tails::{Places, Tails};
 pub use seal::{SealJob, SealPolicy, SealStream};
+use tails::{Places, Tails};
 
 /// What a stream costs in memory besides its entries, roughly: its state, its
 /// labels, its place in the index.
@@ -53,6 +58,8 @@ pub struct ShardConfig {
     pub heads: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
+    /// What becomes of segments.
+    pub maintenance: MaintenanceConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
     pub tails: Budget,
 }
@@ -87,6 +94,8 @@ pub enum Event {
     /// An [`Effect::Seal`] has ended: with the segments that it made, or with the
     /// error's text.
     Sealed(Result<Vec<SealedSegment>, Arc<str>>),
+    /// An [`Effect::Maintain`] has ended.
+    Maintained(Box<Result<MaintenanceOutcome, CompactError>>),
     /// The moment of [`Shard::next_wakeup`] has come.
     Timer,
 }
@@ -103,6 +112,13 @@ pub enum Effect {
     /// Write a generation to segments beside the shard and report its end. One at
     /// a time.
     Seal(Box<SealJob>),
+    /// Do something about segments beside the shard and report its end. One at a time.
+    Maintain(Box<MaintenanceJob>),
+    /// Close the file of a segment that nobody reads any more, and remove it.
+    Retire {
+        /// Where it is; `None`: it is not to be removed.
+        path: Option<PathBuf>,
+    },
 }
 
 /// A stream that this shard owns.
@@ -116,6 +132,13 @@ struct StreamState {
     set_aside: StreamHead,
     /// Oldest and newest timestamp in segments.
     sealed_bounds_ns: Option<(i64, i64)>,
+    /// How many segments hold it.
+    sealed_in: u32,
+    /// How many sections of pushes that are in the log, and not yet in the head, are
+    /// the stream's.
+    in_log: u32,
+    /// How long its entries stay, in ns; `None`: for ever.
+    period_ns: Option<i64>,
     /// Newest timestamp that was let into the log, committed or not; decides what
     /// is too far behind.
     newest_admitted_ns: i64,
@@ -160,9 +183,12 @@ struct PendingAppend {
 pub struct Shard {
     streams: Vec<StreamState>,
     by_id: HashMap<StreamId, Slot>,
+    /// Slots of streams that were forgotten.
+    free: Vec<Slot>,
     index: LabelIndex,
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
+    maintenance: Maintenance,
     deferred: append::Deferred,
     tails: Tails,
     /// Segments that hold streams of this shard, in their order.
@@ -196,9 +222,11 @@ impl Shard {
         Some(Shard {
             streams: Vec::new(),
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
+            free: Vec::new(),
             index: LabelIndex::default(),
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
+            maintenance: Maintenance::new(config.maintenance.clone(), config.first_wal),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),
@@ -243,6 +271,7 @@ impl Shard {
                 self.sealed(result, moment, effects);
                 self.append_deferred(moment, effects);
             }
+            Event::Maintained(result) => self.maintained(*result, moment),
             Event::Timer => self.append_deferred(moment, effects),
         }
         self.seal_if_due(moment, effects);
@@ -252,13 +281,19 @@ impl Shard {
                 define_streams(streams, &append.slots, place, out);
             });
         effects.extend(op.map(Effect::Wal));
+        self.maintain_if_due(moment, effects);
         self.serve_tails(moment.now, effects);
         self.finish_stop(effects);
     }
 
     /// When a [`Event::Timer`] is due although nothing else happens.
     pub fn next_wakeup(&self) -> Option<Monotonic> {
-        let due = [self.wal.next_wakeup(), self.sealing.next_wakeup(), self.deferred.next_wakeup()];
+        let due = [
+            self.wal.next_wakeup(),
+            self.sealing.next_wakeup(),
+            self.deferred.next_wakeup(),
+            self.maintenance.next_wakeup(),
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -283,9 +318,8 @@ impl Shard {
             return;
         }
         let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        let slot = self.streams.len() as Slot;
-        self.by_id.insert(id, slot);
-        self.streams.push(StreamState {
+        let period_ns = self.period_ns(&tenant, &labels);
+        let state = StreamState {
             id,
             definition_len: (text_len + tenant.as_str().len() + 64) as u32,
             tenant,
@@ -293,13 +327,27 @@ impl Shard {
             head: StreamHead::default(),
             set_aside: StreamHead::default(),
             sealed_bounds_ns: None,
+            sealed_in: 0,
+            in_log: 0,
+            period_ns,
             newest_admitted_ns: i64::MIN,
             looked_at: 0,
             newest_looked_at_ns: i64::MIN,
             defined: Defined::default(),
             indexed: false,
             tails: None,
-        });
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.streams[slot as usize] = state;
+                slot
+            }
+            None => {
+                self.streams.push(state);
+                (self.streams.len() - 1) as Slot
+            }
+        };
+        self.by_id.insert(id, slot);
     }
 
     /// Appends a replayed section; its stream must be known. Returns whether it is.
@@ -385,6 +433,7 @@ impl Shard {
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
             for (section, &slot) in sections(&frame[range]).flatten().zip(&waiting.slots) {
+                self.streams[slot as usize].in_log -= 1;
                 let kept = self.append_section(slot, &section);
                 kept_bytes += kept;
                 // Otherwise it was pushed again, and all of it is known.
@@ -432,6 +481,9 @@ impl Shard {
     ) {
         for InFrame { waiting, .. } in batches {
             self.release(waiting.reserved_bytes);
+            for &slot in &waiting.slots {
+                self.streams[slot as usize].in_log -= 1;
+            }
             let reply = ShardReply::Append(Err(AppendError::Disk(cause.clone())));
             effects.push(Effect::Reply(waiting.reply_to, reply));
         }
@@ -444,6 +496,10 @@ impl Shard {
     /// Answers a stop once nothing is under way and everything is synced.
     fn finish_stop(&mut self, effects: &mut Vec<Effect>) {
         if self.stop.is_none() || !self.wal.is_idle() || !self.sealing_allows_stop() {
+            return;
+        }
+        if self.maintenance.is_running() {
+            // It gives up after the next block.
             return;
         }
         if let Some(op) = self.wal.sync_now() {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use logsvc_proto::time::format_model_duration;
+use logsvc_shards::retention::PERIOD_MIN_NS;
 use logsvc_shards::wal::SyncPolicy;
 
 use super::Config;
@@ -47,5 +49,12 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         (200..600).contains(&config.limits.block_ingestion_status_code),
         "limits_config.block_ingestion_status_code: must be 200 to 599",
     );
+    let period_ns = config.limits.retention_period_ns;
+    let was = format_model_duration(period_ns);
+    need(
+        period_ns == 0 || period_ns >= PERIOD_MIN_NS,
+        &format!("limits_config.retention_period: retention period must be >= 24h was {was}"),
+    );
+    need(config.retention_max_disk_percent <= 100, "retention.max_disk_percent: at most 100");
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
 }

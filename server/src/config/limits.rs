@@ -2,7 +2,7 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::{HOUR_NS, OtlpConfig};
+use super::{HOUR_NS, OtlpConfig, StreamRetention};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -87,6 +87,10 @@ pub(crate) struct Limits {
     pub(crate) minimum_labels_number: usize,
     /// Most tails at a time.
     pub(crate) max_concurrent_tail_requests: usize,
+    /// How long entries stay if `compactor.retention_enabled` is on; 0: for ever.
+    pub(crate) retention_period_ns: i64,
+    /// Other periods for some streams.
+    pub(crate) retention_stream: StreamRetention,
     /// Whether volumes may be asked for.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
@@ -135,6 +139,8 @@ impl Default for Limits {
             required_labels: Vec::new(),
             minimum_labels_number: 0,
             max_concurrent_tail_requests: 10,
+            retention_period_ns: 0,
+            retention_stream: StreamRetention::default(),
             volume_enabled: true,
             volume_max_series: 1000,
         }

@@ -18,6 +18,7 @@ mod otlp;
 pub(crate) mod print;
 #[cfg(test)]
 mod reference;
+pub(crate) mod retention;
 mod slot;
 pub(crate) mod table;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
+pub(crate) use retention::StreamRetention;
 pub(crate) use slot::sync_text;
 
 /// All settings of a node. Plain data; sizes in bytes.
@@ -81,6 +83,14 @@ pub(crate) struct Config {
     pub(crate) head_max_bytes: u64,
     /// Entries are sealed when they have been in memory for so long.
     pub(crate) head_max_age: Duration,
+    /// Whether small segments are merged.
+    pub(crate) compaction_enabled: bool,
+    /// Whether entries are removed when their period is over.
+    pub(crate) retention_enabled: bool,
+    /// What segments may take on the disk; 0: anything.
+    pub(crate) retention_max_disk_bytes: u64,
+    /// The same in percent of the file system; 0: anything.
+    pub(crate) retention_max_disk_percent: u16,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
     /// Attributes of OpenTelemetry resources that are labels for all tenants.
@@ -147,6 +157,10 @@ impl Default for Config {
             tail_budget_bytes: 0,
             head_max_bytes: 0,
             head_max_age: Duration::from_secs(30 * 60),
+            compaction_enabled: true,
+            retention_enabled: false,
+            retention_max_disk_bytes: 0,
+            retention_max_disk_percent: 0,
             wal: WalSettings {
                 sync: SyncPolicy::Always,
                 file_max_bytes: 256 << 20,

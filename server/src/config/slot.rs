@@ -12,6 +12,7 @@ use logsvc_proto::time::{
 use logsvc_shards::wal::SyncPolicy;
 
 use super::OtlpConfig;
+use super::StreamRetention;
 use super::choice::Choice;
 
 /// A field of [`super::Config`] with the notation of its values.
@@ -50,6 +51,8 @@ pub(crate) enum Slot<'c> {
     Megabytes(&'c mut f64),
     /// Rules for the attributes of OpenTelemetry logs.
     Otlp(&'c mut OtlpConfig),
+    /// Rules for how long entries of streams stay.
+    Retention(&'c mut StreamRetention),
     /// A time in ns since the Unix epoch, or none.
     Time(&'c mut Option<i64>),
 }
@@ -58,7 +61,7 @@ impl Slot<'_> {
     /// Whether the value may be a list or a section of the file. [`Slot::set`] takes it
     /// as JSON then.
     pub(crate) fn is_structured(&self) -> bool {
-        matches!(self, Slot::Words(_) | Slot::Fields(_) | Slot::Otlp(_))
+        matches!(self, Slot::Words(_) | Slot::Fields(_) | Slot::Otlp(_) | Slot::Retention(_))
     }
 
     /// Reads `text` into the field, which keeps its value if the text is bad. The
@@ -95,6 +98,7 @@ impl Slot<'_> {
             Slot::Fields(field) => *field = LevelFields::new(parse_words(text)?),
             Slot::Megabytes(field) => *field = parse_megabytes(text)?,
             Slot::Otlp(field) => *field = OtlpConfig::parse(text)?,
+            Slot::Retention(field) => *field = StreamRetention::parse(text)?,
             Slot::Time(field) => *field = parse_time(text)?,
         }
         Ok(())
@@ -120,6 +124,7 @@ impl Slot<'_> {
             Slot::Fields(field) => print_words(field.names()),
             Slot::Megabytes(field) => field.to_string(),
             Slot::Otlp(field) => field.print().to_owned(),
+            Slot::Retention(field) => field.print().to_owned(),
             Slot::Time(field) => print_time(**field),
         }
     }
@@ -140,6 +145,7 @@ impl Slot<'_> {
             Slot::Words(_) | Slot::Fields(_) => "list",
             Slot::Megabytes(_) => "number",
             Slot::Otlp(_) => "section",
+            Slot::Retention(_) => "list of rules",
             Slot::Time(_) => "time",
         }
     }

@@ -123,6 +123,18 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "storage.head_max_age", "storage.head-max-age",
         |c| Duration(&mut c.head_max_age),
         "Recent entries are written to a segment when they have been in memory for so long.";
+    "compaction.enabled", "compaction.enabled",
+        |c| Bool(&mut c.compaction_enabled),
+        "Whether small segments of a day are merged into large ones when a core has time.";
+    "compactor.retention_enabled", "compactor.retention-enabled",
+        |c| Bool(&mut c.retention_enabled),
+        "Whether entries are removed when their retention period is over.";
+    "retention.max_disk_bytes", "retention.max-disk-bytes",
+        |c| Bytes(&mut c.retention_max_disk_bytes),
+        "When segments take more than this, whole ones are removed, oldest day first. 0 means no limit.";
+    "retention.max_disk_percent", "retention.max-disk-percent",
+        |c| SmallCount(&mut c.retention_max_disk_percent),
+        "The same in percent of the size of the file system; the smaller one counts. 0 means no limit.";
     "distributor.max_recv_msg_size", "distributor.max-recv-msg-size",
         |c| Bytes(&mut c.push_body_max_bytes),
         "Longest body of a push, as it is sent.";
@@ -262,6 +274,12 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.max_concurrent_tail_requests", "limits.max-concurrent-tail-requests",
         |c| Count(&mut c.limits.max_concurrent_tail_requests),
         "Most tails that a tenant may have open, over all cores. 0 means no limit.";
+    "limits_config.retention_period", "limits.retention-period",
+        |c| Nanos(&mut c.limits.retention_period_ns),
+        "How long entries stay if compactor.retention_enabled is on, at least 24h. 0 means for ever.";
+    "limits_config.retention_stream", "limits.retention-stream",
+        |c| Retention(&mut c.limits.retention_stream),
+        "Other periods for some streams: each rule has a selector, a priority and a period of at least 24h. Of the rules that match a stream the one with the largest priority counts, of equal ones the shortest. The flag takes JSON.";
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";

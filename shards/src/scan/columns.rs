@@ -37,7 +37,7 @@ pub(super) async fn read<R: Runtime>(
     range: Range<u64>,
     stats: &mut ScanStats,
 ) -> Result<Vec<u8>, ReadError> {
-    let file = env.files.get(&env.runtime, segment.live.name, &segment.path).await?;
+    let file = env.files.get(&env.runtime, segment).await?;
     let len = (range.end - range.start) as usize;
     let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
     result?;

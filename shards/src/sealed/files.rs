@@ -1,18 +1,19 @@
 //! Open segment files of one core.
 //!
 //! Guarantees: at most [`OPEN_MAX`] files stay open beyond those in use; a file is
-//! opened for reading only.
+//! opened for reading only. Segments that are not live any more are closed when the
+//! next file is opened, or the shard of this core gives one up.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 
 use ahash::HashMap;
 use logsvc_runtime::{OpenMode, Runtime};
 
-use super::hasher;
+use super::{SealedSegment, hasher};
 use crate::manifest::SegmentName;
 
 /// How many files a core keeps open for later reads.
@@ -24,7 +25,7 @@ pub struct SegmentFiles<R: Runtime> {
 }
 
 struct State<F> {
-    open: HashMap<SegmentName, Rc<F>>,
+    open: HashMap<SegmentName, (Rc<F>, Weak<()>)>,
     /// In the order of opening.
     order: VecDeque<SegmentName>,
 }
@@ -47,18 +48,16 @@ impl<R: Runtime> SegmentFiles<R> {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub async fn get(
-        &self,
-        runtime: &R,
-        name: SegmentName,
-        path: &Path,
-    ) -> io::Result<Rc<R::File>> {
-        if let Some(file) = self.state.borrow().open.get(&name) {
+    pub async fn get(&self, runtime: &R, segment: &SealedSegment) -> io::Result<Rc<R::File>> {
+        let name = segment.live.name;
+        if let Some((file, _)) = self.state.borrow().open.get(&name) {
             return Ok(Rc::clone(file));
         }
-        let file = Rc::new(runtime.open(path, OpenMode::Read).await?);
+        let file = Rc::new(runtime.open(&segment.path, OpenMode::Read).await?);
+        self.close_unused();
         let mut state = self.state.borrow_mut();
-        if state.open.insert(name, Rc::clone(&file)).is_none() {
+        let alive = Arc::downgrade(&segment.alive);
+        if state.open.insert(name, (Rc::clone(&file), alive)).is_none() {
             state.order.push_back(name);
         }
         while state.order.len() > OPEN_MAX {
@@ -66,5 +65,18 @@ impl<R: Runtime> SegmentFiles<R> {
             state.open.remove(&oldest);
         }
         Ok(file)
+    }
+
+    /// Closes the files of segments that nobody holds any more: a removed file takes
+    /// space as long as it is open.
+    pub fn close_unused(&self) {
+        let State { open, order } = &mut *self.state.borrow_mut();
+        order.retain(|name| {
+            let is_used = open.get(name).is_some_and(|(_, alive)| alive.strong_count() > 0);
+            if !is_used {
+                open.remove(name);
+            }
+            is_used
+        });
     }
 }

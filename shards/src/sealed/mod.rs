@@ -8,10 +8,12 @@
 mod arrange;
 mod cache;
 mod files;
+mod folder;
 mod open;
 mod write;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ahash::{AHashSet, RandomState};
 
@@ -21,9 +23,11 @@ use crate::segment::Directory;
 pub use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
 pub use files::SegmentFiles;
+pub(crate) use folder::NewSegment;
+pub use folder::SegmentFolder;
 pub(crate) use open::open_all;
 pub use open::open_segment;
-pub use write::{SealFolders, Sealer};
+pub use write::Sealer;
 
 /// A segment whose directory is in memory.
 #[derive(Debug)]
@@ -37,13 +41,15 @@ pub struct SealedSegment {
     /// Ordinals of those streams that may have entries in earlier segments at the
     /// times of this one, so that an entry may be there twice.
     pub(crate) late: AHashSet<u32>,
+    /// Tells every core that has the file open when nobody holds the segment any more.
+    alive: Arc<()>,
 }
 
 impl SealedSegment {
     /// A segment whose directory was opened.
     pub(crate) fn new(live: LiveSegment, path: PathBuf, directory: Directory) -> SealedSegment {
         let late = AHashSet::with_hasher(hasher());
-        SealedSegment { live, path, directory, late }
+        SealedSegment { live, path, directory, late, alive: Arc::new(()) }
     }
 }
 

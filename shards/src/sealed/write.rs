@@ -7,25 +7,23 @@
 //! files which nothing names may be left over, and the next start removes them.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+use logsvc_runtime::Runtime;
 
 use super::SealedSegment;
 use super::arrange::{Piece, arrange};
-use crate::manifest::{Cover, Day, LiveSegment, ManifestEdit, ManifestLog, SegmentName};
+use super::folder::{NewSegment, SegmentFolder};
+use crate::manifest::{Cover, Day, ManifestEdit};
 use crate::messages::TimeRange;
 use crate::segment::{
-    Directory, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, Footer, SegmentIdentity,
-    SegmentWriter, stream_order,
+    Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter, stream_order,
 };
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
-
-/// Bytes that are gathered before they are written to a segment's file.
-const WRITE_BYTES: usize = 1 << 20;
 
 /// A generation is split by day as far as its newest days go; what is older than
 /// that goes into one segment, so that a backfill of years does not make thousands
@@ -35,49 +33,32 @@ const NEWEST_DAYS: usize = 4;
 /// Writes the segments of one shard.
 #[derive(Debug)]
 pub struct Sealer<R: Runtime> {
-    runtime: R,
-    folders: SealFolders,
-    manifest: ManifestLog<R>,
+    folder: Rc<SegmentFolder<R>>,
+    wal_dir: PathBuf,
     /// The oldest log file of this shard and start that may be there.
     wal: WalName,
     /// Log files that the start has replayed.
     replayed: Arc<ReplayedFiles>,
     /// Whether the manifest says that they are in segments.
     replayed_is_covered: bool,
-    /// Counts the segments of this shard and start.
-    next_seq: u32,
     /// An edit that failed and has to be tried again before anything else.
     pending: Option<(ManifestEdit, Vec<SealedSegment>)>,
-}
-
-/// Where a [`Sealer`] works.
-#[derive(Clone, Debug)]
-pub struct SealFolders {
-    /// Folder of the log files.
-    pub wal_dir: PathBuf,
-    /// Folder of all segments.
-    pub segments_dir: PathBuf,
 }
 
 impl<R: Runtime> Sealer<R> {
     /// The sealer of the shard whose first log file of this start is `first_wal`.
     pub fn new(
-        runtime: R,
-        folders: SealFolders,
+        folder: Rc<SegmentFolder<R>>,
+        wal_dir: PathBuf,
         first_wal: WalName,
         replayed: Arc<ReplayedFiles>,
     ) -> Sealer<R> {
-        let shard = runtime.core().0;
-        let manifest =
-            ManifestLog::new(runtime.clone(), &folders.segments_dir, first_wal.epoch, shard);
         Sealer {
-            runtime,
-            folders,
-            manifest,
+            folder,
+            wal_dir,
             wal: first_wal,
             replayed,
             replayed_is_covered: false,
-            next_seq: 0,
             pending: None,
         }
     }
@@ -101,7 +82,7 @@ impl<R: Runtime> Sealer<R> {
                 (edit, segments)
             }
         };
-        if let Err(error) = self.manifest.append(&edit).await {
+        if let Err(error) = self.folder.manifest.append(&edit).await {
             self.pending = Some((edit, segments));
             return Err(error);
         }
@@ -112,7 +93,8 @@ impl<R: Runtime> Sealer<R> {
 
     /// What of the log is in segments once those of this generation are live.
     fn covers(&self, closed_wal_index: Option<u32>) -> Vec<Cover> {
-        let (by_shards, by_shard) = (self.runtime.core_count(), self.runtime.core().0);
+        let (by_shards, by_shard) =
+            (self.folder.runtime.core_count(), self.folder.runtime.core().0);
         let mut covers = Vec::new();
         if !self.replayed_is_covered {
             covers = self.replayed.covers_of(by_shard);
@@ -129,7 +111,7 @@ impl<R: Runtime> Sealer<R> {
     }
 
     async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<SealedSegment>> {
-        let streams = sorted(&self.runtime, streams).await;
+        let streams = sorted(&self.folder.runtime, streams).await;
         let mut added = Vec::new();
         for range in ranges(&streams) {
             added.extend(self.write_segment(&streams, range).await?);
@@ -139,65 +121,32 @@ impl<R: Runtime> Sealer<R> {
 
     /// Writes the entries with these times; `None` if there are none.
     async fn write_segment(
-        &mut self,
-        streams: &[SealStream],
-        range: TimeRange,
-    ) -> io::Result<Option<SealedSegment>> {
-        let WalName { epoch, shards, shard, .. } = self.wal;
-        let name = SegmentName { epoch, shards, shard, seq: self.next_seq };
-        let next_seq = self.next_seq.checked_add(1);
-        self.next_seq =
-            next_seq.ok_or_else(|| io::Error::other("a start has made all segments it can"))?;
-        let day = Day::of(range.end_ns.saturating_sub(1));
-        let folder = self.folders.segments_dir.join(day.folder_name());
-        self.runtime.create_dir_all(&folder).await?;
-        let path = name.path(&self.folders.segments_dir, day);
-        let temporary = temporary_path(&path);
-        let finished = self.write_file(streams, range, name, &temporary).await;
-        let finished = match finished {
-            Ok(Some(finished)) => finished,
-            other => {
-                // Only tidies up; the next start would do it too.
-                if let Err(error) = self.runtime.remove_file(&temporary).await
-                    && error.kind() != io::ErrorKind::NotFound
-                {
-                    tracing::warn!(%error, file = %temporary.display(), "cannot remove a half-made segment");
-                }
-                return other.map(|_| None);
-            }
-        };
-        self.runtime.rename(&temporary, &path).await?;
-        self.runtime.sync_dir(&folder).await?;
-        self.runtime.sync_dir(&self.folders.segments_dir).await?;
-        let Footer { totals, file_len, .. } = finished.footer;
-        let live = LiveSegment {
-            name,
-            day,
-            file_len,
-            min_ns: totals.min_ns,
-            max_ns: totals.max_ns,
-            entries: totals.entries,
-            line_bytes: totals.line_bytes,
-            level: 0,
-            order: name.sealed_order(),
-        };
-        let directory = Directory::open(finished.footer, finished.directory);
-        let directory = directory.map_err(io::Error::other)?;
-        Ok(Some(SealedSegment::new(live, path, directory)))
-    }
-
-    async fn write_file(
         &self,
         streams: &[SealStream],
         range: TimeRange,
-        name: SegmentName,
-        path: &Path,
+    ) -> io::Result<Option<SealedSegment>> {
+        let day = Day::of(range.end_ns.saturating_sub(1));
+        let mut segment = self.folder.begin(day)?;
+        match self.write_blocks(streams, range, &mut segment).await {
+            Ok(Some(finished)) => {
+                let order = segment.name.sealed_order();
+                self.folder.publish(segment, finished, 0, order).await.map(Some)
+            }
+            other => {
+                self.folder.discard(segment).await;
+                other.map(|_| None)
+            }
+        }
+    }
+
+    async fn write_blocks(
+        &self,
+        streams: &[SealStream],
+        range: TimeRange,
+        segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
-        let SegmentName { epoch, shards, shard, seq } = name;
-        let created_ns = self.runtime.unix_nanos();
-        let identity = SegmentIdentity { epoch, shards, shard, seq, created_ns };
+        let identity = self.folder.identity(segment);
         let mut writer = SegmentWriter::new(identity, FLUSH_LEVEL).map_err(io::Error::other)?;
-        let mut output: Option<Output<R>> = None;
         for stream in streams {
             let pieces = arrange(&stream.blocks, range);
             if pieces.is_empty() {
@@ -211,7 +160,8 @@ impl<R: Runtime> Sealer<R> {
                     let appended = writer.append(&entries).map_err(io::Error::other)?;
                     entries = entries.behind(appended.entries);
                     if appended.finished_block {
-                        self.write_out(&mut output, path, &mut writer).await?;
+                        self.folder.write_some(segment, &mut writer).await?;
+                        self.folder.runtime.yield_now().await;
                     }
                 }
             }
@@ -219,39 +169,20 @@ impl<R: Runtime> Sealer<R> {
         if writer.entry_count() == 0 {
             return Ok(None);
         }
-        let mut finished = writer.finish().map_err(io::Error::other)?;
-        let output = Output::opened(&mut output, &self.runtime, path).await?;
-        output.write(std::mem::take(&mut finished.bytes)).await?;
-        output.file.sync_data().await?;
-        Ok(Some(finished))
-    }
-
-    /// After a block: writes what there is, and lets others have the core.
-    async fn write_out(
-        &self,
-        output: &mut Option<Output<R>>,
-        path: &Path,
-        writer: &mut SegmentWriter,
-    ) -> io::Result<()> {
-        if writer.output_len() >= WRITE_BYTES {
-            let output = Output::opened(output, &self.runtime, path).await?;
-            output.write(writer.take_output()).await?;
-        }
-        self.runtime.yield_now().await;
-        Ok(())
+        writer.finish().map(Some).map_err(io::Error::other)
     }
 
     /// Removes the log files that hold nothing that is not in segments. What cannot
     /// be removed is skipped by the next start, and removed then.
     async fn remove_logs(&mut self, closed_wal_index: Option<u32>) {
-        let wal_dir = &self.folders.wal_dir;
+        let (runtime, wal_dir) = (&self.folder.runtime, &self.wal_dir);
         if let Some(last) = closed_wal_index
             && last >= self.wal.index
         {
-            remove_own_files(&self.runtime, wal_dir, self.wal, last).await;
+            remove_own_files(runtime, wal_dir, self.wal, last).await;
             self.wal.index = last + 1;
         }
-        self.replayed.release(&self.runtime, wal_dir, self.runtime.core().0).await;
+        self.replayed.release(runtime, wal_dir, runtime.core().0).await;
     }
 }
 
@@ -271,33 +202,6 @@ fn entries_of(piece: &Piece) -> Entries<'_> {
         line_ends: &block.line_ends()[entries.clone()],
         lines: block.lines(),
         metadata,
-    }
-}
-
-/// The file of a segment that is being written.
-struct Output<R: Runtime> {
-    file: R::File,
-    offset: u64,
-}
-
-impl<R: Runtime> Output<R> {
-    async fn opened<'a>(
-        output: &'a mut Option<Output<R>>,
-        runtime: &R,
-        path: &Path,
-    ) -> io::Result<&'a mut Output<R>> {
-        if output.is_none() {
-            let file = runtime.open(path, OpenMode::CreateNew).await?;
-            *output = Some(Output { file, offset: 0 });
-        }
-        Ok(output.as_mut().expect("it was just made"))
-    }
-
-    async fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        let len = bytes.len() as u64;
-        let (result, _) = self.file.write_all_at(bytes, self.offset).await;
-        self.offset += len;
-        result
     }
 }
 

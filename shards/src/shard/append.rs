@@ -140,6 +140,9 @@ impl Shard {
                 }
                 let reserved_bytes = admission.cost_bytes;
                 let slots = admission.slots;
+                for &slot in &slots {
+                    self.streams[slot as usize].in_log += 1;
+                }
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
             }

@@ -191,6 +191,11 @@ impl Sealing {
         }
     }
 
+    /// Whether entries are being written to segments.
+    pub(super) fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
     fn is_due(&self, now: Monotonic) -> bool {
         let policy = &self.policy;
         self.head_bytes >= policy.head_max_bytes
@@ -337,16 +342,13 @@ impl Shard {
             let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
             let (min_ns, max_ns) = segment.directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
-            let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
-            if min_ns <= bounds.1 {
+            if state.sealed_bounds_ns.is_some_and(|(_, newest_ns)| min_ns <= newest_ns) {
                 late.insert(row);
             }
-            *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
             state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
         }
         segment.late = late;
-        let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
-        self.segments.insert(place, Arc::new(segment));
+        self.insert_segment(segment);
     }
 
     /// Notes that a live segment cannot be opened.
@@ -377,6 +379,7 @@ impl Shard {
             failures: self.sealing.failures,
             segments: self.segments.len() as u64,
             damaged_segments: self.damaged_segments,
+            maintenance: self.maintenance.status(),
             ..SealStatus::default()
         };
         for segment in &self.segments {

@@ -65,6 +65,7 @@ impl Bench {
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget.clone(),
             seal: SealPolicy::ON_REQUEST,
+            maintenance: MaintenanceConfig::default(),
             tails: Budget::new("tails", TAILS_BUDGET_BYTES),
         };
         Bench {
@@ -99,6 +100,8 @@ impl Bench {
                 Effect::Seal(job) => {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");
                 }
+                Effect::Maintain(job) => panic!("too few segments for {job:?}"),
+                Effect::Retire { path } => panic!("{path:?} is live"),
             }
         }
     }

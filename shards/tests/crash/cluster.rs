@@ -15,12 +15,14 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
 use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
+use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest,
     ShardStatus,
 };
 use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::scan::ScanConfig;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::recovery::RecoverySummary;
@@ -59,10 +61,25 @@ impl Barrier {
     }
 }
 
+/// What becomes of entries after the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) seal: SealPolicy,
+    pub(crate) compaction: CompactionPolicy,
+    pub(crate) retention: Arc<RetentionPolicy>,
+}
+
+impl From<SealPolicy> for Upkeep {
+    /// Nothing is merged, nothing expires.
+    fn from(seal: SealPolicy) -> Upkeep {
+        Upkeep { seal, compaction: CompactionPolicy::OFF, retention: Arc::default() }
+    }
+}
+
 /// What the cores of one start share.
 struct Boot {
     wal: WalConfig,
-    seal: SealPolicy,
+    upkeep: Upkeep,
     mesh: Mesh<ShardRequest, ShardReply>,
     heads: Budget,
     callers: RefCell<Vec<(u16, ShardCaller)>>,
@@ -104,7 +121,9 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
         let config = HostConfig {
             wal: boot.wal,
             heads: boot.heads.clone(),
-            seal: boot.seal,
+            seal: boot.upkeep.seal,
+            compaction: boot.upkeep.compaction,
+            retention: Arc::clone(&boot.upkeep.retention),
             scan: ScanConfig { cache_max_bytes: 1 << 20, divide_after_bytes: 2_000 },
             tails: Budget::new("tails", 1 << 20),
         };
@@ -148,12 +167,12 @@ impl<'s> Cluster<'s> {
         simulation: &'s Simulation,
         shards: u16,
         wal: WalConfig,
-        seal: SealPolicy,
+        upkeep: impl Into<Upkeep>,
     ) -> Cluster<'s> {
         let options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
         let boot = Rc::new(Boot {
             wal,
-            seal,
+            upkeep: upkeep.into(),
             mesh: Mesh::new(shards, options),
             heads: Budget::new("heads", 1 << 40),
             callers: RefCell::default(),
@@ -185,9 +204,9 @@ impl<'s> Cluster<'s> {
         simulation: &'s Simulation,
         shards: u16,
         wal: WalConfig,
-        seal: SealPolicy,
+        upkeep: impl Into<Upkeep>,
     ) -> Result<Cluster<'s>, String> {
-        let cluster = Cluster::launch(simulation, shards, wal, seal);
+        let cluster = Cluster::launch(simulation, shards, wal, upkeep);
         let recovered = cluster.boot.recovered.complete.clone();
         simulation.run_until(|| recovered.is_triggered()).unwrap_or_else(|stuck| panic!("{stuck}"));
         match cluster.failure() {

@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
+use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
-use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, WAL_DIR};
+use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep, WAL_DIR};
 use crate::ledger::Ledger;
 use crate::load::Load;
 
@@ -76,6 +77,24 @@ impl Life<'_> {
         }
     }
 
+    fn random_upkeep(&mut self) -> Upkeep {
+        let upkeep = Upkeep::from(self.random_seal());
+        let rng = &mut self.rng;
+        if rng.one_in(4) {
+            return upkeep;
+        }
+        let compaction = CompactionPolicy {
+            enabled: true,
+            min_inputs: if rng.one_in(4) { 3 } else { 2 },
+            max_inputs: rng.between(4, 8) as usize,
+            target_line_bytes: rng.between(1 << 13, 1 << 20),
+            small_line_bytes: rng.between(100, 100_000),
+            retry_pause: Duration::from_micros(rng.between(100, 5_000)),
+            check_interval: Duration::from_secs(1),
+        };
+        Upkeep { compaction, ..upkeep }
+    }
+
     fn random_seal(&mut self) -> SealPolicy {
         let rng = &mut self.rng;
         match rng.below(4) {
@@ -118,11 +137,11 @@ impl Life<'_> {
     }
 
     /// Lets recovery be interrupted or fail some times before it may succeed.
-    fn stumble(&mut self, wal: WalConfig, seal: SealPolicy) {
+    fn stumble(&mut self, wal: WalConfig, upkeep: &Upkeep) {
         while self.rng.one_in(4) {
             let shards = self.rng.between(1, 4) as u16;
             if self.rng.one_in(2) {
-                let cluster = Cluster::launch(self.simulation, shards, wal, seal);
+                let cluster = Cluster::launch(self.simulation, shards, wal, upkeep.clone());
                 for _ in 0..self.rng.below(400) {
                     self.simulation.step();
                 }
@@ -144,7 +163,7 @@ impl Life<'_> {
             ];
             let operation = *self.rng.pick(&operations);
             self.simulation.disk().fail_next(operation, DATA_DIR, self.rng.between(1, 3));
-            let started = Cluster::start_sealing(self.simulation, shards, wal, seal);
+            let started = Cluster::start_sealing(self.simulation, shards, wal, upkeep.clone());
             self.disarm();
             if let Ok(cluster) = started {
                 self.is_set_up = true;
@@ -158,8 +177,8 @@ impl Life<'_> {
         }
     }
 
-    fn start(&mut self, wal: WalConfig, seal: SealPolicy) -> Cluster<'_> {
-        self.stumble(wal, seal);
+    fn start(&mut self, wal: WalConfig, upkeep: &Upkeep) -> Cluster<'_> {
+        self.stumble(wal, upkeep);
         let simulation = self.simulation;
         let is_full = self.is_set_up && self.rng.one_in(8);
         if is_full {
@@ -167,7 +186,7 @@ impl Life<'_> {
             simulation.disk().set_capacity_bytes(simulation.disk().used_bytes());
         }
         let shards = *self.rng.pick(&[1, 2, 3, 4]);
-        let cluster = Cluster::start_sealing(simulation, shards, wal, seal)
+        let cluster = Cluster::start_sealing(simulation, shards, wal, upkeep.clone())
             .unwrap_or_else(|failure| panic!("the node does not start: {failure}"));
         self.is_set_up = true;
         let found = cluster.recovery();
@@ -191,7 +210,7 @@ impl Life<'_> {
             file_max_bytes: self.rng.between(300, 6_000),
             waiting_max_bytes: self.rng.between(1_000, 1 << 20) as usize,
         };
-        let seal = self.random_seal();
+        let upkeep = self.random_upkeep();
         let fault = self.random_fault();
         let end = match self.rng.below(8) {
             0 => End::Stop,
@@ -209,7 +228,7 @@ impl Life<'_> {
 
         // The borrow of `self` ends with the cluster, so faults are drawn before.
         let mut rng = self.rng.clone();
-        let cluster = self.start(wal, seal);
+        let cluster = self.start(wal, &upkeep);
         let mut side = Life {
             rng: rng.clone(),
             simulation,
@@ -222,6 +241,9 @@ impl Life<'_> {
         simulation.run_for(before);
         side.arm(fault);
         simulation.run_for(during);
+        let statuses = cluster.statuses();
+        let merges = statuses.iter().map(|status| status.seal.maintenance.merges);
+        load.merges.set(load.merges.get() + merges.sum::<u64>());
         if fault != Fault::None && is_repaired {
             side.disarm();
             if rng.one_in(2) {
@@ -280,8 +302,8 @@ impl Life<'_> {
     }
 }
 
-/// Acknowledged pushes, others, and segments at the end.
-fn live(seed: u64) -> (u64, u64, u64) {
+/// Acknowledged pushes, others, segments at the end, and merges.
+fn live(seed: u64) -> [u64; 4] {
     let _guard = SeedGuard(seed);
     let simulation = Simulation::new(seed);
     let mut rng = Rng::new(seed);
@@ -298,28 +320,32 @@ fn live(seed: u64) -> (u64, u64, u64) {
     for _ in 0..rounds {
         life.round();
     }
-    let cluster = life.start(WalConfig::default(), SealPolicy::default());
+    let cluster = life.start(WalConfig::default(), &SealPolicy::default().into());
     load.prove_writable(&cluster);
     load.check(&cluster);
     let segments = cluster.statuses().iter().map(|status| status.seal.segments).sum();
     cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
-    (load.acknowledged_pushes.get(), load.failed_pushes.get(), segments)
+    [load.acknowledged_pushes.get(), load.failed_pushes.get(), segments, load.merges.get()]
 }
 
 #[test]
 fn what_was_acknowledged_survives_everything() {
     let seeds = seeds(2_000);
-    let (mut acknowledged, mut failed, mut sealed) = (0, 0, 0);
+    let mut sums = [0; 4];
     for seed in seeds.clone() {
-        let (stored, refused, segments) = live(seed);
-        sealed += segments;
-        acknowledged += stored;
-        failed += refused;
+        for (sum, count) in sums.iter_mut().zip(live(seed)) {
+            *sum += count;
+        }
     }
-    println!("{seeds:?}: {acknowledged} pushes acknowledged, {failed} not, {sealed} segments");
+    let [acknowledged, failed, sealed, merged] = sums;
+    println!(
+        "{seeds:?}: {acknowledged} pushes acknowledged, {failed} not, {sealed} segments, \
+         {merged} merges"
+    );
     // The test would prove nothing if nothing got through, or nothing failed.
     if seeds.end - seeds.start >= 100 {
         let seeds = seeds.end - seeds.start;
-        assert!(acknowledged > 20 * seeds && failed > 0 && sealed > seeds);
+        assert!(acknowledged > 20 * seeds && failed > 0 && sealed > seeds / 2);
+        assert!(merged > seeds);
     }
 }

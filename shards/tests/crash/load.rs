@@ -26,6 +26,8 @@ pub(crate) struct Load {
     /// Pushes that were acknowledged and that were not, over all starts.
     pub(crate) acknowledged_pushes: Cell<u64>,
     pub(crate) failed_pushes: Cell<u64>,
+    /// Merges of segments, as far as they were counted before the node ended.
+    pub(crate) merges: Cell<u64>,
 }
 
 /// Timestamps count from here.
@@ -42,6 +44,7 @@ impl Load {
             running: Cell::new(0),
             acknowledged_pushes: Cell::new(0),
             failed_pushes: Cell::new(0),
+            merges: Cell::new(0),
         })
     }
 

@@ -8,3 +8,4 @@ mod damage;
 mod directed;
 mod ledger;
 mod load;
+mod upkeep;

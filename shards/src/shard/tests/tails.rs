@@ -188,6 +188,7 @@ fn tails_never_take_more_memory_than_their_budget() {
         first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
         heads: bench.budget.clone(),
         seal: SealPolicy::ON_REQUEST,
+        maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 100_000),
     };
     bench.shard = Shard::new(&config).unwrap();
@@ -224,6 +225,7 @@ fn long_sections_are_copied_in_pieces() {
         first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
         heads: bench.budget.clone(),
         seal: SealPolicy::ON_REQUEST,
+        maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 1 << 30),
     })
     .unwrap();

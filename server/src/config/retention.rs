@@ -1,0 +1,173 @@
+//! How long entries of some streams stay (`retention_stream`).
+
+use logsvc_logql::engine::CompiledMatcher;
+use logsvc_logql::syntax;
+use logsvc_proto::time::{format_model_duration, parse_go_duration_ns, parse_model_duration_ns};
+use logsvc_shards::retention::{PERIOD_MIN_NS, RetentionPolicy, StreamPeriod, TenantPeriods};
+use serde::Deserialize;
+
+use super::Config;
+
+/// Rules of a tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamRetention {
+    /// The rules as they were written, in JSON.
+    text: String,
+    rules: Vec<StreamPeriod>,
+}
+
+impl Default for StreamRetention {
+    fn default() -> StreamRetention {
+        StreamRetention { text: "[]".to_owned(), rules: Vec::new() }
+    }
+}
+
+/// Rules are as they are written.
+impl PartialEq for StreamRetention {
+    fn eq(&self, other: &StreamRetention) -> bool {
+        self.text == other.text
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    selector: String,
+    #[serde(default)]
+    priority: i64,
+    period: String,
+}
+
+impl StreamRetention {
+    /// Reads the rules from JSON, which the list of the file is handed on as.
+    pub(crate) fn parse(text: &str) -> Result<StreamRetention, String> {
+        if text.is_empty() {
+            return Ok(StreamRetention::default());
+        }
+        if !text.starts_with('[') {
+            return Err("must be a list".to_owned());
+        }
+        let raw: Vec<RawRule> = serde_json::from_str(text)
+            .map_err(|error| error.to_string().replace(" at line 1 column ", " at character "))?;
+        let rules = raw.into_iter().map(rule).collect::<Result<Vec<_>, String>>()?;
+        Ok(StreamRetention { text: text.to_owned(), rules })
+    }
+
+    /// The rules, as [`StreamRetention::parse`] takes them.
+    pub(crate) fn print(&self) -> &str {
+        &self.text
+    }
+}
+
+fn rule(raw: RawRule) -> Result<StreamPeriod, String> {
+    let selector = syntax::parse_selector(&raw.selector);
+    let selector = selector.map_err(|error| format!("selector {:?}: {error}", raw.selector))?;
+    let matchers = selector.matchers.iter().map(CompiledMatcher::new);
+    let matchers = matchers.collect::<Result<Vec<_>, String>>()?;
+    let period = parse_model_duration_ns(&raw.period).ok();
+    let period_ns = period.or_else(|| parse_go_duration_ns(&raw.period).ok());
+    let period_ns = period_ns.ok_or_else(|| format!("{:?} is not a duration", raw.period))?;
+    if period_ns < PERIOD_MIN_NS {
+        let was = format_model_duration(period_ns.max(0));
+        return Err(format!("retention period must be >= 24h was {was}"));
+    }
+    Ok(StreamPeriod { matchers: matchers.into(), priority: raw.priority, period_ns })
+}
+
+/// What the shards have to know.
+pub(crate) fn policy(config: &Config) -> RetentionPolicy {
+    let periods = TenantPeriods {
+        period_ns: (config.limits.retention_period_ns > 0)
+            .then_some(config.limits.retention_period_ns),
+        streams: config.limits.retention_stream.rules.clone(),
+    };
+    let is_set = |number: u64| (number > 0).then_some(number);
+    RetentionPolicy {
+        periods: config.retention_enabled.then_some(periods),
+        disk_max_bytes: is_set(config.retention_max_disk_bytes),
+        disk_max_percent: is_set(config.retention_max_disk_percent.into()).map(|p| p as f64),
+        ..RetentionPolicy::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logsvc_proto::{Labels, TenantId};
+
+    use super::super::{Machine, load_text};
+    use super::*;
+
+    fn loaded(text: &str) -> Result<Config, String> {
+        let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30) };
+        let loaded = load_text(text, &[], &machine).map_err(|errors| errors.to_string())?;
+        assert!(loaded.ignored_keys.is_empty(), "{:?}", loaded.ignored_keys);
+        Ok(loaded.config)
+    }
+
+    const HOUR_NS: i64 = 3_600_000_000_000;
+
+    #[test]
+    fn a_file_of_the_reference_gives_its_periods() {
+        let text = "
+compactor:
+  retention_enabled: true
+limits_config:
+  retention_period: 744h
+  retention_stream:
+  - selector: '{namespace=\"dev\"}'
+    priority: 1
+    period: 24h
+  - selector: '{container=~\"nginx|api\"}'
+    priority: 2
+    period: 2d
+";
+        let config = loaded(text).expect("a valid file");
+        let policy = policy(&config);
+        let tenant = TenantId::new("any").expect("a tenant");
+        let of = |pairs: &[(&str, &str)]| {
+            let labels = Labels::from_pairs(pairs.iter().copied()).expect("valid labels");
+            policy.of_stream(&tenant, &labels).map(|ns| ns / HOUR_NS)
+        };
+        assert_eq!(of(&[("namespace", "dev")]), Some(24));
+        assert_eq!(of(&[("namespace", "dev"), ("container", "api")]), Some(48));
+        assert_eq!(of(&[("namespace", "prod")]), Some(744));
+        let text = text.replace("retention_enabled: true", "retention_enabled: false");
+        let off = super::policy(&loaded(&text).expect("a valid file"));
+        assert!(off.periods.is_none());
+    }
+
+    #[test]
+    fn nothing_goes_unless_it_is_said() {
+        let policy = policy(&loaded("").expect("a valid file"));
+        assert!(policy.periods.is_none());
+        assert_eq!((policy.disk_max_bytes, policy.disk_max_percent), (None, None));
+        let text = "retention: {max_disk_bytes: 3GB, max_disk_percent: 80}";
+        let policy = super::policy(&loaded(text).expect("a valid file"));
+        assert_eq!((policy.disk_max_bytes, policy.disk_max_percent), (Some(3 << 30), Some(80.0)));
+    }
+
+    #[test]
+    fn periods_and_selectors_that_cannot_be_are_refused() {
+        for (text, expected) in [
+            (
+                "limits_config: {retention_stream: [{selector: '{a=\"b\"}', period: 23h}]}",
+                "limits_config.retention_stream: retention period must be >= 24h was 23h",
+            ),
+            (
+                "limits_config: {retention_period: 1h}",
+                "limits_config.retention_period: retention period must be >= 24h was 1h",
+            ),
+            ("limits_config: {retention_stream: [{selector: 'x', period: 24h}]}", "selector \"x\""),
+            (
+                "limits_config: {retention_stream: [{selector: '{a=\"b\"}', period: soon}]}",
+                "\"soon\" is not a duration",
+            ),
+            ("limits_config: {retention_stream: [{period: 24h}]}", "missing field `selector`"),
+            ("limits_config: {retention_stream: {period: 24h}}", "must be a list"),
+            ("retention: {max_disk_percent: 101}", "retention.max_disk_percent: at most 100"),
+        ] {
+            let error = loaded(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads a segment that is being rewritten, front to back.
+//!
+//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks. Every
+//! byte is checked. Its own reads and blocks, not those of scans: what is read once
+//! must not push out what is asked for again and again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use logsvc_runtime::{File, OpenMode, Runtime};
+
+use super::CompactError;
+use crate::messages::StreamDefinition;
+use crate::sealed::SealedSegment;
+use crate::segment::{
+    BlockMetadata, ColumnKind, Decoder, Entries, EntriesMetadata, RunInfo, SegmentError,
+};
+
+use super::keep::EntryView;
+
+/// Decoded blocks that are kept: runs that overlap are looked at in turns.
+const CACHED_BLOCKS: usize = 3;
+
+/// A segment that is read.
+pub(super) struct Input<R: Runtime> {
+    pub(super) segment: Arc<SealedSegment>,
+    file: R::File,
+    /// Streams of the current chunk that are still to come, with their rows.
+    streams: VecDeque<(u32, StreamDefinition)>,
+    next_chunk: u32,
+    /// Used last at the back.
+    blocks: VecDeque<(u32, Rc<Block>)>,
+}
+
+impl<R: Runtime> Input<R> {
+    pub(super) async fn open(runtime: &R, segment: Arc<SealedSegment>) -> io::Result<Input<R>> {
+        let file = runtime.open(&segment.path, OpenMode::Read).await?;
+        let (streams, blocks) = (VecDeque::new(), VecDeque::new());
+        Ok(Input { segment, file, streams, next_chunk: 0, blocks })
+    }
+
+    async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let len = (range.end - range.start) as usize;
+        let (result, bytes) = self.file.read_exact_at(Vec::new(), range.start, len).await;
+        result.map(|()| bytes)
+    }
+
+    pub(super) fn damaged(&self, error: SegmentError) -> CompactError {
+        CompactError::Damaged { segment: self.segment.live.name, error }
+    }
+
+    /// Makes [`Self::stream`] the next one.
+    pub(super) async fn load_stream(&mut self, decoder: &mut Decoder) -> Result<(), CompactError> {
+        let directory = &self.segment.directory;
+        while self.streams.is_empty() && self.next_chunk < directory.label_chunk_count() {
+            let place = directory.label_chunk(self.next_chunk).place;
+            let bytes = self.read(place.range()).await?;
+            let streams = &mut self.streams;
+            let decoded =
+                decoder.labels(directory, self.next_chunk, &bytes, |row, tenant, id, labels| {
+                    let (tenant, labels) = (tenant.clone(), Arc::new(labels));
+                    streams.push_back((row, StreamDefinition { id, tenant, labels }));
+                });
+            decoded.map_err(|error| self.damaged(error))?;
+            self.next_chunk += 1;
+        }
+        Ok(())
+    }
+
+    /// The first stream that was not taken yet.
+    pub(super) fn stream(&self) -> Option<&StreamDefinition> {
+        self.streams.front().map(|(_, stream)| stream)
+    }
+
+    /// Takes that stream; gives its row.
+    pub(super) fn take_stream(&mut self) -> Option<u32> {
+        self.streams.pop_front().map(|(row, _)| row)
+    }
+
+    /// The stored columns of a block.
+    pub(super) async fn stored(&self, block: u32) -> io::Result<[Vec<u8>; 4]> {
+        let info = self.segment.directory.block(block);
+        let mut columns = [const { Vec::new() }; 4];
+        for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
+            *column = self.read(info.column(kind).range()).await?;
+        }
+        Ok(columns)
+    }
+
+    /// A decoded block, and whether it had to be read.
+    pub(super) async fn block(
+        &mut self,
+        decoder: &mut Decoder,
+        block: u32,
+    ) -> Result<(Rc<Block>, bool), CompactError> {
+        if let Some(place) = self.blocks.iter().position(|(number, _)| *number == block)
+            && let Some(found) = self.blocks.remove(place)
+        {
+            let decoded = Rc::clone(&found.1);
+            self.blocks.push_back(found);
+            return Ok((decoded, false));
+        }
+        let stored = self.stored(block).await?;
+        let decoded = Block::decode(decoder, &self.segment, block, &stored);
+        let decoded = Rc::new(decoded.map_err(|error| self.damaged(error))?);
+        if self.blocks.len() >= CACHED_BLOCKS {
+            self.blocks.pop_front();
+        }
+        self.blocks.push_back((block, Rc::clone(&decoded)));
+        Ok((decoded, true))
+    }
+}
+
+/// The columns of a block.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) timestamps_ns: Vec<i64>,
+    line_ends: Vec<u32>,
+    lines: Vec<u8>,
+    metadata: Option<BlockMetadata>,
+}
+
+impl Block {
+    fn decode(
+        decoder: &mut Decoder,
+        segment: &SealedSegment,
+        block: u32,
+        stored: &[Vec<u8>; 4],
+    ) -> Result<Block, SegmentError> {
+        let directory = &segment.directory;
+        let [lines, timestamps, lengths, metadata] = stored;
+        Ok(Block {
+            timestamps_ns: decoder.timestamps(directory, block, timestamps)?,
+            line_ends: decoder.line_ends(directory, block, lengths)?,
+            lines: decoder.lines(directory, block, lines)?,
+            metadata: decoder.metadata(directory, block, metadata)?,
+        })
+    }
+
+    /// Some entries of a run, counted within the block.
+    pub(super) fn entries(&self, run: &RunInfo, range: Range<usize>) -> Entries<'_> {
+        let lines_start = self.line_start(run, range.start);
+        let metadata = match &self.metadata {
+            Some(column) if run.has_metadata => EntriesMetadata::Sets {
+                set_ids: &column.set_ids[range.clone()],
+                sets: &column.sets,
+            },
+            _ => EntriesMetadata::None,
+        };
+        Entries {
+            timestamps_ns: &self.timestamps_ns[range.clone()],
+            lines_start,
+            line_ends: &self.line_ends[range],
+            lines: run.of_lines(&self.lines),
+            metadata,
+        }
+    }
+
+    /// An entry of a run, counted within the block.
+    pub(super) fn entry(&self, run: &RunInfo, index: usize) -> EntryView<'_> {
+        let line = self.line_start(run, index) as usize..self.line_ends[index] as usize;
+        let metadata = self.metadata.as_ref().filter(|_| run.has_metadata);
+        EntryView {
+            timestamp_ns: self.timestamps_ns[index],
+            line: &run.of_lines(&self.lines)[line],
+            metadata: metadata.map(|column| (&column.sets, column.set_ids[index])),
+        }
+    }
+
+    /// Where a line begins among those of its run.
+    fn line_start(&self, run: &RunInfo, index: usize) -> u32 {
+        if index == run.entries.start as usize { 0 } else { self.line_ends[index - 1] }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which entries a rewrite keeps: what retention and deletes plug into.
+
+use logsvc_logql::engine::MetadataSets;
+
+use crate::messages::StreamDefinition;
+
+/// An entry of a segment that is being rewritten.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'a> {
+    /// Nanoseconds since the Unix epoch.
+    pub timestamp_ns: i64,
+    /// The line.
+    pub line: &'a [u8],
+    pub(super) metadata: Option<(&'a MetadataSets, u32)>,
+}
+
+impl<'a> EntryView<'a> {
+    /// Its structured metadata, by name.
+    pub fn metadata(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.metadata.into_iter().flat_map(|(sets, id)| sets.get(id))
+    }
+}
+
+/// What is known of all entries of a stream in a range of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// All of them are kept: they need not be decoded.
+    Keep,
+    /// All of them go.
+    Drop,
+    /// [`Keep::entry`] decides.
+    Each,
+}
+
+/// Decides what a rewrite keeps. Streams come one after another, each with
+/// [`Keep::begin`]; the other two are about the stream that was begun last. Answers
+/// must depend on nothing but stream and entry: an entry that was stored twice may be
+/// asked about twice.
+pub trait Keep: std::fmt::Debug {
+    /// The stream whose entries follow.
+    fn begin(&mut self, stream: &StreamDefinition);
+
+    /// What becomes of entries from `min_ns` to `max_ns`, both included.
+    fn run(&self, min_ns: i64, max_ns: i64) -> Fate;
+
+    /// Whether an entry stays.
+    fn entry(&self, entry: &EntryView<'_>) -> bool;
+}
+
+/// Keeps everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepAll;
+
+impl Keep for KeepAll {
+    fn begin(&mut self, _: &StreamDefinition) {}
+
+    fn run(&self, _: i64, _: i64) -> Fate {
+        Fate::Keep
+    }
+
+    fn entry(&self, _: &EntryView<'_>) -> bool {
+        true
+    }
+}

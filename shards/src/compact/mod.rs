@@ -1,0 +1,155 @@
+//! Makes few large segments out of many small ones, and takes out what nobody shall
+//! see any more.
+//!
+//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for what has
+//! expired) and hands a [`MaintenanceJob`] to the [`Compactor`] beside it, one at a
+//! time, while it seals nothing. The [`Throttle`] keeps the job out of the way.
+//!
+//! Guarantees: the live set changes in one edit of the manifest, so a crash at any
+//! point leaves the old segments or the new one; queries show the same before and
+//! after, except what [`Keep`] drops. What can go wrong is the disk: then nothing has
+//! changed, and it is tried again after a pause. A segment with damaged bytes is left
+//! as it is, and not merged any more until the next start.
+
+mod compactor;
+mod input;
+mod keep;
+mod merge;
+mod plan;
+mod repeats;
+#[cfg(test)]
+mod tests;
+mod throttle;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use compactor::Compactor;
+pub(crate) use compactor::unlink;
+pub use keep::{EntryView, Fate, Keep, KeepAll};
+pub(crate) use plan::{Candidate, choose};
+pub use throttle::{Activity, Throttle};
+
+use crate::manifest::{LiveSegment, SegmentName};
+use crate::sealed::SealedSegment;
+use crate::segment::{SegmentError, WriteError};
+
+/// When a shard merges segments.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactionPolicy {
+    /// Whether it does at all.
+    pub enabled: bool,
+    /// So many neighbours of similar size are merged, at least 2; then of any size.
+    pub min_inputs: usize,
+    /// And at most so many at once.
+    pub max_inputs: usize,
+    /// Line bytes that a merged segment has at most. Segments of half of this are
+    /// large enough.
+    pub target_line_bytes: u64,
+    /// All segments with fewer line bytes count as equally small.
+    pub small_line_bytes: u64,
+    /// How long after a failure the next attempt is made; twice as long after each
+    /// further one, up to [`RETRY_PAUSE_MAX`].
+    pub retry_pause: Duration,
+    /// How often it is looked whether something has expired.
+    pub check_interval: Duration,
+}
+
+/// The longest pause after failures.
+pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(300);
+
+impl CompactionPolicy {
+    /// No merging; retention goes on.
+    pub const OFF: CompactionPolicy = CompactionPolicy {
+        enabled: false,
+        min_inputs: 4,
+        max_inputs: 16,
+        target_line_bytes: 1 << 30,
+        small_line_bytes: 1 << 20,
+        retry_pause: Duration::from_secs(5),
+        check_interval: Duration::from_secs(60),
+    };
+}
+
+impl Default for CompactionPolicy {
+    fn default() -> CompactionPolicy {
+        CompactionPolicy { enabled: true, ..CompactionPolicy::OFF }
+    }
+}
+
+/// Segments to be merged into one, or one to be rewritten.
+#[derive(Debug)]
+pub struct MergeJob {
+    /// At least one, in their order, of one day. No other segment of the shard that
+    /// overlaps them in time stands between them.
+    pub inputs: Vec<Arc<SealedSegment>>,
+    /// Segments that come before them in the order and overlap them in time.
+    pub earlier: Vec<Arc<SealedSegment>>,
+    /// What stays.
+    pub keep: Box<dyn Keep>,
+    /// What the shard does meanwhile.
+    pub throttle: Arc<Throttle>,
+}
+
+/// What is to be done beside a shard.
+#[derive(Debug)]
+pub enum MaintenanceJob {
+    /// Merge or rewrite.
+    Merge(MergeJob),
+    /// Take these segments out of the live set.
+    Remove(Vec<SegmentName>),
+    /// Give up segments of another number of shards, which the shard does not read any
+    /// more. The last shard that does so takes them out of the live set.
+    Release(Vec<LiveSegment>),
+    /// Only what a failure has left undone, if anything.
+    Resume,
+}
+
+/// What has been done. It is in force and on stable storage.
+#[derive(Debug, Default)]
+pub struct MaintenanceOutcome {
+    /// The segment that was made; `None` if nothing was left.
+    pub added: Option<SealedSegment>,
+    /// Segments that are not live any more. Their files are still there.
+    pub removed: Vec<SegmentName>,
+    /// Whether segments were merged or rewritten.
+    pub is_merge: bool,
+    /// Entries and line bytes of what was read and written by that.
+    pub entries_in: u64,
+    /// See above.
+    pub entries_out: u64,
+    /// See above.
+    pub line_bytes_in: u64,
+    /// See above.
+    pub line_bytes_out: u64,
+}
+
+/// Why a job did not end well. Nothing has changed, as far as can be told now: an edit
+/// of the manifest that failed is tried again before anything else.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactError {
+    /// The disk refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// An input has damaged bytes.
+    #[error("{}: {error}", segment.file_name())]
+    Damaged {
+        /// Which one.
+        segment: SegmentName,
+        /// Where and how.
+        error: SegmentError,
+    },
+    /// The writer does not take what the inputs have.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The shard is stopping.
+    #[error("the shard is stopping")]
+    Stopped,
+}
+
+impl From<throttle::Stopped> for CompactError {
+    fn from(_: throttle::Stopped) -> CompactError {
+        CompactError::Stopped
+    }
+}

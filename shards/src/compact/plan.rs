@@ -1,0 +1,238 @@
+//! Chooses the segments that are merged next.
+//!
+//! Size-tiered: segments fall into classes, each four times the size of the one
+//! before, and a row of neighbours that are no larger than a class is merged when
+//! there are enough of them, and the largest is no larger than the others together. So
+//! what is large is not rewritten for the sake of what is small, and each byte is in a
+//! segment of at least twice the size afterwards.
+//!
+//! Neighbours in the order, that is: the order decides which of two entries of one
+//! time came first, so a segment that overlaps the others in time and stands between
+//! them keeps them apart.
+
+use std::ops::Range;
+
+use super::CompactionPolicy;
+use crate::manifest::{Day, LiveSegment};
+
+/// A segment of the shard, as far as the choice goes by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    /// What the manifest says.
+    pub(crate) live: LiveSegment,
+    /// Rows of its directory.
+    pub(crate) runs: u64,
+    /// Whether it may be merged at all.
+    pub(crate) is_mergeable: bool,
+}
+
+/// A merged segment has at most so many runs, a quarter of what the format allows.
+const MAX_RUNS: u64 = 1 << 22;
+
+/// The places of the segments to be merged among `all`, which are in their order.
+pub(crate) fn choose(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec<usize>> {
+    if !policy.enabled {
+        return None;
+    }
+    let is_small = |candidate: &Candidate| {
+        candidate.is_mergeable && candidate.live.line_bytes < policy.target_line_bytes / 2
+    };
+    let mut days: Vec<Day> = all.iter().filter(|c| is_small(c)).map(|c| c.live.day).collect();
+    days.sort_unstable();
+    days.dedup();
+    // Newest first: what is asked for most.
+    for day in days.into_iter().rev() {
+        for row in rows(all, |candidate| is_small(candidate) && candidate.live.day == day) {
+            if let Some(range) = choose_of_row(all, &row, policy) {
+                return Some(row[range].to_vec());
+            }
+        }
+    }
+    None
+}
+
+/// Rows of members between which nothing stands that overlaps them in time.
+fn rows(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Vec<usize>> {
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    let mut row: Vec<usize> = Vec::new();
+    let mut bounds_ns = (i64::MAX, i64::MIN);
+    // What has stood between the members so far.
+    let mut others: Vec<(i64, i64)> = Vec::new();
+    for (place, candidate) in all.iter().enumerate() {
+        let LiveSegment { min_ns, max_ns, .. } = candidate.live;
+        if !is_member(candidate) {
+            if !row.is_empty() {
+                others.push((min_ns, max_ns));
+            }
+            continue;
+        }
+        let joined = (bounds_ns.0.min(min_ns), bounds_ns.1.max(max_ns));
+        if others.iter().any(|other| other.0 <= joined.1 && other.1 >= joined.0) {
+            rows.push(std::mem::take(&mut row));
+            others.clear();
+            bounds_ns = (min_ns, max_ns);
+        } else {
+            bounds_ns = joined;
+        }
+        row.push(place);
+    }
+    rows.push(row);
+    rows
+}
+
+/// The part of a row that is merged, if any.
+fn choose_of_row(
+    all: &[Candidate],
+    row: &[usize],
+    policy: &CompactionPolicy,
+) -> Option<Range<usize>> {
+    let class = |place: usize| class(all[place].live.line_bytes, policy);
+    let mut classes: Vec<u32> = row.iter().map(|&place| class(place)).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    for largest in classes {
+        let mut start = 0;
+        while start < row.len() {
+            if class(row[start]) > largest {
+                start += 1;
+                continue;
+            }
+            let (mut line_bytes, mut runs) = (0, 0);
+            let fits = |&&place: &&usize| {
+                let candidate = &all[place];
+                line_bytes += candidate.live.line_bytes;
+                runs += candidate.runs;
+                class(place) <= largest
+                    && line_bytes <= policy.target_line_bytes
+                    && runs <= MAX_RUNS
+            };
+            let most = &row[start..row.len().min(start + policy.max_inputs)];
+            let count = most.iter().take_while(fits).count();
+            if count < policy.min_inputs.max(2) {
+                start += count.max(1);
+                continue;
+            }
+            let sizes = || most[..count].iter().map(|&place| all[place].live.line_bytes);
+            let largest_bytes = sizes().max().unwrap_or(0);
+            let others_bytes = sizes().sum::<u64>() - largest_bytes;
+            if largest_bytes <= others_bytes || policy.min_inputs <= 2 {
+                return Some(start..start + count);
+            }
+            start += 1;
+        }
+    }
+    None
+}
+
+fn class(line_bytes: u64, policy: &CompactionPolicy) -> u32 {
+    (line_bytes / policy.small_line_bytes.max(1)).max(1).ilog2() / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::SegmentName;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    const MB: u64 = 1 << 20;
+
+    fn candidate(seq: u32, min_ns: i64, max_ns: i64, line_bytes: u64) -> Candidate {
+        let name = SegmentName { epoch: 0, shards: 1, shard: 0, seq };
+        let live = LiveSegment {
+            name,
+            day: Day::of(min_ns),
+            file_len: line_bytes / 8,
+            min_ns,
+            max_ns,
+            entries: 1,
+            line_bytes,
+            level: 0,
+            order: name.sealed_order(),
+        };
+        Candidate { live, runs: 1, is_mergeable: true }
+    }
+
+    /// Segments of these sizes, one after the other in time.
+    fn in_a_row(sizes: &[u64]) -> Vec<Candidate> {
+        let place = |(at, size): (usize, &u64)| {
+            candidate(at as u32, at as i64 * 10, at as i64 * 10 + 9, size * MB)
+        };
+        sizes.iter().enumerate().map(place).collect()
+    }
+
+    fn chosen(all: &[Candidate]) -> Option<Vec<usize>> {
+        choose(all, &CompactionPolicy::default())
+    }
+
+    #[test]
+    fn neighbours_of_similar_size_are_merged_when_there_are_enough() {
+        assert_eq!(chosen(&in_a_row(&[60, 60, 60])), None);
+        assert_eq!(chosen(&in_a_row(&[60, 60, 60, 60])), Some(vec![0, 1, 2, 3]));
+        assert_eq!(chosen(&in_a_row(&[250, 60, 60, 60])), None);
+        assert_eq!(chosen(&in_a_row(&[250, 60, 60, 60, 50])), Some(vec![1, 2, 3, 4]));
+        // The smallest first; they do not join the large one.
+        assert_eq!(chosen(&in_a_row(&[60, 60, 60, 60, 1, 1, 1, 1])), Some(vec![4, 5, 6, 7]));
+        assert_eq!(chosen(&in_a_row(&[60, 2, 60, 60])), Some(vec![0, 1, 2, 3]));
+        assert_eq!(chosen(&in_a_row(&[600, 600, 600, 600])), None, "they are large enough");
+        let off = CompactionPolicy::OFF;
+        assert_eq!(choose(&in_a_row(&[60; 4]), &off), None);
+    }
+
+    #[test]
+    fn a_merged_segment_is_no_larger_than_it_may_be() {
+        assert_eq!(chosen(&in_a_row(&[250; 9])), Some(vec![0, 1, 2, 3]));
+        assert_eq!(chosen(&in_a_row(&[1; 40])), Some((0..16).collect()));
+        let mut many_runs = in_a_row(&[1; 9]);
+        many_runs.iter_mut().for_each(|candidate| candidate.runs = 1 << 20);
+        assert_eq!(chosen(&many_runs), Some(vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn days_and_segments_that_overlap_in_between_keep_others_apart() {
+        const DAY: i64 = 86_400_000_000_000;
+        let mut all = Vec::new();
+        for at in 0..4i64 {
+            all.push(candidate(2 * at as u32, at, at, MB));
+            all.push(candidate(2 * at as u32 + 1, DAY + at, DAY + at, MB));
+        }
+        assert_eq!(chosen(&all), Some(vec![1, 3, 5, 7]), "the newer day first");
+        // One that reaches into the other day.
+        all[4].live.max_ns = DAY + 3;
+        assert_eq!(chosen(&all), None, "the newer ones it keeps apart, the older ones others");
+        all[4].live.max_ns = DAY - 1;
+        all[1].is_mergeable = false;
+        assert_eq!(chosen(&all), Some(vec![0, 2, 4, 6]));
+    }
+
+    #[test]
+    fn the_choice_never_changes_the_order_of_entries_of_one_time() {
+        for seed in seeds(500) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let mut all = Vec::new();
+            for seq in 0..rng.below(30) as u32 {
+                let min_ns = rng.below(200) as i64 * 3_600_000_000_000;
+                let max_ns = min_ns + rng.below(4_000_000_000_000) as i64;
+                let mut one = candidate(seq, min_ns, max_ns, rng.below(3000) * MB / 10);
+                one.is_mergeable = !rng.one_in(6);
+                all.push(one);
+            }
+            let Some(chosen) = chosen(&all) else { continue };
+            assert!(chosen.len() >= 4 && chosen.is_sorted());
+            let bounds = |place: &usize| (all[*place].live.min_ns, all[*place].live.max_ns);
+            let min_ns = chosen.iter().map(|place| bounds(place).0).min().unwrap();
+            let max_ns = chosen.iter().map(|place| bounds(place).1).max().unwrap();
+            let line_bytes: u64 = chosen.iter().map(|&place| all[place].live.line_bytes).sum();
+            assert!(line_bytes <= 1 << 30);
+            for place in chosen[0]..*chosen.last().unwrap() {
+                if chosen.contains(&place) {
+                    assert!(all[place].is_mergeable);
+                    assert_eq!(all[place].live.day, all[chosen[0]].live.day);
+                } else {
+                    let (other_min, other_max) = bounds(&place);
+                    assert!(other_max < min_ns || other_min > max_ns, "{chosen:?} {place}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What has expired of a segment.
+
+use std::sync::Arc;
+
+use super::RetentionPolicy;
+use crate::compact::{EntryView, Fate, Keep};
+use crate::messages::StreamDefinition;
+use crate::sealed::SealedSegment;
+
+/// What an entry takes besides its line, roughly, so that empty lines count.
+const ENTRY_BYTES: u64 = 8;
+
+/// How much of a segment has expired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeriodShares {
+    /// Bytes of runs of which every entry has expired.
+    pub(crate) expired_bytes: u64,
+    /// All others.
+    pub(crate) kept_bytes: u64,
+}
+
+/// Looks at the runs of those streams of a segment of which `cutoff_ns` says, given
+/// the row, before when their entries have expired; it says `None` for streams that
+/// are none of the shard's.
+pub(crate) fn expired_share(
+    segment: &SealedSegment,
+    cutoff_ns: impl Fn(u32) -> Option<i64>,
+) -> PeriodShares {
+    let mut shares = PeriodShares::default();
+    for row in 0..segment.directory.stream_count() {
+        let Some(cutoff_ns) = cutoff_ns(row) else { continue };
+        for run in segment.directory.runs_of_stream(row) {
+            let bytes = run.line_bytes.len() as u64 + ENTRY_BYTES * run.entries.len() as u64;
+            if run.max_ns < cutoff_ns {
+                shares.expired_bytes += bytes;
+            } else {
+                shares.kept_bytes += bytes;
+            }
+        }
+    }
+    shares
+}
+
+/// Drops entries whose period is over.
+#[derive(Debug)]
+pub(crate) struct DropExpired {
+    policy: Arc<RetentionPolicy>,
+    now_ns: i64,
+    /// For the current stream: entries before this have expired.
+    cutoff_ns: i64,
+}
+
+impl DropExpired {
+    /// What has expired at `now_ns` since the Unix epoch.
+    pub(crate) fn new(policy: Arc<RetentionPolicy>, now_ns: i64) -> DropExpired {
+        DropExpired { policy, now_ns, cutoff_ns: i64::MIN }
+    }
+}
+
+impl Keep for DropExpired {
+    fn begin(&mut self, stream: &StreamDefinition) {
+        let period_ns = self.policy.of_stream(&stream.tenant, &stream.labels);
+        self.cutoff_ns = period_ns.map_or(i64::MIN, |ns| self.now_ns.saturating_sub(ns));
+    }
+
+    fn run(&self, min_ns: i64, max_ns: i64) -> Fate {
+        if min_ns >= self.cutoff_ns {
+            Fate::Keep
+        } else if max_ns < self.cutoff_ns {
+            Fate::Drop
+        } else {
+            Fate::Each
+        }
+    }
+
+    fn entry(&self, entry: &EntryView<'_>) -> bool {
+        entry.timestamp_ns >= self.cutoff_ns
+    }
+}

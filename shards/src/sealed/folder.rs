@@ -1,0 +1,161 @@
+//! Where one shard puts its segments: their names, their files, and the manifest
+//! that makes them live.
+//!
+//! Guarantees: no name is given twice; a segment appears under its name only when
+//! its bytes and the name are on stable storage.
+
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+
+use super::SealedSegment;
+use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
+use crate::segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
+use crate::wal::format::WalName;
+
+/// Bytes that are gathered before they are written to a segment's file.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// See the module. What seals and what compacts share it; both run on the shard's
+/// core.
+#[derive(Debug)]
+pub struct SegmentFolder<R: Runtime> {
+    pub(crate) runtime: R,
+    pub(crate) segments_dir: PathBuf,
+    /// Edits of the live set.
+    pub(crate) manifest: ManifestLog<R>,
+    /// The shard's first name of this start.
+    first: SegmentName,
+    next_seq: Cell<u32>,
+}
+
+/// A segment that is being written under a temporary name.
+#[derive(Debug)]
+pub(crate) struct NewSegment<R: Runtime> {
+    pub(crate) name: SegmentName,
+    day: Day,
+    path: PathBuf,
+    temporary: PathBuf,
+    /// There from the first bytes on.
+    file: Option<R::File>,
+    offset: u64,
+}
+
+impl<R: Runtime> SegmentFolder<R> {
+    /// The folder as the shard sees it whose first log file of this start is
+    /// `first_wal`.
+    pub fn new(runtime: R, segments_dir: PathBuf, first_wal: WalName) -> SegmentFolder<R> {
+        let shard = runtime.core().0;
+        let manifest = ManifestLog::new(runtime.clone(), &segments_dir, first_wal.epoch, shard);
+        let WalName { epoch, shards, shard, .. } = first_wal;
+        let first = SegmentName { epoch, shards, shard, seq: 0 };
+        SegmentFolder { runtime, segments_dir, manifest, first, next_seq: Cell::new(0) }
+    }
+
+    /// Begins a segment of a day; makes no file before it has bytes.
+    pub(crate) fn begin(&self, day: Day) -> io::Result<NewSegment<R>> {
+        let seq = self.next_seq.get();
+        let next_seq = seq.checked_add(1);
+        let too_many = || io::Error::other("a start has made all segments it can");
+        self.next_seq.set(next_seq.ok_or_else(too_many)?);
+        let name = SegmentName { seq, ..self.first };
+        let path = name.path(&self.segments_dir, day);
+        let temporary = temporary_path(&path);
+        Ok(NewSegment { name, day, path, temporary, file: None, offset: 0 })
+    }
+
+    /// The identity that a new segment's header has.
+    pub(crate) fn identity(&self, segment: &NewSegment<R>) -> SegmentIdentity {
+        let SegmentName { epoch, shards, shard, seq } = segment.name;
+        SegmentIdentity { epoch, shards, shard, seq, created_ns: self.runtime.unix_nanos() }
+    }
+
+    /// Writes what the writer has, if it is enough to be worth it.
+    pub(crate) async fn write_some(
+        &self,
+        segment: &mut NewSegment<R>,
+        writer: &mut SegmentWriter,
+    ) -> io::Result<()> {
+        if writer.output_len() >= WRITE_BYTES {
+            self.write(segment, writer.take_output()).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, segment: &mut NewSegment<R>, bytes: Vec<u8>) -> io::Result<()> {
+        let file = match &segment.file {
+            Some(file) => file,
+            None => {
+                make_day_folder(&self.runtime, &self.segments_dir, segment.day).await?;
+                let file = self.runtime.open(&segment.temporary, OpenMode::CreateNew).await?;
+                segment.file.insert(file)
+            }
+        };
+        let len = bytes.len() as u64;
+        let (result, _) = file.write_all_at(bytes, segment.offset).await;
+        segment.offset += len;
+        result
+    }
+
+    /// Writes the end of a segment and gives it its name, all of it durably. It is
+    /// not live yet. `live` has the place in the live set: level and order.
+    pub(crate) async fn publish(
+        &self,
+        mut segment: NewSegment<R>,
+        mut finished: Finished,
+        level: u32,
+        order: u64,
+    ) -> io::Result<SealedSegment> {
+        if let Err(error) = self.finish_file(&mut segment, &mut finished).await {
+            self.discard(segment).await;
+            return Err(error);
+        }
+        let totals = finished.footer.totals;
+        let live = LiveSegment {
+            name: segment.name,
+            day: segment.day,
+            file_len: finished.footer.file_len,
+            min_ns: totals.min_ns,
+            max_ns: totals.max_ns,
+            entries: totals.entries,
+            line_bytes: totals.line_bytes,
+            level,
+            order,
+        };
+        let directory = Directory::open(finished.footer, finished.directory);
+        let directory = directory.map_err(io::Error::other)?;
+        Ok(SealedSegment::new(live, segment.path, directory))
+    }
+
+    async fn finish_file(
+        &self,
+        segment: &mut NewSegment<R>,
+        finished: &mut Finished,
+    ) -> io::Result<()> {
+        self.write(segment, std::mem::take(&mut finished.bytes)).await?;
+        if let Some(file) = &segment.file {
+            file.sync_data().await?;
+        }
+        self.runtime.rename(&segment.temporary, &segment.path).await?;
+        let folder = segment.path.parent().unwrap_or(Path::new("."));
+        self.runtime.sync_dir(folder).await?;
+        self.runtime.sync_dir(&self.segments_dir).await
+    }
+
+    /// Gives a segment up that was not published.
+    pub(crate) async fn discard(&self, segment: NewSegment<R>) {
+        if segment.file.is_none() {
+            return;
+        }
+        // Only tidies up; the next start would do it too.
+        if let Err(error) = self.runtime.remove_file(&segment.temporary).await
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(
+                %error, file = %segment.temporary.display(), "cannot remove a half-made segment"
+            );
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! Plans what is done beside the shard: merging segments, taking out what has expired,
+//! keeping within the disk's share; and takes the results over.
+//!
+//! Guarantees: one job at a time, and none is begun while heads are being sealed. A
+//! segment that is not live any more leaves the list at once, but its file stays until
+//! no scan holds it: scans open files when they come to them. A stream without entries
+//! in memory and in segments is forgotten.
+//!
+//! What can go wrong is the disk: the next attempt comes after a pause, which grows
+//! with each failure.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::{AHashMap, AHashSet};
+use logsvc_proto::{Labels, TenantId};
+use logsvc_runtime::Monotonic;
+
+use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
+use crate::compact::{
+    Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
+    MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
+};
+use crate::index::Slot;
+use crate::manifest::{LiveSegment, SegmentName};
+use crate::messages::MaintenanceStatus;
+use crate::retention::{DropExpired, NodeSegments, RetentionPolicy, expired_share};
+use crate::sealed::{SealedSegment, hasher};
+use crate::wal::format::WalName;
+
+/// How often it is looked whether scans have let go of segments that are not live.
+const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a segment is not looked at again of which too little has expired.
+const LOOK_AGAIN_NS: i64 = 3_600_000_000_000;
+
+/// What a shard keeps of its segments, and why.
+#[derive(Clone, Debug, Default)]
+pub struct MaintenanceConfig {
+    /// When segments are merged.
+    pub compaction: CompactionPolicy,
+    /// What goes, and when.
+    pub retention: Arc<RetentionPolicy>,
+    /// What the segments of the node may take on the disk, in bytes; follows from
+    /// `retention`.
+    pub disk_max_bytes: Option<u64>,
+    /// What the shards of the node share.
+    pub node: Arc<NodeSegments>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Running,
+    /// After a failure.
+    Paused {
+        until: Monotonic,
+    },
+}
+
+/// The maintenance part of a shard's state.
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    config: MaintenanceConfig,
+    shards: u32,
+    shard: u16,
+    phase: Phase,
+    /// Something has changed since the last plan.
+    wanted: bool,
+    /// And a step is due for it although nothing else happens.
+    needs_step: bool,
+    /// Whether it has to wait for the end of a sealing, which makes a step of its own.
+    is_blocked: bool,
+    /// When it is to be looked again although nothing has changed.
+    next_check: Option<Monotonic>,
+    /// Failures since the last success.
+    failures_in_a_row: u32,
+    /// Segments with damage.
+    unmergeable: AHashSet<SegmentName>,
+    /// Segments of which too little had expired, and when they are looked at again, in
+    /// ns since the Unix epoch.
+    looked_at: AHashMap<SegmentName, i64>,
+    /// Segments that are not live any more, but may be read.
+    retired: Vec<Arc<SealedSegment>>,
+    next_sweep: Option<Monotonic>,
+    /// Segments of all shards that this one does not read any more.
+    to_release: Vec<LiveSegment>,
+    /// Streams that may have nothing left.
+    doomed: Vec<Slot>,
+    pub(super) throttle: Arc<Throttle>,
+    status: MaintenanceStatus,
+}
+
+impl Maintenance {
+    pub(super) fn new(config: MaintenanceConfig, writer: WalName) -> Maintenance {
+        let is_active = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
+        Maintenance {
+            needs_step: is_active,
+            is_blocked: false,
+            config,
+            shards: writer.shards,
+            shard: writer.shard as u16,
+            phase: Phase::Idle,
+            wanted: true,
+            next_check: None,
+            failures_in_a_row: 0,
+            unmergeable: AHashSet::with_hasher(hasher()),
+            looked_at: AHashMap::with_hasher(hasher()),
+            retired: Vec::new(),
+            next_sweep: None,
+            to_release: Vec::new(),
+            doomed: Vec::new(),
+            throttle: Arc::default(),
+            status: MaintenanceStatus::default(),
+        }
+    }
+
+    /// Notes that segments have been added.
+    fn segments_changed(&mut self) {
+        self.wanted = true;
+        self.needs_step = true;
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Monotonic> {
+        let work = match self.phase {
+            _ if self.is_blocked => None,
+            Phase::Idle if self.needs_step => Some(Monotonic(0)),
+            Phase::Idle => self.next_check,
+            Phase::Running => None,
+            Phase::Paused { until } => Some(until),
+        };
+        [work, self.next_sweep].into_iter().flatten().min()
+    }
+
+    pub(super) fn status(&self) -> MaintenanceStatus {
+        MaintenanceStatus { retired_segments: self.retired.len() as u64, ..self.status }
+    }
+
+    fn is_own(&self, live: &LiveSegment) -> bool {
+        live.name.shards == self.shards
+    }
+}
+
+impl Shard {
+    /// Begins what there is to do. To be called at the end of each step.
+    pub(super) fn maintain_if_due(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+        self.retire_unused(moment, effects);
+        let activity = if self.stopping {
+            Activity::Stopping
+        } else if self.sealing.is_running() {
+            Activity::Sealing
+        } else if self.wal.is_idle() {
+            Activity::Idle
+        } else {
+            Activity::Busy
+        };
+        let maintenance = &mut self.maintenance;
+        maintenance.throttle.set(activity);
+        maintenance.needs_step = false;
+        maintenance.is_blocked = matches!(activity, Activity::Stopping | Activity::Sealing);
+        if maintenance.is_blocked {
+            return;
+        }
+        let resumes = match maintenance.phase {
+            Phase::Running => return,
+            Phase::Paused { until } if moment.now < until => return,
+            Phase::Paused { .. } => true,
+            Phase::Idle => {
+                let is_due = maintenance.next_check.is_some_and(|due| moment.now >= due);
+                if !maintenance.wanted && !is_due {
+                    return;
+                }
+                false
+            }
+        };
+        maintenance.wanted = false;
+        maintenance.phase = Phase::Idle;
+        // What a failure has left undone comes first.
+        let job = if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment) };
+        let maintenance = &mut self.maintenance;
+        let config = &maintenance.config;
+        let expires = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
+        let interval = config.compaction.check_interval;
+        maintenance.next_check = expires.then(|| moment.now.after(interval));
+        if let Some(job) = job {
+            maintenance.phase = Phase::Running;
+            effects.push(Effect::Maintain(Box::new(job)));
+        }
+    }
+
+    /// What is to be done first: what frees space, then what saves it.
+    fn next_job(&mut self, moment: Moment) -> Option<MaintenanceJob> {
+        if !self.maintenance.to_release.is_empty() {
+            return Some(MaintenanceJob::Release(std::mem::take(&mut self.maintenance.to_release)));
+        }
+        let mut expired = self.expired_segments(moment.unix_ns);
+        expired.extend(self.over_disk_share(&expired));
+        // Those that all shards read leave this one's list at once, and the node when
+        // the last shard does not read them any more.
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            expired.into_iter().partition(|segment| self.maintenance.is_own(&segment.live));
+        for segment in &foreign {
+            self.maintenance.status.removed_segments += 1;
+            self.remove_segment(segment.live.name);
+        }
+        if !foreign.is_empty() {
+            self.forget_doomed();
+        }
+        if !own.is_empty() {
+            let names = own.iter().map(|segment| segment.live.name).collect();
+            return Some(MaintenanceJob::Remove(names));
+        }
+        let inputs = self.half_expired(moment.unix_ns).or_else(|| self.small_neighbours())?;
+        let places = || self.segments.iter().enumerate();
+        let first = inputs.iter().map(|&place| self.segments[place].live.min_ns).min()?;
+        let last = inputs.iter().map(|&place| self.segments[place].live.max_ns).max()?;
+        let earlier = places().filter(|(place, segment)| {
+            let live = &segment.live;
+            inputs.last().is_some_and(|last| place < last)
+                && !inputs.contains(place)
+                && live.min_ns <= last
+                && live.max_ns >= first
+        });
+        let retention = Arc::clone(&self.maintenance.config.retention);
+        Some(MaintenanceJob::Merge(MergeJob {
+            earlier: earlier.map(|(_, segment)| Arc::clone(segment)).collect(),
+            inputs: inputs.iter().map(|&place| Arc::clone(&self.segments[place])).collect(),
+            keep: Box::new(DropExpired::new(retention, moment.unix_ns)),
+            throttle: Arc::clone(&self.maintenance.throttle),
+        }))
+    }
+
+    /// Segments of whose streams, as far as they are the shard's, nothing must stay.
+    fn expired_segments(&self, now_ns: i64) -> Vec<Arc<SealedSegment>> {
+        let retention = &self.maintenance.config.retention;
+        let Some((shortest_ns, longest_ns)) = retention.bounds_ns() else { return Vec::new() };
+        let is_expired = |segment: &&Arc<SealedSegment>| {
+            let max_ns = segment.live.max_ns;
+            if max_ns >= now_ns.saturating_sub(shortest_ns) {
+                return false;
+            }
+            if longest_ns.is_some_and(|longest_ns| max_ns < now_ns.saturating_sub(longest_ns)) {
+                return true;
+            }
+            // Mostly the first streams decide it.
+            (0..segment.directory.stream_count()).all(|row| {
+                let cutoff_ns = self.cutoff_ns(segment, row, now_ns);
+                let max_ns = segment.directory.stream_bounds_ns(row).1;
+                cutoff_ns.is_none_or(|cutoff_ns| max_ns < cutoff_ns)
+            })
+        };
+        self.segments.iter().filter(is_expired).cloned().collect()
+    }
+
+    /// Before when the entries of a stream of a segment have expired; `None` if the
+    /// stream is not the shard's.
+    fn cutoff_ns(&self, segment: &SealedSegment, row: u32, now_ns: i64) -> Option<i64> {
+        let slot = *self.by_id.get(&segment.directory.stream_id(row))?;
+        let period_ns = self.streams[slot as usize].period_ns;
+        Some(period_ns.map_or(i64::MIN, |period_ns| now_ns.saturating_sub(period_ns)))
+    }
+
+    /// Segments that have to go for the disk's sake, besides those that go anyway.
+    fn over_disk_share(&self, going: &[Arc<SealedSegment>]) -> Vec<Arc<SealedSegment>> {
+        let Maintenance { config, shard, .. } = &self.maintenance;
+        let Some(max_bytes) = config.disk_max_bytes else { return Vec::new() };
+        let stays = |segment: &&Arc<SealedSegment>| {
+            !going.iter().any(|other| other.live.name == segment.live.name)
+        };
+        let mut staying: Vec<&Arc<SealedSegment>> = self.segments.iter().filter(stays).collect();
+        staying.sort_by_key(|segment| (segment.live.day, segment.live.order));
+        let share = |segment: &&Arc<SealedSegment>| config.node.share_bytes(&segment.live);
+        let mut own_bytes: u64 = staying.iter().map(share).sum();
+        let publish = |own_bytes, first: Option<&&Arc<SealedSegment>>| {
+            config.node.publish(*shard, own_bytes, first.map(|segment| segment.live.day));
+        };
+        publish(own_bytes, staying.first());
+        let Some((total_bytes, oldest)) = config.node.total() else { return Vec::new() };
+        let mut excess_bytes = total_bytes.saturating_sub(max_bytes);
+        let mut gone = 0;
+        for segment in &staying {
+            // Another shard has older ones, or this one is done with the day.
+            if excess_bytes == 0 || Some(segment.live.day) != oldest {
+                break;
+            }
+            excess_bytes = excess_bytes.saturating_sub(share(segment));
+            own_bytes -= share(segment);
+            gone += 1;
+        }
+        publish(own_bytes, staying.get(gone));
+        staying[..gone].iter().map(|segment| Arc::clone(segment)).collect()
+    }
+
+    /// A segment of which half has expired, to be rewritten. Looks at one segment only,
+    /// since that may take long.
+    fn half_expired(&mut self, now_ns: i64) -> Option<Vec<usize>> {
+        let Maintenance { config, looked_at, unmergeable, .. } = &self.maintenance;
+        let (shortest_ns, longest_ns) = config.retention.bounds_ns()?;
+        if Some(shortest_ns) == longest_ns {
+            // All streams of a day expire within a day: it goes as a whole.
+            return None;
+        }
+        let is_due = |segment: &Arc<SealedSegment>| {
+            let name = segment.live.name;
+            self.maintenance.is_own(&segment.live)
+                && !unmergeable.contains(&name)
+                && segment.live.min_ns < now_ns.saturating_sub(shortest_ns)
+                && looked_at.get(&name).is_none_or(|&again_ns| now_ns >= again_ns)
+        };
+        let place = self.segments.iter().position(is_due)?;
+        let segment = &self.segments[place];
+        let shares = expired_share(segment, |row| self.cutoff_ns(segment, row, now_ns));
+        let name = segment.live.name;
+        self.maintenance.looked_at.insert(name, now_ns.saturating_add(LOOK_AGAIN_NS));
+        // On to the next one, now or after this one was rewritten.
+        self.maintenance.segments_changed();
+        (shares.expired_bytes >= shares.kept_bytes).then(|| vec![place])
+    }
+
+    /// Segments to be merged.
+    fn small_neighbours(&self) -> Option<Vec<usize>> {
+        let maintenance = &self.maintenance;
+        let candidate = |segment: &Arc<SealedSegment>| Candidate {
+            live: segment.live,
+            runs: u64::from(segment.directory.run_count()),
+            is_mergeable: maintenance.is_own(&segment.live)
+                && !maintenance.unmergeable.contains(&segment.live.name),
+        };
+        let candidates: Vec<Candidate> = self.segments.iter().map(candidate).collect();
+        choose(&candidates, &maintenance.config.compaction)
+    }
+
+    /// Takes over what a job has done.
+    pub(super) fn maintained(
+        &mut self,
+        result: Result<MaintenanceOutcome, CompactError>,
+        moment: Moment,
+    ) {
+        let maintenance = &mut self.maintenance;
+        maintenance.wanted = true;
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.maintenance_failed(&error, moment);
+                return;
+            }
+        };
+        maintenance.phase = Phase::Idle;
+        if outcome.is_merge || !outcome.removed.is_empty() {
+            maintenance.failures_in_a_row = 0;
+        }
+        if outcome.is_merge {
+            let status = &mut maintenance.status;
+            status.merges += 1;
+            status.merged_segments += outcome.removed.len() as u64;
+            status.line_bytes_in += outcome.line_bytes_in;
+            status.line_bytes_out += outcome.line_bytes_out;
+            status.dropped_entries += outcome.entries_in.saturating_sub(outcome.entries_out);
+        } else {
+            maintenance.status.removed_segments += outcome.removed.len() as u64;
+        }
+        if let Some(added) = outcome.added {
+            self.insert_segment(added);
+        }
+        for name in outcome.removed {
+            self.remove_segment(name);
+        }
+        self.forget_doomed();
+    }
+
+    fn maintenance_failed(&mut self, error: &CompactError, moment: Moment) {
+        let maintenance = &mut self.maintenance;
+        match error {
+            CompactError::Stopped => {
+                maintenance.phase = Phase::Idle;
+                return;
+            }
+            CompactError::Damaged { segment, .. } => {
+                maintenance.unmergeable.insert(*segment);
+            }
+            CompactError::Io(_) | CompactError::Write(_) => {}
+        }
+        tracing::error!(%error, shard = maintenance.shard, "cannot compact segments");
+        maintenance.status.failures += 1;
+        let pause = maintenance.config.compaction.retry_pause;
+        let factor = 1u32 << maintenance.failures_in_a_row.min(16);
+        let pause = pause.saturating_mul(factor).min(RETRY_PAUSE_MAX.max(pause));
+        maintenance.failures_in_a_row += 1;
+        maintenance.phase = Phase::Paused { until: moment.now.after(pause) };
+    }
+
+    /// Puts a segment into the list; its streams are known.
+    pub(super) fn insert_segment(&mut self, segment: SealedSegment) {
+        for row in 0..segment.directory.stream_count() {
+            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
+            let (min_ns, max_ns) = segment.directory.stream_bounds_ns(row);
+            let state = &mut self.streams[slot as usize];
+            let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
+            *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
+            state.sealed_in += 1;
+        }
+        let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
+        self.segments.insert(place, Arc::new(segment));
+        self.maintenance.segments_changed();
+    }
+
+    /// Takes a segment out of the list.
+    fn remove_segment(&mut self, name: SegmentName) {
+        let Some(place) = self.segments.iter().position(|other| other.live.name == name) else {
+            return;
+        };
+        let segment = self.segments.remove(place);
+        let lives = || self.segments.iter().map(|segment| segment.live);
+        let first_ns = lives().map(|live| live.min_ns).min().unwrap_or(i64::MIN);
+        let last_ns = lives().map(|live| live.max_ns).max().unwrap_or(i64::MAX);
+        for row in 0..segment.directory.stream_count() {
+            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
+            let state = &mut self.streams[slot as usize];
+            state.sealed_in = state.sealed_in.saturating_sub(1);
+            if state.sealed_in == 0 {
+                state.sealed_bounds_ns = None;
+                self.maintenance.doomed.push(slot);
+            } else if let Some(bounds) = &mut state.sealed_bounds_ns {
+                // Not narrower than what is left, and enough to forget old days.
+                *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
+            }
+        }
+        self.maintenance.looked_at.remove(&name);
+        self.maintenance.unmergeable.remove(&name);
+        self.maintenance.retired.push(segment);
+    }
+
+    /// Forgets streams that have nothing in memory and nothing in segments.
+    fn forget_doomed(&mut self) {
+        let mut doomed = std::mem::take(&mut self.maintenance.doomed);
+        doomed.sort_unstable();
+        doomed.dedup();
+        doomed.retain(|&slot| {
+            let stream = &mut self.streams[slot as usize];
+            if stream.sealed_in > 0 {
+                return false;
+            }
+            if !stream.head.is_empty()
+                || !stream.set_aside.is_empty()
+                || stream.in_log > 0
+                || stream.tails.is_some()
+            {
+                // Looked at again next time, unless it is sealed before.
+                return true;
+            }
+            if stream.indexed {
+                self.index.remove(&stream.tenant, slot, &stream.labels);
+            }
+            self.by_id.remove(&stream.id);
+            stream.labels = Arc::new(Labels::default());
+            self.free.push(slot);
+            self.maintenance.status.forgotten_streams += 1;
+            self.heads.shrink_to(self.heads.bytes().saturating_sub(STREAM_OVERHEAD_BYTES));
+            false
+        });
+        self.maintenance.doomed = doomed;
+    }
+
+    /// Gives up the files of segments that are not live any more and that no scan holds.
+    fn retire_unused(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+        let maintenance = &mut self.maintenance;
+        if maintenance.retired.is_empty() {
+            maintenance.next_sweep = None;
+            return;
+        }
+        let mut retired = std::mem::take(&mut maintenance.retired);
+        retired.retain(|segment| {
+            // A merge under way may hold it too; nobody can take another reference.
+            if Arc::strong_count(segment) > 1 {
+                return true;
+            }
+            let live = segment.live;
+            let path: Option<PathBuf> = maintenance.is_own(&live).then(|| segment.path.clone());
+            if path.is_none() {
+                maintenance.to_release.push(live);
+                maintenance.wanted = true;
+            }
+            effects.push(Effect::Retire { path });
+            false
+        });
+        maintenance.next_sweep = (!retired.is_empty()).then(|| moment.now.after(RETIRE_INTERVAL));
+        maintenance.retired = retired;
+    }
+
+    /// The period of a stream in ns; `None`: for ever.
+    pub(super) fn period_ns(&self, tenant: &TenantId, labels: &Labels) -> Option<i64> {
+        self.maintenance.config.retention.of_stream(tenant, labels)
+    }
+}
