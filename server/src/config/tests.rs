@@ -193,9 +193,9 @@ fn a_flag_beats_the_file() {
 #[test]
 fn budgets_follow_from_the_memory() {
     for (memory, body, heads, query) in [
-        ("64MB", 16 << 20, 24 << 20, 16 << 20),
-        ("640MB", 100 << 20, 240 << 20, 160 << 20),
-        ("8GB", 1 << 30, 3 << 30, 2 << 30),
+        ("64MB", 16 << 20, 20 << 20, 16 << 20),
+        ("640MB", 100 << 20, 200 << 20, 160 << 20),
+        ("8GB", 1 << 30, 5 << 29, 2 << 30),
     ] {
         let config = config_of("", &[("memory.max_bytes", memory)]);
         let budgets =
@@ -326,9 +326,9 @@ server.log_level: debug
         "common.replication_factor",
         "common.ring",
         "ingester.query_store_max_look_back_period",
-        "ingester.wal",
+        "ingester.wal.enabled",
         "limits_config.ruler_max_rules_per_rule_group",
-        "querier",
+        "querier.query_ingesters_within",
         "ruler",
         "schema_config",
         "server.grpc_listen_port",
