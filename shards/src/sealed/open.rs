@@ -68,12 +68,14 @@ fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &mut Shard) {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
     let mut decoder = Decoder::new();
-    for &live in plan.segments.iter() {
-        // Those of another number of shards have streams of everybody.
+    // Those of another number of shards have streams of everybody.
+    let concerns = |live: &&LiveSegment| {
+        live.name.shards != u32::from(shards) || live.name.shard == u32::from(shard)
+    };
+    // The start has logged them.
+    plan.unusable_segments.iter().filter(concerns).for_each(|_| state.miss_segment());
+    for &live in plan.segments.iter().filter(concerns) {
         let name = live.name;
-        if name.shards == u32::from(shards) && name.shard != u32::from(shard) {
-            continue;
-        }
         let opened = async {
             let segment = open_segment(runtime, &plan.segments_dir, live).await?;
             learn_streams(runtime, &segment, &mut decoder, state).await?;

@@ -59,6 +59,11 @@ impl<'s> Life<'s> {
         }
     }
 
+    /// How many numbers went into lines.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.source.numbers()
+    }
+
     fn wal(&mut self) -> WalConfig {
         WalConfig {
             sync: SyncPolicy::Always,

@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 #[path = "../crash/cluster.rs"]
 mod cluster;
+mod damage;
 mod data;
 mod life;
 mod naive;

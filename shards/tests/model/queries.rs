@@ -100,7 +100,7 @@ pub(crate) fn ask_all(
     mut request: impl FnMut() -> ShardRequest,
 ) -> Vec<ShardReply> {
     let caller = cluster.caller(0);
-    let mut send = |shard| caller.call(CoreId(shard), request()).expect("the lanes have room");
+    let send = |shard| caller.call(CoreId(shard), request()).expect("the lanes have room");
     let replies: Vec<_> = (0..cluster.shards).map(send).collect();
     cluster.run(async move {
         let mut answers = Vec::new();
