@@ -17,4 +17,5 @@ mod bad_input;
 mod crash;
 mod full_disk;
 mod support;
+mod tails;
 mod tools;

@@ -46,6 +46,12 @@ impl Live {
         Ok(Live { expr, params, plan, reads_clock, streams_only })
     }
 
+    /// Whether entries show the labels of their streams only.
+    #[cfg(test)]
+    pub(super) fn shows_streams_only(&self) -> bool {
+        self.streams_only
+    }
+
     /// Runs the pipeline over parts of at most [`RUN_ENTRIES`], or of one part; gives
     /// the entries that pass, in order of time.
     ///

@@ -133,8 +133,22 @@ pub(crate) fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// Reads the head of an answer, and the body if the server does not switch protocols.
+pub(crate) fn read_handshake(connection: &mut impl BufRead) -> io::Result<Reply> {
+    let reply = read_head(connection)?;
+    if reply.status == 101 { Ok(reply) } else { read_body(connection, reply) }
+}
+
 /// Reads one answer.
 pub(crate) fn read_reply(connection: &mut impl BufRead, to_head: bool) -> io::Result<Reply> {
+    let reply = read_head(connection)?;
+    if to_head || reply.status == 204 {
+        return Ok(reply);
+    }
+    read_body(connection, reply)
+}
+
+fn read_head(connection: &mut impl BufRead) -> io::Result<Reply> {
     let status_line = read_line(connection)?;
     let status = status_line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     let status = status.ok_or_else(|| bad(format!("status line {status_line:?}")))?;
@@ -147,10 +161,10 @@ pub(crate) fn read_reply(connection: &mut impl BufRead, to_head: bool) -> io::Re
         let (name, value) = line.split_once(':').ok_or_else(|| bad(format!("header {line:?}")))?;
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    let mut reply = Reply { status, headers, body: Vec::new() };
-    if to_head || status == 204 {
-        return Ok(reply);
-    }
+    Ok(Reply { status, headers, body: Vec::new() })
+}
+
+fn read_body(connection: &mut impl BufRead, mut reply: Reply) -> io::Result<Reply> {
     if reply.header("transfer-encoding") == Some("chunked") {
         loop {
             let size = read_line(connection)?;

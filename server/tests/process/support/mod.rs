@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod node;
 pub(crate) mod query;
 pub(crate) mod random;
+pub(crate) mod websocket;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
