@@ -43,6 +43,7 @@ use logsvc_runtime::Runtime;
 
 use super::{Front, error_response, params};
 pub(crate) use counts::TailCounts;
+use evaluate::Live;
 use frame::Form;
 pub(crate) use hub::TailHub;
 
@@ -94,6 +95,11 @@ impl<R: Runtime> Front<R> {
             expr = with_line_filter(&expr, pattern).map_err(bad_request)?;
         }
         syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
+        let form = form(request, dialect);
+        if let Expr::Log(log) = &expr {
+            // Patterns that do not compile are found here, as long as there is a status.
+            Live::new(log, form, self.runtime.unix_nanos()).map_err(bad_request)?;
+        }
         let limit = params::limit(&params)?;
         let start_ns = match params.get_non_empty("start") {
             Some(text) => Some(parse_time_param_ns("start", text)?),
@@ -129,8 +135,7 @@ impl<R: Runtime> Front<R> {
         if let Err(error) = self.check_query(&expr, time, limit as usize) {
             return Ok(refuse(error.message));
         }
-        let key =
-            GroupKey { tenant, query: expr.to_string(), delay_s, form: form(request, dialect) };
+        let key = GroupKey { tenant, query: expr.to_string(), delay_s, form };
         let max_tails = self.config.limits.max_concurrent_tail_requests;
         let tail = TailRequest { key, log, start_ns, limit, max_tails };
         let hub = Rc::clone(self.tails.hub());
