@@ -241,6 +241,11 @@ impl Life<'_> {
         simulation.run_for(before);
         side.arm(fault);
         simulation.run_for(during);
+        if rng.one_in(3) {
+            // Merges take their time, and what is merged here may be cut short below.
+            load.end(&cluster);
+            simulation.run_for(Duration::from_micros(rng.below(150_000)));
+        }
         let statuses = cluster.statuses();
         let merges = statuses.iter().map(|status| status.seal.maintenance.merges);
         load.merges.set(load.merges.get() + merges.sum::<u64>());
@@ -346,6 +351,6 @@ fn what_was_acknowledged_survives_everything() {
     if seeds.end - seeds.start >= 100 {
         let seeds = seeds.end - seeds.start;
         assert!(acknowledged > 20 * seeds && failed > 0 && sealed > seeds / 2);
-        assert!(merged > seeds);
+        assert!(merged > seeds / 4);
     }
 }
