@@ -17,7 +17,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ use crate::config::{Config, retention};
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
+use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
 use crate::metrics::NodeMetrics;
 use crate::services::{Part, Services, State};
@@ -96,6 +97,8 @@ pub(crate) struct Boot {
     pub(crate) metrics: Arc<NodeMetrics>,
     /// How far the parts of the node have come.
     pub(crate) services: Arc<Services>,
+    /// Whether stopping writes memory to segments, whatever the settings say.
+    pub(crate) prepared: Arc<AtomicBool>,
     /// Memory for request bodies.
     pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
@@ -134,6 +137,7 @@ impl Boot {
         Boot {
             metrics: Arc::new(NodeMetrics::new(cores)),
             services: Arc::new(Services::new(cores)),
+            prepared: Arc::new(AtomicBool::new(false)),
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
@@ -280,6 +284,10 @@ async fn claim_folder<R: Runtime>(
     let (plan, node) = match opened {
         Ok(node) => {
             boot.services.set_whole(Part::Store, State::Running);
+            match was_prepared(runtime, &boot.config.data_dir).await {
+                Ok(is_set) => boot.prepared.store(is_set, Ordering::Release),
+                Err(error) => boot.fail(format!("cannot read the data folder: {error}")),
+            }
             (Some(node.plan.clone()), Some(node))
         }
         Err(error) => {
@@ -364,23 +372,38 @@ async fn stop_shard<R: Runtime>(
 ) {
     let core = runtime.core();
     boot.services.set(core, Part::Ingester, State::Stopping);
-    let reply = loop {
-        match caller.call(core, ShardRequest::Stop) {
-            Ok(reply) => break reply.await,
-            // The lane is still full of work that the shard is getting through.
-            Err(_) => runtime.sleep_until(runtime.now().after(Duration::from_millis(5))).await,
-        }
-    };
-    let failure = match reply {
-        Ok(ShardReply::Stopped(Ok(()))) => None,
-        Ok(ShardReply::Stopped(Err(cause))) => {
+    if boot.prepared.load(Ordering::Acquire)
+        && let Some(ShardReply::Flushed(Err(cause))) =
+            ask_own_shard(runtime, caller, || ShardRequest::Flush).await
+    {
+        // They are in the write-ahead log.
+        tracing::error!(shard = core.0, "memory could not be written to segments: {cause}");
+    }
+    let failure = match ask_own_shard(runtime, caller, || ShardRequest::Stop).await {
+        Some(ShardReply::Stopped(Ok(()))) => None,
+        Some(ShardReply::Stopped(Err(cause))) => {
             Some(format!("shard {core} could not commit its last entries: {cause}"))
         }
-        Ok(_) | Err(_) => Some(format!("shard {core} did not stop in order")),
+        Some(_) | None => Some(format!("shard {core} did not stop in order")),
     };
     let state = if failure.is_none() { State::Terminated } else { State::Failed };
     boot.services.set(core, Part::Ingester, state);
     if let Some(text) = failure {
         boot.fail(text);
+    }
+}
+
+/// The answer of this core's shard; `None` if it does not answer any more.
+async fn ask_own_shard<R: Runtime>(
+    runtime: &R,
+    caller: &Caller<ShardRequest, ShardReply>,
+    request: impl Fn() -> ShardRequest,
+) -> Option<ShardReply> {
+    loop {
+        match caller.call(runtime.core(), request()) {
+            Ok(reply) => break reply.await.ok(),
+            // The lane is still full of work that the shard is getting through.
+            Err(_) => runtime.sleep_until(runtime.now().after(Duration::from_millis(5))).await,
+        }
     }
 }

@@ -25,6 +25,7 @@ mod query_limits;
 pub(crate) mod rate_limit;
 mod refusals;
 mod scatter;
+pub(crate) mod shutdown;
 mod stream_cache;
 mod streams;
 pub(crate) mod tail;
@@ -32,6 +33,7 @@ mod volume;
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
@@ -85,6 +87,11 @@ enum Route {
     Config,
     TenantLimits,
     DrilldownLimits,
+    Flush,
+    FlushTenant,
+    PrepareShutdown,
+    Shutdown,
+    FlushShutdown,
     Ring,
     Memberlist,
     Landing,
@@ -121,6 +128,11 @@ impl Route {
             Route::Config => "config",
             Route::TenantLimits => "config_tenant_v1_limits",
             Route::DrilldownLimits => "loki_api_v1_drilldown_limits",
+            Route::Flush => "flush",
+            Route::FlushTenant => "flush_tenant",
+            Route::PrepareShutdown => "ingester_prepare_shutdown",
+            Route::Shutdown => "ingester_shutdown",
+            Route::FlushShutdown => "ingester_flush_shutdown",
             Route::Ring => "ring",
             Route::Memberlist => "memberlist",
             Route::Landing => "root",
@@ -202,6 +214,12 @@ fn routes() -> Router<Route> {
     router.add(GET, "/services", Route::Services);
     router.add(GET, "/config", Route::Config);
     router.add(GET, "/config/tenant/v1/limits", Route::TenantLimits);
+    router.add(BOTH, "/flush", Route::Flush);
+    router.add(POST, "/flush/tenant", Route::FlushTenant);
+    let prepare = &[Method::GET, Method::POST, Method::DELETE];
+    router.add(prepare, "/ingester/prepare_shutdown", Route::PrepareShutdown);
+    router.add(BOTH, "/ingester/shutdown", Route::Shutdown);
+    router.add(BOTH, "/ingester/flush_shutdown", Route::FlushShutdown);
     router.add(BOTH, "/ring", Route::Ring);
     for ring in ["distributor", "compactor", "scheduler", "ruler", "pattern", "indexgateway"] {
         router.add(BOTH, &format!("/{ring}/ring"), Route::Ring);
@@ -222,6 +240,8 @@ pub(crate) struct Front<R: Runtime> {
     queries: Budget,
     recovered: Barrier,
     services: Arc<Services>,
+    /// Whether stopping writes memory to segments, whatever the settings say.
+    prepared: Arc<AtomicBool>,
     /// When the node started, in ns since the Unix epoch.
     started_ns: i64,
     stopping: logsvc_runtime::Latch,
@@ -254,6 +274,7 @@ impl<R: Runtime> Front<R> {
             queries: boot.queries.clone(),
             recovered: boot.recovered.clone(),
             services: Arc::clone(&boot.services),
+            prepared: Arc::clone(&boot.prepared),
             started_ns,
             stopping: boot.stop.clone(),
             router: routes(),
@@ -318,6 +339,11 @@ impl<R: Runtime> Front<R> {
             Route::Config => self.config_page(&request),
             Route::TenantLimits => self.tenant_limits(&request),
             Route::DrilldownLimits => self.drilldown_limits(&request),
+            Route::Flush => self.flush().await,
+            Route::FlushTenant => self.flush_tenant(&request).await,
+            Route::PrepareShutdown => self.prepare_shutdown(&request).await,
+            Route::Shutdown => self.shut_down(&request, true).await,
+            Route::FlushShutdown => self.shut_down(&request, false).await,
             Route::Ring => Ok(self.ring_page(&request)),
             Route::Memberlist => Ok(pages::memberlist()),
             Route::Landing => Ok(pages::landing()),

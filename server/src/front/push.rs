@@ -59,6 +59,9 @@ impl<R: Runtime> Front<R> {
         if self.stopping.is_triggered() {
             return Err(ApiError::internal("Ingester is shutting down"));
         }
+        if !self.takes_entries() {
+            return Err(ApiError::internal("empty ring"));
+        }
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
         let result = push(&mut buffers).await;
         if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {

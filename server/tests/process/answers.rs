@@ -9,5 +9,6 @@ mod protocol;
 mod pushes;
 mod queries;
 mod refused_pushes;
+mod shutdown;
 mod tenants;
 mod volumes;
