@@ -1,5 +1,5 @@
 //! The life of a store: starts with changing numbers of shards, pushes, flushes,
-//! failing disks, stops, kills, power losses; and queries all the time.
+//! merges, failing disks, stops, kills, power losses; and queries all the time.
 //!
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 
@@ -12,13 +12,16 @@ use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
 use logsvc_shards::batch::BatchBuilder;
+use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
-use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, WAL_DIR, append_outcome, send_append};
+use crate::cluster::{
+    Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep, WAL_DIR, append_outcome, send_append,
+};
 use crate::data::Source;
 use crate::naive::Model;
 use crate::queries::{QueryWriter, Tally, compare, compare_labels};
@@ -35,10 +38,12 @@ pub(crate) struct Life<'s> {
     pub(crate) model: Model,
     /// The model's stores, until the model changes.
     stores: BTreeMap<TenantId, TestStore>,
-    is_set_up: bool,
+    /// Whether segments are merged.
+    pub(crate) merges: bool,
     tally: Tally,
     refused_pushes: u64,
     sealed: u64,
+    merged: u64,
 }
 
 impl<'s> Life<'s> {
@@ -52,10 +57,11 @@ impl<'s> Life<'s> {
             source,
             model,
             stores: BTreeMap::new(),
-            is_set_up: false,
+            merges: true,
             tally: Tally::default(),
             refused_pushes: 0,
             sealed: 0,
+            merged: 0,
         }
     }
 
@@ -82,12 +88,30 @@ impl<'s> Life<'s> {
         }
     }
 
+    fn upkeep(&mut self) -> Upkeep {
+        let upkeep = Upkeep::from(self.seal());
+        let rng = &mut self.rng;
+        if rng.one_in(4) || !self.merges {
+            return upkeep;
+        }
+        let compaction = CompactionPolicy {
+            enabled: true,
+            min_inputs: rng.between(2, 3) as usize,
+            max_inputs: rng.between(3, 8) as usize,
+            target_line_bytes: rng.between(1 << 13, 1 << 20),
+            small_line_bytes: rng.between(100, 100_000),
+            retry_pause: Duration::from_micros(rng.between(100, 5_000)),
+            check_interval: Duration::from_secs(1),
+        };
+        Upkeep { compaction, ..upkeep }
+    }
+
     /// Lets a start be interrupted.
     fn stumble(&mut self) {
         while self.rng.one_in(6) {
-            let (wal, seal) = (self.wal(), self.seal());
+            let (wal, upkeep) = (self.wal(), self.upkeep());
             let shards = self.rng.between(1, 4) as u16;
-            let cluster = Cluster::launch(self.simulation, shards, wal, seal);
+            let cluster = Cluster::launch(self.simulation, shards, wal, upkeep);
             for _ in 0..self.rng.below(500) {
                 self.simulation.step();
             }
@@ -101,10 +125,9 @@ impl<'s> Life<'s> {
 
     pub(crate) fn start(&mut self, shards: u16) -> Cluster<'s> {
         self.stumble();
-        let (wal, seal) = (self.wal(), self.seal());
-        let cluster = Cluster::start_sealing(self.simulation, shards, wal, seal)
+        let (wal, upkeep) = (self.wal(), self.upkeep());
+        let cluster = Cluster::start_sealing(self.simulation, shards, wal, upkeep)
             .unwrap_or_else(|failure| panic!("the node does not start: {failure}"));
-        self.is_set_up = true;
         let found = cluster.recovery();
         assert_eq!((found.damaged_places, found.unsynced_holes), (0, 0), "{found:?}");
         for status in cluster.statuses() {
@@ -313,7 +336,10 @@ impl<'s> Life<'s> {
             }
         }
         self.ask(&cluster, 4);
-        self.sealed += cluster.statuses().iter().map(|status| status.seal.sealed).sum::<u64>();
+        for status in cluster.statuses() {
+            self.sealed += status.seal.sealed;
+            self.merged += status.seal.maintenance.merges;
+        }
         self.end(cluster, had_trouble);
     }
 
@@ -354,6 +380,7 @@ impl<'s> Life<'s> {
 struct Totals {
     entries: u64,
     sealed: u64,
+    merged: u64,
     refused_pushes: u64,
     tally: Tally,
 }
@@ -375,6 +402,7 @@ fn live(seed: u64, totals: &mut Totals) {
     cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
     totals.entries += life.model.len() as u64;
     totals.sealed += life.sealed;
+    totals.merged += life.merged;
     totals.refused_pushes += life.refused_pushes;
     let (sum, one) = (&mut totals.tally, &life.tally);
     sum.queries += one.queries;
@@ -394,8 +422,9 @@ fn queries_see_what_a_naive_model_sees() {
     println!("{seeds:?}: {totals:?}");
     // The test would prove nothing if nothing were there, sealed, pruned, or refused.
     if count >= 100 {
-        let Totals { entries, sealed, refused_pushes, tally } = totals;
+        let Totals { entries, sealed, merged, refused_pushes, tally } = totals;
         assert!(entries > 50 * count && sealed > 2 * count && refused_pushes > 0);
+        assert!(merged > count / 2);
         assert!(tally.empty * 3 < tally.queries * 2 && tally.holes * 20 < tally.queries);
         assert!(tally.stats.sealed_blocks > count && tally.stats.blocks_filtered > count);
         assert!(tally.stats.head_blocks > count);
