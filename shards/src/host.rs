@@ -176,11 +176,14 @@ struct Driver<R: Runtime> {
     operation: Option<Operation<R::File>>,
     /// Here while nothing is being sealed.
     sealer: Option<Sealer<R>>,
-    sealing: Option<Pin<Box<R::Task<SealEnd<R>>>>>,
+    sealing: Running<R, SealEnd<R>>,
     /// Here while nothing is done about segments.
     compactor: Option<Compactor<R>>,
-    maintaining: Option<Pin<Box<R::Task<MaintainEnd<R>>>>>,
+    maintaining: Running<R, MaintainEnd<R>>,
 }
+
+/// A task that gives this at its end, if there is one.
+type Running<R, T> = Option<Pin<Box<<R as Runtime>::Task<T>>>>;
 
 /// The compactor, and what it has done.
 type MaintainEnd<R> = (Compactor<R>, Result<MaintenanceOutcome, CompactError>);

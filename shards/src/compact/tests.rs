@@ -240,7 +240,8 @@ struct Picky {
 }
 
 fn is_kept(is_one: bool, line: &[u8], metadata: &[(&str, &str)]) -> bool {
-    !(is_one && line.len() % 2 == 0) && !metadata.contains(&("id", "other"))
+    let is_dropped = is_one && line.len().is_multiple_of(2);
+    !is_dropped && !metadata.contains(&("id", "other"))
 }
 
 impl Keep for Picky {

@@ -241,7 +241,7 @@ impl Life<'_> {
         simulation.run_for(before);
         side.arm(fault);
         simulation.run_for(during);
-        if rng.one_in(3) {
+        if upkeep.compaction.enabled && rng.one_in(3) {
             // Merges take their time, and what is merged here may be cut short below.
             load.end(&cluster);
             simulation.run_for(Duration::from_micros(rng.below(150_000)));
