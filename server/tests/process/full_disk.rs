@@ -1,6 +1,7 @@
 //! A disk that is full: pushes are refused with a clear text, reads go on, and
-//! once there is room again pushes succeed without a restart. Nothing that was
-//! acknowledged is lost.
+//! once there is room again pushes succeed and entries are sealed without a restart.
+//! Nothing that was acknowledged is lost. Heads are so small that the disk fills up
+//! with segments, too.
 //!
 //! Needs a small file system of its own, and so the right to mount one. Without
 //! it the tests say so and do nothing.
@@ -8,8 +9,10 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::random::Random;
 use crate::support::{Client, DataDir, Server, body, entry, node, now_ns, query, stream};
 
 const SELECTOR: &str = r#"{app="full"}"#;
@@ -21,7 +24,7 @@ impl SmallDisk {
     fn mount() -> Option<SmallDisk> {
         let folder = DataDir::new();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=24m", "logsvc-test"])
+            .args(["-t", "tmpfs", "-o", "size=64m", "logsvc-test"])
             .arg(folder.path())
             .output();
         match mounted {
@@ -48,6 +51,15 @@ impl SmallDisk {
         }
     }
 
+    /// Takes all the space that is left but `room_bytes`.
+    fn fill_but(&self, room_bytes: u64) {
+        self.fill();
+        let path = self.path().join("ballast");
+        let ballast = std::fs::OpenOptions::new().write(true).open(path).expect("it is there");
+        let len_bytes = ballast.metadata().expect("it is there").len();
+        ballast.set_len(len_bytes - room_bytes).expect("a file can be cut");
+    }
+
     fn make_room(&self) {
         std::fs::remove_file(self.path().join("ballast")).expect("the ballast is there");
     }
@@ -65,20 +77,69 @@ struct Pusher {
     client: Client,
     start_ns: i64,
     next_ns: i64,
+    random: Random,
     acked: Vec<(i64, String)>,
 }
 
 impl Pusher {
-    /// Pushes one line of 20 kB; returns the answer's status and text.
+    fn new(server: &Server) -> Pusher {
+        let start_ns = now_ns();
+        Pusher {
+            client: server.client(),
+            start_ns,
+            next_ns: start_ns,
+            random: Random::new(1),
+            acked: Vec::new(),
+        }
+    }
+
+    /// Pushes one line of 20 kB, which does not compress well; returns the answer's
+    /// status and text.
     fn push(&mut self) -> (u16, String) {
         self.next_ns += 1;
-        let line = format!("{} {}", self.next_ns - self.start_ns, "x".repeat(20_000));
+        let mut line = format!("{} ", self.next_ns - self.start_ns);
+        while line.len() < 20_000 {
+            line += &format!("{:016x}", self.random.next());
+        }
         let streams = [stream(&[("app", "full")], vec![entry(self.next_ns, line.as_str())])];
         let reply = self.client.push_protobuf(&body::protobuf(&streams));
         if reply.status == 204 {
             self.acked.push((self.next_ns, line));
         }
         (reply.status, reply.text())
+    }
+
+    /// Pushes until the disk takes nothing any more: sealing may free some space for a
+    /// while.
+    fn push_until_full(&mut self, when: &str) {
+        let begun = Instant::now();
+        let mut refused = 0;
+        while refused < 20 {
+            match self.push() {
+                (204, _) => {
+                    refused = 0;
+                    assert!(begun.elapsed() < Duration::from_secs(30), "{when}: never full");
+                }
+                (503, text) => {
+                    let clear = text.contains("No space left on device")
+                        || text.contains("the write-ahead log cannot be written");
+                    assert!(clear && text.ends_with('\n'), "{when}: {text:?}");
+                    refused += 1;
+                }
+                (status, text) => panic!("{when}: {status} {text}"),
+            }
+        }
+    }
+
+    /// Pushes until it is possible again, and more.
+    fn push_again(&mut self, when: &str) {
+        let begun = Instant::now();
+        while self.push().0 != 204 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{when}: no recovery");
+        }
+        for _ in 0..20 {
+            assert_eq!(self.push().0, 204, "{when}");
+        }
     }
 
     fn check(&mut self) {
@@ -92,57 +153,55 @@ impl Pusher {
     }
 }
 
+/// Waits until more has been sealed than before.
+fn await_sealing(server: &Server, pusher: &mut Pusher, when: &str) {
+    let sealed = server.metric("logsvc_seals_total");
+    let begun = Instant::now();
+    while server.metric("logsvc_seals_total") <= sealed {
+        assert_eq!(pusher.push().0, 204, "{when}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{when}: nothing is sealed");
+        // Pushed without a pause, entries would fill the disk before the next attempt.
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn fill_and_free(runtime: &[&str]) {
     let Some(disk) = SmallDisk::mount() else { return };
     let data = disk.path().join("data");
-    let server = Server::start(&data, &[&["--cores", "1"], runtime].concat());
-    let start_ns = now_ns();
-    let mut pusher =
-        Pusher { client: server.client(), start_ns, next_ns: start_ns, acked: Vec::new() };
+    let heads = ["--storage.head-max-bytes", "128KB"];
+    let server = Server::start(&data, &[&["--cores", "1"], &heads[..], runtime].concat());
+    let mut pusher = Pusher::new(&server);
     for _ in 0..20 {
         assert_eq!(pusher.push().0, 204);
     }
-    for round in 0..3 {
-        disk.fill();
-        // What the log's file has room for already may still go in.
-        let begun = Instant::now();
-        let text = loop {
-            match pusher.push() {
-                (204, _) => assert!(begun.elapsed() < Duration::from_secs(20), "never full"),
-                (503, text) => break text,
-                (status, text) => panic!("round {round}: {status} {text}"),
-            }
-        };
-        let clear = text.contains("No space left on device")
-            || text.contains("the write-ahead log cannot be written");
-        assert!(clear && text.ends_with('\n'), "round {round}: {text:?}");
-        for _ in 0..20 {
-            let (status, text) = pusher.push();
-            assert_eq!(status, 503, "round {round}: {text}");
+    for round in 0..4 {
+        let when = format!("round {round}");
+        // At once, or by what is pushed.
+        match round % 2 {
+            0 => disk.fill(),
+            _ => disk.fill_but(1 << 20),
         }
+        pusher.push_until_full(&when);
         pusher.check();
         assert_eq!(server.get("/ready").expect(200), "ready\n");
         disk.make_room();
-        let begun = Instant::now();
-        while pusher.push().0 != 204 {
-            assert!(begun.elapsed() < Duration::from_secs(20), "round {round}: no recovery");
-        }
-        for _ in 0..20 {
-            assert_eq!(pusher.push().0, 204, "round {round}");
-        }
+        pusher.push_again(&when);
+        await_sealing(&server, &mut pusher, &when);
         pusher.check();
     }
+    assert!(server.metric("logsvc_segments") > 0.0);
     // Killed while full, which leaves whatever the last attempts wrote.
-    disk.fill();
-    while pusher.push().0 == 204 {}
+    disk.fill_but(300 << 10);
+    pusher.push_until_full("before the kill");
     server.kill();
     disk.make_room();
-    let server = Server::start(&data, &["--cores", "2"]);
+    let server = Server::start(&data, &[&["--cores", "2"], &heads[..]].concat());
     pusher.client = server.client();
     pusher.check();
     assert_eq!(pusher.push().0, 204);
     pusher.check();
     assert_eq!(server.metric("logsvc_recovery_damaged_bytes"), 0.0);
+    assert_eq!(server.metric("logsvc_damaged_segments"), 0.0);
     server.stop();
 }
 
@@ -160,9 +219,7 @@ fn a_start_on_a_full_disk_says_so_or_serves_reads() {
     let Some(disk) = SmallDisk::mount() else { return };
     let data = disk.path().join("data");
     let server = Server::start(&data, &["--cores", "1"]);
-    let start_ns = now_ns();
-    let mut pusher =
-        Pusher { client: server.client(), start_ns, next_ns: start_ns, acked: Vec::new() };
+    let mut pusher = Pusher::new(&server);
     for _ in 0..20 {
         assert_eq!(pusher.push().0, 204);
     }
