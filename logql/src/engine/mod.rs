@@ -22,6 +22,7 @@ pub mod leaf;
 mod matcher;
 pub mod merge;
 mod params;
+mod patterns;
 pub(crate) mod pipeline;
 pub mod plan;
 mod range;

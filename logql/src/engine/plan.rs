@@ -45,6 +45,7 @@ pub struct Plan {
 pub(crate) enum Root {
     Log { direction: Direction, limit: usize, interval_ns: i64, categorize_labels: bool },
     Metric { node: Node, grid: Grid, is_instant: bool, max_series: usize },
+    Patterns { step_ns: i64 },
 }
 
 /// An expression over merged leaves.
@@ -114,9 +115,25 @@ pub struct LeafPlan {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum LeafKind {
-    Log { direction: Direction, limit: usize, interval_ns: i64 },
-    Range { windows: Windows, value: EntryValue, series: SeriesLabels },
-    Samples { windows: Windows, unwrap: Unwrap, series: SeriesLabels },
+    Log {
+        direction: Direction,
+        limit: usize,
+        interval_ns: i64,
+    },
+    Range {
+        windows: Windows,
+        value: EntryValue,
+        series: SeriesLabels,
+    },
+    Samples {
+        windows: Windows,
+        unwrap: Unwrap,
+        series: SeriesLabels,
+    },
+    /// The templates that lines follow, counted by step.
+    Patterns {
+        step_ns: i64,
+    },
 }
 
 /// Which labels identify the series of a leaf.
@@ -160,7 +177,7 @@ impl LeafPlan {
     /// True when some entries within the bounds are seen by no window.
     pub(crate) fn has_gaps(&self) -> bool {
         match &self.kind {
-            LeafKind::Log { .. } => false,
+            LeafKind::Log { .. } | LeafKind::Patterns { .. } => false,
             LeafKind::Range { windows, .. } | LeafKind::Samples { windows, .. } => {
                 windows.have_gaps()
             }
@@ -172,7 +189,9 @@ impl LeafPlan {
     pub fn direction(&self) -> Direction {
         match &self.kind {
             LeafKind::Log { direction, .. } => *direction,
-            LeafKind::Range { .. } | LeafKind::Samples { .. } => Direction::Forward,
+            LeafKind::Range { .. } | LeafKind::Samples { .. } | LeafKind::Patterns { .. } => {
+                Direction::Forward
+            }
         }
     }
 }

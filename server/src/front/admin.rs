@@ -40,8 +40,8 @@ impl<R: Runtime> Front<R> {
         self.tenant(&request.head)?;
         let mut body = b"{\"limits\":{".to_vec();
         print::limits_json(&self.config, &mut body);
-        // Patterns are not mined yet, so the tab for them stays away.
-        body.extend_from_slice(b"},\"pattern_ingester_enabled\":false,\"version\":");
+        // Patterns are mined when they are asked for, so they are always there.
+        body.extend_from_slice(b"},\"pattern_ingester_enabled\":true,\"version\":");
         write_json_text(API_VERSION, &mut body);
         body.extend_from_slice(b"}\n");
         Ok(Response::new(StatusCode::OK).with_content_type(JSON).with_body(body))

@@ -19,6 +19,7 @@ mod operations;
 mod otlp;
 mod pages;
 mod params;
+mod patterns;
 mod push;
 mod query;
 mod query_limits;
@@ -76,6 +77,7 @@ enum Route {
     DetectedFields,
     DetectedFieldValues,
     DetectedLabels,
+    Patterns,
     Tail,
     LegacyTail,
     FormatQuery,
@@ -117,6 +119,7 @@ impl Route {
             Route::DetectedFields => "loki_api_v1_detected_fields",
             Route::DetectedFieldValues => "loki_api_v1_detected_field_name_values",
             Route::DetectedLabels => "loki_api_v1_detected_labels",
+            Route::Patterns => "loki_api_v1_patterns",
             Route::Tail => "loki_api_v1_tail",
             Route::LegacyTail => "api_prom_tail",
             Route::FormatQuery => "loki_api_v1_format_query",
@@ -196,6 +199,7 @@ fn routes() -> Router<Route> {
         add(BOTH, "/detected_fields", Route::DetectedFields);
         add(BOTH, "/detected_field/{name}/values", Route::DetectedFieldValues);
         add(BOTH, "/detected_labels", Route::DetectedLabels);
+        add(BOTH, "/patterns", Route::Patterns);
         add(BOTH, "/tail", Route::Tail);
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
@@ -328,6 +332,7 @@ impl<R: Runtime> Front<R> {
                 self.detected_field_values(request, name.unwrap_or_default()).await
             }
             Route::DetectedLabels => self.detected_labels(request).await,
+            Route::Patterns => self.patterns(request).await,
             Route::Tail => self.tail(&request, tail::Dialect::V1),
             Route::LegacyTail => self.tail(&request, tail::Dialect::Legacy),
             Route::FormatQuery => operations::format_query(&request),

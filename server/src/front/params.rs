@@ -44,6 +44,22 @@ pub(super) fn time_range(
     now_ns: i64,
     default_ns: i64,
 ) -> Result<TimeRange, ApiError> {
+    let range = any_time_range(params, now_ns, default_ns)?;
+    if range.end_ns <= range.start_ns {
+        return Err(ApiError::bad_request(
+            "end timestamp must not be before or equal to start time",
+        ));
+    }
+    Ok(range)
+}
+
+/// [`time_range`] of an endpoint that finds nothing in a range that ends before it
+/// begins.
+pub(super) fn open_time_range(params: &Params, now_ns: i64) -> Result<TimeRange, ApiError> {
+    any_time_range(params, now_ns, QUERY_RANGE_NS)
+}
+
+fn any_time_range(params: &Params, now_ns: i64, default_ns: i64) -> Result<TimeRange, ApiError> {
     let since_ns = match params.get_non_empty("since") {
         Some(text) => parse_since_param_ns(text)?,
         None => default_ns,
@@ -56,11 +72,6 @@ pub(super) fn time_range(
         Some(text) => parse_time_param_ns("start", text)?,
         None => end_ns.min(now_ns).saturating_sub(since_ns),
     };
-    if end_ns <= start_ns {
-        return Err(ApiError::bad_request(
-            "end timestamp must not be before or equal to start time",
-        ));
-    }
     Ok(TimeRange { start_ns, end_ns })
 }
 

@@ -33,6 +33,7 @@ mod set_cache;
 use std::rc::Rc;
 
 use super::error::EvalError;
+use super::patterns::FoundTemplate;
 use super::pipeline::labels::BaseLabels;
 use super::plan::LeafPlan;
 pub use executor::LeafExecutor;
@@ -133,6 +134,7 @@ pub(crate) enum LeafData {
     Log(LogPartial),
     Sums(Vec<SumSeries>),
     Samples(SamplePartial),
+    Patterns(Vec<FoundTemplate>),
     Failed(EvalError),
 }
 
@@ -151,6 +153,7 @@ impl LeafResult {
                 LeafData::Log(partial) => partial.held_bytes(),
                 LeafData::Sums(series) => series.iter().map(SumSeries::held_bytes).sum(),
                 LeafData::Samples(partial) => partial.held_bytes(),
+                LeafData::Patterns(found) => found.iter().map(FoundTemplate::held_bytes).sum(),
                 LeafData::Failed(_) => 0,
             }
     }

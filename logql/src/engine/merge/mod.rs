@@ -26,6 +26,7 @@ use super::leaf::range::SumSeries;
 use super::leaf::runs::SumPoint;
 use super::leaf::{LeafData, LeafResult, LeafStats};
 use super::params::{Grid, Windows};
+use super::patterns::{self, FoundTemplate};
 use super::plan::{Node, Plan, Root};
 use super::range::WindowSample;
 use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
@@ -41,6 +42,7 @@ struct LeafState {
     /// Ordered by pairs rather than by text, the order of metric results.
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
     samples: MergedSamples,
+    patterns: Vec<FoundTemplate>,
 }
 
 /// Labels in the order of metric results.
@@ -99,6 +101,7 @@ impl MergeState {
                 }
             }
             LeafData::Samples(partial) => leaf.samples.add(partial),
+            LeafData::Patterns(found) => leaf.patterns.extend(found),
             LeafData::Failed(error) => {
                 // Which failure is told must not depend on the order of arrival.
                 let is_first =
@@ -146,6 +149,10 @@ impl MergeState {
                 };
                 let partials = self.leaves.into_iter().flat_map(|leaf| leaf.logs).collect();
                 Ok(QueryResult::Streams(merge.finish(partials)))
+            }
+            Root::Patterns { step_ns } => {
+                let found = self.leaves.into_iter().flat_map(|leaf| leaf.patterns).collect();
+                Ok(QueryResult::Matrix(patterns::merge(found, *step_ns)))
             }
             Root::Metric { node, grid, is_instant, max_series } => {
                 let leaves: Vec<MergedLeaf> = self

@@ -15,7 +15,7 @@ use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap}
 /// The labels that a leaf looks at.
 pub(crate) fn wanted(kind: &LeafKind, log: &LogExpr, labels: &mut EntryLabels) -> Wanted {
     let (series, unwrap) = match kind {
-        LeafKind::Log { .. } => return Wanted::All,
+        LeafKind::Log { .. } | LeafKind::Patterns { .. } => return Wanted::All,
         LeafKind::Range { series, .. } => (series, None),
         LeafKind::Samples { series, unwrap, .. } => (series, Some(unwrap)),
     };

@@ -20,7 +20,10 @@ impl LeafExecutor {
         {
             return;
         }
-        if self.labels_are_stored {
+        if let Collector::Patterns(patterns) = &mut self.collector {
+            self.stats.entries_kept += 1;
+            patterns.add(block, i);
+        } else if self.labels_are_stored {
             self.stored_entry(stream, block, i);
         } else {
             self.processed_entry(stream, block, i);
@@ -49,6 +52,7 @@ impl LeafExecutor {
                 range.add(set, &cell, 1, line_len);
             }
             Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
+            Collector::Patterns(_) => unreachable!("patterns do not look at labels"),
         }
     }
 
@@ -74,7 +78,7 @@ impl LeafExecutor {
         self.labels.add_metadata(sets.get(metadata_set));
         let set = match &self.collector {
             Collector::Log(_) => self.label_sets.intern_categorized(&self.labels),
-            Collector::Range(_) | Collector::Samples { .. } => {
+            Collector::Range(_) | Collector::Samples { .. } | Collector::Patterns(_) => {
                 match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
                     Ok(set) => set,
                     Err(error) => {
@@ -130,7 +134,7 @@ impl LeafExecutor {
             }
         };
         match &mut self.collector {
-            Collector::Log(_) => {}
+            Collector::Log(_) | Collector::Patterns(_) => {}
             Collector::Range(range) => {
                 let line_len = match range.value() {
                     EntryValue::One => 0,

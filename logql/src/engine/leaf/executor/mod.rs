@@ -16,6 +16,7 @@ use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::params::Direction;
+use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
 use crate::engine::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
 use crate::engine::pipeline::unwrap::Unwrap;
@@ -27,6 +28,7 @@ enum Collector {
     Log(LogCollector),
     Range(RangeCollector),
     Samples { samples: SampleCollector, unwrap: Unwrap },
+    Patterns(PatternCollector),
 }
 
 /// Runs one leaf over the blocks of one core.
@@ -62,7 +64,7 @@ impl LeafExecutor {
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {
-            LeafKind::Log { .. } => true,
+            LeafKind::Log { .. } | LeafKind::Patterns { .. } => true,
             LeafKind::Range { value, .. } => *value == EntryValue::LineLength,
             LeafKind::Samples { .. } => false,
         };
@@ -81,6 +83,7 @@ impl LeafExecutor {
                 reduction = reduction_of(series, Some(unwrap.label()), &mut labels);
                 Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
             }
+            LeafKind::Patterns { step_ns } => Collector::Patterns(PatternCollector::new(*step_ns)),
         };
         let probe = if wanted == Wanted::All { Probe::new(plan) } else { None };
         Ok(Self {
@@ -126,6 +129,7 @@ impl LeafExecutor {
             Collector::Samples { samples, .. } => {
                 (StreamKey::first(), 0, samples.stream(StreamKey::new(labels)))
             }
+            Collector::Patterns(_) => (StreamKey::first(), 0, 0),
         };
         let needs = self.needs_of(&base);
         let probe_base = self.probe.as_mut().map(|probe| probe.base(labels));
@@ -137,7 +141,9 @@ impl LeafExecutor {
         let is_of_streams =
             matches!(&self.plan.kind, LeafKind::Range { series: SeriesLabels::Stream(_), .. });
         match &self.collector {
-            Collector::Log(_) => Needs { line_lengths: true, lines: true, metadata: true },
+            Collector::Log(_) | Collector::Patterns(_) => {
+                Needs { line_lengths: true, lines: true, metadata: true }
+            }
             Collector::Samples { .. } => {
                 Needs { line_lengths: reads_line, lines: reads_line, metadata: true }
             }
@@ -175,6 +181,7 @@ impl LeafExecutor {
             Collector::Log(log) => log.wants(min_ns, max_ns),
             Collector::Range(range) => range.wants(min_ns, max_ns),
             Collector::Samples { samples, .. } => samples.wants(min_ns, max_ns),
+            Collector::Patterns(_) => true,
         }
     }
 
@@ -203,6 +210,7 @@ impl LeafExecutor {
             Collector::Log(log) => log.held_bytes(),
             Collector::Range(range) => range.held_bytes(),
             Collector::Samples { samples, .. } => samples.held_bytes(),
+            Collector::Patterns(patterns) => patterns.held_bytes(),
         };
         collector
             + self.label_sets.held_bytes()
@@ -307,7 +315,7 @@ impl LeafExecutor {
         }
         if self.plan.has_gaps() {
             match &mut self.collector {
-                Collector::Log(_) => {}
+                Collector::Log(_) | Collector::Patterns(_) => {}
                 Collector::Range(range) => self.selection.retain(|i| range.sees(times[i])),
                 Collector::Samples { samples, .. } => {
                     self.selection.retain(|i| samples.sees(times[i]));
@@ -330,6 +338,7 @@ impl LeafExecutor {
             (None, Collector::Samples { samples, .. }) => {
                 LeafData::Samples(samples.finish(sets, names))
             }
+            (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish()),
         };
         LeafResult { leaf: self.plan.index, stats: self.stats, data }
     }

@@ -1,0 +1,251 @@
+//! Groups lines into templates, in the manner of the Drain algorithm: lines with the
+//! same separators meet, and join the template that most of their words agree with.
+//!
+//! Guarantees: memory and the time for a line are bounded whatever the lines are; the
+//! same lines in the same order give the same templates. Lines that find no place when
+//! the bounds are reached are not counted.
+
+use std::collections::BTreeMap;
+
+use super::super::hash::{FixedMap, new_map};
+use super::token::{Tokens, WORD, is_severity};
+
+/// Most templates of one tree.
+const TEMPLATES_MAX: usize = 2048;
+
+/// Most bytes of skeletons and words of one tree.
+const TEXT_MAX_BYTES: usize = 8 << 20;
+
+/// Templates with the same separators before they are joined more readily.
+const CLOSE_TEMPLATES: usize = 16;
+/// Templates with the same separators before they are joined in any case.
+const ALIKE_TEMPLATES: usize = 64;
+
+/// What a template costs beside its text and its samples.
+const TEMPLATE_BYTES: usize = size_of::<Template>() + 64;
+
+/// Words with the places of the variable ones left open, and how often they were seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Template {
+    words: Vec<Option<Box<str>>>,
+    /// Lines by step.
+    samples: BTreeMap<i64, u64>,
+}
+
+/// What lines must share before their words are compared: the level of severity, and
+/// the separators.
+type Shape = (u8, Box<[u8]>);
+
+/// The templates of many lines.
+#[derive(Debug)]
+pub(super) struct Tree {
+    shapes: FixedMap<Shape, Vec<Template>>,
+    templates: usize,
+    text_bytes: usize,
+    samples: usize,
+    tokens: Tokens,
+    /// The shape of the line at hand, kept so that looking it up allocates nothing new.
+    shape: Shape,
+}
+
+/// A template on its way to other templates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FoundTemplate {
+    level: u8,
+    skeleton: Box<[u8]>,
+    template: Template,
+}
+
+impl FoundTemplate {
+    /// Memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        TEMPLATE_BYTES
+            + self.skeleton.len()
+            + self.template.text_bytes()
+            + self.template.samples.len() * size_of::<(i64, u64)>() * 2
+    }
+
+    pub(super) fn level(&self) -> u8 {
+        self.level
+    }
+
+    pub(super) fn samples(&self) -> &BTreeMap<i64, u64> {
+        &self.template.samples
+    }
+
+    /// The template in the syntax of pattern filters.
+    pub(super) fn pattern(&self) -> String {
+        let mut text = Vec::new();
+        let mut words = self.template.words.iter();
+        for &byte in &self.skeleton {
+            if byte != WORD {
+                text.push(byte);
+                continue;
+            }
+            let word = words.next().and_then(Option::as_deref).unwrap_or("<_>");
+            text.extend_from_slice(word.as_bytes());
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Template {
+    fn text_bytes(&self) -> usize {
+        let text: usize = self.words.iter().flatten().map(|word| word.len()).sum();
+        text + self.words.capacity() * size_of::<Option<Box<str>>>()
+    }
+
+    /// Whether every line of `other` is one of this template.
+    fn covers(&self, other: &Template) -> bool {
+        self.words.iter().zip(&other.words).all(|(own, word)| own.is_none() || own == word)
+    }
+
+    fn absorb(&mut self, other: Template) {
+        for (own, word) in self.words.iter_mut().zip(other.words) {
+            if *own != word {
+                *own = None;
+            }
+        }
+        for (step, count) in other.samples {
+            let sample = self.samples.entry(step).or_default();
+            *sample = sample.saturating_add(count);
+        }
+    }
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        Self {
+            shapes: new_map(),
+            templates: 0,
+            text_bytes: 0,
+            samples: 0,
+            tokens: Tokens::default(),
+            shape: (0, Box::default()),
+        }
+    }
+
+    /// Counts a line `weight` times.
+    pub(super) fn add(&mut self, level: u8, line: &[u8], step: i64, weight: u64) {
+        self.tokens.cut(line);
+        if self.shape.0 != level || *self.shape.1 != *self.tokens.skeleton {
+            self.shape = (level, self.tokens.skeleton.as_slice().into());
+        }
+        let words = &self.tokens.words;
+        let has_room = self.templates < TEMPLATES_MAX && self.text_bytes < TEXT_MAX_BYTES;
+        let word_at = |i: usize| words[i].map(|(start, end)| &line[start..end]);
+        if let Some(templates) = self.shapes.get_mut(&self.shape)
+            && let Some(template) = nearest(templates, has_room, word_at)
+        {
+            for (i, own) in template.words.iter_mut().enumerate() {
+                if own.as_deref().map(str::as_bytes) != word_at(i) {
+                    *own = None;
+                }
+            }
+            let before = template.samples.len();
+            let sample = template.samples.entry(step).or_default();
+            *sample = sample.saturating_add(weight);
+            self.samples += template.samples.len() - before;
+            return;
+        }
+        if !has_room {
+            return;
+        }
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned().into_boxed_str();
+        let words = (0..words.len()).map(|i| word_at(i).map(text)).collect();
+        let template = Template { words, samples: BTreeMap::from([(step, weight)]) };
+        self.samples += 1;
+        self.insert(self.shape.clone(), template);
+    }
+
+    fn insert(&mut self, shape: Shape, template: Template) {
+        self.templates += 1;
+        self.text_bytes += template.text_bytes() + shape.1.len();
+        self.shapes.entry(shape).or_default().push(template);
+    }
+
+    /// Takes a template of another tree.
+    pub(super) fn merge(&mut self, found: FoundTemplate) {
+        let FoundTemplate { level, skeleton, template } = found;
+        let shape = (level, skeleton);
+        let has_room = self.templates < TEMPLATES_MAX && self.text_bytes < TEXT_MAX_BYTES;
+        if let Some(templates) = self.shapes.get_mut(&shape) {
+            let word_at = |i: usize| template.words[i].as_deref().map(str::as_bytes);
+            if let Some(known) = nearest(templates, has_room, word_at) {
+                let before = known.samples.len();
+                known.absorb(template);
+                self.samples += known.samples.len() - before;
+                return;
+            }
+        }
+        if has_room {
+            self.samples += template.samples.len();
+            self.insert(shape, template);
+        }
+    }
+
+    /// Heap memory in bytes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.templates * TEMPLATE_BYTES
+            + self.text_bytes
+            + self.samples * size_of::<(i64, u64)>() * 2
+    }
+
+    /// The templates, those that others cover joined with them, in a fixed order.
+    pub(super) fn finish(self) -> Vec<FoundTemplate> {
+        let mut shapes: Vec<_> = self.shapes.into_iter().collect();
+        shapes.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut found = Vec::with_capacity(self.templates);
+        for ((level, skeleton), mut templates) in shapes {
+            // The most general ones come first and take what they cover.
+            templates.sort_by_key(|template| template.words.iter().flatten().count());
+            let mut kept: Vec<Template> = Vec::new();
+            for template in templates {
+                match kept.iter_mut().find(|known| known.covers(&template)) {
+                    Some(known) => known.absorb(template),
+                    None => kept.push(template),
+                }
+            }
+            let skeleton = &skeleton;
+            found.extend(kept.into_iter().map(|template| FoundTemplate {
+                level,
+                skeleton: skeleton.clone(),
+                template,
+            }));
+        }
+        found
+    }
+}
+
+/// The template that most words agree with, if enough of them do. The more templates
+/// there are the fewer suffice.
+fn nearest<'t, 'w>(
+    templates: &'t mut [Template],
+    has_room: bool,
+    word_at: impl Fn(usize) -> Option<&'w [u8]>,
+) -> Option<&'t mut Template> {
+    let any_will_do = !has_room || templates.len() >= ALIKE_TEMPLATES;
+    // In fifths; it must be more than that.
+    let needed = if templates.len() < CLOSE_TEMPLATES { 4 } else { 2 };
+    let mut best: Option<(usize, usize)> = None;
+    for (number, template) in templates.iter().enumerate() {
+        let (mut literals, mut equal, mut is_apart) = (0, 0, false);
+        for (i, own) in template.words.iter().enumerate() {
+            let Some(own) = own else { continue };
+            literals += 1;
+            let word = word_at(i);
+            if word == Some(own.as_bytes()) {
+                equal += 1;
+            } else if is_severity(own.as_bytes()) || word.is_some_and(is_severity) {
+                is_apart = true;
+            }
+        }
+        let fits = equal == literals || equal * 5 > literals * needed && !is_apart || any_will_do;
+        // Scaled so that templates with different numbers of literals compare.
+        let score = if literals == 0 { 0 } else { equal * 4096 / literals };
+        if fits && best.is_none_or(|(known, _)| score > known) {
+            best = Some((score, number));
+        }
+    }
+    best.map(|(_, number)| &mut templates[number])
+}
