@@ -33,6 +33,10 @@ const FULL_LINES: u64 = 1 << 17;
 /// Shortest step in ns; patterns are counted no finer.
 const STEP_MIN_NS: i64 = 10_000_000_000;
 
+/// Templates of fewer lines are left out where there are any with so many: people look
+/// for what stands out, and the reference leaves them out as well.
+const FREQUENT_LINES: u64 = 30;
+
 /// The structured metadata that carries the level of an entry.
 const LEVEL_NAME: &str = "detected_level";
 
@@ -134,6 +138,9 @@ pub(crate) fn merge(mut found: Vec<FoundTemplate>, step_ns: i64) -> Vec<MatrixSe
     let mut tree = Tree::new();
     found.into_iter().for_each(|one| tree.merge(one));
     let mut joined = tree.finish();
+    if joined.iter().any(|one| total(one) >= FREQUENT_LINES) {
+        joined.retain(|one| total(one) >= FREQUENT_LINES);
+    }
     joined.sort_by_cached_key(|one| (std::cmp::Reverse(total(one)), one.level(), one.pattern()));
     let series = joined.iter().map(|one| {
         let (pattern, level) = (one.pattern(), LEVELS[usize::from(one.level())]);

@@ -76,15 +76,35 @@ fn many_words_at_one_place_become_a_variable() {
 }
 
 #[test]
+fn rare_templates_are_left_out_beside_frequent_ones() {
+    let line = |n: usize| match n {
+        5 | 17 => format!("something else happened at {n}"),
+        _ => format!("one line like the {n} others"),
+    };
+    let patterns = |count: usize| -> Vec<String> {
+        let found = mined(&store_of((0..count).map(line)), &Layout::default());
+        found.into_iter().map(|one| one.0).collect()
+    };
+    let frequent = "one line like the <_> others";
+    assert_eq!(patterns(20), [frequent, "something else happened at <_>"]);
+    assert_eq!(patterns(60), [frequent]);
+    assert_eq!(
+        mined(&store_of((0..60).map(|_| "too few words".to_owned())), &Layout::default()),
+        []
+    );
+}
+
+#[test]
 fn every_template_is_a_pattern_that_matches_its_lines() {
     let lines = [
-        "",
-        "   ",
-        "<_>",
-        "a<b>c <x><y> [z]",
-        "\u{fffd}\u{e9}t\u{e9} x=1",
+        "one <_> two three",
+        "a<b>c <x><y> [z] (end)",
+        "\u{fffd}\u{e9}t\u{e9} x=1 y=z",
         "nul \0 and 7 more",
-        "x=,y=;z",
+        "x=,y=;z w v",
+        r#"a=b m="x \" y"n"z" q r"#,
+        r#"{"n":12,"msg":"17 of \"three\" are not"}"#,
+        r#"{"message":"open the last door","n":12,"s":["a","b"]}"#,
         r#"{"level":"info","n":12,"s":["a","b"]}"#,
     ];
     for line in lines {

@@ -11,6 +11,9 @@ const LINE_MAX_BYTES: usize = 2048;
 /// Words of a line that are looked at; what follows is one variable.
 const WORDS_MAX: usize = 96;
 
+/// Lines with fewer words are left out, as the reference does.
+const WORDS_MIN: usize = 4;
+
 /// Stands for a word in a skeleton. Not a separator.
 pub(super) const WORD: u8 = 0;
 
@@ -24,19 +27,52 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Cuts a line. Any bytes are a line.
-    pub(super) fn cut(&mut self, line: &[u8]) {
+    /// Cuts a line. Any bytes are a line. False when it has too few words to say
+    /// anything.
+    pub(super) fn cut(&mut self, line: &[u8]) -> bool {
         self.skeleton.clear();
         self.words.clear();
-        let mut at = 0;
-        while at < line.len() {
-            if is_separator(line[at]) {
-                self.skeleton.push(line[at]);
+        let Some((key, start, end)) = message(line) else {
+            self.cut_text(line, 0, line.len());
+            return self.words.len() >= WORDS_MIN;
+        };
+        // At least a brace stands on either side.
+        self.push_variable();
+        self.skeleton.extend_from_slice(key);
+        self.cut_text(line, start, end);
+        self.skeleton.push(b'"');
+        self.push_variable();
+        self.words.len() >= WORDS_MIN + 2
+    }
+
+    fn push_variable(&mut self) {
+        self.skeleton.push(WORD);
+        self.words.push(None);
+    }
+
+    /// Cuts the bytes from `at` to `text_end`.
+    fn cut_text(&mut self, line: &[u8], mut at: usize, text_end: usize) {
+        while at < text_end {
+            let rest = &line[at..text_end];
+            // A quoted value is one word, whatever it holds.
+            let quoted = if self.skeleton.last() == Some(&b'=') { quoted_len(rest) } else { None };
+            if quoted.is_none() && is_separator(rest[0]) {
+                self.skeleton.push(rest[0]);
                 at += 1;
                 continue;
             }
-            let len = line[at..].iter().take_while(|&&byte| !is_separator(byte)).count();
-            let end = at + len;
+            let unquoted = || rest.iter().take_while(|&&byte| !is_separator(byte)).count();
+            let end = at + quoted.unwrap_or_else(unquoted);
+            // Two variables must not touch.
+            if self.skeleton.last() == Some(&WORD) {
+                self.skeleton.pop();
+                if let Some(word) = self.words.last_mut() {
+                    *word = None;
+                }
+                self.skeleton.push(WORD);
+                at = end;
+                continue;
+            }
             self.skeleton.push(WORD);
             if end > LINE_MAX_BYTES || self.words.len() + 1 == WORDS_MAX {
                 self.words.push(None);
@@ -47,6 +83,39 @@ impl Tokens {
             at = end;
         }
     }
+}
+
+/// The length of the quoted text at the start, with its quotes.
+fn quoted_len(text: &[u8]) -> Option<usize> {
+    let inside = text.strip_prefix(b"\"")?;
+    Some(string_len(inside)? + 2)
+}
+
+/// The number of bytes before the quote that ends a string.
+fn string_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Where the message of a JSON object stands, behind its key: of everything that such
+/// a line holds it is what people wrote.
+fn message(line: &[u8]) -> Option<(&'static [u8], usize, usize)> {
+    const KEYS: [&[u8]; 2] = [br#""msg":""#, br#""message":""#];
+    let line = &line[..line.len().min(LINE_MAX_BYTES)];
+    if line.first() != Some(&b'{') {
+        return None;
+    }
+    KEYS.into_iter().find_map(|key| {
+        let start = memchr::memmem::find(line, key)? + key.len();
+        let end = start + string_len(&line[start..])?;
+        (end + 1 < line.len()).then_some((key, start, end))
+    })
 }
 
 fn is_separator(byte: u8) -> bool {

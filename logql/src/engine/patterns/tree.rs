@@ -127,7 +127,9 @@ impl Tree {
 
     /// Counts a line `weight` times.
     pub(super) fn add(&mut self, level: u8, line: &[u8], step: i64, weight: u64) {
-        self.tokens.cut(line);
+        if !self.tokens.cut(line) {
+            return;
+        }
         if self.shape.0 != level || *self.shape.1 != *self.tokens.skeleton {
             self.shape = (level, self.tokens.skeleton.as_slice().into());
         }
