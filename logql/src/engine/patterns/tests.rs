@@ -5,8 +5,11 @@ use crate::syntax;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Patterns of lines that come a second apart: text, level, and counts by second.
-fn mined(store: &TestStore, layout: &Layout) -> Vec<(String, String, Vec<(i64, u64)>)> {
+/// A pattern: text, level, and counts by second.
+type Mined = (String, String, Vec<(i64, u64)>);
+
+/// Patterns of lines that come a second apart.
+fn mined(store: &TestStore, layout: &Layout) -> Vec<Mined> {
     let selector = syntax::parse_selector(r#"{app="x"}"#).expect("a selector");
     let plan = Plan::patterns(&selector, (0, 1000 * SECOND_NS), 20 * SECOND_NS).expect("a plan");
     let Ok(QueryResult::Matrix(series)) = store.run(&plan, layout) else {

@@ -231,7 +231,7 @@ fn nearest<'t, 'w>(
     let needed = if templates.len() < CLOSE_TEMPLATES { 4 } else { 2 };
     let mut best: Option<(usize, usize)> = None;
     for (number, template) in templates.iter().enumerate() {
-        let (mut literals, mut equal, mut is_apart) = (0, 0, false);
+        let (mut literals, mut equal, mut is_apart) = (0_usize, 0_usize, false);
         for (i, own) in template.words.iter().enumerate() {
             let Some(own) = own else { continue };
             literals += 1;
@@ -244,7 +244,7 @@ fn nearest<'t, 'w>(
         }
         let fits = equal == literals || equal * 5 > literals * needed && !is_apart || any_will_do;
         // Scaled so that templates with different numbers of literals compare.
-        let score = if literals == 0 { 0 } else { equal * 4096 / literals };
+        let score = (equal * 4096).checked_div(literals).unwrap_or(0);
         if fits && best.is_none_or(|(known, _)| score > known) {
             best = Some((score, number));
         }
