@@ -115,7 +115,7 @@ pub async fn start<R: Runtime>(
         shards,
     };
     let found = replay(runtime, task, &mut state).await?;
-    let folder = SegmentFolder::new(runtime.clone(), plan.segments_dir.clone(), first_wal);
+    let folder = SegmentFolder::new(runtime.clone(), plan, first_wal);
     let folder = Rc::new(folder);
     let replayed = Arc::clone(&plan.replayed);
     let sealer = Sealer::new(Rc::clone(&folder), plan.wal_dir.clone(), first_wal, replayed);

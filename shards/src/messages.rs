@@ -202,7 +202,8 @@ pub struct ScanStats {
     pub read_bytes: u64,
     /// Bytes of columns decoded.
     pub decoded_bytes: u64,
-    /// Blocks that could not be read because their bytes are damaged.
+    /// Blocks that could not be read because their bytes are damaged, and segments of
+    /// the query's time that could not be opened.
     pub damaged_blocks: u64,
     /// Entries of sealed blocks that were looked at.
     pub sealed_entries: u64,

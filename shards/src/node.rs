@@ -12,7 +12,7 @@ use std::sync::Arc;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::manifest::{
-    Cover, FileCovers, LiveSegment, ManifestReport, OpenedManifest, QUARANTINE_NAME,
+    Cover, FileCovers, LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
 use crate::retention::NodeSegments;
 use crate::wal::format::{FILE_HEADER_LEN, FileHeader, WalName};
@@ -76,6 +76,9 @@ pub struct NodePlan {
     pub unusable_segments: Arc<[LiveSegment]>,
     /// What the shards tell each other about segments.
     pub node_segments: Arc<NodeSegments>,
+    /// What the first edit of each shard has to repeat, see
+    /// [`ManifestLog::with_preface`](crate::manifest::ManifestLog::with_preface).
+    pub preface: Option<Arc<ManifestEdit>>,
     /// What was found in the segments folder.
     pub manifest: ManifestReport,
 }
@@ -144,6 +147,7 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         node_segments: Arc::new(NodeSegments::new(&settled.usable, shards)),
         segments: settled.usable.into(),
         unusable_segments: settled.unusable.into(),
+        preface: settled.preface.map(Arc::new),
         manifest: settled.report,
     };
     Ok(Node { _lock: lock, plan })

@@ -193,7 +193,8 @@ pub struct Shard {
     tails: Tails,
     /// Segments that hold streams of this shard, in their order.
     segments: Vec<Arc<SealedSegment>>,
-    damaged_segments: u64,
+    /// Time bounds of live segments that cannot be read.
+    missing_bounds_ns: Vec<(i64, i64)>,
     /// Batches looked at so far; tells looks apart.
     looks: u64,
     heads: Reservation,
@@ -230,7 +231,7 @@ impl Shard {
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),
-            damaged_segments: 0,
+            missing_bounds_ns: Vec::new(),
             looks: 0,
             heads: config.heads.try_reserve(0)?,
             stop: None,

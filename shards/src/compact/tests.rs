@@ -1,7 +1,6 @@
 //! Merges against what they must give, on the simulation.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -126,7 +125,7 @@ impl Bench {
     async fn new(runtime: SimRuntime) -> Bench {
         let node = open_node(&runtime, "/data".as_ref()).await.unwrap();
         let first = WalName { epoch: node.plan.epoch, shards: 1, shard: 0, index: 0 };
-        let folder = SegmentFolder::new(runtime.clone(), PathBuf::from(SEGMENTS_DIR), first);
+        let folder = SegmentFolder::new(runtime.clone(), &node.plan, first);
         let folder = Rc::new(folder);
         let node_segments = Arc::clone(&node.plan.node_segments);
         let compactor = Compactor::new(Rc::clone(&folder), node_segments);

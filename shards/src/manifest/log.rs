@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
@@ -28,6 +29,8 @@ pub struct ManifestLog<R: Runtime> {
     /// Number of the next edit: how many have succeeded.
     edits: Cell<u64>,
     turns: Turns,
+    /// What the first edit has to repeat, until it is in force.
+    preface: RefCell<Option<Arc<ManifestEdit>>>,
 }
 
 struct OpenLog<F> {
@@ -55,7 +58,17 @@ impl<R: Runtime> ManifestLog<R> {
             next: Cell::new(ManifestLogName { epoch, shard: u32::from(shard), n: 0 }),
             edits: Cell::new(0),
             turns: Turns::default(),
+            preface: RefCell::new(None),
         }
+    }
+
+    /// The same log, whose first edit also says what the preface says. For a start that
+    /// could not write a checkpoint: what it has read of earlier logs may never have
+    /// reached the disk, and edits that build upon it must not outlive it.
+    #[must_use]
+    pub fn with_preface(self, preface: Option<Arc<ManifestEdit>>) -> ManifestLog<R> {
+        self.preface.replace(preface);
+        self
     }
 
     /// How many edits are in force by this log.
@@ -82,6 +95,9 @@ impl<R: Runtime> ManifestLog<R> {
     /// If the future is dropped before its end, that counts as an error.
     pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {
         let _turn = self.turns.take().await;
+        let preface = self.preface.borrow().clone();
+        let prefaced = preface.as_ref().map(|preface| joined(preface, edit));
+        let edit = prefaced.as_ref().unwrap_or(edit);
         // Taken out, so that it is gone for good if this fails or is dropped.
         let file = self.file.take();
         let file = match file {
@@ -90,6 +106,7 @@ impl<R: Runtime> ManifestLog<R> {
         };
         self.edits.set(self.edits.get() + 1);
         self.file.replace(Some(file));
+        self.preface.replace(None);
         Ok(())
     }
 
@@ -141,6 +158,15 @@ impl<R: Runtime> ManifestLog<R> {
             return Err(error);
         }
         Ok(OpenLog { file, nonce, len })
+    }
+}
+
+/// Both edits in one. Additions and removals are sets, so repeating them does nothing.
+fn joined(first: &ManifestEdit, second: &ManifestEdit) -> ManifestEdit {
+    ManifestEdit {
+        added: [&first.added[..], &second.added].concat(),
+        removed: [&first.removed[..], &second.removed].concat(),
+        covers: [&first.covers[..], &second.covers].concat(),
     }
 }
 

@@ -4,7 +4,8 @@
 //! may be in the page cache only, where a failed sync of the process before has left it,
 //! and a sync would not bring it to the disk any more. So nothing is removed on its
 //! strength until the new checkpoint is on stable storage. If that cannot be written (a
-//! full disk), the old files go on counting, nothing is cleared up, and the next start
+//! full disk), the old files go on counting, nothing is cleared up, the first edit of
+//! each shard repeats what was read ([`SettledManifest::preface`]), and the next start
 //! tries again.
 
 use std::collections::BTreeMap;
@@ -65,6 +66,9 @@ pub(crate) struct SettledManifest {
     pub(crate) usable: Vec<LiveSegment>,
     /// Live segments that are missing or have another length.
     pub(crate) unusable: Vec<LiveSegment>,
+    /// What was read, if no checkpoint could be written: the first edit of each log has
+    /// to repeat it.
+    pub(crate) preface: Option<ManifestEdit>,
     pub(crate) report: ManifestReport,
 }
 
@@ -126,7 +130,8 @@ impl OpenedManifest {
         self.remove_left_overs(runtime, temporary).await;
         let left_overs = self.tell_unknown(runtime).await;
         let (mut usable, unusable) = self.tell_apart();
-        match self.checkpoint(runtime, epoch, covers).await {
+        let mut preface = None;
+        match self.checkpoint(runtime, epoch, covers.clone()).await {
             Ok(()) => {
                 self.remove_logs(runtime).await;
                 self.remove_left_overs(runtime, left_overs).await;
@@ -141,11 +146,16 @@ impl OpenedManifest {
                      counting"
                 );
                 self.report.checkpoint_error = Some(error.to_string());
+                preface = Some(ManifestEdit {
+                    added: self.state.live.values().copied().collect(),
+                    removed: self.state.removed.iter().copied().collect(),
+                    covers,
+                });
             }
         }
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
-        Ok(SettledManifest { usable, unusable, report: self.report })
+        Ok(SettledManifest { usable, unusable, preface, report: self.report })
     }
 
     /// Segment files that are not live. If the manifest has lost what it knew, they

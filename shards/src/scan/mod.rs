@@ -155,6 +155,7 @@ pub struct ScanJob {
     pub segments: Arc<[Arc<SealedSegment>]>,
     work: Work,
     share: Share,
+    missing_segments: u64,
 }
 
 impl ScanJob {
@@ -171,7 +172,14 @@ impl ScanJob {
             segments: segments.into(),
             work,
             share: Share::ALL,
+            missing_segments: 0,
         }
+    }
+
+    /// The same job, which reports that so many segments of its time cannot be read.
+    #[must_use]
+    pub(crate) fn with_missing_segments(self, missing_segments: u64) -> ScanJob {
+        ScanJob { missing_segments, ..self }
     }
 }
 
@@ -215,6 +223,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     };
     if job.share.is_first() {
         scan.stats.streams = job.streams.len() as u64;
+        scan.stats.damaged_blocks = job.missing_segments;
     }
     while !scan.executor.is_done() {
         while let Some(segment) = frontier.next_segment() {

@@ -54,6 +54,7 @@ impl ScanJob {
             segments: Arc::clone(&self.segments),
             work,
             share: self.share,
+            missing_segments: 0,
         }
     }
 
@@ -67,6 +68,7 @@ impl ScanJob {
                 segments: Arc::clone(&self.segments),
                 work: Work { units: Vec::new(), segments: self.work.segments.clone() },
                 share: Share { part, of },
+                missing_segments: 0,
             })
             .collect();
         for (number, unit) in self.work.units.into_iter().enumerate() {

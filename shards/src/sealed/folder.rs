@@ -12,6 +12,7 @@ use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 
 use super::SealedSegment;
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
+use crate::node::NodePlan;
 use crate::segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 use crate::wal::format::WalName;
 
@@ -46,9 +47,11 @@ pub(crate) struct NewSegment<R: Runtime> {
 impl<R: Runtime> SegmentFolder<R> {
     /// The folder as the shard sees it whose first log file of this start is
     /// `first_wal`.
-    pub fn new(runtime: R, segments_dir: PathBuf, first_wal: WalName) -> SegmentFolder<R> {
+    pub fn new(runtime: R, plan: &NodePlan, first_wal: WalName) -> SegmentFolder<R> {
         let shard = runtime.core().0;
-        let manifest = ManifestLog::new(runtime.clone(), &segments_dir, first_wal.epoch, shard);
+        let segments_dir = plan.segments_dir.clone();
+        let manifest = ManifestLog::new(runtime.clone(), &segments_dir, first_wal.epoch, shard)
+            .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
         SegmentFolder { runtime, segments_dir, manifest, first, next_seq: Cell::new(0) }

@@ -73,7 +73,7 @@ pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &m
         live.name.shards != u32::from(shards) || live.name.shard == u32::from(shard)
     };
     // The start has logged them.
-    plan.unusable_segments.iter().filter(concerns).for_each(|_| state.miss_segment());
+    plan.unusable_segments.iter().filter(concerns).for_each(|live| state.miss_segment(live));
     for &live in plan.segments.iter().filter(concerns) {
         let name = live.name;
         let opened = async {
@@ -85,7 +85,7 @@ pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &m
             Ok(segment) => state.add_segment(segment),
             Err(error) => {
                 tracing::error!(%error, segment = %name.file_name(), "cannot open a segment");
-                state.miss_segment();
+                state.miss_segment(&live);
             }
         }
         runtime.yield_now().await;

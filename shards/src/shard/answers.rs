@@ -118,7 +118,8 @@ impl Shard {
         } else {
             self.segments.iter().filter(overlapping).cloned().collect()
         };
-        Ok(ScanJob::new(request, streams, segments))
+        let missing = self.missing_bounds_ns.iter().filter(|bounds| range.overlaps(**bounds));
+        Ok(ScanJob::new(request, streams, segments).with_missing_segments(missing.count() as u64))
     }
 }
 

@@ -23,6 +23,7 @@ use logsvc_runtime::mesh::ReplyTo;
 use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
 use crate::head::HeadBlock;
 use crate::index::Slot;
+use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply, StreamDefinition};
 use crate::sealed::SealedSegment;
 
@@ -351,9 +352,9 @@ impl Shard {
         self.insert_segment(segment);
     }
 
-    /// Notes that a live segment cannot be opened.
-    pub(crate) fn miss_segment(&mut self) {
-        self.damaged_segments += 1;
+    /// Notes that a live segment cannot be read.
+    pub(crate) fn miss_segment(&mut self, live: &LiveSegment) {
+        self.missing_bounds_ns.push((live.min_ns, live.max_ns));
     }
 
     /// Whether the shard knows what the id stands for.
@@ -378,7 +379,7 @@ impl Shard {
             sealed: self.sealing.sealed,
             failures: self.sealing.failures,
             segments: self.segments.len() as u64,
-            damaged_segments: self.damaged_segments,
+            damaged_segments: self.missing_bounds_ns.len() as u64,
             maintenance: self.maintenance.status(),
             ..SealStatus::default()
         };
