@@ -10,8 +10,8 @@ mod config;
 mod front;
 mod logging;
 mod metrics;
-mod tools;
 mod services;
+mod tools;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};

@@ -20,8 +20,8 @@ const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
 
 /// Status codes that are counted apart; others are counted as the last.
 const STATUSES: [u16; 21] = [
-    101, 200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499, 500,
-    503,
+    101, 200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499,
+    500, 503,
 ];
 
 /// Labels under which requests are counted. The index of a name is its id.

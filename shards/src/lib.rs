@@ -11,8 +11,8 @@
 //! entries came to the node.
 
 pub mod batch;
-pub mod compact;
 pub mod check;
+pub mod compact;
 pub mod filter;
 pub mod fuzz;
 pub mod head;
