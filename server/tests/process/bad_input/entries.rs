@@ -4,6 +4,9 @@
 use super::Victim;
 use crate::support::{Entry, SECOND_NS, entry, now_ns, query, stream};
 
+/// Streams keep the labels that were sent.
+const NO_DISCOVERY: [&str; 2] = ["--cores=2", "--limits.discover-service-name=[]"];
+
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
 fn push(victim: &Victim, app: &str, entries: Vec<Entry>) -> crate::support::Reply {
@@ -20,7 +23,7 @@ fn stored(victim: &Victim, app: &str) -> Vec<String> {
 
 #[test]
 fn bad_entries_are_refused_and_the_others_stored() {
-    let victim = Victim::new(&["--cores", "2"]);
+    let victim = Victim::new(&NO_DISCOVERY);
     let now = now_ns();
     let good = || (entry(now, "good 1"), entry(now + 1, "good 2"));
     let check = |app: &str, bad: Entry, parts: &[&str]| {
@@ -74,7 +77,7 @@ fn entries_behind_what_is_stored_are_refused_after_a_restart_too() {
 
 #[test]
 fn label_sets_over_the_limits_cost_their_stream_only() {
-    let victim = Victim::new(&["--cores", "2"]);
+    let victim = Victim::new(&NO_DISCOVERY);
     let now = now_ns();
     let names: Vec<String> = (0..16).map(|number| format!("label_{number}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
