@@ -4,6 +4,7 @@
 
 use crate::random::Random;
 use crate::units::push_rfc3339;
+use crate::words::{AGENTS, GOOD_NEWS, HOSTS, METHODS, RESOURCES};
 use std::fmt::Write;
 
 /// What a line is about.
@@ -13,26 +14,6 @@ pub(crate) struct Scene {
     pub(crate) component: &'static str,
 }
 
-const METHODS: [&str; 6] = ["GET", "GET", "GET", "POST", "PUT", "DELETE"];
-const RESOURCES: [&str; 8] =
-    ["users", "orders", "carts", "products", "sessions", "invoices", "shipments", "search"];
-const HOSTS: [&str; 4] =
-    ["shop.example.com", "api.example.com", "m.example.net", "admin.example.org"];
-const AGENTS: [&str; 5] = [
-    "Mozilla/5.0 (X11; Linux x86_64; rv:138.0) Gecko/20100101 Firefox/138.0",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_4 like Mac OS X) Mobile/15E148",
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/137.0 Safari/537.36",
-    "kube-probe/1.33",
-    "Go-http-client/2.0",
-];
-const GOOD_NEWS: [&str; 6] = [
-    "request completed",
-    "cache entry refreshed",
-    "message handed to the queue",
-    "batch written to storage",
-    "session extended",
-    "index segment merged",
-];
 const BAD_NEWS: [&str; 6] = [
     "upstream connection refused",
     "deadline exceeded while waiting for a reply",

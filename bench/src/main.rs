@@ -43,6 +43,7 @@ mod units;
 mod verify;
 mod window;
 mod wire;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -3,6 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use logsvc_proto::time::date_of_day;
+
 /// Reads a number of bytes: `4096`, `512KB` (decimal), `8MiB` (binary), `1.5GB`.
 pub(crate) fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text)?;
@@ -88,12 +90,12 @@ pub(crate) fn unix_now_nanos() -> i64 {
 pub(crate) fn push_rfc3339(out: &mut String, unix_nanos: i64) {
     let millis = unix_nanos.div_euclid(1_000_000);
     let (days, day_millis) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
-    let (year, month, day) = civil_from_days(days);
+    let (year, month, day) = date_of_day(days);
     push_padded(out, year, 4);
     out.push('-');
-    push_padded(out, month, 2);
+    push_padded(out, i64::from(month), 2);
     out.push('-');
-    push_padded(out, day, 2);
+    push_padded(out, i64::from(day), 2);
     for (separator, part) in [
         ('T', day_millis / 3_600_000),
         (':', day_millis / 60_000 % 60),
@@ -105,21 +107,6 @@ pub(crate) fn push_rfc3339(out: &mut String, unix_nanos: i64) {
     out.push('.');
     push_padded(out, day_millis % 1000, 3);
     out.push('Z');
-}
-
-/// Year, month and day of a day number counted from 1970-01-01 in the Gregorian
-/// calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 fn push_padded(out: &mut String, number: i64, width: usize) {

@@ -169,17 +169,6 @@ fn bits(result: &QueryResult) -> Vec<u64> {
     }
 }
 
-/// Everything in one block of one shard, without any shortcut.
-const PLAIN: Layout = Layout {
-    shards: 1,
-    block_entries: 1_000_000,
-    sort_blocks: false,
-    scatter_blocks: false,
-    use_summaries: false,
-    use_wants: false,
-    use_shortcuts: false,
-};
-
 fn check(
     store: &TestStore,
     query: &str,
@@ -194,7 +183,7 @@ fn check(
         Err(QueryError::Eval(EvalError::Pipeline { .. })) => None,
         Err(error) => panic!("{case}: {error}"),
     };
-    let plain = answer(&PLAIN);
+    let plain = answer(&Layout::PLAIN);
     for layout in layouts {
         let (Some(plain), Some(other)) = (&plain, answer(layout)) else {
             assert_eq!(plain.is_none(), answer(layout).is_none(), "{case}\n{layout:?}");

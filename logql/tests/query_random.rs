@@ -289,17 +289,6 @@ impl Writer {
     }
 }
 
-/// Everything in one block of one shard, without any shortcut.
-const PLAIN: Layout = Layout {
-    shards: 1,
-    block_entries: 1_000_000,
-    sort_blocks: false,
-    scatter_blocks: false,
-    use_summaries: false,
-    use_wants: false,
-    use_shortcuts: false,
-};
-
 /// An answer with every bit of its numbers, or what is wrong.
 #[derive(PartialEq, Debug)]
 enum Answer {
@@ -347,7 +336,7 @@ fn check(text: &str, writer: &mut Writer, store: &TestStore, tally: &mut Tally, 
         }
     }
     let params = writer.params();
-    let plain = answer(store, text, &params, &PLAIN);
+    let plain = answer(store, text, &params, &Layout::PLAIN);
     for layout in writer.layouts() {
         let other = answer(store, text, &params, &layout);
         assert_eq!(other, plain, "{case}\n{params:?}\n{layout:?}");

@@ -204,7 +204,7 @@ pub struct ScanStats {
     pub decoded_bytes: u64,
     /// Blocks that could not be read because their bytes are damaged, and segments of
     /// the query's time that could not be opened.
-    pub damaged_blocks: u64,
+    pub unreadable_parts: u64,
     /// Entries of sealed blocks that were looked at.
     pub sealed_entries: u64,
     /// Bytes of their lines that were looked at.
@@ -222,7 +222,7 @@ impl ScanStats {
         self.blocks_filtered += other.blocks_filtered;
         self.read_bytes += other.read_bytes;
         self.decoded_bytes += other.decoded_bytes;
-        self.damaged_blocks += other.damaged_blocks;
+        self.unreadable_parts += other.unreadable_parts;
         self.sealed_entries += other.sealed_entries;
         self.sealed_line_bytes += other.sealed_line_bytes;
         self.sealed_entries_kept += other.sealed_entries_kept;

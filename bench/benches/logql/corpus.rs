@@ -8,6 +8,7 @@ use logsvc_logql::engine::{BlockSummary, EntryBlock, MetadataColumn, MetadataSet
 use logsvc_proto::Labels;
 
 use crate::random::Random;
+use crate::words::{AGENTS, GOOD_NEWS, HOSTS, METHODS, RESOURCES};
 
 /// Raw bytes of lines, at least.
 const CORPUS_BYTES: usize = 64 << 20;
@@ -176,27 +177,7 @@ fn labels(style: Style, stream: usize) -> Labels {
     .expect("valid labels")
 }
 
-const METHODS: [&str; 6] = ["GET", "GET", "GET", "POST", "PUT", "DELETE"];
-const RESOURCES: [&str; 8] =
-    ["users", "orders", "carts", "products", "sessions", "invoices", "shipments", "search"];
 const ACTIONS: [&str; 6] = ["", "", "/items", "/history", "/status", "/export"];
-const HOSTS: [&str; 4] =
-    ["shop.example.com", "api.example.com", "m.example.net", "admin.example.org"];
-const AGENTS: [&str; 5] = [
-    "Mozilla/5.0 (X11; Linux x86_64; rv:138.0) Gecko/20100101 Firefox/138.0",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_4 like Mac OS X) Mobile/15E148",
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/137.0 Safari/537.36",
-    "kube-probe/1.33",
-    "Go-http-client/2.0",
-];
-const GOOD_NEWS: [&str; 6] = [
-    "request completed",
-    "cache entry refreshed",
-    "message handed to the queue",
-    "batch written to storage",
-    "session extended",
-    "index segment merged",
-];
 const BAD_NEWS: [&str; 6] = [
     "upstream connection refused",
     "Timeout while waiting for a reply",

@@ -75,6 +75,19 @@ pub struct Layout {
     pub use_shortcuts: bool,
 }
 
+impl Layout {
+    /// Everything in one block of one shard, without any shortcut.
+    pub const PLAIN: Layout = Layout {
+        shards: 1,
+        block_entries: 1_000_000,
+        sort_blocks: false,
+        scatter_blocks: false,
+        use_summaries: false,
+        use_wants: false,
+        use_shortcuts: false,
+    };
+}
+
 impl Default for Layout {
     fn default() -> Self {
         Self {

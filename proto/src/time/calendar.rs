@@ -15,22 +15,13 @@ struct Civil {
 }
 
 impl Civil {
-    /// Howard Hinnant's `civil_from_days`: years begin in March, so that the leap
-    /// day is the last of its year, and 400-year eras all have 146,097 days.
     fn from_unix_ns(unix_ns: i64) -> Civil {
         let seconds = unix_ns.div_euclid(NANOS_PER_SECOND);
-        let days = seconds.div_euclid(SECONDS_PER_DAY) + 719_468;
-        let era = days.div_euclid(146_097);
-        let day_of_era = days.rem_euclid(146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * day_of_year + 2) / 153;
-        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 } as u32;
+        let (year, month, day) = date_of_day(seconds.div_euclid(SECONDS_PER_DAY));
         Civil {
-            year: year_of_era + era * 400 + i64::from(month <= 2),
+            year,
             month,
-            day: (day_of_year - (153 * shifted_month + 2) / 5 + 1) as u32,
+            day,
             second_of_day: seconds.rem_euclid(SECONDS_PER_DAY) as u32,
             nanos: unix_ns.rem_euclid(NANOS_PER_SECOND) as u32,
         }
@@ -59,8 +50,26 @@ impl Civil {
     }
 }
 
-/// Days from the epoch to a date (Howard Hinnant's `days_from_civil`).
-fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+/// Year, month and day of a day that is counted from 1970-01-01: Howard Hinnant's
+/// `civil_from_days`. Years begin in March, so that the leap day is the last of its
+/// year, and 400-year eras all have 146,097 days.
+pub fn date_of_day(day: i64) -> (i64, u32, u32) {
+    let days = day + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 } as u32;
+    let day = (day_of_year - (153 * shifted_month + 2) / 5 + 1) as u32;
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Days from 1970-01-01 to a date of the proleptic Gregorian calendar, counted in eras
+/// of 400 years that begin with March (Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms", `days_from_civil`). A date that does not exist counts as one near it.
+pub fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

@@ -8,7 +8,10 @@ mod duration;
 mod params;
 mod size;
 
-pub use calendar::{parse_rfc3339_ns, write_go_time, write_rfc3339, write_rfc3339_nano};
+pub use calendar::{
+    date_of_day, days_from_epoch, parse_rfc3339_ns, write_go_time, write_rfc3339,
+    write_rfc3339_nano,
+};
 pub use duration::{
     DurationError, format_go_duration, format_model_duration, parse_go_duration_ns,
     parse_model_duration_ns,

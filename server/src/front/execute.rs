@@ -47,10 +47,10 @@ impl Executed {
 
     /// What is said beside the answer: that a part of the data could not be read.
     pub(super) fn warnings(&self) -> Vec<String> {
-        match self.scan.damaged_blocks {
+        match self.scan.unreadable_parts {
             0 => Vec::new(),
             count => vec![format!(
-                "{count} blocks of stored entries could not be read; the answer lacks them"
+                "{count} parts of the stored entries could not be read; the answer lacks them"
             )],
         }
     }
@@ -146,7 +146,8 @@ impl<R: Runtime> Front<R> {
         }
         let waits_since = self.runtime.now();
         let cores = self.runtime.core_count();
-        let scan = gather_leaves(&self.caller, cores, replies, &mut merge).await?;
+        let ask = |core, request| self.ask(core, request);
+        let scan = gather_leaves(ask, cores, replies, &mut merge).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;

@@ -6,7 +6,7 @@
 use logsvc_logql::engine::MergeState;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::CoreId;
-use logsvc_runtime::mesh::{Caller, PendingReply};
+use logsvc_runtime::mesh::PendingReply;
 use logsvc_shards::messages::{LeafReply, ScanStats, ShardReply, ShardRequest};
 use logsvc_shards::scan::ScanError;
 
@@ -37,13 +37,14 @@ impl From<LeafError> for ApiError {
     }
 }
 
-/// Waits for the shards' answers to a leaf and merges them.
-pub(super) async fn gather_leaves(
-    caller: &Caller<ShardRequest, ShardReply>,
+/// Waits for the shards' answers to a leaf and merges them. `ask` sends a request to
+/// a core.
+pub(super) async fn gather_leaves<E: From<LeafError>>(
+    ask: impl Fn(CoreId, ShardRequest) -> Result<PendingReply<ShardReply>, E>,
     cores: u16,
     replies: Vec<PendingReply<ShardReply>>,
     merge: &mut MergeState,
-) -> Result<ScanStats, LeafError> {
+) -> Result<ScanStats, E> {
     let mut stats = ScanStats::default();
     let mut rests = Vec::new();
     for reply in replies {
@@ -56,8 +57,7 @@ pub(super) async fn gather_leaves(
     let mut replies = Vec::new();
     for rest in rests {
         for (core, job) in (0..cores).map(CoreId).zip(rest.divide(cores)) {
-            let reply = caller.call(core, ShardRequest::Share(Box::new(job)));
-            replies.push(reply.map_err(|_| LeafError::Busy)?);
+            replies.push(ask(core, ShardRequest::Share(Box::new(job)))?);
         }
     }
     for reply in replies {

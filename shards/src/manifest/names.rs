@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use logsvc_proto::time::{date_of_day, days_from_epoch};
 use logsvc_runtime::Runtime;
 
 /// Nanoseconds of a UTC day; leap seconds do not exist in Unix time.
@@ -58,7 +59,7 @@ impl Day {
             digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<i64>().ok()).flatten()
         };
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let found = Day(i32::try_from(days_from_civil(year, month, day)).ok()?);
+        let found = Day(i32::try_from(days_from_epoch(year, month, day)).ok()?);
         // A date that does not exist is read as another one, which prints differently.
         ((Day::MIN..=Day::MAX).contains(&found) && found.to_string() == name).then_some(found)
     }
@@ -66,35 +67,9 @@ impl Day {
 
 impl std::fmt::Display for Day {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (year, month, day) = civil_from_days(i64::from(self.0));
+        let (year, month, day) = date_of_day(i64::from(self.0));
         write!(f, "{year:04}-{month:02}-{day:02}")
     }
-}
-
-/// Days of the proleptic Gregorian calendar since 1970-01-01, counted in eras of 400
-/// years that begin with March (Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms").
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The inverse of [`days_from_civil`]: year, month, day.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = (shifted_month + 2) % 12 + 1;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// Which segment a file is. Orders by age for the segments of one shard.

@@ -155,8 +155,22 @@ impl Frontier {
     }
 }
 
+/// Places of the job's streams by id, made when a segment first asks for them.
+#[derive(Debug, Default)]
+pub(super) struct WantedStreams(Option<HashMap<StreamId, u32>>);
+
+impl WantedStreams {
+    fn places(&mut self, job: &ScanJob) -> &HashMap<StreamId, u32> {
+        self.0.get_or_insert_with(|| {
+            let mut places = HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
+            places.extend(job.streams.iter().enumerate().map(|(place, s)| (s.id, place as u32)));
+            places
+        })
+    }
+}
+
 /// The blocks of a segment in which streams of the job have entries of its time.
-pub(super) fn units_of(job: &ScanJob, index: u32) -> Vec<Unit> {
+pub(super) fn units_of(job: &ScanJob, wanted: &mut WantedStreams, index: u32) -> Vec<Unit> {
     let segment = &job.segments[index as usize];
     let direction = job.request.plan.direction();
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
@@ -169,7 +183,7 @@ pub(super) fn units_of(job: &ScanJob, index: u32) -> Vec<Unit> {
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
-    for (row, stream) in streams_of(job, index) {
+    for (row, stream) in streams_of(job, wanted, index) {
         let is_late = segment.late.contains(&row);
         for run in segment.directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
@@ -196,7 +210,7 @@ pub(super) fn units_of(job: &ScanJob, index: u32) -> Vec<Unit> {
 
 /// Streams of the job that the segment holds: their place in the segment, rising,
 /// and in the job.
-fn streams_of(job: &ScanJob, index: u32) -> Vec<(u32, u32)> {
+fn streams_of(job: &ScanJob, wanted: &mut WantedStreams, index: u32) -> Vec<(u32, u32)> {
     let directory = &job.segments[index as usize].directory;
     let mut found = Vec::new();
     // Searching costs about a dozen steps per stream, walking one step per stream of
@@ -208,9 +222,7 @@ fn streams_of(job: &ScanJob, index: u32) -> Vec<(u32, u32)> {
         found.sort_unstable();
         return found;
     }
-    let mut wanted: HashMap<StreamId, u32> =
-        HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
-    wanted.extend(job.streams.iter().enumerate().map(|(place, s)| (s.id, place as u32)));
+    let wanted = wanted.places(job);
     for row in 0..directory.stream_count() {
         found.extend(wanted.get(&directory.stream_id(row)).map(|&place| (row, place)));
     }

@@ -11,7 +11,8 @@
 //! seen once ([`late`]).
 //!
 //! Guarantees: the snapshot does not change while it is read; the core's other
-//! tasks get their turn at least once per [`SLICE`] plus the time of one block; a
+//! tasks get their turn at least once per [`SLICE`] plus the time of one block, or of
+//! looking up the streams in one segment's directory; a
 //! cancelled query stops within one block. A block whose bytes are damaged is left
 //! out, counted and logged; the rest is answered. What else can go wrong is in
 //! [`ScanError`].
@@ -38,7 +39,7 @@ use crate::messages::{LeafReply, LeafRequest, ScanStats};
 use crate::sealed::{BlockCache, SealedSegment, SegmentFiles};
 use crate::segment::Decoder;
 use columns::{ReadError, RunColumns};
-use frontier::{Frontier, RunPlace, Unit, UnitKind, Work};
+use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
 use late::{LateStreams, Part};
 use prune::Conditions;
 use share::Share;
@@ -215,15 +216,16 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         executor,
         states: job.streams.iter().map(|_| None).collect(),
         states_bytes: 0,
+        wanted: WantedStreams::default(),
         late: LateStreams::default(),
         conditions: prune::conditions(&job),
         stats: ScanStats::default(),
         slice_end: env.runtime.now().after(SLICE),
         job: &job,
     };
-    if job.share.is_first() {
+    if job.share.is_whole() {
         scan.stats.streams = job.streams.len() as u64;
-        scan.stats.damaged_blocks = job.missing_segments;
+        scan.stats.unreadable_parts = job.missing_segments;
     }
     while !scan.executor.is_done() {
         while let Some(segment) = frontier.next_segment() {
@@ -233,7 +235,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         let Some(unit) = frontier.next_unit() else { break };
         scan.unit(unit).await;
         scan.pause().await?;
-        if job.share.may_be_divided() && scan.stats.decoded_bytes >= env.divide_after_bytes {
+        if job.share.is_whole() && scan.stats.decoded_bytes >= env.divide_after_bytes {
             let plan = scan.executor.rest_of_plan();
             let (result, stats) = (scan.executor.finish(), scan.stats);
             let rest =
@@ -250,6 +252,7 @@ struct Scan<'a, R: Runtime> {
     executor: LeafExecutor,
     states: Vec<Option<StreamState>>,
     states_bytes: usize,
+    wanted: WantedStreams,
     late: LateStreams,
     conditions: Conditions,
     stats: ScanStats,
@@ -277,7 +280,7 @@ impl<R: Runtime> Scan<'_, R> {
     /// The units of a segment.
     async fn expand(&mut self, index: u32) -> Result<Vec<Unit>, ScanError> {
         self.pause().await?;
-        let mut units = frontier::units_of(self.job, index);
+        let mut units = frontier::units_of(self.job, &mut self.wanted, index);
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
@@ -313,14 +316,14 @@ impl<R: Runtime> Scan<'_, R> {
         }
     }
 
-    fn state(&mut self, stream: u32) -> &mut StreamState {
+    /// Makes the state of a stream unless it is there.
+    fn prepare(&mut self, stream: u32) {
         let slot = &mut self.states[stream as usize];
         if slot.is_none() {
             let state = self.executor.stream(&self.job.streams[stream as usize].labels);
             self.states_bytes += state.held_bytes();
             *slot = Some(state);
         }
-        slot.as_mut().expect("it was just made")
     }
 
     async fn head_block(&mut self, stream: u32, index: u32) {
@@ -334,7 +337,7 @@ impl<R: Runtime> Scan<'_, R> {
         if snapshot.head_is_late
             && let Some(kept) = self.without_repeated(stream, Part::Head(part)).await
         {
-            self.columns(stream, &kept.block(arrival(part.generation, part.within)));
+            self.feed(stream, &kept.block(arrival(part.generation, part.within)));
             return;
         }
         let summary = BlockSummary {
@@ -343,7 +346,7 @@ impl<R: Runtime> Scan<'_, R> {
             entries: block.len() as u64,
             line_bytes: block.lines().len() as u64,
         };
-        self.state(stream);
+        self.prepare(stream);
         let Some(state) = &mut self.states[stream as usize] else { return };
         // It says no where metadata could matter.
         if self.executor.summary(state, &summary) {
@@ -378,19 +381,19 @@ impl<R: Runtime> Scan<'_, R> {
             if *is_late
                 && let Some(kept) = self.without_repeated(*stream, Part::Run { segment, run }).await
             {
-                self.columns(*stream, &kept.block(number));
+                self.feed(*stream, &kept.block(number));
                 continue;
             }
-            self.state(*stream);
+            self.prepare(*stream);
             let Some(state) = &mut self.states[*stream as usize] else { continue };
             if self.executor.summary(state, &run.summary()) {
                 continue;
             }
             match opened.run(run, state.needs(), &mut self.stats).await {
-                Ok(columns) => self.columns(*stream, &columns.block(number)),
+                Ok(columns) => self.feed(*stream, &columns.block(number)),
                 Err(error) => {
                     // The block's other runs share the damaged column.
-                    self.stats.damaged_blocks += 1;
+                    self.stats.unreadable_parts += 1;
                     damaged(sealed, &format!("block {block}"), &error);
                     return;
                 }
@@ -398,8 +401,9 @@ impl<R: Runtime> Scan<'_, R> {
         }
     }
 
-    fn columns(&mut self, stream: u32, block: &EntryBlock<'_>) {
-        self.state(stream);
+    /// Gives the engine a block of a stream.
+    fn feed(&mut self, stream: u32, block: &EntryBlock<'_>) {
+        self.prepare(stream);
         if let Some(state) = &mut self.states[stream as usize] {
             self.executor.block(state, block);
         }
@@ -413,7 +417,7 @@ impl<R: Runtime> Scan<'_, R> {
             Ok(kept) => kept,
             Err((segment, error)) => {
                 // Seen twice is better than not at all.
-                self.stats.damaged_blocks += 1;
+                self.stats.unreadable_parts += 1;
                 damaged(&self.job.segments[segment as usize], "block", &error);
                 None
             }

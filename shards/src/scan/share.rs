@@ -21,7 +21,7 @@ use crate::messages::LeafRequest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     part: u32,
-    /// 0 for a job that has all of them and may be divided.
+    /// 0 for a job that has all of them, see [`Share::is_whole`].
     of: u32,
 }
 
@@ -29,13 +29,8 @@ impl Share {
     /// All blocks.
     pub(super) const ALL: Share = Share { part: 0, of: 0 };
 
-    /// Whether the job may be divided.
-    pub(super) fn may_be_divided(self) -> bool {
-        self.of == 0
-    }
-
-    /// Whether the job is the one that counts the streams.
-    pub(super) fn is_first(self) -> bool {
+    /// Whether the job is a whole query's: it counts the streams, and may be divided.
+    pub(super) fn is_whole(self) -> bool {
         self.of == 0
     }
 

@@ -14,13 +14,11 @@ use std::sync::Arc;
 use logsvc_runtime::Runtime;
 
 use super::SealedSegment;
-use super::arrange::{Piece, arrange};
+use super::arrange::arrange;
 use super::folder::{NewSegment, SegmentFolder};
 use crate::manifest::{Cover, Day, ManifestEdit};
 use crate::messages::TimeRange;
-use crate::segment::{
-    Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter, stream_order,
-};
+use crate::segment::{Entries, FLUSH_LEVEL, Finished, SegmentWriter, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
@@ -155,7 +153,7 @@ impl<R: Runtime> Sealer<R> {
             let begun = writer.begin_stream(&stream.tenant, &stream.labels, stream.id);
             begun.map_err(io::Error::other)?;
             for piece in &pieces {
-                let mut entries = entries_of(piece);
+                let mut entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
                 while !entries.is_empty() {
                     let appended = writer.append(&entries).map_err(io::Error::other)?;
                     entries = entries.behind(appended.entries);
@@ -183,25 +181,6 @@ impl<R: Runtime> Sealer<R> {
             self.wal.index = last + 1;
         }
         self.replayed.release(runtime, wal_dir, runtime.core().0).await;
-    }
-}
-
-/// The columns of a piece.
-fn entries_of(piece: &Piece) -> Entries<'_> {
-    let Piece { block, entries } = piece;
-    let start_of = |ends: &[u32]| entries.start.checked_sub(1).map_or(0, |before| ends[before]);
-    let metadata = match block.metadata_columns() {
-        (_, []) => EntriesMetadata::None,
-        (bytes, ends) => {
-            EntriesMetadata::Pairs { bytes, start: start_of(ends), ends: &ends[entries.clone()] }
-        }
-    };
-    Entries {
-        timestamps_ns: &block.timestamps_ns()[entries.clone()],
-        lines_start: start_of(block.line_ends()),
-        line_ends: &block.line_ends()[entries.clone()],
-        lines: block.lines(),
-        metadata,
     }
 }
 

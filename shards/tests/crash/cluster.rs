@@ -269,10 +269,10 @@ impl<'s> Cluster<'s> {
         // A read that the disk refuses leaves a hole, and the answer says so.
         for _ in 0..TRIES_MAX {
             let mut merge = MergeState::new(&plan);
-            let mut damaged_blocks = 0;
+            let mut unreadable_parts = 0;
             let mut take = |reply| {
                 let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{reply:?}") };
-                damaged_blocks += reply.stats.damaged_blocks;
+                unreadable_parts += reply.stats.unreadable_parts;
                 merge.add(reply.result);
                 reply.rest
             };
@@ -286,7 +286,7 @@ impl<'s> Cluster<'s> {
                 }
             }
             match merge.finish() {
-                Ok(QueryResult::Streams(_)) if damaged_blocks > 0 => {}
+                Ok(QueryResult::Streams(_)) if unreadable_parts > 0 => {}
                 Ok(QueryResult::Streams(streams)) => return streams,
                 other => panic!("{other:?}"),
             }

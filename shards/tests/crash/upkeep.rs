@@ -100,7 +100,7 @@ fn ask(cluster: &Cluster<'_>, tenant: &TenantId, query: &str, params: &QueryPara
                 call(&caller, CoreId(shard), ShardRequest::Leaf(request)).await
             });
             let Some(ShardReply::Leaf(Ok(reply))) = reply else { panic!("{reply:?}") };
-            assert_eq!(reply.stats.damaged_blocks, 0);
+            assert_eq!(reply.stats.unreadable_parts, 0);
             merge.add(reply.result);
             let jobs = reply.rest.map(|rest| rest.divide(cluster.shards)).unwrap_or_default();
             for (helper, job) in jobs.into_iter().enumerate() {
@@ -108,7 +108,7 @@ fn ask(cluster: &Cluster<'_>, tenant: &TenantId, query: &str, params: &QueryPara
                 let helper = CoreId(helper as u16);
                 let reply = cluster.run(async move { call(&caller, helper, job).await });
                 let Some(ShardReply::Leaf(Ok(reply))) = reply else { panic!("{reply:?}") };
-                assert_eq!(reply.stats.damaged_blocks, 0);
+                assert_eq!(reply.stats.unreadable_parts, 0);
                 merge.add(reply.result);
             }
         }
@@ -303,7 +303,7 @@ fn a_scan_keeps_the_segments_that_it_began_with() {
                 let request = ShardRequest::Leaf(leaf.clone());
                 let reply = call(&caller, CoreId(0), request).await;
                 let Some(ShardReply::Leaf(Ok(reply))) = reply else { panic!("{reply:?}") };
-                assert_eq!(reply.stats.damaged_blocks, 0, "a file was gone");
+                assert_eq!(reply.stats.unreadable_parts, 0, "a file was gone");
                 asked.set(asked.get() + 1);
             }
         }));

@@ -127,7 +127,7 @@ impl<'s> Stopped<'s> {
 
     /// Reads everything; returns how many blocks were damaged.
     fn read_all(&self, cluster: &Cluster<'_>, is_whole: bool) -> u64 {
-        let mut damaged_blocks = 0;
+        let mut unreadable_parts = 0;
         for (tenant, _) in &self.stores {
             let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
             let params = QueryParams {
@@ -138,8 +138,8 @@ impl<'s> Stopped<'s> {
             };
             let query = Query { text: r#"{app="m"}"#.to_owned(), params };
             let (result, stats) = ask(cluster, tenant, &query);
-            damaged_blocks += stats.damaged_blocks;
-            let is_whole = is_whole && stats.damaged_blocks == 0;
+            unreadable_parts += stats.unreadable_parts;
+            let is_whole = is_whole && stats.unreadable_parts == 0;
             let Ok(QueryResult::Streams(shown)) = result else { panic!("{result:?}") };
             for stream in self.life.model.of(tenant) {
                 let labels = &stream.definition.labels;
@@ -158,7 +158,7 @@ impl<'s> Stopped<'s> {
             };
             assert!(shown.iter().all(is_known), "a stream that nobody has");
         }
-        damaged_blocks
+        unreadable_parts
     }
 
     /// Asks random queries; no line may be one that nobody has pushed.
@@ -217,21 +217,21 @@ fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
         .unwrap_or_else(|failure| panic!("{region:?}: the node does not start: {failure}"));
     let statuses = cluster.statuses();
     let missed: u64 = statuses.iter().map(|status| status.seal.damaged_segments).sum();
-    let damaged_blocks = stopped.read_all(&cluster, missed == 0);
+    let unreadable_parts = stopped.read_all(&cluster, missed == 0);
     stopped.ask(&cluster, rng, missed == 0);
     // It goes on to work.
     assert!(cluster.stop().is_ok(), "{region:?}: the node does not stop");
     match region {
-        Region::Columns => assert!(damaged_blocks > 0 && missed == 0, "{region:?} unnoticed"),
+        Region::Columns => assert!(unreadable_parts > 0 && missed == 0, "{region:?} unnoticed"),
         Region::Directory | Region::Footer | Region::Missing => {
-            assert!(missed > 0 && damaged_blocks > 0, "{region:?} unnoticed");
+            assert!(missed > 0 && unreadable_parts > 0, "{region:?} unnoticed");
         }
         // Read only where something is not known otherwise. Answers tell what is missed.
-        Region::StreamTable => assert_eq!(damaged_blocks > 0, missed > 0),
+        Region::StreamTable => assert_eq!(unreadable_parts > 0, missed > 0),
         // The one repeats the footer, without the other everything is read.
-        Region::Header | Region::Filters => assert_eq!((missed, damaged_blocks), (0, 0)),
+        Region::Header | Region::Filters => assert_eq!((missed, unreadable_parts), (0, 0)),
     }
-    (region, missed + damaged_blocks > 0)
+    (region, missed + unreadable_parts > 0)
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub(crate) fn compare(
     let (result, stats) = ask(cluster, tenant, query);
     tally.queries += 1;
     tally.stats.add(&stats);
-    if stats.damaged_blocks > 0 {
+    if stats.unreadable_parts > 0 {
         tally.holes += 1;
         return;
     }

@@ -19,7 +19,7 @@ use super::GroupKey;
 use super::evaluate::flatten;
 use super::frame::{Entry, Form};
 use super::hub::Hub;
-use crate::front::leaves::gather_leaves;
+use crate::front::leaves::{LeafError, gather_leaves};
 
 /// The entries, oldest first, or why there are none.
 pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;
@@ -90,7 +90,8 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let gather = async move {
         let (_reservation, _cancellation) = (reservation, cancellation);
         let mut merge = MergeState::new(&plan);
-        let gathered = gather_leaves(&caller, cores, replies, &mut merge).await;
+        let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
+        let gathered = gather_leaves(ask, cores, replies, &mut merge).await;
         gathered.map_err(|error| error.to_string())?;
         match merge.finish() {
             Ok(QueryResult::Streams(mut streams)) => {

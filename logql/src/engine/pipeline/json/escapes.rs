@@ -28,30 +28,35 @@ fn push(out: &mut Vec<u8>, text: &[u8], clean: bool) {
 /// The character that the escape at the start of the text stands for, and the
 /// length of the escape.
 fn escape(text: &[u8]) -> Option<(char, usize)> {
-    let c = match text.get(1)? {
-        b'"' => '"',
-        b'\\' => '\\',
-        b'/' => '/',
+    let kind = *text.get(1)?;
+    if kind != b'u' {
+        return short(kind).map(|c| (c, 2));
+    }
+    let first = code_unit(text)?;
+    match char::from_u32(first) {
+        Some(c) => Some((c, 6)),
+        None => Some((surrogates(first, code_unit(&text[6..])?)?, 12)),
+    }
+}
+
+/// The character that a backslash and this byte stand for.
+pub(crate) fn short(kind: u8) -> Option<char> {
+    Some(match kind {
+        b'"' | b'\\' | b'/' => char::from(kind),
         b'b' => '\u{8}',
         b'f' => '\u{c}',
         b'n' => '\n',
         b'r' => '\r',
         b't' => '\t',
-        b'u' => {
-            let first = code_unit(text)?;
-            if let Some(c) = char::from_u32(first) {
-                return Some((c, 6));
-            }
-            let second = code_unit(&text[6..])?;
-            if !(0xd800..0xdc00).contains(&first) || !(0xdc00..0xe000).contains(&second) {
-                return None;
-            }
-            let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-            return Some((char::from_u32(code)?, 12));
-        }
         _ => return None,
-    };
-    Some((c, 2))
+    })
+}
+
+/// The character that two surrogates make; `None` if they are no pair.
+pub(crate) fn surrogates(first: u32, second: u32) -> Option<char> {
+    let is_pair = (0xd800..0xdc00).contains(&first) && (0xdc00..0xe000).contains(&second);
+    let code = || 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+    is_pair.then(code).and_then(char::from_u32)
 }
 
 /// The code unit of a `\uXXXX` at the start of the text.

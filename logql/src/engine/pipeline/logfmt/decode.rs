@@ -1,6 +1,6 @@
 //! Splitting a line into `key=value` pairs, section 6.3 of the language reference.
 
-use super::super::json::escapes::code_unit;
+use super::super::json::escapes::{code_unit, short, surrogates};
 use super::super::text::{is_unclean, push_clean};
 use super::super::words::{bare_word_end, quote_or_backslash};
 
@@ -132,33 +132,17 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, mut text: &[u8]) -> bool {
 /// The character that the escape at the start of the text stands for, and the
 /// length of the escape. A lone surrogate stands for U+FFFD.
 fn escape(text: &[u8]) -> Option<(char, usize)> {
-    let c = match text.get(1)? {
-        b'"' => '"',
-        b'\\' => '\\',
-        b'/' => '/',
-        b'\'' => '\'',
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'u' => {
-            let first = code_unit(text)?;
-            if let Some(c) = char::from_u32(first) {
-                return Some((c, 6));
-            }
-            let second = code_unit(&text[6..]).filter(|unit| (0xdc00..0xe000).contains(unit));
-            return Some(match second {
-                Some(second) if first < 0xdc00 => {
-                    let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-                    (char::from_u32(code)?, 12)
-                }
-                _ => (char::REPLACEMENT_CHARACTER, 6),
-            });
-        }
-        _ => return None,
-    };
-    Some((c, 2))
+    match *text.get(1)? {
+        b'\'' => return Some(('\'', 2)),
+        b'u' => {}
+        kind => return short(kind).map(|c| (c, 2)),
+    }
+    let first = code_unit(text)?;
+    if let Some(c) = char::from_u32(first) {
+        return Some((c, 6));
+    }
+    let pair = code_unit(&text[6..]).and_then(|second| surrogates(first, second));
+    Some(pair.map_or((char::REPLACEMENT_CHARACTER, 6), |c| (c, 12)))
 }
 
 #[cfg(test)]
