@@ -33,7 +33,7 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
-use crate::config::{Config, retention};
+use crate::config::{Config, LimitsOfTenants, TenantLimits, retention};
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
@@ -91,6 +91,8 @@ impl Barrier {
 pub(crate) struct Boot {
     /// Settings.
     pub(crate) config: Arc<Config>,
+    /// What tenants may do.
+    pub(crate) limits: Arc<TenantLimits>,
     /// Ends the node when triggered.
     pub(crate) stop: Latch,
     /// Counters of all cores.
@@ -134,7 +136,9 @@ impl Boot {
             request_lane_messages: REQUEST_LANE_MESSAGES,
             inflight_per_core: INFLIGHT_PER_CORE,
         };
+        let limits = LimitsOfTenants::same_for_all(config.limits.clone());
         Boot {
+            limits: Arc::new(TenantLimits::new(limits)),
             metrics: Arc::new(NodeMetrics::new(cores)),
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),

@@ -21,6 +21,7 @@ mod reference;
 pub(crate) mod retention;
 mod slot;
 pub(crate) mod table;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use retention::StreamRetention;
 pub(crate) use slot::sync_text;
+pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +109,8 @@ pub(crate) struct Config {
     pub(crate) tail_max_duration: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
-    /// What a tenant may do.
+    /// What a tenant may do that has no limits of its own; [`TenantLimits`] knows what a
+    /// given tenant may do.
     pub(crate) limits: Limits,
     /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
     pub(crate) max_chunk_age_ns: i64,

@@ -5,9 +5,9 @@
 
 use logsvc_proto::encode::{write_json_text, write_text_array};
 
-use super::Config;
 use super::slot::Slot;
 use super::table::{SETTINGS, Setting};
+use super::{Config, Limits};
 
 /// Which settings are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +37,8 @@ pub(crate) fn yaml(config: &Config, mode: Mode) -> String {
 }
 
 /// Limits of a tenant as YAML.
-pub(crate) fn limits_yaml(config: &Config) -> String {
-    let mut config = config.clone();
+pub(crate) fn limits_yaml(limits: &Limits) -> String {
+    let mut config = Config { limits: limits.clone(), ..Config::default() };
     let limits = published().map(|(name, setting)| {
         let value = scalar(&setting.slot(&mut config));
         format!("{name}: {value}\n")
@@ -47,8 +47,8 @@ pub(crate) fn limits_yaml(config: &Config) -> String {
 }
 
 /// Limits of a tenant as the fields of a JSON object.
-pub(crate) fn limits_json(config: &Config, out: &mut Vec<u8>) {
-    let mut config = config.clone();
+pub(crate) fn limits_json(limits: &Limits, out: &mut Vec<u8>) {
+    let mut config = Config { limits: limits.clone(), ..Config::default() };
     for (index, (name, setting)) in published().enumerate() {
         if index > 0 {
             out.push(b',');
@@ -218,7 +218,7 @@ limits_config:
     fn limits_are_told_with_their_types() {
         let config = loaded("limits_config: {volume_enabled: false, max_query_length: 2h}");
         let mut object = b"{".to_vec();
-        limits_json(&config, &mut object);
+        limits_json(&config.limits, &mut object);
         object.push(b'}');
         let limits: serde_json::Value = serde_json::from_slice(&object).expect("JSON");
         assert_eq!(limits["volume_enabled"], false);
@@ -226,7 +226,7 @@ limits_config:
         assert_eq!(limits["max_query_length"], "2h");
         assert_eq!(limits["query_timeout"], "1m");
         assert_eq!(limits["discover_service_name"][0], "service");
-        let text = limits_yaml(&config);
+        let text = limits_yaml(&config.limits);
         assert!(text.contains("\nmax_query_length: 2h\n"), "{text}");
         assert_eq!(text.lines().count(), limits.as_object().map_or(0, |limits| limits.len()));
     }

@@ -31,15 +31,15 @@ impl<R: Runtime> Front<R> {
     }
 
     pub(super) fn tenant_limits(&self, request: &Request) -> Result<Response, ApiError> {
-        self.tenant(&request.head)?;
-        Ok(Response::text(StatusCode::OK, print::limits_yaml(&self.config)))
+        let tenant = self.tenant(&request.head)?;
+        Ok(Response::text(StatusCode::OK, print::limits_yaml(&self.limits(&tenant))))
     }
 
     /// What Grafana Logs Drilldown asks before anything else.
     pub(super) fn drilldown_limits(&self, request: &Request) -> Result<Response, ApiError> {
-        self.tenant(&request.head)?;
+        let tenant = self.tenant(&request.head)?;
         let mut body = b"{\"limits\":{".to_vec();
-        print::limits_json(&self.config, &mut body);
+        print::limits_json(&self.limits(&tenant), &mut body);
         // Patterns are mined when they are asked for, so they are always there.
         body.extend_from_slice(b"},\"pattern_ingester_enabled\":true,\"version\":");
         write_json_text(API_VERSION, &mut body);

@@ -14,6 +14,7 @@ use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection, TimeRange};
 
 use super::answer::json_response;
+use super::query_limits::check_length;
 use super::scatter::shard_gone;
 use super::{Front, params};
 
@@ -51,8 +52,9 @@ impl<R: Runtime> Front<R> {
                 vec![compiled(&selector)?]
             }
         };
-        self.check_length(range)?;
-        Ok(selection(tenant, groups, self.visible(range).unwrap_or(NO_TIME)))
+        let limits = self.limits(&tenant);
+        check_length(&limits, range)?;
+        Ok(selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME)))
     }
 
     pub(super) async fn series(&self, request: Request) -> Result<Response, ApiError> {
@@ -61,8 +63,9 @@ impl<R: Runtime> Front<R> {
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
         let groups = matcher_groups(&params)?;
-        self.check_length(range)?;
-        let selection = selection(tenant, groups, self.visible(range).unwrap_or(NO_TIME));
+        let limits = self.limits(&tenant);
+        check_length(&limits, range)?;
+        let selection = selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME));
         let replies = self.gather(|| ShardRequest::Series(selection.clone())).await?;
         let mut out = Vec::new();
         let mut writer = SeriesWriter::new();

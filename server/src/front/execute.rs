@@ -108,7 +108,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Executed, ApiError> {
         let begun = self.runtime.now();
         let cancellation = Cancellation::default();
-        let timeout_ns = self.config.limits.query_timeout_ns;
+        let timeout_ns = self.limits(tenant).query_timeout_ns;
         let timeout = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns.unsigned_abs()));
         let run = self.run(tenant, plan, &cancellation);
         let mut executed = self.bounded(run, &cancellation, disconnect, timeout).await?;

@@ -11,6 +11,7 @@ use logsvc_shards::messages::TimeRange;
 
 use super::answer::json_response;
 use super::execute::Executed;
+use super::query_limits::check_length;
 use super::{Front, params};
 
 /// Most shards that a plan for a query is cut into.
@@ -20,7 +21,7 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn index_stats(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&params)?;
+        let (selector, range) = self.index_params(&tenant, &params)?;
         let stats = self.measure(&tenant, &selector, range, &request).await?;
         let mut out = Vec::new();
         write_index_stats(&stats, &mut out);
@@ -33,7 +34,7 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn index_shards(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&params)?;
+        let (selector, range) = self.index_params(&tenant, &params)?;
         let target_bytes = params::target_bytes_per_shard(&params)?;
         let stats = self.measure(&tenant, &selector, range, &request).await?;
         let wanted = stats.bytes.div_ceil(target_bytes).clamp(1, SHARDS_MAX);
@@ -43,7 +44,11 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Parameters that both have, checked in the order of `query_range`.
-    fn index_params(&self, params: &Params) -> Result<(Selector, TimeRange), ApiError> {
+    fn index_params(
+        &self,
+        tenant: &TenantId,
+        params: &Params,
+    ) -> Result<(Selector, TimeRange), ApiError> {
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         params::limit(params)?;
@@ -52,7 +57,7 @@ impl<R: Runtime> Front<R> {
         params::interval(params)?;
         let selector = syntax::parse_selector(params.get("query").unwrap_or_default());
         let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
-        self.check_length(range)?;
+        check_length(&self.limits(tenant), range)?;
         Ok((selector, range))
     }
 
@@ -64,7 +69,8 @@ impl<R: Runtime> Front<R> {
         range: TimeRange,
         request: &Request,
     ) -> Result<IndexStats, ApiError> {
-        let Some(range) = self.visible(range) else { return Ok(IndexStats::default()) };
+        let limits = self.limits(tenant);
+        let Some(range) = self.visible(&limits, range) else { return Ok(IndexStats::default()) };
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);

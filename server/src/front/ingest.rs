@@ -110,10 +110,10 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn ingest<S: PushedStream>(
         &self,
         tenant: &TenantId,
+        limits: &Limits,
         streams: Vec<(S, Rc<CachedStream>)>,
         kind: PushKind,
     ) -> Result<Response, ApiError> {
-        let limits = &self.config.limits;
         if is_blocked(limits, self.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams);
         }
@@ -126,7 +126,8 @@ impl<R: Runtime> Front<R> {
         };
         let mut refusals = Refusals::default();
         let mut sent = Vec::new();
-        let outcome = self.store(tenant, streams, kind, &verdict, &mut refusals, &mut sent).await;
+        let check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
+        let outcome = self.store(tenant, streams, check, &verdict, &mut refusals, &mut sent).await;
         let stored = self.gather_appends(sent).await;
         let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
         add(&self.counters().discarded_lines, refusals.entries + too_late + verdict.entries);
@@ -195,13 +196,11 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
-        kind: PushKind,
+        mut check: EntryCheck<'_>,
         verdict: &Verdict,
         refusals: &mut Refusals,
         sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
-        let mut check =
-            EntryCheck::new(&self.config.limits, self.runtime.unix_nanos(), kind.is_backfill);
         let mut filling: Vec<Filling> =
             (0..self.runtime.core_count()).map(|_| Filling::new()).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {

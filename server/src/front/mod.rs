@@ -50,7 +50,7 @@ use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::app::{Barrier, Boot};
-use crate::config::Config;
+use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
 use crate::services::Services;
 use active_streams::ActiveStreams;
@@ -237,6 +237,7 @@ fn routes() -> Router<Route> {
 pub(crate) struct Front<R: Runtime> {
     runtime: R,
     config: Arc<Config>,
+    limits: LimitsView,
     caller: Caller<ShardRequest, ShardReply>,
     metrics: Arc<NodeMetrics>,
     bodies: Budget,
@@ -271,6 +272,7 @@ impl<R: Runtime> Front<R> {
         Front {
             runtime,
             config: Arc::clone(&boot.config),
+            limits: LimitsView::new(Arc::clone(&boot.limits)),
             caller,
             metrics: Arc::clone(&boot.metrics),
             bodies: boot.bodies.clone(),
@@ -302,6 +304,12 @@ impl<R: Runtime> Front<R> {
         }
         let header = head.headers.get("x-scope-orgid").map(HeaderValue::as_bytes);
         Ok(parse_single_tenant_header(header)?)
+    }
+
+    /// What a tenant may do. They may change: whoever needs them several times for one
+    /// request takes them once.
+    fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
+        self.limits.of(tenant)
     }
 
     async fn dispatch(

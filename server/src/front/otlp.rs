@@ -5,6 +5,7 @@
 //! single records say; then every run of records with the same labels is a stream.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -22,7 +23,7 @@ use logsvc_runtime::Runtime;
 use super::Front;
 use super::ingest::{EntryCursor, PushKind, PushedStream};
 use super::stream_cache::CachedStream;
-use crate::config::OtlpRules;
+use crate::config::{Limits, OtlpRules};
 
 /// What a protobuf message takes at most for each byte of the JSON text that it is made
 /// of.
@@ -63,25 +64,27 @@ impl<R: Runtime> Front<R> {
         if logs.record_count() == 0 {
             return Err(ApiError::no_streams());
         }
-        let rules = self.config.limits.otlp.with_defaults(&self.config.otlp_index_labels);
+        let limits = self.limits(tenant);
+        let rules = limits.otlp.with_defaults(&self.config.otlp_index_labels);
         let mut most_streams = logs.resource_count();
         if rules.records_have_labels() {
             most_streams += logs.record_count();
         }
         self.reserve_streams::<OtlpStream<'_, '_>>(most_streams, &mut reservation)?;
-        let streams = self.resolve_otlp(tenant, &logs, rules)?;
+        let streams = self.resolve_otlp(tenant, &limits, &logs, rules)?;
         let kind = PushKind {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
             is_backfill: false,
         };
-        self.ingest(tenant, streams, kind).await
+        self.ingest(tenant, &limits, streams, kind).await
     }
 
     /// The streams of a request.
     fn resolve_otlp<'r, 'a>(
         &self,
         tenant: &TenantId,
+        limits: &Arc<Limits>,
         logs: &LogsRequest<'a>,
         rules: OtlpRules<'r>,
     ) -> Result<Resolved<'r, 'a>, ApiError> {
@@ -89,7 +92,7 @@ impl<R: Runtime> Front<R> {
         let mut streams = Vec::new();
         for resource in logs.resources() {
             let labels = resource_labels(&resource, &rules);
-            let whole = self.resolve(tenant, &LabelSource::labels(&labels))?;
+            let whole = self.resolve(tenant, limits, &LabelSource::labels(&labels))?;
             let begin = |scopes, scope, records| OtlpStream {
                 resource,
                 scopes,
@@ -111,7 +114,9 @@ impl<R: Runtime> Front<R> {
                     let here = records;
                     let Some(record) = records.next() else { break };
                     let stream = match record_labels(&labels, &record, &rules) {
-                        Some(labels) => self.resolve(tenant, &LabelSource::labels(&labels))?,
+                        Some(labels) => {
+                            self.resolve(tenant, limits, &LabelSource::labels(&labels))?
+                        }
                         None => Rc::clone(&whole),
                     };
                     match &mut run {

@@ -11,6 +11,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
 use super::answer::json_response;
+use super::query_limits::check_length;
 use super::{Front, params};
 
 /// Most patterns in an answer; the most frequent ones come first.
@@ -26,10 +27,11 @@ impl<R: Runtime> Front<R> {
         let text = params.get("query").unwrap_or_default();
         let selector = syntax::parse_selector(text)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        self.check_length(range)?;
+        let limits = self.limits(&tenant);
+        check_length(&limits, range)?;
         let mut out = br#"{"status":"success","data":["#.to_vec();
         // A range that ends before it begins holds nothing.
-        let seen = self.visible(range).filter(|seen| seen.start_ns < seen.end_ns);
+        let seen = self.visible(&limits, range).filter(|seen| seen.start_ns < seen.end_ns);
         if let Some(seen) = seen {
             let plan = Plan::patterns(&selector, (seen.start_ns, seen.end_ns), step_ns)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;

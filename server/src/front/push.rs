@@ -95,18 +95,19 @@ impl<R: Runtime> Front<R> {
         // One label set that does not parse refuses the whole request, so all are
         // resolved before anything is sent.
         self.reserve_streams::<StreamRef<'_>>(totals.streams, &mut reservation)?;
+        let limits = self.limits(tenant);
         let mut streams = Vec::new();
         for stream in push.streams() {
             let resolved = match backfill_shard {
-                Some(shard) => self.resolve_backfill(tenant, &stream.labels, shard)?,
-                None => self.resolve(tenant, &stream.labels)?,
+                Some(shard) => self.resolve_backfill(tenant, &limits, &stream.labels, shard)?,
+                None => self.resolve(tenant, &limits, &stream.labels)?,
             };
             streams.push((stream, resolved));
         }
         let bytes = totals.line_bytes + totals.metadata_bytes;
         let is_backfill = backfill_shard.is_some();
         let kind = PushKind { entries: totals.entries, bytes, is_backfill };
-        self.ingest(tenant, streams, kind).await
+        self.ingest(tenant, &limits, streams, kind).await
     }
 
     /// Reserves memory for the list of the streams of a push: a stream can be much longer

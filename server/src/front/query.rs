@@ -14,6 +14,7 @@ use logsvc_runtime::Runtime;
 
 use super::answer::json_response;
 use super::execute::Executed;
+use super::query_limits::check_query;
 use super::{Front, params};
 
 /// Value of the header that asks for labels by category.
@@ -111,14 +112,15 @@ impl<R: Runtime> Front<R> {
         request: &Request,
     ) -> Result<Evaluated, ApiError> {
         let begun = self.runtime.now();
-        self.check_query(expr, query_params.time, query_params.limit)?;
+        let limits = self.limits(&tenant);
+        check_query(&limits, expr, query_params.time, query_params.limit)?;
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
-        let max_series = self.config.limits.max_query_series;
+        let max_series = limits.max_query_series;
         let takes_parts = takes_parts(request);
         let refused_above = if takes_parts { 0 } else { max_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
-        let visible = self.look_back(&mut query_params.time);
+        let visible = self.look_back(&limits, &mut query_params.time);
         let plan = Plan::new(expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),

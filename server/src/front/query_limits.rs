@@ -12,58 +12,56 @@ use logsvc_shards::messages::TimeRange;
 use super::Front;
 use crate::config::Limits;
 
+/// Refuses a time range that is longer than a query's may be.
+pub(super) fn check_length(limits: &Limits, range: TimeRange) -> Result<(), ApiError> {
+    let length_ns = range.end_ns.saturating_sub(range.start_ns);
+    let max_ns = limits.max_query_length_ns;
+    if max_ns > 0 && length_ns > max_ns {
+        return Err(ApiError::bad_request(format!(
+            "the query time range exceeds the limit (query length: {}, limit: {})",
+            format_go_duration(length_ns),
+            format_model_duration(max_ns)
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a log query that asks for too many entries.
+pub(super) fn check_entries(limits: &Limits, entries: usize) -> Result<(), ApiError> {
+    let max_entries = limits.max_entries_limit_per_query;
+    if max_entries > 0 && entries > max_entries {
+        return Err(ApiError::bad_request(format!(
+            "max entries limit per query exceeded, limit > max_entries_limit_per_query \
+             ({entries} > {max_entries})"
+        )));
+    }
+    Ok(())
+}
+
+/// Limits of `query` and `query_range` that need the query but no data.
+pub(super) fn check_query(
+    limits: &Limits,
+    expr: &Expr,
+    time: QueryTime,
+    entries: usize,
+) -> Result<(), ApiError> {
+    if matches!(expr, Expr::Log(_)) {
+        check_entries(limits, entries)?;
+    }
+    if let QueryTime::Range { start_ns, end_ns, .. } = time {
+        check_length(limits, TimeRange { start_ns, end_ns })?;
+    }
+    let is_range = matches!(time, QueryTime::Range { .. });
+    let mut found = Ok(());
+    for_each_log(expr, &mut |log, interval_ns| {
+        if found.is_ok() {
+            found = check_log(limits, log, interval_ns, is_range).map_err(ApiError::bad_request);
+        }
+    });
+    found
+}
+
 impl<R: Runtime> Front<R> {
-    /// Refuses a time range that is longer than a query's may be.
-    pub(super) fn check_length(&self, range: TimeRange) -> Result<(), ApiError> {
-        let length_ns = range.end_ns.saturating_sub(range.start_ns);
-        let max_ns = self.config.limits.max_query_length_ns;
-        if max_ns > 0 && length_ns > max_ns {
-            return Err(ApiError::bad_request(format!(
-                "the query time range exceeds the limit (query length: {}, limit: {})",
-                format_go_duration(length_ns),
-                format_model_duration(max_ns)
-            )));
-        }
-        Ok(())
-    }
-
-    /// Refuses a log query that asks for too many entries.
-    pub(super) fn check_entries(&self, entries: usize) -> Result<(), ApiError> {
-        let max_entries = self.config.limits.max_entries_limit_per_query;
-        if max_entries > 0 && entries > max_entries {
-            return Err(ApiError::bad_request(format!(
-                "max entries limit per query exceeded, limit > max_entries_limit_per_query \
-                 ({entries} > {max_entries})"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Limits of `query` and `query_range` that need the query but no data.
-    pub(super) fn check_query(
-        &self,
-        expr: &Expr,
-        time: QueryTime,
-        entries: usize,
-    ) -> Result<(), ApiError> {
-        if matches!(expr, Expr::Log(_)) {
-            self.check_entries(entries)?;
-        }
-        if let QueryTime::Range { start_ns, end_ns, .. } = time {
-            self.check_length(TimeRange { start_ns, end_ns })?;
-        }
-        let is_range = matches!(time, QueryTime::Range { .. });
-        let limits = &self.config.limits;
-        let mut found = Ok(());
-        for_each_log(expr, &mut |log, interval_ns| {
-            if found.is_ok() {
-                found =
-                    check_log(limits, log, interval_ns, is_range).map_err(ApiError::bad_request);
-            }
-        });
-        found
-    }
-
     /// Refuses a plan that would read too much. Returns how many bytes its streams and
     /// times stand for, if there was a reason to ask.
     pub(super) async fn check_bytes(
@@ -72,7 +70,7 @@ impl<R: Runtime> Front<R> {
         plan: &Plan,
         request: &Request,
     ) -> Result<Option<u64>, ApiError> {
-        let limits = &self.config.limits;
+        let limits = self.limits(tenant);
         let (whole, node) = (limits.max_query_bytes_read, limits.max_querier_bytes_read);
         if whole == 0 && node == 0 {
             return Ok(None);
@@ -110,8 +108,8 @@ impl<R: Runtime> Front<R> {
 
     /// The part of a range that lies no further back than a query may see. Never an
     /// error: that is how the limit is defined.
-    pub(super) fn visible(&self, range: TimeRange) -> Option<TimeRange> {
-        let lookback_ns = self.config.limits.max_query_lookback_ns;
+    pub(super) fn visible(&self, limits: &Limits, range: TimeRange) -> Option<TimeRange> {
+        let lookback_ns = limits.max_query_lookback_ns;
         if lookback_ns <= 0 {
             return Some(range);
         }
@@ -122,14 +120,15 @@ impl<R: Runtime> Front<R> {
 
     /// [`Front::visible`] for the time of a query, which is cut; false if nothing is
     /// left.
-    pub(super) fn look_back(&self, time: &mut QueryTime) -> bool {
+    pub(super) fn look_back(&self, limits: &Limits, time: &mut QueryTime) -> bool {
         match time {
             QueryTime::Instant { time_ns } => {
                 let end_ns = time_ns.saturating_add(1);
-                self.visible(TimeRange { start_ns: *time_ns, end_ns }).is_some()
+                self.visible(limits, TimeRange { start_ns: *time_ns, end_ns }).is_some()
             }
             QueryTime::Range { start_ns, end_ns, .. } => {
-                let visible = self.visible(TimeRange { start_ns: *start_ns, end_ns: *end_ns });
+                let visible =
+                    self.visible(limits, TimeRange { start_ns: *start_ns, end_ns: *end_ns });
                 visible.inspect(|range| *start_ns = range.start_ns).is_some()
             }
         }

@@ -2,8 +2,8 @@
 //! labels of a known stream are never parsed again.
 //!
 //! Bounded: when the younger of two generations is full it becomes the older one
-//! and what was not used meanwhile is forgotten. Forgetting costs a parse, never
-//! an answer.
+//! and what was not used meanwhile is forgotten. What was resolved with other limits
+//! than those of today is forgotten, too. Forgetting costs a parse, never an answer.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,6 +13,8 @@ use ahash::{HashMap, RandomState};
 use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::CoreId;
+
+use crate::config::Limits;
 
 /// Bytes of keys and labels that one generation may hold, roughly.
 const GENERATION_MAX_BYTES: usize = 32 << 20;
@@ -36,7 +38,25 @@ pub(super) struct CachedStream {
     pub(super) refusal: Option<Box<str>>,
 }
 
-type Generation = HashMap<TenantId, [HashMap<Box<[u8]>, Rc<CachedStream>>; 4]>;
+type Generation = HashMap<TenantId, TenantStreams>;
+
+/// The streams of a tenant in a generation.
+#[derive(Debug)]
+struct TenantStreams {
+    /// Those that the streams were resolved with.
+    limits: Arc<Limits>,
+    /// By the form of the labels.
+    by_form: [HashMap<Box<[u8]>, Rc<CachedStream>>; 4],
+    /// What they count for in their generation.
+    bytes: usize,
+}
+
+impl TenantStreams {
+    fn new(limits: &Arc<Limits>) -> TenantStreams {
+        let by_form = [new_map(), new_map(), new_map(), new_map()];
+        TenantStreams { limits: Arc::clone(limits), by_form, bytes: 0 }
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -66,18 +86,28 @@ fn form_index(form: LabelForm) -> usize {
 }
 
 impl StreamCache {
-    /// What the labels of a tenant's stream resolve to, if that is remembered.
+    /// What the labels of a tenant's stream resolve to under these limits, if that is
+    /// remembered.
     pub(super) fn get(
         &mut self,
         tenant: &TenantId,
+        limits: &Arc<Limits>,
         source: &LabelSource<'_>,
     ) -> Option<Rc<CachedStream>> {
         let form = form_index(source.form);
-        if let Some(found) = self.young.get(tenant).and_then(|maps| maps[form].get(source.bytes)) {
+        if let Some(streams) = self.young.get(tenant)
+            && Arc::ptr_eq(&streams.limits, limits)
+            && let Some(found) = streams.by_form[form].get(source.bytes)
+        {
             return Some(Rc::clone(found));
         }
-        let (key, stream) = self.old.get_mut(tenant)?[form].remove_entry(source.bytes)?;
-        self.keep(tenant, form, key, Rc::clone(&stream));
+        let streams = self.old.get_mut(tenant)?;
+        if !Arc::ptr_eq(&streams.limits, limits) {
+            self.old.remove(tenant);
+            return None;
+        }
+        let (key, stream) = streams.by_form[form].remove_entry(source.bytes)?;
+        self.keep(tenant, limits, form, key, Rc::clone(&stream));
         Some(stream)
     }
 
@@ -85,24 +115,37 @@ impl StreamCache {
     pub(super) fn insert(
         &mut self,
         tenant: &TenantId,
+        limits: &Arc<Limits>,
         source: &LabelSource<'_>,
         stream: Rc<CachedStream>,
     ) {
-        self.keep(tenant, form_index(source.form), source.bytes.into(), stream);
+        self.keep(tenant, limits, form_index(source.form), source.bytes.into(), stream);
     }
 
-    fn keep(&mut self, tenant: &TenantId, form: usize, key: Box<[u8]>, stream: Rc<CachedStream>) {
+    fn keep(
+        &mut self,
+        tenant: &TenantId,
+        limits: &Arc<Limits>,
+        form: usize,
+        key: Box<[u8]>,
+        stream: Rc<CachedStream>,
+    ) {
         let bytes = key.len() + stream.labels.as_bytes().len() + STREAM_OVERHEAD_BYTES;
         if self.young_bytes + bytes > GENERATION_MAX_BYTES {
             self.old = std::mem::replace(&mut self.young, new_map());
             self.young_bytes = 0;
         }
-        self.young_bytes += bytes;
         if !self.young.contains_key(tenant) {
-            self.young.insert(tenant.clone(), [new_map(), new_map(), new_map(), new_map()]);
+            self.young.insert(tenant.clone(), TenantStreams::new(limits));
         }
-        if let Some(maps) = self.young.get_mut(tenant) {
-            maps[form].insert(key, stream);
+        if let Some(streams) = self.young.get_mut(tenant) {
+            if !Arc::ptr_eq(&streams.limits, limits) {
+                self.young_bytes -= streams.bytes;
+                *streams = TenantStreams::new(limits);
+            }
+            self.young_bytes += bytes;
+            streams.bytes += bytes;
+            streams.by_form[form].insert(key, stream);
         }
     }
 }
@@ -130,13 +173,39 @@ mod tests {
         let mut cache = StreamCache::default();
         let used = LabelSource::text(b"{used=\"1\"}");
         let unused = LabelSource::text(b"{unused=\"1\"}");
-        cache.insert(&a, &used, stream(1));
-        cache.insert(&a, &unused, stream(1));
-        assert!(cache.get(&b, &used).is_none());
+        let limits = Arc::new(Limits::default());
+        cache.insert(&a, &limits, &used, stream(1));
+        cache.insert(&a, &limits, &unused, stream(1));
+        assert!(cache.get(&b, &limits, &used).is_none());
         for round in 0..4u32 {
-            cache.insert(&a, &LabelSource::text(&round.to_le_bytes()), stream(20 << 20));
-            assert!(cache.get(&a, &used).is_some(), "round {round}");
+            let other = round.to_le_bytes();
+            cache.insert(&a, &limits, &LabelSource::text(&other), stream(20 << 20));
+            assert!(cache.get(&a, &limits, &used).is_some(), "round {round}");
         }
-        assert!(cache.get(&a, &unused).is_none());
+        assert!(cache.get(&a, &limits, &unused).is_none());
+    }
+
+    #[test]
+    fn other_limits_forget_the_streams_of_their_tenant_only() {
+        let (a, b) = (TenantId::new("a").unwrap(), TenantId::new("b").unwrap());
+        let (was, now) = (Arc::new(Limits::default()), Arc::new(Limits::default()));
+        let source = LabelSource::text(b"{x=\"1\"}");
+        for is_old in [false, true] {
+            let mut cache = StreamCache::default();
+            cache.insert(&a, &was, &source, stream(1));
+            cache.insert(&b, &was, &source, stream(1));
+            if is_old {
+                for text in [b"one", b"two"] {
+                    cache.insert(&b, &was, &LabelSource::text(text), stream(20 << 20));
+                }
+                assert!(!cache.young.contains_key(&a) && cache.old.contains_key(&a));
+            }
+            assert!(cache.get(&a, &now, &source).is_none());
+            cache.insert(&a, &now, &source, stream(2));
+            assert!(cache.get(&a, &now, &source).is_some_and(|s| s.labels.as_bytes().len() > 3));
+            assert!(cache.get(&b, &was, &source).is_some());
+            let held: usize = cache.young.values().map(|streams| streams.bytes).sum();
+            assert_eq!(cache.young_bytes, held);
+        }
     }
 }

@@ -29,14 +29,14 @@ impl<R: Runtime> Front<R> {
     pub(super) fn resolve(
         &self,
         tenant: &TenantId,
+        limits: &Arc<Limits>,
         source: &LabelSource<'_>,
     ) -> Result<Rc<CachedStream>, ApiError> {
         let mut cache = self.streams.borrow_mut();
-        if let Some(known) = cache.get(tenant, source) {
+        if let Some(known) = cache.get(tenant, limits, source) {
             return Ok(known);
         }
         add(&self.counters().stream_cache_misses, 1);
-        let limits = &self.config.limits;
         let (labels, refusal) = match source.parse() {
             Ok(labels) => {
                 // The server itself makes the sets that come encoded.
@@ -65,7 +65,7 @@ impl<R: Runtime> Front<R> {
             labels: Arc::new(labels),
             announced: Cell::new(false),
         });
-        cache.insert(tenant, source, Rc::clone(&stream));
+        cache.insert(tenant, limits, source, Rc::clone(&stream));
         Ok(stream)
     }
 
@@ -74,19 +74,20 @@ impl<R: Runtime> Front<R> {
     pub(super) fn resolve_backfill(
         &self,
         tenant: &TenantId,
+        limits: &Arc<Limits>,
         source: &LabelSource<'_>,
         shard: &str,
     ) -> Result<Rc<CachedStream>, ApiError> {
         let labels = match source.parse() {
             Ok(labels) => labels,
-            Err(LabelParseError::Duplicate { .. }) => return self.resolve(tenant, source),
+            Err(LabelParseError::Duplicate { .. }) => return self.resolve(tenant, limits, source),
             Err(error) => return Err(error.into()),
         };
         refuse_reserved(&labels)?;
         let mut labels = LabelsBuilder::from_labels(&labels);
         labels.set(BACKFILL, "true").set(BACKFILL_SHARD, shard);
         let labels = labels.build().map_err(|error| ApiError::internal(error.to_string()))?;
-        self.resolve(tenant, &LabelSource::labels(&labels))
+        self.resolve(tenant, limits, &LabelSource::labels(&labels))
     }
 }
 

@@ -21,6 +21,7 @@ use logsvc_shards::messages::TimeRange;
 
 use super::answer::json_response;
 use super::execute::Executed;
+use super::query_limits::check_length;
 use super::{Front, params};
 
 const MS_NS: i64 = 1_000_000;
@@ -43,7 +44,8 @@ impl<R: Runtime> Front<R> {
     async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
         let begun = self.runtime.now();
         let tenant = self.tenant(&request.head)?;
-        if !self.config.limits.volume_enabled {
+        let limits = self.limits(&tenant);
+        if !limits.volume_enabled {
             return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));
         }
         let params = params::of(&request)?;
@@ -52,7 +54,7 @@ impl<R: Runtime> Front<R> {
         let limit = params::volume_limit(&params)?;
         let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
         let aggregation = Aggregation::of(&params)?;
-        self.check_length(range)?;
+        check_length(&limits, range)?;
         let volume = Volume { range, step_ns, aggregation };
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = |bounds_ns| {
@@ -60,7 +62,7 @@ impl<R: Runtime> Front<R> {
             Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns)
                 .map_err(|error| ApiError::bad_request(error.to_string()))
         };
-        let executed = match self.visible(range) {
+        let executed = match self.visible(&limits, range) {
             Some(seen) => {
                 let plan = plan((seen.start_ns, seen.end_ns))?;
                 self.execute(&tenant, &plan, &request.disconnect).await?
@@ -70,7 +72,7 @@ impl<R: Runtime> Front<R> {
         let mut stats = executed.stats();
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let mut series = volume.series(executed.result)?;
-        let max_series = self.config.limits.volume_max_series;
+        let max_series = limits.volume_max_series;
         if max_series > 0 && series.len() > max_series {
             return Err(ApiError::bad_request(format!(
                 "the query hit the max number of series limit (limit: {max_series} series)"

@@ -13,6 +13,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::super::answer::json_response;
 use super::super::catalogue::{NO_TIME, compiled, selection};
+use super::super::query_limits::check_length;
 use super::super::scatter::shard_gone;
 use super::super::{Front, params};
 use super::sketch::Sketch;
@@ -38,8 +39,9 @@ impl<R: Runtime> Front<R> {
                 groups.push(compiled(&syntax::parse_selector(text).map_err(bad_request)?)?);
             }
         }
-        self.check_length(range)?;
-        let selection = selection(tenant, groups, self.visible(range).unwrap_or(NO_TIME));
+        let limits = self.limits(&tenant);
+        check_length(&limits, range)?;
+        let selection = selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME));
         let mut found = Found::default();
         for reply in self.gather(|| ShardRequest::Series(selection.clone())).await? {
             let ShardReply::Series(series) = reply else { return Err(shard_gone()) };

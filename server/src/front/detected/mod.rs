@@ -23,6 +23,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::answer::json_response;
+use super::query_limits::{check_entries, check_length};
 use super::{Front, params};
 use fields::{FIELDS_MAX, Fields, line_bytes, values_of};
 
@@ -75,9 +76,12 @@ impl<R: Runtime> Front<R> {
         let text = params.get("query").unwrap_or_default();
         let log = syntax::parse_log_selector(text)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        self.check_entries(line_limit as usize)?;
-        self.check_length(range)?;
-        let Some(range) = self.visible(range) else { return Ok((Sample::default(), limit)) };
+        let limits = self.limits(&tenant);
+        check_entries(&limits, line_limit as usize)?;
+        check_length(&limits, range)?;
+        let Some(range) = self.visible(&limits, range) else {
+            return Ok((Sample::default(), limit));
+        };
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
         let time = QueryTime::Range { start_ns, end_ns, step_ns: 1 };
         let mut query_params = QueryParams::new(time);

@@ -143,7 +143,7 @@ impl<R: Runtime> Group<R> {
     fn begin(&mut self, start_ns: Option<i64>, limit: u32, outboxes: Vec<Rc<Outbox>>) {
         self.epoch += 1;
         let now_ns = self.hub.runtime.unix_nanos();
-        let lookback_ns = self.hub.config.limits.max_query_lookback_ns;
+        let lookback_ns = self.hub.limits.of(&self.key.tenant).max_query_lookback_ns;
         let oldest_ns = if lookback_ns > 0 { now_ns.saturating_sub(lookback_ns) } else { i64::MIN };
         let start_ns = start_ns.unwrap_or(now_ns.saturating_sub(params::QUERY_RANGE_NS));
         let ask = Ask {

@@ -103,7 +103,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
             Err(error) => Err(error.to_string()),
         }
     };
-    let timeout_ns = hub.config.limits.query_timeout_ns;
+    let timeout_ns = hub.limits.of(&ask.key.tenant).query_timeout_ns;
     let hub = Rc::clone(hub);
     Ok(Box::pin(async move {
         let mut gather = pin!(gather);

@@ -21,7 +21,7 @@ use super::group;
 use super::outbox::Outbox;
 use super::{GroupKey, TailRequest};
 use crate::app::Boot;
-use crate::config::Config;
+use crate::config::{Config, LimitsView};
 use crate::metrics::{CoreMetrics, NodeMetrics};
 
 /// What all tails of a core together are sent in a second, and at once after a pause.
@@ -55,6 +55,7 @@ impl<R: Runtime> TailHub<R> {
             runtime,
             caller,
             config: Arc::clone(&boot.config),
+            limits: LimitsView::new(Arc::clone(&boot.limits)),
             metrics: Arc::clone(&boot.metrics),
             queries: boot.queries.clone(),
             memory: boot.tails.clone(),
@@ -83,6 +84,7 @@ pub(super) struct Hub<R: Runtime> {
     pub(super) runtime: R,
     pub(super) caller: Caller<ShardRequest, ShardReply>,
     pub(super) config: Arc<Config>,
+    pub(super) limits: LimitsView,
     metrics: Arc<NodeMetrics>,
     pub(super) queries: Budget,
     pub(super) memory: Budget,

@@ -41,6 +41,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_proto::time::parse_time_param_ns;
 use logsvc_runtime::Runtime;
 
+use super::query_limits::{check_entries, check_query};
 use super::{Front, error_response, params};
 pub(crate) use counts::TailCounts;
 use evaluate::Live;
@@ -85,6 +86,7 @@ struct TailRequest {
 impl<R: Runtime> Front<R> {
     pub(super) fn tail(&self, request: &Request, dialect: Dialect) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
+        let limits = self.limits(&tenant);
         let params = params::of(request)?;
         let bad_request = |error: String| ApiError::bad_request(error);
         let text = params.get("query").unwrap_or_default();
@@ -106,7 +108,7 @@ impl<R: Runtime> Front<R> {
             None => None,
         };
         let delay_s = delay_for(&params)?;
-        self.check_entries(limit as usize)?;
+        check_entries(&limits, limit as usize)?;
         let Ok(handshake) = Handshake::of_request(&request.head) else {
             let error = ApiError::bad_request("Bad Request").with_newline();
             return Ok(error_response(&error).with_header(SEC_WEBSOCKET_VERSION, "13"));
@@ -132,11 +134,11 @@ impl<R: Runtime> Front<R> {
         let end_ns = self.runtime.unix_nanos();
         let from_ns = start_ns.unwrap_or(end_ns.saturating_sub(params::QUERY_RANGE_NS));
         let time = QueryTime::Range { start_ns: from_ns, end_ns, step_ns: 1 };
-        if let Err(error) = self.check_query(&expr, time, limit as usize) {
+        if let Err(error) = check_query(&limits, &expr, time, limit as usize) {
             return Ok(refuse(error.message));
         }
         let key = GroupKey { tenant, query: expr.to_string(), delay_s, form };
-        let max_tails = self.config.limits.max_concurrent_tail_requests;
+        let max_tails = limits.max_concurrent_tail_requests;
         let tail = TailRequest { key, log, start_ns, limit, max_tails };
         let hub = Rc::clone(self.tails.hub());
         Ok(handshake.accept(config, move |socket| session::serve(hub, socket, tail)))

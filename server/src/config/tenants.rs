@@ -1,0 +1,163 @@
+//! The limits of each tenant, which all cores share and which may change while the node
+//! runs.
+//!
+//! Guarantees: a core reads its own [`LimitsView`] and touches what it shares with others
+//! only to see whether there was a change, which is one load of an atomic number. Limits
+//! that a change leaves as they were keep their [`Arc`], so whoever holds something that
+//! follows from limits may compare pointers to know whether it still holds.
+
+use std::cell::RefCell;
+#[expect(
+    clippy::disallowed_types,
+    reason = "held for the copy of one pointer, and only after a change"
+)]
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use ahash::{HashMap, RandomState};
+use logsvc_proto::TenantId;
+
+use super::Limits;
+
+/// The limits of all tenants at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitsOfTenants {
+    /// For tenants without limits of their own.
+    others: Arc<Limits>,
+    own: HashMap<TenantId, Arc<Limits>>,
+}
+
+impl LimitsOfTenants {
+    /// The same limits for all tenants.
+    pub(crate) fn same_for_all(limits: Limits) -> LimitsOfTenants {
+        let own = HashMap::with_hasher(RandomState::with_seeds(21, 22, 23, 24));
+        LimitsOfTenants { others: Arc::new(limits), own }
+    }
+
+    /// Gives a tenant limits of its own.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the file that gives tenants limits comes next")
+    )]
+    pub(crate) fn set(&mut self, tenant: TenantId, limits: Limits) {
+        self.own.insert(tenant, Arc::new(limits));
+    }
+
+    /// The limits of a tenant.
+    pub(crate) fn of(&self, tenant: &TenantId) -> &Arc<Limits> {
+        self.own.get(tenant).unwrap_or(&self.others)
+    }
+
+    /// Takes over what is equal in `former`, so that pointers tell what has changed.
+    fn keep_equal(&mut self, former: &LimitsOfTenants) {
+        if self.others == former.others {
+            self.others = Arc::clone(&former.others);
+        }
+        for (tenant, limits) in &mut self.own {
+            let was = former.of(tenant);
+            if limits == was {
+                *limits = Arc::clone(was);
+            }
+        }
+    }
+}
+
+/// The limits that hold now. One for the node.
+#[derive(Debug)]
+pub(crate) struct TenantLimits {
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    current: Mutex<Arc<LimitsOfTenants>>,
+    /// Grows with each change.
+    version: AtomicU64,
+}
+
+impl TenantLimits {
+    /// Begins with these.
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    pub(crate) fn new(limits: LimitsOfTenants) -> TenantLimits {
+        TenantLimits { current: Mutex::new(Arc::new(limits)), version: AtomicU64::new(1) }
+    }
+
+    /// Those that hold now.
+    pub(crate) fn current(&self) -> Arc<LimitsOfTenants> {
+        // Nothing can panic while it is held.
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes them for all cores. Work under way goes on with what it began with.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the file that gives tenants limits comes next")
+    )]
+    pub(crate) fn replace(&self, mut limits: LimitsOfTenants) {
+        limits.keep_equal(&self.current());
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// What a core knows of the limits. Notices changes by itself.
+#[derive(Debug)]
+pub(crate) struct LimitsView {
+    shared: Arc<TenantLimits>,
+    seen: RefCell<(u64, Arc<LimitsOfTenants>)>,
+}
+
+impl LimitsView {
+    /// A view of the limits of the node.
+    pub(crate) fn new(shared: Arc<TenantLimits>) -> LimitsView {
+        // Read before the limits: if they change in between they are read once more.
+        let version = shared.version.load(Ordering::Acquire);
+        let limits = shared.current();
+        LimitsView { shared, seen: RefCell::new((version, limits)) }
+    }
+
+    /// The limits of a tenant.
+    pub(crate) fn of(&self, tenant: &TenantId) -> Arc<Limits> {
+        let version = self.shared.version.load(Ordering::Acquire);
+        let mut seen = self.seen.borrow_mut();
+        if seen.0 != version {
+            *seen = (version, self.shared.current());
+        }
+        Arc::clone(seen.1.of(tenant))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(max_query_series: usize) -> Limits {
+        Limits { max_query_series, ..Limits::default() }
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).expect("a tenant")
+    }
+
+    #[test]
+    fn views_follow_changes_and_keep_what_is_equal() {
+        let (a, b, c) = (tenant("a"), tenant("b"), tenant("c"));
+        let mut first = LimitsOfTenants::same_for_all(limits(1));
+        first.set(a.clone(), limits(2));
+        first.set(b.clone(), limits(3));
+        let shared = Arc::new(TenantLimits::new(first));
+        let view = LimitsView::new(Arc::clone(&shared));
+        let series = |name: &TenantId| view.of(name).max_query_series;
+        assert_eq!((series(&a), series(&b), series(&c)), (2, 3, 1));
+
+        let (of_a, of_b, of_c) = (view.of(&a), view.of(&b), view.of(&c));
+        let mut second = LimitsOfTenants::same_for_all(limits(1));
+        second.set(a.clone(), limits(2));
+        second.set(b.clone(), limits(4));
+        shared.replace(second);
+        assert_eq!((series(&a), series(&b), series(&c)), (2, 4, 1));
+        assert!(Arc::ptr_eq(&of_a, &view.of(&a)) && Arc::ptr_eq(&of_c, &view.of(&c)));
+        assert!(!Arc::ptr_eq(&of_b, &view.of(&b)));
+        assert_eq!(of_b.max_query_series, 3, "what is held does not change");
+
+        shared.replace(LimitsOfTenants::same_for_all(limits(5)));
+        assert_eq!((series(&a), series(&b), series(&c)), (5, 5, 5));
+    }
+}
