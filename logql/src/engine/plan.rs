@@ -4,7 +4,8 @@
 //! A leaf is a stream selector with a pipeline and either the limit of a log query
 //! or the windows of a range aggregation. Range aggregations that read the same
 //! thing share a leaf. The partial result of every leaf is such that merging those
-//! of any number of shards gives exactly what one shard would have found:
+//! of any number of shards gives exactly what one shard would have found (except for
+//! patterns once lines are sampled):
 //!
 //! | leaf | partial |
 //! |---|---|
@@ -12,6 +13,8 @@
 //! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
 //! | range aggregations over unwrapped values | all samples with their places in the total order |
 //! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
+//! | volume of streams or labels | integer sums of bytes per series and step |
+//! | patterns | templates of lines with counts per step; which lines are sampled, and what their templates have in common, depends on how lines are spread over shards |
 //!
 //! Everything above the leaves is evaluated on the merged series, see
 //! [`super::merge`].

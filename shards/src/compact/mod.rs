@@ -81,7 +81,7 @@ impl Default for CompactionPolicy {
 /// Segments to be merged into one, or one to be rewritten.
 #[derive(Debug)]
 pub struct MergeJob {
-    /// At least one, in their order, of one day. No other segment of the shard that
+    /// At least one, in their order, all with the same [`LiveSegment::day`]. No other segment of the shard that
     /// overlaps them in time stands between them.
     pub inputs: Vec<Arc<SealedSegment>>,
     /// Segments that come before them in the order and overlap them in time.

@@ -8,12 +8,12 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use crate::segment::{FOOTER_LEN, Footer};
 
 use super::edit::LiveSegment;
-use super::names::Day;
 use super::survey::FoundSegment;
 
 /// What the manifest would say of a segment file, by its own footer. Files appear under
 /// their names only when they are whole, so that one whose footer checks can be read.
-/// The level and the place of a compacted segment are lost: it counts as sealed.
+/// The level and the place of a compacted segment are lost: it counts as sealed. Its day
+/// is what its folder says, since it may hold several.
 ///
 /// # Errors
 /// The file cannot be read, or is not the segment that its name says.
@@ -36,9 +36,6 @@ pub(super) async fn adopted<R: Runtime>(
         != (name.epoch, name.shards, name.shard, name.seq)
     {
         return Err(invalid("its footer is that of another segment".to_owned()));
-    }
-    if (Day::of(totals.min_ns), Day::of(totals.max_ns)) != (found.day, found.day) {
-        return Err(invalid("its entries are of another day".to_owned()));
     }
     Ok(LiveSegment {
         name,

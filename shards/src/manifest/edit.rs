@@ -14,7 +14,9 @@ use super::names::{Day, SegmentName};
 pub struct LiveSegment {
     /// Its name.
     pub name: SegmentName,
-    /// The UTC day of all its entries.
+    /// The UTC day of all its entries, or the first day of a group of them: a generation
+    /// with entries of very many days has segments of several days each. Names the
+    /// folder; segments of different days are not merged.
     pub day: Day,
     /// Length of the file in bytes.
     pub file_len: u64,

@@ -22,7 +22,7 @@ pub(crate) use expiry::{DropExpired, expired_share};
 pub use node::NodeSegments;
 
 /// The shortest period that the settings allow, in ns: 24 hours. Segments are of one
-/// day, so shorter ones would mean constant rewriting.
+/// day or more, so shorter ones would mean constant rewriting.
 pub const PERIOD_MIN_NS: i64 = 24 * 3_600_000_000_000;
 
 /// A period for the streams that a selector matches.

@@ -20,8 +20,10 @@ pub(super) struct Piece {
 
 /// The entries of `blocks` with these times, in pieces that follow one another.
 pub(super) fn arrange(blocks: &[Arc<HeadBlock>], range: TimeRange) -> Vec<Piece> {
-    if in_order(blocks) {
-        let piece = |block: &Arc<HeadBlock>| {
+    let blocks: Vec<&Arc<HeadBlock>> =
+        blocks.iter().filter(|block| range.overlaps(block.time_bounds_ns())).collect();
+    if in_order(&blocks) {
+        let piece = |block: &&Arc<HeadBlock>| {
             let times = block.timestamps_ns();
             let start = times.partition_point(|&ts| ts < range.start_ns);
             let end = times.partition_point(|&ts| ts < range.end_ns);
@@ -62,10 +64,10 @@ fn whole(block: HeadBlock) -> Piece {
     Piece { block: Arc::new(block), entries }
 }
 
-fn in_order(blocks: &[Arc<HeadBlock>]) -> bool {
+fn in_order(blocks: &[&Arc<HeadBlock>]) -> bool {
     let sorted = blocks.iter().all(|block| block.is_sorted());
     let follows =
-        |pair: &[Arc<HeadBlock>]| pair[0].time_bounds_ns().1 <= pair[1].time_bounds_ns().0;
+        |pair: &[&Arc<HeadBlock>]| pair[0].time_bounds_ns().1 <= pair[1].time_bounds_ns().0;
     sorted && blocks.windows(2).all(follows)
 }
 

@@ -7,6 +7,7 @@
 
 mod arrange;
 mod cache;
+mod days;
 mod files;
 mod folder;
 mod open;

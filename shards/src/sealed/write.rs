@@ -15,18 +15,14 @@ use logsvc_runtime::Runtime;
 
 use super::SealedSegment;
 use super::arrange::arrange;
+use super::days::{Part, parts};
 use super::folder::{NewSegment, SegmentFolder};
-use crate::manifest::{Cover, Day, ManifestEdit};
+use crate::manifest::{Cover, ManifestEdit};
 use crate::messages::TimeRange;
 use crate::segment::{Entries, FLUSH_LEVEL, Finished, SegmentWriter, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
-
-/// A generation is split by day as far as its newest days go; what is older than
-/// that goes into one segment, so that a backfill of years does not make thousands
-/// of files.
-const NEWEST_DAYS: usize = 4;
 
 /// Writes the segments of one shard.
 #[derive(Debug)]
@@ -111,21 +107,21 @@ impl<R: Runtime> Sealer<R> {
     async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<SealedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
         let mut added = Vec::new();
-        for range in ranges(&streams) {
-            added.extend(self.write_segment(&streams, range).await?);
+        let blocks = streams.iter().flat_map(|stream| &stream.blocks);
+        for part in parts(blocks.map(|block| &**block)) {
+            added.extend(self.write_segment(&streams, part).await?);
         }
         Ok(added)
     }
 
-    /// Writes the entries with these times; `None` if there are none.
+    /// Writes the entries of a part; `None` if there are none.
     async fn write_segment(
         &self,
         streams: &[SealStream],
-        range: TimeRange,
+        part: Part,
     ) -> io::Result<Option<SealedSegment>> {
-        let day = Day::of(range.end_ns.saturating_sub(1));
-        let mut segment = self.folder.begin(day)?;
-        match self.write_blocks(streams, range, &mut segment).await {
+        let mut segment = self.folder.begin(part.day)?;
+        match self.write_blocks(streams, part.range, &mut segment).await {
             Ok(Some(finished)) => {
                 let order = segment.name.sealed_order();
                 self.folder.publish(segment, finished, 0, order).await.map(Some)
@@ -194,25 +190,4 @@ async fn sorted<R: Runtime>(runtime: &R, mut streams: Vec<SealStream>) -> Vec<Se
         streams
     };
     runtime.offload(sort).await
-}
-
-/// The times that each get a segment of their own: the newest days, and everything
-/// before them.
-fn ranges(streams: &[SealStream]) -> Vec<TimeRange> {
-    let blocks = || streams.iter().flat_map(|stream| &stream.blocks);
-    let newest_ns = blocks().map(|block| block.time_bounds_ns().1).max();
-    let Some(newest_ns) = newest_ns else { return Vec::new() };
-    let newest = Day::of(newest_ns);
-    let mut ranges = Vec::with_capacity(NEWEST_DAYS + 1);
-    let mut end_ns = newest.last_ns().saturating_add(1);
-    for _ in 0..NEWEST_DAYS {
-        let start_ns = Day::of(end_ns.saturating_sub(1)).first_ns();
-        ranges.push(TimeRange { start_ns, end_ns });
-        end_ns = start_ns;
-    }
-    ranges.push(TimeRange { start_ns: i64::MIN, end_ns });
-    ranges.reverse();
-    let overlaps = |range: &TimeRange| blocks().any(|b| range.overlaps(b.time_bounds_ns()));
-    ranges.retain(overlaps);
-    ranges
 }

@@ -23,7 +23,7 @@ use crate::compact::{
     MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
 };
 use crate::index::Slot;
-use crate::manifest::{LiveSegment, SegmentName};
+use crate::manifest::{Day, LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
 use crate::retention::{DropExpired, NodeSegments, RetentionPolicy, expired_share};
 use crate::sealed::{SealedSegment, hasher};
@@ -301,13 +301,14 @@ impl Shard {
     fn half_expired(&mut self, now_ns: i64) -> Option<Vec<usize>> {
         let Maintenance { config, looked_at, unmergeable, .. } = &self.maintenance;
         let (shortest_ns, longest_ns) = config.retention.bounds_ns()?;
-        if Some(shortest_ns) == longest_ns {
-            // All streams of a day expire within a day: it goes as a whole.
-            return None;
-        }
+        // Where all streams have one period, those of a day expire within a day: it goes
+        // as a whole. A segment of several days does not.
+        let is_uniform = Some(shortest_ns) == longest_ns;
         let is_due = |segment: &Arc<SealedSegment>| {
-            let name = segment.live.name;
+            let LiveSegment { name, min_ns, max_ns, .. } = segment.live;
+            let goes_as_a_whole = is_uniform && Day::of(min_ns) == Day::of(max_ns);
             self.maintenance.is_own(&segment.live)
+                && !goes_as_a_whole
                 && !unmergeable.contains(&name)
                 && segment.live.min_ns < now_ns.saturating_sub(shortest_ns)
                 && looked_at.get(&name).is_none_or(|&again_ns| now_ns >= again_ns)

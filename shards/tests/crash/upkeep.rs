@@ -446,6 +446,50 @@ fn whole_segments_go_when_everything_in_them_has_expired() {
 }
 
 #[test]
+fn a_backfill_of_many_days_survives_a_lost_manifest_and_expires_by_the_day() {
+    for compaction in [CompactionPolicy::OFF, eager()] {
+        let simulation = Simulation::new(10);
+        simulation.set_unix_nanos(NOON_NS + HOUR_NS);
+        let ledger = Ledger::new(&["acme"], 2);
+        let acme = ledger.streams[0].tenant.clone();
+        let start = |retention: RetentionPolicy| {
+            let upkeep = upkeep(compaction, retention);
+            Cluster::start_sealing(&simulation, 1, WalConfig::default(), upkeep)
+                .expect("a healthy disk")
+        };
+        let cluster = start(RetentionPolicy::default());
+        for stream in 0..2 {
+            let line = |day: i64| (NOON_NS - day * 24 * HOUR_NS, format!("day {day} "), None);
+            let lines: Vec<Line> = (0..100).map(line).collect();
+            push(&cluster, &ledger, stream, &lines);
+        }
+        flush(&cluster);
+        assert_eq!(segment_count(&cluster), 27, "84 days in groups of 8, and 16 days");
+        cluster.stop().expect("a healthy disk");
+        let manifest = std::path::Path::new(SEGMENTS_DIR).join("MANIFEST");
+        assert!(simulation.disk().remove(manifest));
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        let params = QueryParams { limit: 1000, ..QueryParams::new(time) };
+        let counts = |cluster: &Cluster<'_>| -> Vec<usize> {
+            let answer = ask(cluster, &acme, r#"{app="crash"}"#, &params);
+            (0..100).map(|day| answer.matches(&format!("day {day} ")).count()).collect()
+        };
+        let cluster = start(RetentionPolicy::default());
+        assert_eq!(counts(&cluster), [2; 100], "nothing is lost with the manifest");
+        cluster.stop().expect("a healthy disk");
+        let periods = TenantPeriods { period_ns: Some(60 * 24 * HOUR_NS), streams: Vec::new() };
+        let cluster =
+            start(RetentionPolicy { periods: Some(periods), ..RetentionPolicy::default() });
+        wait(&cluster, Duration::from_secs(400));
+        let counts = counts(&cluster);
+        assert_eq!(counts[..60], [2; 60], "what has not expired stays");
+        assert_eq!(counts[64..], [0; 36], "what is more than half of its group goes");
+        assert_eq!(maintenance(&cluster).failures, 0);
+        cluster.stop().expect("a healthy disk");
+    }
+}
+
+#[test]
 fn the_oldest_day_goes_first_when_the_disk_share_is_used_up() {
     for today in [2, 3] {
         let simulation = Simulation::new(9);
