@@ -11,9 +11,11 @@
 
 mod areas;
 mod blackbox;
+mod clients;
 mod code;
 mod layers;
 mod process;
+mod server;
 mod tidy;
 
 use anyhow::{Context, Result, bail};
@@ -29,12 +31,14 @@ usage: ci COMMAND [OPTIONS]
   lint       clippy has nothing to say
   checks     fmt, layers, tidy and lint
   test       all tests of the workspace
+  clients    real clients from package registries against a running server
   blackbox   the black-box corpus against a running server
-  all        checks and test, then blackbox if --corpus is given
+  all        checks and test, then clients, and blackbox if --corpus is given
 
-options of blackbox and all:
+options of clients, blackbox and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
-  --binary FILE  the server (default: target/release/logsvc)
+  --binary FILE  the server (default: target/release/logsvc for blackbox, and
+                 target/debug/logsvc, which cargo test builds, for clients)
   --areas FILE   the areas to run (default: ci/blackbox-areas.txt)
 ";
 
@@ -60,15 +64,19 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "lint" => lint(),
         "checks" => checks(),
         "test" => test(),
+        "clients" => clients::check(&options.binary("debug")),
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
-            blackbox::check(corpus, &options.binary(), &options.areas())
+            blackbox::check(corpus, &options.binary("release"), &options.areas())
         }
         "all" => {
             checks()?;
             test()?;
+            clients::check(&options.binary("debug"))?;
             match &options.corpus {
-                Some(corpus) => blackbox::check(corpus, &options.binary(), &options.areas()),
+                Some(corpus) => {
+                    blackbox::check(corpus, &options.binary("release"), &options.areas())
+                }
                 None => Ok(()),
             }
         }
@@ -120,8 +128,9 @@ impl Options {
         Ok(options)
     }
 
-    fn binary(&self) -> PathBuf {
-        self.binary.clone().unwrap_or_else(|| process::target_folder().join("release/logsvc"))
+    fn binary(&self, profile: &str) -> PathBuf {
+        let built = || process::target_folder().join(profile).join("logsvc");
+        self.binary.clone().unwrap_or_else(built)
     }
 
     fn areas(&self) -> PathBuf {

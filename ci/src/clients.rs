@@ -1,0 +1,282 @@
+//! Runs real clients of the API against the built server: clients of the package
+//! registries of Python and Node, pinned in `ci/clients`, whose tests push with them
+//! and find again what they sent.
+//!
+//! Where Python, Node or their registry is missing, the part says so and is skipped.
+//! Everything else that goes wrong is a failure, and then the server's log is shown.
+//! What is installed stays in the target folder until the list of clients changes.
+
+use crate::process;
+use crate::server::{DataFolder, Server, free_ports};
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The tests and the lists of clients.
+const SOURCES: &str = "ci/clients";
+/// How long the clients of one language may take to be installed.
+const INSTALL_LIMIT: Duration = Duration::from_secs(300);
+/// How long the tests of one language may take.
+const TEST_LIMIT: Duration = Duration::from_secs(120);
+/// Set to the server's address for the tests.
+const URL_VARIABLE: &str = "LOGSVC_URL";
+
+/// Installs the clients of both languages and runs their tests on one server.
+pub(crate) fn check(binary: &Path) -> Result<()> {
+    if !binary.is_file() {
+        bail!("{} is missing: cargo build --bin logsvc", binary.display());
+    }
+    let sources = std::path::absolute(SOURCES)?;
+    let home = std::path::absolute(process::target_folder().join("clients"))?;
+    let prepared = [prepare_python(&sources, &home)?, prepare_node(&sources, &home)?];
+    let tests: Vec<Command> = prepared.into_iter().flatten().collect();
+    if tests.is_empty() {
+        return Ok(());
+    }
+    let data = DataFolder::create("clients")?;
+    let port = free_ports()?.0;
+    let port_text = port.to_string();
+    let arguments = [
+        "--server.http-listen-address",
+        "127.0.0.1",
+        "--server.http-listen-port",
+        &port_text,
+        "--cores",
+        "2",
+    ];
+    let mut server = Server::start(binary, &arguments.map(OsStr::new), &data.0)?;
+    let outcome = run_tests(&mut server, port, tests);
+    if outcome.is_err() {
+        server.show_log();
+    }
+    outcome
+}
+
+/// Runs all tests, even after some have failed, and stops the server.
+fn run_tests(server: &mut Server, port: u16, tests: Vec<Command>) -> Result<()> {
+    server.wait_until_listening(port)?;
+    let mut failed = Vec::new();
+    for mut test in tests {
+        test.env(URL_VARIABLE, format!("http://127.0.0.1:{port}"));
+        println!("ci: {}", test.get_program().display());
+        if let Err(error) = run_within(test, TEST_LIMIT) {
+            failed.push(format!("{error:#}"));
+        }
+    }
+    server.stop()?;
+    if server.log()?.contains("panicked") {
+        failed.push("the server's log tells of a panic".to_owned());
+    }
+    if !failed.is_empty() {
+        bail!("clients: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
+/// The tests of Python clients, or none where they cannot be installed.
+fn prepare_python(sources: &Path, home: &Path) -> Result<Option<Command>> {
+    let mut has_venv = Command::new("python3");
+    has_venv.args(["-c", "import venv, ensurepip"]);
+    if !succeeds_quietly(has_venv) {
+        println!("ci: Python clients skipped: there is no python3 with venv");
+        return Ok(None);
+    }
+    let list = sources.join("requirements.txt");
+    let environment = home.join("python");
+    let python = environment.join("bin/python");
+    let installed = Installed::of(&environment, &list)?;
+    if !installed.is_current {
+        remove(&environment)?;
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).arg(&environment);
+        run_within(make, INSTALL_LIMIT)?;
+        let pip = |arguments: &[&str]| {
+            let mut pip = Command::new(&python);
+            pip.args(["-m", "pip", "--disable-pip-version-check", "--quiet"]).args(arguments);
+            pip
+        };
+        let first = first_requirement(&installed.list)?;
+        let mut probe = pip(&["--retries", "1", "--timeout", "10", "download", "--no-deps"]);
+        probe.arg("--dest").arg(environment.join("probe")).arg(first);
+        if !succeeds_quietly(probe) {
+            println!("ci: Python clients skipped: {first} cannot be had from a registry");
+            return Ok(None);
+        }
+        let mut install = pip(&["install", "--no-deps", "--requirement"]);
+        install.arg(&list);
+        run_within(install, INSTALL_LIMIT)?;
+        installed.remember()?;
+    }
+    let mut test = Command::new(python);
+    test.args(["-m", "unittest", "-v", "test_python_clients"]);
+    // The sources stay as they are.
+    test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(sources);
+    Ok(Some(test))
+}
+
+/// The tests of Node clients, or none where they cannot be installed.
+fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
+    for program in ["node", "npm"] {
+        let mut version = Command::new(program);
+        version.arg("--version");
+        if !succeeds_quietly(version) {
+            println!("ci: Node clients skipped: there is no {program}");
+            return Ok(None);
+        }
+    }
+    let folder = home.join("node");
+    let installed = Installed::of(&folder, &sources.join("package-lock.json"))?;
+    if !installed.is_current {
+        remove(&folder)?;
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        for name in ["package.json", "package-lock.json"] {
+            copy(sources, &folder, name)?;
+        }
+        let mut probe = npm(&folder);
+        probe.args(["view", "ws", "version", "--fetch-retries=1", "--fetch-timeout=10000"]);
+        if !succeeds_quietly(probe) {
+            println!("ci: Node clients skipped: no registry answers");
+            return Ok(None);
+        }
+        let mut install = npm(&folder);
+        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+        run_within(install, INSTALL_LIMIT)?;
+        installed.remember()?;
+    }
+    // Node looks for packages beside the file that imports them.
+    let test_name = "node_clients.test.mjs";
+    for name in [test_name, "server_under_test.mjs"] {
+        copy(sources, &folder, name)?;
+    }
+    let mut test = Command::new("node");
+    test.args(["--test", "--test-reporter=spec", test_name]).current_dir(&folder);
+    Ok(Some(test))
+}
+
+fn npm(folder: &Path) -> Command {
+    let mut npm = Command::new("npm");
+    npm.current_dir(folder);
+    npm
+}
+
+/// What was installed in a folder, and from which list.
+struct Installed {
+    /// The list as it is now.
+    list: String,
+    /// Keeps the list that was installed.
+    record: PathBuf,
+    is_current: bool,
+}
+
+impl Installed {
+    fn of(folder: &Path, list: &Path) -> Result<Installed> {
+        let record = folder.join("installed-from");
+        let list =
+            std::fs::read_to_string(list).with_context(|| format!("reading {}", list.display()))?;
+        // Whatever keeps the record from being read: it is installed anew.
+        let is_current = std::fs::read_to_string(&record).is_ok_and(|known| known == list);
+        Ok(Installed { list, record, is_current })
+    }
+
+    fn remember(&self) -> Result<()> {
+        std::fs::write(&self.record, &self.list)
+            .with_context(|| format!("writing {}", self.record.display()))
+    }
+}
+
+fn first_requirement(list: &str) -> Result<&str> {
+    let mut lines = list.lines().map(str::trim);
+    lines.find(|line| line.contains("==")).context("requirements.txt names no package")
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome.with_context(|| format!("removing {}", folder.display())),
+    }
+}
+
+fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
+    let copied = std::fs::copy(from.join(name), to.join(name));
+    copied.with_context(|| format!("copying {name} to {}", to.display()))?;
+    Ok(())
+}
+
+/// Whether a program can be run and ends well. What it prints is not shown.
+fn succeeds_quietly(mut command: Command) -> bool {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a program to its end and shows what it prints; an error if it does not
+/// succeed, or not in time.
+fn run_within(mut command: Command, limit: Duration) -> Result<()> {
+    let name = command.get_program().display().to_string();
+    let mut child =
+        command.stdin(Stdio::null()).spawn().with_context(|| format!("starting {name}"))?;
+    let end = Instant::now() + limit;
+    loop {
+        match child.try_wait().with_context(|| format!("waiting for {name}"))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => bail!("{name} failed ({status})"),
+            None if Instant::now() > end => {
+                child.kill().with_context(|| format!("ending {name}"))?;
+                child.wait().with_context(|| format!("waiting for {name}"))?;
+                bail!("{name} took longer than {} s", limit.as_secs());
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_program_that_fails_or_hangs_is_an_error() {
+        let minute = Duration::from_secs(60);
+        run_within(shell("exit 0"), minute).unwrap();
+        let error = run_within(shell("exit 3"), minute).unwrap_err();
+        assert!(error.to_string().contains("sh failed"), "{error}");
+        let error = run_within(shell("exec sleep 60"), Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("longer than 0 s"), "{error}");
+        assert!(run_within(Command::new("no-such-program"), minute).is_err());
+    }
+
+    #[test]
+    fn probes_tell_success() {
+        assert!(succeeds_quietly(shell("echo shown nowhere")));
+        assert!(!succeeds_quietly(shell("exit 1")));
+        assert!(!succeeds_quietly(Command::new("no-such-program")));
+    }
+
+    #[test]
+    fn what_is_installed_is_current_until_the_list_changes() {
+        let folder = DataFolder::create("installed").unwrap();
+        let list = folder.0.join("list.txt");
+        std::fs::write(&list, "# clients\na==1\n").unwrap();
+        let installed = Installed::of(&folder.0, &list).unwrap();
+        assert!(!installed.is_current);
+        assert_eq!(first_requirement(&installed.list).unwrap(), "a==1");
+        installed.remember().unwrap();
+        assert!(Installed::of(&folder.0, &list).unwrap().is_current);
+        std::fs::write(&list, "a==2\n").unwrap();
+        assert!(!Installed::of(&folder.0, &list).unwrap().is_current);
+        assert!(first_requirement("# nothing\n").is_err());
+    }
+
+    #[test]
+    fn a_missing_server_is_an_error() {
+        let error = check(Path::new("no-such-binary")).unwrap_err();
+        assert!(error.to_string().contains("cargo build"), "{error}");
+    }
+}
