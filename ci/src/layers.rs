@@ -14,10 +14,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-runtime", &[]),
     ("logsvc-logql", &["logsvc-proto"]),
     ("logsvc-http", &["logsvc-runtime"]),
+    // Its tests run HTTP over it.
+    ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-server",
-        &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http", "logsvc-shards"],
+        &[
+            "logsvc-proto",
+            "logsvc-runtime",
+            "logsvc-logql",
+            "logsvc-tls",
+            "logsvc-http",
+            "logsvc-shards",
+        ],
     ),
     ("logsvc-bench", &["logsvc-proto", "logsvc-logql"]),
     ("logsvc-ci", &[]),

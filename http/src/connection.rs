@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use http::{Method, Version};
-use logsvc_runtime::{Monotonic, Runtime, Writer};
+use logsvc_runtime::{Listener, Monotonic, Runtime, Writer};
 
 use crate::accept::accepts_gzip;
 use crate::body::{Body, BodyReader};
@@ -42,10 +42,12 @@ pub(crate) struct Shared<R, S> {
     pub(crate) compressors: Compressors,
 }
 
-pub(crate) struct Connection<R: Runtime, S> {
+/// A connection that was accepted from an `L`, which may be another listener than the
+/// runtime's own.
+pub(crate) struct Connection<R: Runtime, L: Listener, S> {
     pub(crate) shared: Rc<Shared<R, S>>,
-    pub(crate) inbound: Inbound<R::Reader>,
-    pub(crate) writer: R::Writer,
+    pub(crate) inbound: Inbound<L::Reader>,
+    pub(crate) writer: L::Writer,
     peer: SocketAddr,
     pub(crate) disconnect: Disconnect,
     heads: HeadDecoder,
@@ -84,13 +86,13 @@ enum BodyEnd {
     Gone,
 }
 
-impl<R: Runtime, S: Service> Connection<R, S> {
+impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     pub(crate) fn new(
         shared: Rc<Shared<R, S>>,
-        reader: R::Reader,
-        writer: R::Writer,
+        reader: L::Reader,
+        writer: L::Writer,
         peer: SocketAddr,
-    ) -> Connection<R, S> {
+    ) -> Connection<R, L, S> {
         let heads = HeadDecoder::new(shared.config.head, shared.config.body_budget.clone());
         let inbound = Inbound::new(reader);
         Connection { shared, inbound, writer, peer, disconnect: Disconnect::new(), heads }
@@ -103,11 +105,13 @@ impl<R: Runtime, S: Service> Connection<R, S> {
                 // Boxed, so that an idle connection holds no memory for a request.
                 NextHead::Head(head) => Box::pin(self.exchange(head)).await,
                 NextHead::Refused(refusal) => Box::pin(self.refuse(refusal)).await,
-                NextHead::Ended => return,
+                NextHead::Ended => return self.writer.close().await,
             };
             match after {
                 After::NextRequest => first = false,
-                After::Close if self.inbound.input.unread().is_empty() => return,
+                After::Close if self.inbound.input.unread().is_empty() => {
+                    return self.writer.close().await;
+                }
                 After::Close | After::Linger => return Box::pin(self.linger()).await,
                 After::Upgrade(upgrade) => return Box::pin(self.upgrade(upgrade)).await,
             }
@@ -341,7 +345,7 @@ impl<R: Runtime, S: Service> Connection<R, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use logsvc_runtime::monoio_backend::MonoioRuntime;
+    use logsvc_runtime::monoio_backend::{MonoioListener, MonoioRuntime};
 
     struct NoService;
 
@@ -364,8 +368,8 @@ mod tests {
 
     #[test]
     fn an_idle_connection_s_task_is_small() {
-        let task_bytes = output_size_bytes(Connection::<MonoioRuntime, NoService>::run)
-            + size_of::<Connection<MonoioRuntime, NoService>>();
+        let task_bytes = output_size_bytes(Connection::<MonoioRuntime, MonoioListener, NoService>::run)
+            + size_of::<Connection<MonoioRuntime, MonoioListener, NoService>>();
         assert!(task_bytes <= MAX_TASK_BYTES, "{task_bytes} bytes");
     }
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Method, StatusCode, Version};
-use logsvc_runtime::{Runtime, Writer};
+use logsvc_runtime::{Listener, Runtime, Writer};
 
 use crate::connection::{After, Connection, Exchange};
 use crate::encode::{BodyMark, HeadParts, LAST_CHUNK, encode_chunk_size, encode_head};
@@ -39,7 +39,7 @@ struct Outgoing<'a> {
     sent_bytes: u64,
 }
 
-impl<R: Runtime, S: Service> Connection<R, S> {
+impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     /// Sends a response and tells the service about it.
     pub(crate) async fn respond(&mut self, exchange: &Exchange, response: Response) -> After {
         let Response { status, headers, body, compressible, close, route } = response;

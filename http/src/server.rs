@@ -26,9 +26,10 @@ const ACCEPT_BURST: u32 = 32;
 /// accepting, closes idle connections at once, lets requests under way finish
 /// within the drain timeout, drops the rest, and returns when no connection is
 /// left. Each connection is one task.
-pub async fn serve<R: Runtime, S: Service>(
+/// The listener is the runtime's own, or a layer over it.
+pub async fn serve<R: Runtime, L: Listener, S: Service>(
     runtime: R,
-    listener: R::Listener,
+    listener: L,
     service: Rc<S>,
     config: Rc<ServerConfig>,
     stop: Latch,
@@ -60,9 +61,9 @@ pub async fn serve<R: Runtime, S: Service>(
     }
 }
 
-async fn accept_until<R: Runtime, S: Service>(
+async fn accept_until<R: Runtime, L: Listener, S: Service>(
     shared: &Rc<Shared<R, S>>,
-    listener: &R::Listener,
+    listener: &L,
     open: &Rc<Open>,
     abort: &Signal,
     stop: &Latch,
@@ -83,8 +84,9 @@ async fn accept_until<R: Runtime, S: Service>(
                     shared.service.connection_refused();
                 } else {
                     let guard = OpenGuard::new(shared, open);
+                    let shared = Rc::clone(shared);
                     let connection =
-                        Box::new(Connection::new(Rc::clone(shared), reader, writer, peer));
+                        Box::new(Connection::<R, L, S>::new(shared, reader, writer, peer));
                     let aborted = abort.wait();
                     drop(runtime.spawn(async move {
                         let _guard = guard;

@@ -309,4 +309,8 @@ pub trait Writer: 'static {
     /// still sends gets no reset; then its reads, the pending one included, end
     /// with an error or end of stream.
     async fn shutdown(&mut self) -> io::Result<()>;
+
+    /// Says goodbye before both halves are dropped, where the protocol has a word for
+    /// it. TCP has none, so by default there is nothing to do.
+    async fn close(&mut self) {}
 }

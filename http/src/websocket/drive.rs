@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use futures_util::future::{Either, join, select};
-use logsvc_runtime::{Monotonic, Runtime, Writer};
+use logsvc_runtime::{Monotonic, Reader, Runtime, Writer};
 
 use super::frame::Opcode;
 use super::message::{Event, MessageDecoder};
@@ -19,11 +19,11 @@ use crate::signal::Signal;
 const MAX_KEPT_BYTES: usize = 64 * 1024;
 
 /// Runs until the handler has ended and the closing handshake is done, or failed.
-pub(crate) async fn drive<R: Runtime>(
+pub(crate) async fn drive<R: Runtime, Rd: Reader, W: Writer>(
     runtime: &R,
     config: &ServerConfig,
-    mut inbound: Inbound<R::Reader>,
-    mut writer: R::Writer,
+    mut inbound: Inbound<Rd>,
+    mut writer: W,
     upgrade: Upgrade,
     stopping: &Signal,
 ) {
@@ -40,7 +40,7 @@ pub(crate) async fn drive<R: Runtime>(
     {
         let decoder = MessageDecoder::new(limits.max_message_bytes);
         let read = pin!(read_loop(runtime, config, &mut inbound, decoder, &state));
-        let work = pin!(join(session, write_loop::<R>(runtime, config, &mut writer, &state)));
+        let work = pin!(join(session, write_loop(runtime, config, &mut writer, &state)));
         match select(work, read).await {
             Either::Left((_, read)) => {
                 let deadline = runtime.now().after(limits.close_timeout);
@@ -59,10 +59,10 @@ pub(crate) async fn drive<R: Runtime>(
 /// Reads until the client closes or the connection ends. After a breach of the
 /// protocol it reads on and drops what comes, so that the client gets to see the
 /// close frame.
-async fn read_loop<R: Runtime>(
+async fn read_loop<R: Runtime, Rd: Reader>(
     runtime: &R,
     config: &ServerConfig,
-    inbound: &mut Inbound<R::Reader>,
+    inbound: &mut Inbound<Rd>,
     mut decoder: MessageDecoder,
     state: &State,
 ) {
@@ -100,10 +100,10 @@ async fn read_loop<R: Runtime>(
 }
 
 /// Writes until all is written and no more can come.
-async fn write_loop<R: Runtime>(
+async fn write_loop<R: Runtime, W: Writer>(
     runtime: &R,
     config: &ServerConfig,
-    writer: &mut R::Writer,
+    writer: &mut W,
     state: &State,
 ) {
     let mut spare = Vec::new();

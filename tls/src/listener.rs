@@ -1,0 +1,84 @@
+//! The side that accepts.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_runtime::{Budget, Listener, Runtime};
+use rustls::{Connection, ServerConfig, ServerConnection};
+
+use crate::session::Session;
+use crate::settings::{SettingsError, TlsSettings};
+use crate::stream::{TlsReader, TlsWriter, halves};
+
+/// What all connections of a server need: its certificates and its rules. Cheap to
+/// clone; cores should not share one, see [`TlsAcceptor::for_core`].
+#[derive(Clone)]
+pub struct TlsAcceptor {
+    config: Arc<ServerConfig>,
+}
+
+impl TlsAcceptor {
+    /// Checks the settings.
+    pub fn new(settings: &TlsSettings) -> Result<TlsAcceptor, SettingsError> {
+        Ok(TlsAcceptor { config: Arc::new(settings.server_config()?) })
+    }
+
+    /// A copy whose reference count no other core changes.
+    pub fn for_core(&self) -> TlsAcceptor {
+        TlsAcceptor { config: Arc::new(ServerConfig::clone(&self.config)) }
+    }
+}
+
+impl fmt::Debug for TlsAcceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Nothing of the key.
+        f.debug_struct("TlsAcceptor").finish_non_exhaustive()
+    }
+}
+
+/// A listener of one core whose connections speak TLS.
+pub struct TlsListener<R: Runtime> {
+    runtime: R,
+    listener: R::Listener,
+    acceptor: TlsAcceptor,
+    handshake_timeout: Duration,
+    budget: Budget,
+}
+
+impl<R: Runtime> TlsListener<R> {
+    /// Wraps `listener`. A connection must have finished its handshake
+    /// `handshake_timeout` after it was accepted; memory of long handshakes comes from
+    /// `budget`.
+    pub fn new(
+        runtime: R,
+        listener: R::Listener,
+        acceptor: &TlsAcceptor,
+        handshake_timeout: Duration,
+        budget: Budget,
+    ) -> TlsListener<R> {
+        let acceptor = acceptor.for_core();
+        TlsListener { runtime, listener, acceptor, handshake_timeout, budget }
+    }
+}
+
+impl<R: Runtime> Listener for TlsListener<R> {
+    type Reader = TlsReader<R>;
+    type Writer = TlsWriter<R>;
+
+    async fn accept(&self) -> io::Result<(TlsReader<R>, TlsWriter<R>, SocketAddr)> {
+        let (reader, writer, peer) = self.listener.accept().await?;
+        let tls = ServerConnection::new(Arc::clone(&self.acceptor.config))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let session = Session::new(Connection::Server(tls), writer, self.budget.clone());
+        let deadline = self.runtime.now().after(self.handshake_timeout);
+        let (reader, writer) = halves(self.runtime.clone(), session, reader, deadline, true);
+        Ok((reader, writer, peer))
+    }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_address()
+    }
+}
