@@ -368,8 +368,9 @@ mod tests {
 
     #[test]
     fn an_idle_connection_s_task_is_small() {
-        let task_bytes = output_size_bytes(Connection::<MonoioRuntime, MonoioListener, NoService>::run)
-            + size_of::<Connection<MonoioRuntime, MonoioListener, NoService>>();
+        let task_bytes =
+            output_size_bytes(Connection::<MonoioRuntime, MonoioListener, NoService>::run)
+                + size_of::<Connection<MonoioRuntime, MonoioListener, NoService>>();
         assert!(task_bytes <= MAX_TASK_BYTES, "{task_bytes} bytes");
     }
 }

@@ -21,9 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use logsvc_http::ServerConfig;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
-use logsvc_runtime::{Budget, Latch, Listener, Runtime};
+use logsvc_runtime::{Budget, Latch, Runtime};
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
@@ -33,12 +32,13 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
-use crate::config::{Config, LimitsOfTenants, TenantLimits, retention};
+use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor, retention};
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::rate_limit::Buckets;
 use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
+use crate::listen;
 use crate::metrics::NodeMetrics;
 use crate::services::{Part, Services, State};
 
@@ -93,6 +93,9 @@ pub(crate) struct Boot {
     pub(crate) config: Arc<Config>,
     /// What tenants may do.
     pub(crate) limits: Arc<TenantLimits>,
+    /// What connections with TLS need; `None` if they have none.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
+    pub(crate) tls: Option<TlsAcceptor>,
     /// Ends the node when triggered.
     pub(crate) stop: Latch,
     /// Counters of all cores.
@@ -130,7 +133,7 @@ pub(crate) struct Boot {
 
 impl Boot {
     /// Prepares a node.
-    pub(crate) fn new(config: Arc<Config>, stop: Latch) -> Boot {
+    pub(crate) fn new(config: Arc<Config>, tls: Option<TlsAcceptor>, stop: Latch) -> Boot {
         let cores = config.cores;
         let mesh_options = MeshOptions {
             request_lane_messages: REQUEST_LANE_MESSAGES,
@@ -159,6 +162,7 @@ impl Boot {
             address: Arc::new(OnceLock::new()),
             failure: Arc::new(OnceLock::new()),
             config,
+            tls,
             stop,
         }
     }
@@ -174,8 +178,13 @@ impl Boot {
         self.address.get().copied()
     }
 
+    /// Where all cores listen: `local`, unless another core was faster.
+    pub(crate) fn choose_address(&self, local: SocketAddr) -> SocketAddr {
+        *self.address.get_or_init(|| local)
+    }
+
     /// Keeps the first failure and ends the node.
-    fn fail(&self, text: String) {
+    pub(crate) fn fail(&self, text: String) {
         tracing::error!("{text}");
         // Only the first failure matters; those that follow are its echoes.
         let _ = self.failure.set(text);
@@ -190,17 +199,7 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     let (core, services) = (runtime.core(), Arc::clone(&boot.services));
     services.set_some(core, &Part::FRONT, State::Starting);
     let front = Rc::new(Front::new(runtime.clone(), &boot, caller.clone()));
-    let serving = listen(&runtime, &boot).map(|listener| {
-        let config = Rc::new(http_config(&boot));
-        let served = logsvc_http::serve(
-            runtime.clone(),
-            listener,
-            Rc::clone(&front),
-            config,
-            boot.stop.clone(),
-        );
-        runtime.spawn(served)
-    });
+    let serving = listen::start(&runtime, &boot, &front);
 
     // Held until the end: it keeps other processes off the data folder.
     let node = if runtime.core().0 == 0 { claim_folder(&runtime, &boot).await } else { None };
@@ -239,44 +238,6 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         boot.services.set_whole(Part::Store, State::Terminated);
     }
     drop(node);
-}
-
-fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
-    let (core, services) = (runtime.core(), &boot.services);
-    services.set(core, Part::Server, State::Starting);
-    let mut address = boot.config.http_address;
-    // With port 0 the first core to listen chooses for all.
-    if address.port() == 0
-        && let Some(chosen) = boot.address()
-    {
-        address = chosen;
-    }
-    let listener = runtime.listen(address).and_then(|listener| {
-        let local = listener.local_address()?;
-        let chosen = *boot.address.get_or_init(|| local);
-        if chosen.port() == local.port() { Ok(listener) } else { runtime.listen(chosen) }
-    });
-    match listener {
-        Ok(listener) => {
-            services.set(core, Part::Server, State::Running);
-            Some(listener)
-        }
-        Err(error) => {
-            services.set(core, Part::Server, State::Failed);
-            boot.fail(format!("cannot listen on {address}: {error}"));
-            None
-        }
-    }
-}
-
-fn http_config(boot: &Boot) -> ServerConfig {
-    let config = &boot.config;
-    let mut http = ServerConfig::new(boot.bodies.clone());
-    http.body_timeout = config.http_read_timeout;
-    http.write_timeout = config.http_write_timeout;
-    http.idle_timeout = config.http_idle_timeout;
-    http.drain_timeout = config.graceful_stop_timeout;
-    http
 }
 
 async fn claim_folder<R: Runtime>(

@@ -8,7 +8,7 @@ use crate::config::{Config, LogFormat, LogLevel, sync_text};
 /// Says that the node listens on `address` and can be used. Written to standard
 /// error, for people or as log lines, unless lines of level `info` are not wanted.
 pub(crate) fn ready(config: &Config, driver: &str, address: SocketAddr) {
-    let url = base_url(address);
+    let url = base_url(address, config.tls.is_on());
     tracing::info!(
         %address,
         data_dir = %config.data_dir.display(),
@@ -69,12 +69,13 @@ fn page(config: &Config, driver: &str, url: &str, steps: &[(&'static str, String
 }
 
 /// The address as a URL that works on this machine.
-fn base_url(address: SocketAddr) -> String {
+fn base_url(address: SocketAddr, has_tls: bool) -> String {
     let mut address = address;
     if address.ip().is_unspecified() {
         address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
-    format!("http://{address}")
+    let scheme = if has_tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
 }
 
 #[cfg(test)]
@@ -93,14 +94,15 @@ mod tests {
             ("[::1]:80", "http://[::1]:80"),
             ("10.1.2.3:4000", "http://10.1.2.3:4000"),
         ] {
-            assert_eq!(base_url(address(listening)), url);
+            assert_eq!(base_url(address(listening), false), url);
         }
+        assert_eq!(base_url(address("0.0.0.0:443"), true), "https://127.0.0.1:443");
     }
 
     #[test]
     fn the_page_is_plain_and_names_what_matters() {
         let config = Config { cores: 2, ..Config::default() };
-        let url = base_url(address("0.0.0.0:3123"));
+        let url = base_url(address("0.0.0.0:3123"), false);
         let page = page(&config, "monoio/epoll", &url, &first_steps(&config, &url));
         assert!(page.is_ascii());
         let push = r#"curl -H 'Content-Type: application/json' http://127.0.0.1:3123/loki/api/v1/push -d '{"streams":[{"stream":{"app":"demo"},"values":[["'$(date +%s)000000000'","hello"]]}]}'"#;

@@ -8,6 +8,7 @@ mod banner;
 mod cli;
 mod config;
 mod front;
+mod listen;
 mod logging;
 mod metrics;
 mod services;
@@ -68,7 +69,14 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
         tracing::error!("cannot listen on {}: {error}", config.http_address);
         return Ok(ExitCode::FAILURE);
     }
-    let boot = Boot::new(Arc::new(config), stop);
+    let tls = match config.tls.load() {
+        Ok(tls) => tls,
+        Err(error) => {
+            tracing::error!("{error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let boot = Boot::new(Arc::new(config), tls, stop);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
         return Ok(ExitCode::FAILURE);

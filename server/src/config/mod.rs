@@ -24,6 +24,7 @@ pub(crate) mod table;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -40,6 +41,7 @@ pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use retention::StreamRetention;
 pub(crate) use slot::sync_text;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
+pub(crate) use tls::{TlsAcceptor, TlsConfig};
 
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) http_idle_timeout: Duration,
     /// How long a stop waits for requests under way.
     pub(crate) graceful_stop_timeout: Duration,
+    /// Whether and how the HTTP interface speaks TLS.
+    pub(crate) tls: TlsConfig,
     /// Lines less severe than this are not logged.
     pub(crate) log_level: LogLevel,
     /// How log lines are written.
@@ -145,6 +149,7 @@ impl Default for Config {
             http_write_timeout: Duration::from_secs(30),
             http_idle_timeout: Duration::from_secs(120),
             graceful_stop_timeout: Duration::from_secs(30),
+            tls: TlsConfig::default(),
             log_level: LogLevel::Info,
             log_format: LogFormat::Text,
             auth_enabled: false,

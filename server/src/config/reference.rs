@@ -17,12 +17,13 @@ pub(super) fn markdown() -> String {
             let head = "| Key | Flag | Value | Default | Meaning |\n|---|---|---|---|---|";
             writeln!(out, "\n## {title}\n\n{head}").expect("a String takes all");
         }
-        let key = setting.path.rsplit_once('.').map_or(setting.path, |(_, key)| key);
+        let key = setting.path.split_once('.').map_or(setting.path, |(_, key)| key);
         let notation = setting.slot(&mut Config::default()).notation().replace('|', "\\|");
         let (flag, default, help) = (setting.flag, setting.default_value(), setting.help);
         writeln!(out, "| `{key}` | `--{flag}` | `{notation}` | `{default}` | {help} |")
             .expect("a String takes all");
     }
+    out.push_str(TLS);
     out.push_str(OTLP);
     out
 }
@@ -58,6 +59,28 @@ Flags that are no settings: `--config.file` (the file), `--verify-config`,
 
 The tables below are made from the table in the program that also reads the
 values.
+";
+
+const TLS: &str = "
+## HTTPS
+
+With a certificate and its key the port speaks HTTPS, and nothing else:
+
+```yaml
+server:
+  http_tls_config:
+    cert_file: /etc/logsvc/server.pem
+    key_file: /etc/logsvc/server.key
+    client_auth_type: RequireAndVerifyClientCert
+    client_ca_file: /etc/logsvc/clients.pem
+  tls_min_version: VersionTLS12
+```
+
+TLS 1.2 and 1.3 are spoken, with HTTP/1.1. A client that speaks plain HTTP to the
+port gets 400 and `Client sent an HTTP request to an HTTPS server.` The files are
+read when the server starts; a new certificate needs a restart. A handshake has
+10 seconds. Sessions are not resumed, so clients should keep their connections.
+Keys inside the configuration file (`cert`, `key`, `client_ca`) are not read.
 ";
 
 const OTLP: &str = "

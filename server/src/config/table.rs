@@ -75,6 +75,24 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "server.http_server_idle_timeout", "server.http-idle-timeout",
         |c| Duration(&mut c.http_idle_timeout),
         "Longest time that a connection stays open without a request.";
+    "server.http_tls_config.cert_file", "server.http-tls-cert-path",
+        |c| Text(&mut c.tls.cert_file),
+        "File with the server's certificate, and with those that lead to its issuer behind it, as PEM. With it and the key the port speaks HTTPS only.";
+    "server.http_tls_config.key_file", "server.http-tls-key-path",
+        |c| Text(&mut c.tls.key_file),
+        "File with the private key of the certificate, as PEM.";
+    "server.http_tls_config.client_auth_type", "server.http-tls-client-auth",
+        |c| Text(&mut c.tls.client_auth_type),
+        "What clients must show: NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert. Nothing if empty.";
+    "server.http_tls_config.client_ca_file", "server.http-tls-ca-path",
+        |c| Text(&mut c.tls.client_ca_file),
+        "File with the certificates of the issuers of clients, as PEM; needed if client certificates are verified.";
+    "server.tls_cipher_suites", "server.tls-cipher-suites",
+        |c| Words(&mut c.tls.cipher_suites),
+        "Cipher suites of TLS 1.2, such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, most wanted first; all with forward secrecy and authenticated encryption if empty. Weaker ones are not spoken. Those of TLS 1.3 are always spoken.";
+    "server.tls_min_version", "server.tls-min-version",
+        |c| Text(&mut c.tls.min_version),
+        "Oldest version of TLS that clients may speak: VersionTLS12 or VersionTLS13; VersionTLS10 and VersionTLS11 mean VersionTLS12, and so does nothing.";
     "server.graceful_shutdown_timeout", "server.graceful-shutdown-timeout",
         |c| Duration(&mut c.graceful_stop_timeout),
         "How long a stop waits for requests under way.";

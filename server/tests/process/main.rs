@@ -18,4 +18,6 @@ mod crash;
 mod full_disk;
 mod support;
 mod tails;
+#[cfg(feature = "tls")]
+mod tls;
 mod tools;
