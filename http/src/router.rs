@@ -74,6 +74,12 @@ impl<T> Router<T> {
         self.insert(path, Route { methods: None, target });
     }
 
+    /// All paths and patterns, in no particular order; some more than once.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let patterns = self.patterns.iter().map(|(pattern, _)| pattern.as_str());
+        self.exact.keys().map(String::as_str).chain(patterns)
+    }
+
     fn insert(&mut self, path: &str, route: Route<T>) {
         if path.contains('{') {
             self.patterns.push((path.to_owned(), route));

@@ -448,3 +448,22 @@ fn error_response(error: &ApiError) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_in_the_api_reference() {
+        let reference = include_str!("../../../docs/api.md");
+        let router = routes();
+        let missing: Vec<&str> = router
+            .paths()
+            // The same routes under another name, which the reference says once.
+            .filter(|path| !path.starts_with("/logsvc/"))
+            .filter(|path| !reference.contains(&format!("{path}`")))
+            .collect();
+        assert_eq!(missing, [""; 0]);
+        assert!(router.paths().count() > 50);
+    }
+}

@@ -16,6 +16,7 @@ mod answers;
 mod bad_input;
 mod crash;
 mod full_disk;
+mod reference;
 mod support;
 mod tails;
 #[cfg(feature = "tls")]

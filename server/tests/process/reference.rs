@@ -1,0 +1,136 @@
+//! The API reference, executed: every request in `docs/api.md` is sent to a real
+//! server, and what the server answers must be what the reference shows.
+//!
+//! The notation is explained in the reference itself, under *How to read the
+//! examples*. All examples are tried before the test fails, and each that differs is
+//! printed with the answer that came.
+
+mod compare;
+mod document;
+
+use std::path::Path;
+
+use crate::support::websocket::{Frame, WebSocket};
+use crate::support::{Client, DataDir, Reply, SECOND_NS, Server, now_ns, query};
+use compare::{Clock, differs};
+use document::{Answer, Example, Step};
+
+/// The file, in the repository.
+const REFERENCE: &str = "../docs/api.md";
+
+/// How much of an answer is shown when it differs.
+const SHOWN_CHARS: usize = 3000;
+
+/// A running server and its data.
+struct Setting {
+    server: Server,
+    /// Removed after the server has been killed.
+    _folder: DataDir,
+}
+
+impl Setting {
+    fn new(flags: &[String]) -> Setting {
+        let folder = DataDir::new();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let server = Server::start(folder.path(), &[&["--cores", "2"], &flags[..]].concat());
+        Setting { server, _folder: folder }
+    }
+}
+
+#[test]
+fn every_example_of_the_reference_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(REFERENCE);
+    let text = std::fs::read_to_string(&path).expect("the reference is there");
+    let steps = document::parse(&text).unwrap_or_else(|fault| panic!("docs/api.md: {fault}"));
+    let clock = Clock::at(now_ns() / SECOND_NS);
+    let (mut setting, mut faults, mut count) = (Setting::new(&[]), Vec::new(), 0);
+    for step in &steps {
+        match step {
+            Step::Server(flags) => setting = Setting::new(flags),
+            Step::Example(example) => {
+                count += 1;
+                faults.extend(check(&setting.server, example, &clock));
+            }
+        }
+    }
+    assert!(count >= 60, "only {count} examples were found");
+    let text = faults.join("\n\n");
+    assert!(faults.is_empty(), "{} of {count} examples differ:\n\n{text}", faults.len());
+}
+
+/// Sends a request; tells what is wrong with the answer.
+fn check(server: &Server, example: &Example, clock: &Clock) -> Option<String> {
+    let request = &example.request;
+    let params: Vec<(String, String)> =
+        request.params.iter().map(|(name, value)| (name.clone(), clock.shift(value))).collect();
+    let params: Vec<(&str, &str)> = params.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let headers: Vec<(&str, &str)> =
+        request.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let is_form = request.is_form();
+    let target = match params.as_slice() {
+        [] => request.path.clone(),
+        _ if is_form => request.path.clone(),
+        params => query::target(&request.path, params),
+    };
+    let body = if is_form { Some(query::form(&params)) } else { clock.body(request) };
+    let body = body.as_ref().map(String::as_bytes);
+    let wrong = if example.answer.is_upgrade() {
+        check_tail(server, &target, &headers, &example.answer, clock)
+    } else {
+        let mut client: Client = server.client();
+        let reply = client.request(&request.method, &target, &headers, body);
+        check_reply(&reply, &example.answer, clock)
+    };
+    let line = example.line;
+    wrong.map(|wrong| format!("docs/api.md:{line}: {} {}\n{wrong}", request.method, request.path))
+}
+
+fn check_reply(reply: &Reply, answer: &Answer, clock: &Clock) -> Option<String> {
+    let content_type = reply.header("content-type").unwrap_or_default();
+    let came = || {
+        let start: String = reply.text().chars().take(SHOWN_CHARS).collect();
+        format!("{} {content_type}\n{start}", reply.status)
+    };
+    if reply.status != answer.status {
+        return Some(format!("another status came:\n{}", came()));
+    }
+    if differs(&answer.content_type, content_type).is_some() {
+        return Some(format!("another content type came:\n{}", came()));
+    }
+    for (name, value) in &answer.headers {
+        let found = reply.header(&name.to_ascii_lowercase());
+        if found != Some(value) {
+            return Some(format!("{name} is {found:?}"));
+        }
+    }
+    let what = differs(&clock.shift(&answer.body), &reply.text())?;
+    Some(format!("{what} in what came:\n{}", came()))
+}
+
+/// Opens a WebSocket and compares its frames with the lines of the answer.
+fn check_tail(
+    server: &Server,
+    target: &str,
+    headers: &[(&str, &str)],
+    answer: &Answer,
+    clock: &Clock,
+) -> Option<String> {
+    let mut tail = match WebSocket::open(server.address(), target, headers) {
+        Ok(tail) => tail,
+        Err(reply) => return Some(format!("no upgrade: {} {}", reply.status, reply.text())),
+    };
+    answer.body.lines().find_map(|line| {
+        let (what, came) = match (tail.next_told(), line.strip_prefix("close ")) {
+            (Frame::Close(code, reason), Some(expected)) => {
+                let came = format!("{code} {reason}");
+                (differs(&clock.shift(expected), &came), came)
+            }
+            (Frame::Json(frame), None) => {
+                let came = frame.to_string();
+                (differs(&clock.shift(line), &came), came)
+            }
+            (frame, _) => (Some("another frame".to_owned()), format!("{frame:?}")),
+        };
+        what.map(|what| format!("{what} in the frame that came:\n{came}"))
+    })
+}
