@@ -180,6 +180,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         let mut reader = FrameReader::new(&file, self.planned.nonce, end.min(file_len));
         let mut offset = FILE_HEADER_LEN as u64;
         let mut number = 0;
+        let mut durable_len = FILE_HEADER_LEN as u64;
         self.summary.files += 1;
         if self.planned.nonce.is_none() {
             let Some((found, header)) = reader.find_frame(offset, 0).await? else {
@@ -208,6 +209,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 self.summary.read_bytes += frame_len;
                 offset += frame_len;
                 number = header.number + 1;
+                durable_len = durable_len.max(header.durable_len);
                 // Replay may take long; other tasks of the core go on meanwhile.
                 self.runtime.yield_now().await;
                 continue;
@@ -248,8 +250,20 @@ impl<R: Runtime> FileReplay<'_, R> {
             );
             file.truncate(cut_at).await?;
         }
-        // The process that wrote the file may have been killed before a sync, and
-        // from now on queries show what was replayed.
+        // From now on queries show what was replayed, so it must not get lost any more.
+        // The process that wrote the file may have been killed before a sync. If a sync
+        // failed, the kernel takes bytes and length for written although the disk lacks
+        // them; only what is changed once more is written by the next sync.
+        let tail = durable_len..cut_at.min(file_len);
+        match write_again(&file, tail).await {
+            // No reason to stay down: only a power loss before the next sealing could
+            // take away entries whose commit has failed.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => tracing::warn!(
+                %error, file = %self.path.display(),
+                "the end of a log file cannot be written once more"
+            ),
+            other => other?,
+        }
         file.sync_data().await
     }
 
@@ -313,7 +327,7 @@ impl<R: Runtime> FileReplay<'_, R> {
             file = %self.path.display(), offset = range.start, len_bytes, copy = %copy.display(),
             "acknowledged bytes of the write-ahead log are damaged: {what}"
         );
-        if let Err(error) = self.copy_bytes(file, range, &quarantine, &copy).await {
+        if let Err(error) = self.keep_copy(file, range, &quarantine, &copy).await {
             // No reason to stay down: the file keeps the bytes.
             self.summary.uncopied_places += 1;
             self.task.replayed.keep_bytes(self.planned.name);
@@ -323,7 +337,7 @@ impl<R: Runtime> FileReplay<'_, R> {
     }
 
     /// Copies a range of a file so that the copy is there whole or not at all.
-    async fn copy_bytes(
+    async fn keep_copy(
         &self,
         file: &R::File,
         range: Range<u64>,
@@ -345,23 +359,46 @@ impl<R: Runtime> FileReplay<'_, R> {
             _ => {}
         }
         let target = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
-        let end = range.end.min(file.len_bytes().await?);
-        let mut offset = range.start;
-        let mut buffer = Vec::new();
-        while offset < end {
-            let chunk_len = (end - offset).min(1 << 20) as usize;
-            buffer.clear();
-            let (result, read) = file.read_exact_at(buffer, offset, chunk_len).await;
-            result?;
-            let (result, written) = target.write_all_at(read, offset - range.start).await;
-            result?;
-            buffer = written;
-            offset += chunk_len as u64;
-        }
+        let range = range.start..range.end.min(file.len_bytes().await?);
+        copy_bytes(file, range, &target, 0).await?;
         target.sync_data().await?;
         self.runtime.rename(&temporary, copy).await?;
         self.runtime.sync_dir(folder).await
     }
+}
+
+/// Makes the kernel take the end of a file, `tail`, and the file's length for changed.
+async fn write_again<F: File>(file: &F, tail: Range<u64>) -> io::Result<()> {
+    if tail.is_empty() {
+        return Ok(());
+    }
+    copy_bytes(file, tail.clone(), file, tail.start).await?;
+    // Not the other way round: a crash in between must not take anything away.
+    file.truncate(tail.end + 1).await?;
+    file.truncate(tail.end).await
+}
+
+/// Writes the bytes of a range of `source` to `target`, from `target_offset` on.
+async fn copy_bytes<F: File>(
+    source: &F,
+    range: Range<u64>,
+    target: &F,
+    target_offset: u64,
+) -> io::Result<()> {
+    let mut offset = range.start;
+    let mut buffer = Vec::new();
+    while offset < range.end {
+        let chunk_len = (range.end - offset).min(1 << 20) as usize;
+        buffer.clear();
+        let (result, read) = source.read_exact_at(buffer, offset, chunk_len).await;
+        result?;
+        let (result, written) =
+            target.write_all_at(read, target_offset + (offset - range.start)).await;
+        result?;
+        buffer = written;
+        offset += chunk_len as u64;
+    }
+    Ok(())
 }
 
 /// What became of a frame.

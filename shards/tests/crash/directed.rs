@@ -69,6 +69,29 @@ fn what_a_start_has_replayed_is_durable() {
 }
 
 #[test]
+fn what_a_start_has_replayed_of_a_failed_commit_is_durable() {
+    let mut shown = 0;
+    for seed in seeds(30) {
+        let simulation = Simulation::new(seed);
+        let ledger = Ledger::new(&["acme"], 1);
+        let cluster = Cluster::start(&simulation, 2, WalConfig::default()).expect("a healthy disk");
+        assert!(push(&cluster, &ledger, "acknowledged").is_ok());
+        // The bytes are in the page cache but not on the disk, and no later sync of
+        // theirs brings them there.
+        simulation.disk().fail_next(DiskOperation::Sync, WAL_DIR, 1);
+        assert!(matches!(push(&cluster, &ledger, "doubtful"), Err(AppendError::Disk(_))));
+        cluster.node.crash();
+        let cluster = Cluster::start(&simulation, 1, WalConfig::default()).expect("a healthy disk");
+        let first = lines(&cluster, &ledger);
+        shown += usize::from(first.len() == 2);
+        cluster.node.power_off();
+        let cluster = Cluster::start(&simulation, 3, WalConfig::default()).expect("a healthy disk");
+        assert_eq!(lines(&cluster, &ledger), first, "seed {seed}");
+    }
+    assert!(shown > 0, "no start has shown the entry whose commit failed");
+}
+
+#[test]
 fn a_second_process_is_kept_out_and_another_format_refused() {
     let simulation = Simulation::new(1);
     let first = Cluster::start(&simulation, 1, unsynced()).expect("a healthy disk");
