@@ -1,4 +1,4 @@
-//! JSON answers of the query family.
+//! Answers of the query family.
 //!
 //! Guarantees: a large answer counts against the memory for queries until the
 //! client has taken it or is gone, so clients that do not read cannot use up the
@@ -32,19 +32,36 @@ pub(super) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, 
     if body.len() <= SMALL_MAX_BYTES {
         return Ok(response.with_body(body));
     }
-    let bytes = body.capacity() as u64;
-    if bytes > budget.max_bytes() {
+    let reservation = reserve_answer(body.capacity() as u64, budget)?;
+    Ok(with_held_body(response, body, reservation))
+}
+
+/// Memory for an answer of this size.
+///
+/// # Errors
+/// See [`json_response`].
+pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
+    let max_bytes = budget.max_bytes();
+    if len_bytes > max_bytes {
         return Err(ApiError::bad_request(format!(
-            "the answer of {} bytes is larger than the memory for queries ({} bytes); lower the \
-             limit or shorten the time range",
-            body.len(),
-            budget.max_bytes()
+            "the answer of {len_bytes} bytes is larger than the memory for queries ({max_bytes} \
+             bytes); lower the limit or shorten the time range"
         )));
     }
-    let reservation = budget
-        .try_reserve(bytes)
-        .ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))?;
-    Ok(response.with_chunks(HeldBody { body, sent_bytes: 0, _reservation: reservation }))
+    let reservation = budget.try_reserve(len_bytes);
+    reservation.ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))
+}
+
+/// The answer with a body whose memory is reserved.
+pub(super) fn with_held_body(
+    response: Response,
+    body: Vec<u8>,
+    reservation: Reservation,
+) -> Response {
+    if body.len() <= SMALL_MAX_BYTES {
+        return response.with_body(body);
+    }
+    response.with_chunks(HeldBody { body, sent_bytes: 0, _reservation: reservation })
 }
 
 /// A body that is on its way to the client.

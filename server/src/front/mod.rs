@@ -19,6 +19,7 @@ mod operations;
 mod otlp;
 mod pages;
 mod params;
+mod parquet;
 mod patterns;
 mod push;
 mod query;
@@ -320,6 +321,9 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         if !route.works_early() && !self.recovered.is_complete() {
             return Err(operations::not_ready().with_newline());
+        }
+        if parquet::is_unknown_to(route) && parquet::accepted(&request.head).is_some() {
+            self.refuse_parquet(&request)?;
         }
         match route {
             Route::Push => self.push(request, push::Dialect::V1).await,

@@ -15,7 +15,7 @@ use logsvc_runtime::Runtime;
 use super::answer::json_response;
 use super::execute::Executed;
 use super::query_limits::check_query;
-use super::{Front, params};
+use super::{Front, params, parquet};
 
 /// Value of the header that asks for labels by category.
 const CATEGORIZE_LABELS: &str = "categorize-labels";
@@ -56,6 +56,10 @@ impl<R: Runtime> Front<R> {
             expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
         }
         let evaluated = self.evaluate(tenant, &expr, query_params, &request).await?;
+        if let Some(media_type) = parquet::accepted(&request.head) {
+            let Evaluated { result, warnings, .. } = evaluated;
+            return self.parquet_response(media_type, result, &warnings).await;
+        }
         let QueryResult::Streams(streams) = &evaluated.result else {
             return Err(ApiError::internal("a log query has no streams"));
         };
@@ -96,8 +100,14 @@ impl<R: Runtime> Front<R> {
         request: Request,
     ) -> Result<Response, ApiError> {
         let flags = encoding_flags(&request);
-        query_params.categorize_labels = flags.contains(&CATEGORIZE_LABELS);
+        let parquet = parquet::accepted(&request.head);
+        // A file has one column for labels of all categories.
+        query_params.categorize_labels = parquet.is_none() && flags.contains(&CATEGORIZE_LABELS);
         let evaluated = self.evaluate(tenant, expr, query_params, &request).await?;
+        if let Some(media_type) = parquet {
+            let Evaluated { result, warnings, .. } = evaluated;
+            return self.parquet_response(media_type, result, &warnings).await;
+        }
         let warnings: Vec<&str> = evaluated.warnings.iter().map(String::as_str).collect();
         let body = encode(&evaluated.result, &flags, &evaluated.stats, &warnings);
         json_response(body, &self.queries)
@@ -190,7 +200,13 @@ fn cut_series(result: &mut QueryResult, max_series: usize) -> Option<String> {
     ))
 }
 
-fn encode(result: &QueryResult, flags: &[&str], stats: &QueryStats, warnings: &[&str]) -> Vec<u8> {
+/// The JSON text of an answer.
+pub(super) fn encode(
+    result: &QueryResult,
+    flags: &[&str],
+    stats: &QueryStats,
+    warnings: &[&str],
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     match result {
         QueryResult::Streams(streams) => encode_streams(streams, flags, stats, warnings, &mut out),

@@ -8,29 +8,23 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Plan, QueryResult};
+use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult, ResultPoint, VectorSample};
 use logsvc_logql::syntax::{
     self, SelectorError,
     ast::{MatchOp, Matcher, Selector},
 };
 use logsvc_proto::Labels;
-use logsvc_proto::encode::{MatrixWriter, QueryStats, VectorWriter};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 
 use super::answer::json_response;
 use super::execute::Executed;
+use super::query::encode;
 use super::query_limits::check_length;
-use super::{Front, params};
+use super::{Front, params, parquet};
 
 const MS_NS: i64 = 1_000_000;
-
-/// A series of an answer: labels, and bytes by time in ms.
-struct Series {
-    labels: Labels,
-    points: Vec<(i64, f64)>,
-}
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn volume(&self, request: Request) -> Result<Response, ApiError> {
@@ -69,6 +63,7 @@ impl<R: Runtime> Front<R> {
             }
             None => Executed::nothing(&plan(bounds_ns)?)?,
         };
+        let warnings = executed.warnings();
         let mut stats = executed.stats();
         stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let mut series = volume.series(executed.result)?;
@@ -80,9 +75,12 @@ impl<R: Runtime> Front<R> {
         }
         series.truncate(limit as usize);
         stats.entries_returned = series.len() as u64;
-        let mut out = Vec::new();
-        write_series(&series, in_steps, &stats, &mut out);
-        json_response(out, &self.queries)
+        let result = in_one_type(series, in_steps);
+        if let Some(media_type) = parquet::accepted(&request.head) {
+            return self.parquet_response(media_type, result, &warnings).await;
+        }
+        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        json_response(encode(&result, &[], &stats, &warnings), &self.queries)
     }
 }
 
@@ -145,7 +143,7 @@ struct Volume {
 
 impl Volume {
     /// The series of the answer, largest first.
-    fn series(&self, result: QueryResult) -> Result<Vec<Series>, ApiError> {
+    fn series(&self, result: QueryResult) -> Result<Vec<MatrixSeries>, ApiError> {
         let QueryResult::Matrix(found) = result else {
             return Err(ApiError::internal("a volume is no matrix"));
         };
@@ -161,13 +159,15 @@ impl Volume {
             None => i64::MIN,
         };
         let stamped = |timestamp_ms| if timestamp_ms >= last_ms { end_ms } else { timestamp_ms };
-        let found = found.into_iter().map(|series| {
-            let points = series.points.iter().map(|p| (stamped(p.timestamp_ms), p.value));
-            Series { labels: series.labels, points: points.collect() }
+        let found = found.into_iter().map(|mut series| {
+            for point in &mut series.points {
+                point.timestamp_ms = stamped(point.timestamp_ms);
+            }
+            series
         });
-        let mut series: Vec<Series> =
+        let mut series: Vec<MatrixSeries> =
             if self.aggregation.by_label_name { by_label_name(found) } else { found.collect() };
-        let first = |series: &Series| series.points.first().map_or(0.0, |point| point.1);
+        let first = |series: &MatrixSeries| series.points.first().map_or(0.0, |point| point.value);
         series.sort_by(|a, b| {
             first(b).total_cmp(&first(a)).then_with(|| a.labels.cmp_pairs(&b.labels))
         });
@@ -176,7 +176,7 @@ impl Volume {
 }
 
 /// Adds up the series that have a label, for each label name.
-fn by_label_name(found: impl Iterator<Item = Series>) -> Vec<Series> {
+fn by_label_name(found: impl Iterator<Item = MatrixSeries>) -> Vec<MatrixSeries> {
     let mut sums: BTreeMap<String, BTreeMap<i64, f64>> = BTreeMap::new();
     for series in found {
         for (name, _) in series.labels.iter() {
@@ -184,8 +184,8 @@ fn by_label_name(found: impl Iterator<Item = Series>) -> Vec<Series> {
                 sums.insert(name.to_owned(), BTreeMap::new());
             }
             if let Some(points) = sums.get_mut(name) {
-                for (time_ms, bytes) in &series.points {
-                    *points.entry(*time_ms).or_default() += bytes;
+                for point in &series.points {
+                    *points.entry(point.timestamp_ms).or_default() += point.value;
                 }
             }
         }
@@ -193,33 +193,23 @@ fn by_label_name(found: impl Iterator<Item = Series>) -> Vec<Series> {
     let series = sums.into_iter().map(|(name, points)| {
         let labels = Labels::from_result_pairs([(name.as_str(), "")]);
         let labels = labels.expect("one label is not twice in its set");
-        Series { labels, points: points.into_iter().collect() }
+        let points =
+            points.into_iter().map(|(timestamp_ms, value)| ResultPoint { timestamp_ms, value });
+        MatrixSeries { labels, points: points.collect() }
     });
     series.collect()
 }
 
 /// A vector if no series has more than one sample, else a matrix.
-fn write_series(series: &[Series], in_steps: bool, stats: &QueryStats, out: &mut Vec<u8>) {
+fn in_one_type(series: Vec<MatrixSeries>, in_steps: bool) -> QueryResult {
     if in_steps && series.iter().any(|series| series.points.len() > 1) {
-        let mut writer = MatrixWriter::new();
-        writer.begin(out);
-        for series in series {
-            writer.series(series.labels.iter(), out);
-            for &(time_ms, bytes) in &series.points {
-                writer.sample(time_ms, bytes, out);
-            }
-        }
-        writer.end(stats, &[], out);
-        return;
+        return QueryResult::Matrix(series);
     }
-    let mut writer = VectorWriter::new();
-    writer.begin(out);
-    for series in series {
-        for &(time_ms, bytes) in &series.points {
-            writer.sample(series.labels.iter(), time_ms, bytes, out);
-        }
-    }
-    writer.end(stats, &[], out);
+    let samples = series.into_iter().flat_map(|series| {
+        let MatrixSeries { labels, points } = series;
+        points.into_iter().map(move |point| VectorSample { labels: labels.clone(), point })
+    });
+    QueryResult::Vector(samples.collect())
 }
 
 #[cfg(test)]
@@ -263,9 +253,11 @@ mod tests {
 
     #[test]
     fn label_names_add_up_the_streams_that_have_them() {
-        let series = |pairs: &[(&str, &str)], points: &[(i64, f64)]| Series {
-            labels: Labels::from_pairs(pairs.iter().copied()).expect("valid names"),
-            points: points.to_vec(),
+        let series = |pairs: &[(&str, &str)], points: &[(i64, f64)]| {
+            let labels = Labels::from_pairs(pairs.iter().copied()).expect("valid names");
+            let points =
+                points.iter().map(|&(timestamp_ms, value)| ResultPoint { timestamp_ms, value });
+            MatrixSeries { labels, points: points.collect() }
         };
         let found = by_label_name(
             [
@@ -274,7 +266,10 @@ mod tests {
             ]
             .into_iter(),
         );
-        let found: Vec<_> = found.into_iter().map(|s| (s.labels.canonical(), s.points)).collect();
+        let points = |series: &MatrixSeries| {
+            series.points.iter().map(|p| (p.timestamp_ms, p.value)).collect::<Vec<_>>()
+        };
+        let found: Vec<_> = found.iter().map(|s| (s.labels.canonical(), points(s))).collect();
         let expected = [
             (r#"{a=""}"#.to_owned(), vec![(1000, 5.0), (2000, 8.0)]),
             (r#"{b=""}"#.to_owned(), vec![(1000, 5.0), (2000, 1.0)]),
