@@ -5,6 +5,8 @@ mod lifecycle;
 mod limits;
 mod operating;
 mod otlp;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod protocol;
 mod pushes;
 mod queries;
