@@ -85,6 +85,11 @@ pub(crate) struct Limits {
     pub(crate) required_labels: Vec<String>,
     /// Fewest matchers that a stream selector of a range query must have.
     pub(crate) minimum_labels_number: usize,
+    /// Whether queries are answered: the reference has two settings for how many parts
+    /// of a query run at a time, and 0 in either of them refuses queries.
+    pub(crate) max_query_parallelism: usize,
+    /// See [`Limits::max_query_parallelism`].
+    pub(crate) tsdb_max_query_parallelism: usize,
     /// Most tails at a time.
     pub(crate) max_concurrent_tail_requests: usize,
     /// How long entries stay if `compactor.retention_enabled` is on; 0: for ever.
@@ -138,6 +143,8 @@ impl Default for Limits {
             max_streams_matchers_per_query: 1000,
             required_labels: Vec::new(),
             minimum_labels_number: 0,
+            max_query_parallelism: 32,
+            tsdb_max_query_parallelism: 128,
             max_concurrent_tail_requests: 10,
             retention_period_ns: 0,
             retention_stream: StreamRetention::default(),

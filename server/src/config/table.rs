@@ -289,6 +289,12 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.minimum_labels_number", "limits.minimum-labels-number",
         |c| Count(&mut c.limits.minimum_labels_number),
         "Fewest matchers that a stream selector of a range query must have.";
+    "limits_config.max_query_parallelism", "limits.max-query-parallelism",
+        |c| Count(&mut c.limits.max_query_parallelism),
+        "0 refuses queries. Other values change nothing: a query runs on all cores.";
+    "limits_config.tsdb_max_query_parallelism", "limits.tsdb-max-query-parallelism",
+        |c| Count(&mut c.limits.tsdb_max_query_parallelism),
+        "The same as max_query_parallelism; 0 in either of them refuses queries.";
     "limits_config.max_concurrent_tail_requests", "limits.max-concurrent-tail-requests",
         |c| Count(&mut c.limits.max_concurrent_tail_requests),
         "Most tails that a tenant may have open, over all cores. 0 means no limit.";

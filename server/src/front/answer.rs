@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The answer with this body, whose memory is taken from `budget`.
 ///
 /// # Errors
-/// The budget has no room now (429), or never has room for so much (400).
+/// The budget has no room now (429), or never has room for so much (413).
 pub(super) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, ApiError> {
     let mut response = Response::new(StatusCode::OK).compressible();
     let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
@@ -43,10 +43,10 @@ pub(super) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, 
 pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
     let max_bytes = budget.max_bytes();
     if len_bytes > max_bytes {
-        return Err(ApiError::bad_request(format!(
-            "the answer of {len_bytes} bytes is larger than the memory for queries ({max_bytes} \
-             bytes); lower the limit or shorten the time range"
-        )));
+        return Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("response larger than the max message size ({len_bytes} vs {max_bytes})"),
+        ));
     }
     let reservation = budget.try_reserve(len_bytes);
     reservation.ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(pieces(first), body);
         assert_eq!(budget.used_bytes(), 0);
         let never = json_response(vec![0; 2 << 20], &budget).expect_err("too large");
-        assert_eq!(never.status, StatusCode::BAD_REQUEST);
+        assert_eq!(never.status, StatusCode::PAYLOAD_TOO_LARGE);
     }
 }

@@ -62,7 +62,7 @@ impl<R: Runtime> Front<R> {
     /// has one column for them.
     ///
     /// # Errors
-    /// There is no memory for it (429 or 400), or this build makes no files (400).
+    /// There is no memory for it (429 or 413), or this build makes no files (400).
     #[cfg(feature = "parquet")]
     pub(super) async fn parquet_response(
         &self,

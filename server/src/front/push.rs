@@ -60,7 +60,7 @@ impl<R: Runtime> Front<R> {
             return Err(ApiError::internal("Ingester is shutting down"));
         }
         if !self.takes_entries() {
-            return Err(ApiError::internal("empty ring"));
+            return Err(ApiError::unavailable("empty ring"));
         }
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
         let result = push(&mut buffers).await;

@@ -14,7 +14,7 @@ use logsvc_runtime::Runtime;
 
 use super::answer::json_response;
 use super::execute::Executed;
-use super::query_limits::check_query;
+use super::query_limits::{check_enabled, check_query};
 use super::{Front, params, parquet};
 
 /// Value of the header that asks for labels by category.
@@ -123,6 +123,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Evaluated, ApiError> {
         let begun = self.runtime.now();
         let limits = self.limits(&tenant);
+        check_enabled(&limits)?;
         check_query(&limits, expr, query_params.time, query_params.limit)?;
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;

@@ -1,5 +1,6 @@
 //! What a query may ask for, checked before any data is read.
 
+use http::StatusCode;
 use logsvc_http::Request;
 use logsvc_logql::engine::{Plan, QueryTime};
 use logsvc_logql::syntax::ast::{Expr, LogExpr, Matcher, MetricExpr, Selector};
@@ -11,6 +12,16 @@ use logsvc_shards::messages::TimeRange;
 
 use super::Front;
 use crate::config::Limits;
+
+/// Refuses queries of a tenant that may have none.
+pub(super) fn check_enabled(limits: &Limits) -> Result<(), ApiError> {
+    if limits.max_query_parallelism == 0 || limits.tsdb_max_query_parallelism == 0 {
+        // Coming back later does not help, so the answer does not say when.
+        let text = "querying is disabled, please contact your operator";
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, text));
+    }
+    Ok(())
+}
 
 /// Refuses a time range that is longer than a query's may be.
 pub(super) fn check_length(limits: &Limits, range: TimeRange) -> Result<(), ApiError> {

@@ -1,6 +1,7 @@
 //! What the interface answers to well-behaved clients, over real sockets.
 
 mod detected;
+mod error_table;
 mod lifecycle;
 mod limits;
 mod operating;

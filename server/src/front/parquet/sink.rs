@@ -98,8 +98,8 @@ mod tests {
         }
         let error = sink.write_all(&[7; 20_000]).expect_err("more than there is");
         let refused = refusal(&ParquetError::from(error), &budget);
-        assert_eq!(refused.status.as_u16(), 400, "{refused}: it will never fit");
-        assert!(refused.message.contains("110000 bytes"), "{refused}");
+        assert_eq!(refused.status.as_u16(), 413, "{refused}: it will never fit");
+        assert!(refused.message.contains("(110000 vs 100000)"), "{refused}");
         let other = budget.try_reserve(budget.max_bytes() - budget.used_bytes());
         let error = sink.write_all(&[7; 9000]).expect_err("others have the rest");
         let refused = refusal(&ParquetError::from(error), &budget);

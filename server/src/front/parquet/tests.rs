@@ -194,6 +194,6 @@ fn a_file_without_memory_is_refused() {
     let sink = Sink::new(&budget).expect("there is room");
     let file = file::write(QueryResult::Streams(vec![stream]), &[], sink, async || {});
     let error = file.now_or_never().expect("nothing waits").expect_err("too large");
-    assert_eq!(refusal(&error, &budget).status.as_u16(), 400, "{error}");
+    assert_eq!(refusal(&error, &budget).status.as_u16(), 413, "{error}");
     assert_eq!(budget.used_bytes(), 0);
 }

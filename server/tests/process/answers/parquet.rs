@@ -107,7 +107,7 @@ fn files_hold_what_json_says() {
         ("query_range", &vector, None),
         ("query_range", &nothing, Some(0)),
         ("query", &instant, Some(2)),
-        ("index/volume", &volume, Some(2)),
+        ("index/volume", &volume, Some(1)),
         ("index/volume_range", &volume, None),
     ] {
         let json = ask(&mut client, path, params, "*/*").json();

@@ -71,7 +71,7 @@ fn a_shut_down_ingester_takes_no_entries() {
     assert_eq!(seals(&server), 1.0);
     let body = br#"{"streams":[{"stream":{"a":"b"},"values":[["1","x"]]}]}"#;
     let refused = server.client().push_json(body);
-    assert_eq!((refused.status, refused.text()), (500, "empty ring\n".to_owned()));
+    assert_eq!((refused.status, refused.text()), (503, "empty ring\n".to_owned()));
     let (code, text) = status(&server, "GET", "/ready");
     assert_eq!(code, 503);
     assert!(text.starts_with("Some services are not Running:"), "{text}");

@@ -148,7 +148,7 @@ pub(crate) fn read_reply(connection: &mut impl BufRead, to_head: bool) -> io::Re
     read_body(connection, reply)
 }
 
-fn read_head(connection: &mut impl BufRead) -> io::Result<Reply> {
+pub(crate) fn read_head(connection: &mut impl BufRead) -> io::Result<Reply> {
     let status_line = read_line(connection)?;
     let status = status_line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     let status = status.ok_or_else(|| bad(format!("status line {status_line:?}")))?;
@@ -164,7 +164,7 @@ fn read_head(connection: &mut impl BufRead) -> io::Result<Reply> {
     Ok(Reply { status, headers, body: Vec::new() })
 }
 
-fn read_body(connection: &mut impl BufRead, mut reply: Reply) -> io::Result<Reply> {
+pub(crate) fn read_body(connection: &mut impl BufRead, mut reply: Reply) -> io::Result<Reply> {
     if reply.header("transfer-encoding") == Some("chunked") {
         loop {
             let size = read_line(connection)?;

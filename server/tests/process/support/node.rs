@@ -69,8 +69,13 @@ impl Server {
     /// Starts a server and does not wait. It has no address until
     /// [`Server::await_ready`] returns one.
     pub(crate) fn launch(data_dir: &Path, args: &[&str]) -> Server {
+        Server::launch_on("0", data_dir, args)
+    }
+
+    /// [`Server::launch`] with a port that is known before the server is ready.
+    pub(crate) fn launch_on(port: &str, data_dir: &Path, args: &[&str]) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_logsvc"))
-            .args(["--server.http-listen-address", "127.0.0.1", "--server.http-listen-port", "0"])
+            .args(["--server.http-listen-address", "127.0.0.1", "--server.http-listen-port", port])
             .args(["--log.format", "json", "--data-dir"])
             .arg(data_dir)
             .args(args)
