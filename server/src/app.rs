@@ -17,7 +17,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -104,6 +104,9 @@ pub(crate) struct Boot {
     pub(crate) services: Arc<Services>,
     /// Whether stopping writes memory to segments, whatever the settings say.
     pub(crate) prepared: Arc<AtomicBool>,
+    /// When caches of answers outside of the node last became invalid, in ns since the
+    /// Unix epoch; 0 if they never did.
+    pub(crate) cache_generation: Arc<AtomicI64>,
     /// Memory for request bodies.
     pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
@@ -145,6 +148,7 @@ impl Boot {
             metrics: Arc::new(NodeMetrics::new(cores)),
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),
+            cache_generation: Arc::new(AtomicI64::new(0)),
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),

@@ -113,6 +113,8 @@ pub(crate) struct Config {
     pub(crate) tail_max_duration: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
+    /// Whether patterns may be asked for.
+    pub(crate) patterns_enabled: bool,
     /// What a tenant may do that has no limits of its own; [`TenantLimits`] knows what a
     /// given tenant may do.
     pub(crate) limits: Limits,
@@ -182,6 +184,7 @@ impl Default for Config {
             out_of_order_window_ns: HOUR_NS,
             tail_max_duration: Duration::from_secs(3600),
             align_queries_with_step: false,
+            patterns_enabled: true,
             limits: Limits::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
         }

@@ -172,6 +172,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "querier.tail_max_duration", "querier.tail-max-duration",
         |c| Duration(&mut c.tail_max_duration),
         "A tail is closed after so long.";
+    "pattern_ingester.enabled", "pattern-ingester.enabled",
+        |c| Bool(&mut c.patterns_enabled),
+        "Whether the patterns endpoint answers. Patterns are mined when somebody asks, so they cost nothing until then.";
     "query_range.align_queries_with_step", "query-range.align-queries-with-step",
         |c| Bool(&mut c.align_queries_with_step),
         "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";

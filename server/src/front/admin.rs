@@ -40,8 +40,10 @@ impl<R: Runtime> Front<R> {
         let tenant = self.tenant(&request.head)?;
         let mut body = b"{\"limits\":{".to_vec();
         print::limits_json(&self.limits(&tenant), &mut body);
-        // Patterns are mined when they are asked for, so they are always there.
-        body.extend_from_slice(b"},\"pattern_ingester_enabled\":true,\"version\":");
+        let enabled = if self.config.patterns_enabled { "true" } else { "false" };
+        body.extend_from_slice(b"},\"pattern_ingester_enabled\":");
+        body.extend_from_slice(enabled.as_bytes());
+        body.extend_from_slice(b",\"version\":");
         write_json_text(API_VERSION, &mut body);
         body.extend_from_slice(b"}\n");
         Ok(Response::new(StatusCode::OK).with_content_type(JSON).with_body(body))

@@ -35,7 +35,7 @@ mod volume;
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
@@ -97,6 +97,8 @@ enum Route {
     FlushShutdown,
     Ring,
     Memberlist,
+    CacheGeneration,
+    IncreaseCacheGeneration,
     Landing,
 }
 
@@ -139,6 +141,8 @@ impl Route {
             Route::FlushShutdown => "ingester_flush_shutdown",
             Route::Ring => "ring",
             Route::Memberlist => "memberlist",
+            Route::CacheGeneration => "loki_api_v1_cache_generation_numbers",
+            Route::IncreaseCacheGeneration => "loki_api_v1_cache_generation_numbers_increase",
             Route::Landing => "root",
         }
     }
@@ -205,6 +209,8 @@ fn routes() -> Router<Route> {
         add(BOTH, "/format_query", Route::FormatQuery);
         add(GET, "/status/buildinfo", Route::BuildInfo);
         add(GET, "/drilldown-limits", Route::DrilldownLimits);
+        add(GET, "/cache/generation_numbers", Route::CacheGeneration);
+        add(POST, "/cache/generation_numbers/increase", Route::IncreaseCacheGeneration);
     }
     router.add(POST, "/api/prom/push", Route::LegacyPush);
     router.add(POST, "/otlp/v1/logs", Route::OtlpLogs);
@@ -248,6 +254,8 @@ pub(crate) struct Front<R: Runtime> {
     services: Arc<Services>,
     /// Whether stopping writes memory to segments, whatever the settings say.
     prepared: Arc<AtomicBool>,
+    /// See [`Boot::cache_generation`].
+    cache_generation: Arc<AtomicI64>,
     /// When the node started, in ns since the Unix epoch.
     started_ns: i64,
     stopping: logsvc_runtime::Latch,
@@ -282,6 +290,7 @@ impl<R: Runtime> Front<R> {
             recovered: boot.recovered.clone(),
             services: Arc::clone(&boot.services),
             prepared: Arc::clone(&boot.prepared),
+            cache_generation: Arc::clone(&boot.cache_generation),
             started_ns,
             stopping: boot.stop.clone(),
             router: routes(),
@@ -363,6 +372,8 @@ impl<R: Runtime> Front<R> {
             Route::FlushShutdown => self.shut_down(&request, false).await,
             Route::Ring => Ok(self.ring_page(&request)),
             Route::Memberlist => Ok(pages::memberlist()),
+            Route::CacheGeneration => self.cache_generation(&request),
+            Route::IncreaseCacheGeneration => self.increase_cache_generation(&request),
             Route::Landing => Ok(pages::landing()),
         }
     }

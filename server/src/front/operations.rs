@@ -1,5 +1,7 @@
 //! `ready`, `metrics`, `status/buildinfo` and `format_query`.
 
+use std::sync::atomic::Ordering;
+
 use http::StatusCode;
 use logsvc_http::{Request, Response};
 use logsvc_logql::syntax;
@@ -36,6 +38,35 @@ impl<R: Runtime> Front<R> {
             return Err(not_ready().with_newline());
         }
         Ok(Response::text(StatusCode::OK, "ready\n"))
+    }
+
+    /// `cache/generation_numbers`: caches of answers are worth nothing once the number is
+    /// another one. One number serves all tenants: a cache may be told too early, not
+    /// too late.
+    pub(super) fn cache_generation(&self, request: &Request) -> Result<Response, ApiError> {
+        self.tenant(&request.head)?;
+        let text = match self.cache_generation.load(Ordering::Acquire) {
+            0 => "\"\"\n".to_owned(),
+            number => format!("\"{number}\"\n"),
+        };
+        Ok(Response::new(StatusCode::OK)
+            .with_content_type("text/plain; charset=utf-8")
+            .with_body(text.into_bytes()))
+    }
+
+    /// `cache/generation_numbers/increase`.
+    pub(super) fn increase_cache_generation(
+        &self,
+        request: &Request,
+    ) -> Result<Response, ApiError> {
+        self.tenant(&request.head)?;
+        let now_ns = self.runtime.unix_nanos();
+        let greater = |known: i64| Some(now_ns.max(known.saturating_add(1)));
+        let number = &self.cache_generation;
+        number.fetch_update(Ordering::AcqRel, Ordering::Acquire, greater).map_or_else(
+            |known| Err(ApiError::internal(format!("cannot increase {known}"))),
+            |_| Ok(Response::new(StatusCode::NO_CONTENT)),
+        )
     }
 
     pub(super) async fn exposition(&self) -> Response {

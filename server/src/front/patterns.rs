@@ -1,8 +1,9 @@
 //! `patterns`: the templates that the lines of streams follow, with counts over time.
 //!
 //! They are mined from what is stored when somebody asks ([`Plan::patterns`]), so the
-//! endpoint is always there and knows all lines, also those from before a restart.
+//! endpoint knows all lines, also those from before a restart.
 
+use http::StatusCode;
 use logsvc_http::{Request, Response};
 use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult};
 use logsvc_logql::syntax;
@@ -20,6 +21,9 @@ const PATTERNS_MAX: usize = 300;
 impl<R: Runtime> Front<R> {
     pub(super) async fn patterns(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
+        if !self.config.patterns_enabled {
+            return Ok(Response::new(StatusCode::NOT_FOUND));
+        }
         let params = params::of(&request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::open_time_range(&params, now_ns)?;

@@ -166,3 +166,37 @@ fn a_look_back_bounds_labels_and_volumes_too() {
     let volume = client.get(&query::target("/loki/api/v1/index/volume", &params)).json();
     assert_eq!(volume["data"]["result"], json!([]));
 }
+
+#[test]
+fn patterns_can_be_switched_off() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores=1", "--pattern-ingester.enabled=false"]);
+    let target = query::target("/loki/api/v1/patterns", &[("query", r#"{app="x"}"#)]);
+    let refused = server.get(&target);
+    assert_eq!((refused.status, refused.text()), (404, String::new()));
+    let limits = server.get("/loki/api/v1/drilldown-limits").json();
+    assert_eq!(limits["pattern_ingester_enabled"], false);
+}
+
+#[test]
+fn the_generation_of_caches_only_grows() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores=1", "--auth.enabled=true"]);
+    let mut client = server.client();
+    let path = "/loki/api/v1/cache/generation_numbers";
+    let tenant = [("X-Scope-OrgID", "a")];
+    assert_eq!(client.get(path).expect(401), "no org id\n");
+    let none = client.request("GET", path, &tenant, None);
+    assert_eq!(none.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(none.expect(200), "\"\"\n");
+    let increase = format!("{path}/increase");
+    let mut last = 0;
+    for _ in 0..3 {
+        client.request("POST", &increase, &tenant, Some(b"")).expect(204);
+        let number: String =
+            client.request("GET", path, &tenant, None).json().as_str().unwrap().into();
+        let number: i64 = number.parse().expect("a number");
+        assert!(number > last, "{number} after {last}");
+        last = number;
+    }
+}
