@@ -3,7 +3,7 @@
 //! skewed towards `info`, and one body holds the pods of one node.
 
 use crate::labels::Labels;
-use crate::line_styles::{self, Scene};
+use crate::line_styles::{self, Scene, Style};
 use crate::random::{Random, mix};
 use anyhow::{Result, bail};
 
@@ -83,8 +83,7 @@ impl PodLines {
     /// Chooses the streams of body `number` and restarts the generator for it.
     pub(crate) fn move_to_node(&mut self, number: u64) {
         self.random = Random::new(mix(self.seed, number));
-        let nodes = self.stream_count.div_ceil(self.streams_per_body);
-        let first = (number % nodes as u64) as usize * self.streams_per_body;
+        let first = (number % self.node_count()) as usize * self.streams_per_body;
         let last = (first + self.streams_per_body).min(self.stream_count);
         self.weighted.clear();
         for stream in first..last {
@@ -93,18 +92,57 @@ impl PodLines {
         }
     }
 
+    /// How many nodes there are; body `number` belongs to node `number % nodes`.
+    pub(crate) fn node_count(&self) -> u64 {
+        self.stream_count.div_ceil(self.streams_per_body) as u64
+    }
+
+    /// How many streams a node has.
+    pub(crate) fn streams_of_node(&self, node: u64) -> usize {
+        let first = node as usize * self.streams_per_body;
+        self.stream_count.saturating_sub(first).min(self.streams_per_body)
+    }
+
     /// The next line of the current node.
     pub(crate) fn line(&mut self, unix_nanos: i64) -> (usize, String) {
+        self.line_about(unix_nanos, None)
+    }
+
+    /// The next line of the current node, with a given message if there is one and
+    /// the line's style has messages.
+    pub(crate) fn line_about(
+        &mut self,
+        unix_nanos: i64,
+        news: Option<&'static str>,
+    ) -> (usize, String) {
         let stream = self.random.pick(&self.weighted);
         let pod = stream / LEVELS.len();
         let scene = Scene {
             unix_nanos,
             level: LEVELS[stream % LEVELS.len()].0,
             component: COMPONENTS[(pod / REPLICAS) % COMPONENTS.len()],
+            news,
         };
         let line = line_styles::line(&mut self.random, pod / REPLICAS, &scene);
         (stream, line)
     }
+}
+
+/// The application that a stream belongs to.
+pub(crate) fn app_of(stream: usize) -> usize {
+    stream / LEVELS.len() / REPLICAS
+}
+
+/// The style of a stream's lines.
+pub(crate) fn style_of(stream: usize) -> Style {
+    Style::of_app(app_of(stream))
+}
+
+/// The namespaces whose applications write in one style: the number of namespaces
+/// is a multiple of the number of styles.
+pub(crate) fn namespaces_of(style: Style) -> Vec<&'static str> {
+    let apps = NAMESPACES.iter().enumerate();
+    apps.filter(|(app, _)| Style::of_app(*app) == style).map(|(_, name)| *name).collect()
 }
 
 fn app_name(app: usize) -> String {
@@ -150,6 +188,16 @@ mod tests {
         assert!(outside < 500, "{outside} of 10000 lines outside the range");
         assert!(lines.len() > 9990, "{} distinct lines", lines.len());
         assert!(streams.len() > 380, "{} streams", streams.len());
+    }
+
+    #[test]
+    fn a_namespace_tells_the_style() {
+        let pods = PodLines::new(1, 917, 16).unwrap();
+        for (stream, labels) in pods.stream_labels().iter().enumerate() {
+            let namespaces = namespaces_of(style_of(stream));
+            assert!(namespaces.contains(&labels["namespace"].as_str()), "{labels:?}");
+        }
+        assert_eq!((pods.node_count(), pods.streams_of_node(57)), (58, 5));
     }
 
     #[test]

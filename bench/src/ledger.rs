@@ -107,6 +107,11 @@ impl Ledger {
         Ok(Ledger { source, acks })
     }
 
+    /// Lines of the acknowledged bodies.
+    pub(crate) fn lines(&self) -> u64 {
+        self.acks.iter().map(|ack| ack.line_count).sum()
+    }
+
     /// Numbers of the acknowledged bodies.
     pub(crate) fn bodies(&self) -> BTreeSet<u64> {
         self.acks.iter().map(|ack| ack.body).collect()
@@ -131,7 +136,7 @@ mod tests {
         let read = Ledger::read(&path).unwrap();
         assert_eq!(read.source, source);
         assert_eq!(read.acks[0], Ack { body: 4, first_seq: 400, line_count: 100 });
-        assert_eq!(read.bodies(), BTreeSet::from([0, 4]));
+        assert_eq!((read.bodies(), read.lines()), (BTreeSet::from([0, 4]), 200));
         let other = source_args(&["--start", "1700000001"]);
         assert!(LedgerWriter::open(&path, &other).is_err());
     }

@@ -12,6 +12,24 @@ pub(crate) struct Scene {
     pub(crate) unix_nanos: i64,
     pub(crate) level: &'static str,
     pub(crate) component: &'static str,
+    /// The message, if it is not to be drawn.
+    pub(crate) news: Option<&'static str>,
+}
+
+/// How an application writes its lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Style {
+    Json,
+    Logfmt,
+    Access,
+    Plain,
+}
+
+impl Style {
+    /// The style of application number `app`.
+    pub(crate) fn of_app(app: usize) -> Style {
+        [Style::Json, Style::Logfmt, Style::Access, Style::Plain][app % 4]
+    }
 }
 
 const BAD_NEWS: [&str; 6] = [
@@ -28,11 +46,11 @@ const CLASSES: [&str; 5] =
 /// A line in the style of application number `app`.
 pub(crate) fn line(random: &mut Random, app: usize, scene: &Scene) -> String {
     let mut out = String::with_capacity(256);
-    match app % 4 {
-        0 => json(&mut out, random, scene),
-        1 => logfmt(&mut out, random, scene),
-        2 => access(&mut out, random, scene),
-        _ => plain(&mut out, random, scene),
+    match Style::of_app(app) {
+        Style::Json => json(&mut out, random, scene),
+        Style::Logfmt => logfmt(&mut out, random, scene),
+        Style::Access => access(&mut out, random, scene),
+        Style::Plain => plain(&mut out, random, scene),
     }
     .expect("writing to a String cannot fail");
     out
@@ -150,9 +168,10 @@ fn plain(out: &mut String, random: &mut Random, scene: &Scene) -> std::fmt::Resu
 }
 
 fn news(random: &mut Random, scene: &Scene) -> &'static str {
-    match scene.level {
-        "info" | "debug" => random.pick(&GOOD_NEWS),
-        _ => random.pick(&BAD_NEWS),
+    match (scene.news, scene.level) {
+        (Some(news), _) => news,
+        (None, "info" | "debug") => random.pick(&GOOD_NEWS),
+        (None, _) => random.pick(&BAD_NEWS),
     }
 }
 

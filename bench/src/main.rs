@@ -5,6 +5,8 @@
 //!   them or at a fixed rate, and reports throughput, latency and the server's
 //!   own consumption.
 //! - `bench verify` reads the same lines back and compares them one by one.
+//! - `bench compare` measures writing, reading and restarting in one run, checks the
+//!   answers, and writes a table.
 //! - `bench query` times LogQL queries, `bench get` plain GET requests.
 //!
 //! The tool shares the machine with the server it measures, so it prepares its
@@ -17,6 +19,7 @@
     reason = "a plain command-line tool: it is never simulated and owns its threads"
 )]
 
+mod compare;
 #[cfg(test)]
 mod end_to_end;
 #[cfg(test)]
@@ -61,6 +64,8 @@ enum Command {
     Push(push::PushArgs),
     /// Read pushed lines back and compare them
     Verify(verify::VerifyArgs),
+    /// Measure a server from its first line to its restart, and check its answers
+    Compare(Box<compare::CompareArgs>),
     /// Time LogQL queries
     Query(query::QueryArgs),
     /// Time GET requests
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Push(args) => push::main(args),
         Command::Verify(args) => verify::main(args),
+        Command::Compare(args) => compare::main(*args),
         Command::Query(args) => query::main(&args),
         Command::Get(args) => get::main(&args),
     };

@@ -19,6 +19,8 @@ pub(crate) struct Usage {
     pub(crate) rss_bytes: Option<u64>,
     /// Bytes that the process caused to be sent to storage.
     pub(crate) written_bytes: Option<u64>,
+    /// Bytes that the process caused to be fetched from storage.
+    pub(crate) read_bytes: Option<u64>,
 }
 
 impl Usage {
@@ -35,17 +37,36 @@ impl Usage {
     fn of_folder(folder: &Path) -> Usage {
         let text = |name| std::fs::read_to_string(folder.join(name)).ok();
         let status = text("status").unwrap_or_default();
+        let io = text("io").unwrap_or_default();
         Usage {
             cpu_seconds: text("stat").and_then(|stat| cpu_seconds(&stat)),
             peak_rss_bytes: field(&status, "VmHWM").map(|kib| kib * 1024),
             rss_bytes: field(&status, "VmRSS").map(|kib| kib * 1024),
-            written_bytes: text("io").and_then(|io| field(&io, "write_bytes")),
+            written_bytes: field(&io, "write_bytes"),
+            read_bytes: field(&io, "read_bytes"),
         }
     }
 
     /// CPU seconds used since `earlier`.
     pub(crate) fn cpu_seconds_since(&self, earlier: &Usage) -> Option<f64> {
         Some(self.cpu_seconds? - earlier.cpu_seconds?)
+    }
+
+    /// The sum of the counters of two processes; absent where one of them is.
+    pub(crate) fn plus(&self, other: &Usage) -> Usage {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Usage {
+            cpu_seconds: self.cpu_seconds.zip(other.cpu_seconds).map(|(one, other)| one + other),
+            peak_rss_bytes: sum(self.peak_rss_bytes, other.peak_rss_bytes),
+            rss_bytes: sum(self.rss_bytes, other.rss_bytes),
+            written_bytes: sum(self.written_bytes, other.written_bytes),
+            read_bytes: sum(self.read_bytes, other.read_bytes),
+        }
+    }
+
+    /// Bytes read since `earlier`.
+    pub(crate) fn read_bytes_since(&self, earlier: &Usage) -> Option<u64> {
+        self.read_bytes?.checked_sub(earlier.read_bytes?)
     }
 
     /// Bytes written since `earlier`.

@@ -6,11 +6,12 @@
 //! no timestamp is ever sent twice.
 
 use crate::http::{Client, Response};
+use crate::labels::Labels;
 use crate::ledger::{Ack, LedgerWriter};
 use crate::procfs::Usage;
 use crate::report::{PushReport, Tally};
 use crate::schedule::{self, Schedule, backoff};
-use crate::source::{Source, SourceArgs};
+use crate::source::{Body, Source, SourceArgs};
 use crate::target::TargetArgs;
 use crate::units::{parse_duration_nanos, parse_size_bytes};
 use crate::wire::WireArgs;
@@ -60,11 +61,27 @@ pub(crate) struct PushArgs {
 }
 
 /// A body that is ready to be sent.
-struct Prepared {
-    request: Vec<u8>,
+pub(crate) struct Prepared {
+    pub(crate) request: Vec<u8>,
     raw_bytes: u64,
     ack: Ack,
     due: Option<Duration>,
+}
+
+impl Prepared {
+    /// The request that carries `body`, whose stream numbers index `streams`.
+    pub(crate) fn new(args: &PushArgs, body: Body, streams: &[Labels]) -> Result<Prepared> {
+        let (ack, raw_bytes) = (Ack::of(&body), body.raw_bytes);
+        let encoded = args.wire.encode(body, streams)?;
+        let request = args.target.url.request(
+            "POST",
+            &args.path,
+            args.target.tenant.as_deref(),
+            args.wire.headers(),
+            Some(&encoded),
+        );
+        Ok(Prepared { request, raw_bytes, ack, due: None })
+    }
 }
 
 /// Runs the subcommand; false if any body was not acknowledged.
@@ -123,23 +140,16 @@ fn prepare_round(args: &PushArgs, source: &mut Source) -> Result<Vec<Prepared>> 
     let (mut round, mut prepared_bytes) = (Vec::new(), 0);
     while prepared_bytes < args.prepare_bytes.max(1) {
         let Some(body) = source.next() else { break };
-        let (ack, raw_bytes) = (Ack::of(&body), body.raw_bytes);
-        let encoded = args.wire.encode(body, source.streams())?;
-        let request = args.target.url.request(
-            "POST",
-            &args.path,
-            args.target.tenant.as_deref(),
-            args.wire.headers(),
-            Some(&encoded),
-        );
-        prepared_bytes += request.len() as u64;
-        round.push(Prepared { request, raw_bytes, ack, due: schedule.next_due(raw_bytes) });
+        let mut prepared = Prepared::new(args, body, source.streams())?;
+        prepared.due = schedule.next_due(prepared.raw_bytes);
+        prepared_bytes += prepared.request.len() as u64;
+        round.push(prepared);
     }
     Ok(round)
 }
 
 /// Sends all bodies of a round; every client takes the next one that is left.
-fn push_round(
+pub(crate) fn push_round(
     args: &PushArgs,
     round: &[Prepared],
     clients: &mut [Client],

@@ -251,7 +251,7 @@ mod tests {
             cpu_seconds: Some(cpu_seconds),
             written_bytes: Some(written_bytes),
             peak_rss_bytes: Some(70_000_000),
-            rss_bytes: None,
+            ..Usage::default()
         };
         report.server = Some((usage(1.0, 5), usage(2.5, 80_000_005)));
         let json = report.to_json();

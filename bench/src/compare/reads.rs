@@ -1,0 +1,218 @@
+//! The read measurements: each workload some times in turn, then many at once.
+
+use super::answers::Statistics;
+use super::tree::{self, ThreadTime};
+use super::workloads::Workload;
+use crate::target::TargetArgs;
+use anyhow::{Result, anyhow};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// One run of a workload.
+struct Run {
+    seconds: f64,
+    /// Of the server.
+    cpu_seconds: Option<f64>,
+    /// Fetched from storage by the server.
+    read_bytes: Option<u64>,
+}
+
+/// What the runs of a workload have measured.
+pub(crate) struct Measured {
+    pub(crate) workload: Workload,
+    runs: Vec<Run>,
+    statistics: Statistics,
+    /// What was wrong with the first wrong answer, or why there was none.
+    pub(crate) fault: Option<String>,
+}
+
+/// When enough is known about a workload.
+pub(crate) struct Repeats {
+    pub(crate) count: usize,
+    /// No run begins later than this after the first one, but two there are always.
+    pub(crate) limit: Duration,
+}
+
+/// Runs one workload some times.
+pub(crate) fn measure(
+    target: &TargetArgs,
+    pid: Option<u32>,
+    workload: Workload,
+    repeats: &Repeats,
+) -> Measured {
+    let request = target.get(&workload.path_and_query, "");
+    let mut client = target.client();
+    let mut measured =
+        Measured { workload, runs: Vec::new(), statistics: Statistics::default(), fault: None };
+    let begin = Instant::now();
+    for run in 0..repeats.count {
+        if run >= 2 && begin.elapsed() > repeats.limit {
+            break;
+        }
+        let before = pid.map(|pid| (ThreadTime::of_tree(pid), tree::usage(pid)));
+        let clock = Instant::now();
+        let answer = client.send_repeatable(&request);
+        let seconds = clock.elapsed().as_secs_f64();
+        let after = pid.map(|pid| (ThreadTime::of_tree(pid), tree::usage(pid)));
+        let body = match answer {
+            Ok(answer) if answer.is_success() => answer.body,
+            Ok(answer) => {
+                measured.fail(format!("status {}: {}", answer.status, answer.excerpt()));
+                break;
+            }
+            Err(error) => {
+                measured.fail(error.to_string());
+                break;
+            }
+        };
+        measured.runs.push(Run {
+            seconds,
+            cpu_seconds: before.as_ref().zip(after.as_ref()).and_then(|(before, after)| {
+                after.0?.seconds_since(before.0?).or(after.1.cpu_seconds_since(&before.1))
+            }),
+            read_bytes: before
+                .zip(after)
+                .and_then(|(before, after)| after.1.read_bytes_since(&before.1)),
+        });
+        if run == 0 {
+            measured.statistics = Statistics::of(&body);
+        }
+        if let Err(fault) = measured.workload.expected.check(&body) {
+            measured.fail(fault);
+        }
+    }
+    measured
+}
+
+impl Measured {
+    fn fail(&mut self, fault: String) {
+        self.fault.get_or_insert(fault);
+    }
+
+    fn sorted<T: PartialOrd + Copy>(&self, of: impl Fn(&Run) -> Option<T>) -> Option<Vec<T>> {
+        let mut values: Vec<T> = self.runs.iter().map(of).collect::<Option<_>>()?;
+        values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        (!values.is_empty()).then_some(values)
+    }
+
+    /// The figures of the report; `memmem` is the machine's rate in bytes per second.
+    pub(crate) fn figures(&self, memmem: f64) -> Value {
+        let seconds = self.sorted(|run| Some(run.seconds));
+        let cpu = self.sorted(|run| run.cpu_seconds);
+        let median_seconds = seconds.as_deref().map(|runs| quantile(runs, 0.5));
+        let cpu_seconds = cpu.as_deref().map(|runs| quantile(runs, 0.5));
+        let rate = |seconds: Option<f64>| {
+            Some(self.workload.line_bytes? as f64 / seconds.filter(|s| *s > 0.0)?)
+        };
+        json!({
+            "name": self.workload.name,
+            "title": self.workload.title,
+            "query": self.workload.query,
+            "expected": self.workload.expected.summary(),
+            "right": self.fault.is_none(),
+            "fault": self.fault,
+            "runs": self.runs.len(),
+            "first_seconds": self.runs.first().map(|run| run.seconds),
+            "median_seconds": median_seconds,
+            "p95_seconds": seconds.as_deref().map(|runs| quantile(runs, 0.95)),
+            "cpu_seconds": cpu_seconds,
+            "read_bytes_first": self.runs.first().and_then(|run| run.read_bytes),
+            "read_bytes": self.sorted(|run| run.read_bytes).map(|runs| quantile(&runs, 0.5)),
+            "statistics_processed_bytes": self.statistics.processed_bytes,
+            "statistics_compressed_bytes": self.statistics.compressed_bytes,
+            "line_bytes": self.workload.line_bytes,
+            "gb_per_second": rate(median_seconds).map(|rate| rate / 1e9),
+            "memmem_ratio": rate(cpu_seconds).map(|rate| rate / memmem),
+        })
+    }
+}
+
+/// The value at a quantile of sorted values: the smallest that is not exceeded by
+/// more than the rest.
+fn quantile<T: Copy>(sorted: &[T], quantile: f64) -> T {
+    let rank = (quantile * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+/// Many queries at once.
+pub(crate) struct Concurrent {
+    /// From the first request to the last answer.
+    pub(crate) seconds: f64,
+    pub(crate) queries: usize,
+    pub(crate) cpu_seconds: Option<f64>,
+    pub(crate) faults: Vec<String>,
+}
+
+/// Runs the workloads of the mix at once, each on a connection of its own, `queries`
+/// in all.
+pub(crate) fn concurrent(
+    target: &TargetArgs,
+    pid: Option<u32>,
+    workloads: &[&Workload],
+    queries: usize,
+) -> Result<Concurrent> {
+    let mix: Vec<&Workload> = workloads.iter().copied().cycle().take(queries).collect();
+    let before = pid.map(tree::usage);
+    let barrier = std::sync::Barrier::new(queries + 1);
+    let ask = |workload: &Workload| -> Result<Vec<u8>, String> {
+        let request = target.get(&workload.path_and_query, "");
+        barrier.wait();
+        let answer = target.client().send(&request).map_err(|error| error.to_string())?;
+        match answer.is_success() {
+            true => Ok(answer.body),
+            false => Err(format!("status {}: {}", answer.status, answer.excerpt())),
+        }
+    };
+    let (seconds, faults) = std::thread::scope(|scope| {
+        let threads: Vec<_> = mix
+            .iter()
+            .map(|workload| {
+                let ask = &ask;
+                (workload.name, scope.spawn(move || (ask(workload), Instant::now())))
+            })
+            .collect();
+        barrier.wait();
+        let begin = Instant::now();
+        let (mut last, mut faults) = (Duration::ZERO, Vec::new());
+        for ((name, thread), workload) in threads.into_iter().zip(&mix) {
+            let (answer, end) = thread.join().map_err(|_| anyhow!("a query's thread panicked"))?;
+            last = last.max(end.saturating_duration_since(begin));
+            // Checked when the clock has stopped: that is work of this tool.
+            if let Err(fault) = answer.and_then(|body| workload.expected.check(&body)) {
+                faults.push(format!("{name}: {fault}"));
+            }
+        }
+        anyhow::Ok((last.as_secs_f64(), faults))
+    })?;
+    let after = pid.map(tree::usage);
+    let cpu_seconds =
+        after.zip(before).and_then(|(after, before)| after.cpu_seconds_since(&before));
+    Ok(Concurrent { seconds, queries, cpu_seconds, faults })
+}
+
+impl Concurrent {
+    pub(crate) fn figures(&self, mix: &[&Workload]) -> Value {
+        json!({
+            "queries": self.queries,
+            "of": mix.iter().map(|workload| workload.name).collect::<Vec<_>>(),
+            "seconds_until_last_answer": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "faults": self.faults,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_were_measured() {
+        assert_eq!(quantile(&[1, 2, 3, 4, 5], 0.5), 3);
+        assert_eq!(quantile(&[1, 2, 3, 4], 0.5), 2);
+        assert_eq!(quantile(&[1, 2, 3, 4, 5], 0.95), 5);
+        assert_eq!(quantile(&[7], 0.95), 7);
+        let hundred: Vec<u32> = (1..=100).collect();
+        assert_eq!(quantile(&hundred, 0.95), 95);
+    }
+}

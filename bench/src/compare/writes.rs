@@ -1,0 +1,215 @@
+//! The write measurements: the data set at full speed, then what the server still
+//! does afterwards, then a push at half of that speed.
+
+use super::data::DataSet;
+use super::known::Known;
+use super::server::disk_bytes;
+use super::{CompareArgs, tree};
+use crate::latency::Latencies;
+use crate::procfs::Usage;
+use crate::push::{self, Prepared, PushArgs};
+use crate::report::{Tally, per};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often the server's CPU use is looked at while it settles.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// A server is quiet while it uses no more than this share of one core.
+const QUIET_SHARE: f64 = 0.02;
+
+/// What loading the data set has measured.
+pub(crate) struct Load {
+    pub(crate) tally: Tally,
+    /// Time during which bodies were being sent.
+    pub(crate) seconds: f64,
+    /// This tool's own CPU time while sending.
+    pub(crate) own_cpu_seconds: Option<f64>,
+    before: Usage,
+    /// When the last body was acknowledged.
+    at_last_answer: Usage,
+}
+
+/// Some of the lines, for the machine's own figures.
+pub(crate) struct Sample {
+    pub(crate) lines: Vec<u8>,
+    limit_bytes: usize,
+}
+
+impl Sample {
+    pub(crate) fn new(limit_bytes: usize) -> Sample {
+        Sample { lines: Vec::new(), limit_bytes }
+    }
+}
+
+/// Pushes the whole data set; notes what it holds.
+pub(crate) fn load(
+    args: &PushArgs,
+    pid: Option<u32>,
+    data: &mut DataSet,
+    known: &mut Known,
+    sample: &mut Sample,
+) -> Result<Load> {
+    let streams = data.streams().to_vec();
+    let mut clients: Vec<_> = (0..args.connections).map(|_| args.target.client()).collect();
+    let usage = || pid.map(tree::usage).unwrap_or_default();
+    let mut load = Load {
+        tally: Tally::new(),
+        seconds: 0.0,
+        own_cpu_seconds: Some(0.0),
+        before: usage(),
+        at_last_answer: Usage::default(),
+    };
+    loop {
+        let (mut round, mut prepared_bytes) = (Vec::new(), 0);
+        while prepared_bytes < args.prepare_bytes.max(1) {
+            let Some(body) = data.next() else { break };
+            known.note(&body, data);
+            for entry in body.streams.iter().flat_map(|(_, entries)| entries) {
+                if sample.lines.len() < sample.limit_bytes {
+                    sample.lines.extend_from_slice(entry.line.as_bytes());
+                }
+            }
+            let prepared = Prepared::new(args, body, &streams)?;
+            prepared_bytes += prepared.request.len() as u64;
+            round.push(prepared);
+        }
+        if round.is_empty() {
+            break;
+        }
+        let own = Usage::own();
+        let clock = Instant::now();
+        let tally = push::push_round(args, &round, &mut clients, None)?;
+        load.seconds += clock.elapsed().as_secs_f64();
+        load.at_last_answer = usage();
+        load.own_cpu_seconds = load
+            .own_cpu_seconds
+            .zip(Usage::own().cpu_seconds_since(&own))
+            .map(|(sum, round)| sum + round);
+        load.tally.add(&tally);
+    }
+    if load.tally.acked_bodies == 0 {
+        let texts = load.tally.error_texts.keys().cloned().collect::<Vec<_>>().join("; ");
+        bail!("the server has taken nothing: {texts}");
+    }
+    Ok(load)
+}
+
+impl Load {
+    pub(crate) fn mb_per_second(&self) -> f64 {
+        per(self.tally.acked_raw_bytes as f64 / 1e6, self.seconds)
+    }
+}
+
+/// How a server came to rest.
+pub(crate) struct Settled {
+    /// Since the last acknowledgement, without the quiet time at the end.
+    pub(crate) seconds: f64,
+    /// Whether it came to rest at all in the time that it was given.
+    pub(crate) quiet: bool,
+    /// Status of the answer to the request to flush; none if there was none.
+    pub(crate) flush_status: Option<u16>,
+    pub(crate) usage: Usage,
+    pub(crate) disk_bytes: Option<u64>,
+}
+
+/// Asks the server to flush what it holds in memory, and waits until it uses next to
+/// no CPU for `args.quiet`.
+pub(crate) fn settle(args: &CompareArgs, pid: Option<u32>, data: Option<&Path>) -> Result<Settled> {
+    let clock = Instant::now();
+    let flush_status = match args.flush_path.as_str() {
+        "" => None,
+        path => {
+            let target = &args.target;
+            let request = target.url.request("POST", path, target.tenant.as_deref(), "", Some(b""));
+            Some(target.client().send(&request).context("asking the server to flush")?.status)
+        }
+    };
+    let quiet_for = Duration::from_nanos(args.quiet);
+    let limit = Duration::from_nanos(args.settle_limit);
+    let cpu_seconds = || pid.map(tree::usage).and_then(|usage| usage.cpu_seconds);
+    let (mut quiet_since, mut quiet_cpu) = (Instant::now(), cpu_seconds());
+    // Without counters the quiet time is all that can be waited for.
+    let quiet = loop {
+        std::thread::sleep(LOOK_AGAIN);
+        let (now, cpu) = (Instant::now(), cpu_seconds());
+        let used = cpu.zip(quiet_cpu).map_or(0.0, |(now, then)| now - then);
+        let waited = now - quiet_since;
+        // A tick of the counter is no work.
+        if used > 0.011 + waited.as_secs_f64() * QUIET_SHARE {
+            (quiet_since, quiet_cpu) = (now, cpu);
+        } else if waited >= quiet_for {
+            break true;
+        }
+        if clock.elapsed() > limit {
+            break false;
+        }
+    };
+    Ok(Settled {
+        seconds: (quiet_since - clock).as_secs_f64(),
+        quiet,
+        flush_status,
+        usage: pid.map(tree::usage).unwrap_or_default(),
+        disk_bytes: data.map(disk_bytes).transpose()?,
+    })
+}
+
+/// The write figures of the report; `peak` is the usage at the very end.
+pub(crate) fn figures(load: &Load, settled: &Settled, peak: &Usage, half_rate: &HalfRate) -> Value {
+    let tally = &load.tally;
+    let gigabytes = tally.acked_raw_bytes as f64 / 1e9;
+    let per_gb = |usage: &Usage| Some(usage.cpu_seconds_since(&load.before)? / gigabytes);
+    let written_bytes = settled.usage.written_bytes_since(&load.before);
+    let per_raw_byte = |bytes: u64| bytes as f64 / tally.acked_raw_bytes as f64;
+    json!({
+        "raw_bytes": tally.acked_raw_bytes,
+        "lines": tally.acked_lines,
+        "sent_bytes": tally.sent_bytes,
+        "seconds": load.seconds,
+        "mb_per_second": load.mb_per_second(),
+        "failed_bodies": tally.failed_bodies,
+        "retries": tally.retries,
+        "answers": tally.outcomes,
+        "error_texts": tally.error_texts,
+        "latency": tally.latencies.to_json(),
+        "own_cpu_seconds": load.own_cpu_seconds,
+        "cpu_seconds_per_gb_until_last_answer": per_gb(&load.at_last_answer),
+        "cpu_seconds_per_gb_until_settled": per_gb(&settled.usage),
+        "settle_seconds": settled.seconds,
+        "settled": settled.quiet,
+        "flush_status": settled.flush_status,
+        "peak_rss_bytes_until_settled": settled.usage.peak_rss_bytes,
+        "peak_rss_bytes": peak.peak_rss_bytes,
+        "written_bytes": written_bytes,
+        "written_bytes_per_raw_byte": written_bytes.map(per_raw_byte),
+        "disk_bytes": settled.disk_bytes,
+        "disk_bytes_per_raw_byte": settled.disk_bytes.map(per_raw_byte),
+        "half_rate": {
+            "mb_per_second": half_rate.mb_per_second,
+            "failed_bodies": half_rate.failed_bodies,
+            "latency": half_rate.latencies.to_json(),
+        },
+    })
+}
+
+/// A push at half of the server's own speed.
+pub(crate) struct HalfRate {
+    pub(crate) mb_per_second: f64,
+    pub(crate) failed_bodies: u64,
+    pub(crate) latencies: Latencies,
+}
+
+/// Pushes further lines, of another job, at half of `full_mb_per_second`.
+pub(crate) fn half_rate(args: &CompareArgs, full_mb_per_second: f64) -> Result<HalfRate> {
+    let rate = full_mb_per_second / 2.0;
+    let seconds = args.half_rate_time as f64 / 1e9;
+    let mut push = args.push_args("half-rate", (rate * 1e6 * seconds) as u64);
+    push.rate = Some(rate);
+    let report = push::run(&mut push).context("pushing at half rate")?;
+    Ok(HalfRate {
+        mb_per_second: rate,
+        failed_bodies: report.tally.failed_bodies,
+        latencies: report.tally.latencies,
+    })
+}
