@@ -12,8 +12,6 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-/// CPU time of each measurement, at least.
-const SECONDS: f64 = 0.3;
 /// What is compressed at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 /// What is written and forced to the disk at once, and how often.
@@ -42,19 +40,25 @@ struct Codec {
 }
 
 /// Measures with some lines of the data set, one behind the other. `absent` must not
-/// be in them. Files are written to `folder`, if there is one.
-pub(crate) fn measure(lines: &[u8], absent: &str, folder: Option<&Path>) -> Result<Machine> {
+/// be in them. Files are written to `folder`, if there is one. Each rate is measured for
+/// `cpu_seconds` at least.
+pub(crate) fn measure(
+    lines: &[u8],
+    absent: &str,
+    folder: Option<&Path>,
+    cpu_seconds: f64,
+) -> Result<Machine> {
     if lines.len() < BLOCK_BYTES {
         bail!("too few lines to measure the machine with");
     }
     let mut copy = vec![0_u8; lines.len()];
-    let memcpy = rate(lines.len(), || {
+    let memcpy = rate(cpu_seconds, lines.len(), || {
         copy.copy_from_slice(black_box(lines));
         black_box(&copy);
         Ok(())
     })?;
     let finder = Finder::new(absent);
-    let memmem = rate(lines.len(), || match finder.find(black_box(lines)) {
+    let memmem = rate(cpu_seconds, lines.len(), || match finder.find(black_box(lines)) {
         None => Ok(()),
         Some(at) => bail!("the absent id is at {at}"),
     })?;
@@ -63,14 +67,14 @@ pub(crate) fn measure(lines: &[u8], absent: &str, folder: Option<&Path>) -> Resu
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         memcpy,
         memmem,
-        zstd: zstd(lines)?,
-        lz4: lz4(lines)?,
+        zstd: zstd(lines, cpu_seconds)?,
+        lz4: lz4(lines, cpu_seconds)?,
         sync_seconds: folder.map(sync_seconds).transpose()?,
     })
 }
 
 /// Bytes per CPU-second of a piece of work on `bytes` bytes.
-fn rate(bytes: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+fn rate(cpu_seconds: f64, bytes: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     // The first pass pays for pages that were never touched.
     work()?;
     let no_counter = "the kernel does not show the CPU time of a thread";
@@ -79,26 +83,28 @@ fn rate(bytes: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
         work()?;
         let now = ThreadTime::own_thread().context(no_counter)?;
         let seconds = now.seconds_since(begin).unwrap_or(0.0);
-        if seconds >= SECONDS {
+        if seconds >= cpu_seconds {
             return Ok(bytes as f64 * f64::from(pass) / seconds);
         }
     }
     bail!("the CPU time of this thread does not move")
 }
 
-fn zstd(lines: &[u8]) -> Result<Codec> {
+fn zstd(lines: &[u8], cpu_seconds: f64) -> Result<Codec> {
     let mut compressor = zstd::bulk::Compressor::new(1)?;
     let mut decompressor = zstd::bulk::Decompressor::new()?;
     codec(
         lines,
+        cpu_seconds,
         |block, out| Ok(compressor.compress_to_buffer(block, out)?),
         |block, out| Ok(decompressor.decompress_to_buffer(block, out)?),
     )
 }
 
-fn lz4(lines: &[u8]) -> Result<Codec> {
+fn lz4(lines: &[u8], cpu_seconds: f64) -> Result<Codec> {
     codec(
         lines,
+        cpu_seconds,
         |block, out| Ok(lz4_flex::block::compress_into(block, out)?),
         |block, out| Ok(lz4_flex::block::decompress_into(block, out)?),
     )
@@ -106,12 +112,13 @@ fn lz4(lines: &[u8]) -> Result<Codec> {
 
 fn codec(
     lines: &[u8],
+    cpu_seconds: f64,
     mut compress: impl FnMut(&[u8], &mut [u8]) -> Result<usize>,
     mut decompress: impl FnMut(&[u8], &mut [u8]) -> Result<usize>,
 ) -> Result<Codec> {
     let mut out = vec![0; BLOCK_BYTES * 2];
     let mut compressed: Vec<Vec<u8>> = Vec::new();
-    let compress = rate(lines.len(), || {
+    let compress = rate(cpu_seconds, lines.len(), || {
         compressed.clear();
         for block in lines.chunks(BLOCK_BYTES) {
             let len = compress(block, &mut out)?;
@@ -119,7 +126,7 @@ fn codec(
         }
         Ok(())
     })?;
-    let decompress = rate(lines.len(), || {
+    let decompress = rate(cpu_seconds, lines.len(), || {
         for block in &compressed {
             black_box(decompress(block, &mut out)?);
         }
@@ -174,12 +181,12 @@ mod tests {
     fn figures_are_those_of_the_lines() {
         let folder = TempDir::new();
         let lines = b"GET /index.html 200 ".repeat(20_000);
-        let machine = measure(&lines, "absent", Some(folder.path())).unwrap();
+        let machine = measure(&lines, "absent", Some(folder.path()), 0.001).unwrap();
         assert!(machine.memcpy > 0.0 && machine.memmem > 0.0);
         assert!(machine.zstd.ratio < 0.1 && machine.lz4.ratio < 0.1);
         assert!(machine.sync_seconds > Some(0.0));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(measure(&lines, "index", None).is_err());
-        assert!(measure(b"short", "absent", None).is_err());
+        assert!(measure(&lines, "index", None, 0.001).is_err());
+        assert!(measure(b"short", "absent", None, 0.001).is_err());
     }
 }

@@ -42,6 +42,8 @@ use writes::Sample;
 
 /// Lines that the machine's own figures are measured with.
 const SAMPLE_BYTES: usize = 64 << 20;
+/// CPU time of each measurement of the machine, at least.
+const MACHINE_CPU_SECONDS: f64 = 0.3;
 /// Bytes of a body of the pushes after the data set.
 const LATER_BODY_BYTES: u64 = 512_000;
 
@@ -262,7 +264,7 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
     let settled = writes::settle(args, subject.pid, subject.data_dir.as_deref())?;
     say("measuring the machine");
     let folder = subject.folder.as_ref().map(|folder| folder.path.as_path());
-    let machine = machine::measure(&sample.lines, &data.absent_id(), folder)?;
+    let machine = machine::measure(&sample.lines, &data.absent_id(), folder, MACHINE_CPU_SECONDS)?;
     drop(sample);
     let alone = subject.server.is_some();
     let workloads = workloads::all(&args.api_prefix, &args.data.job, &data, &known, alone);

@@ -3,10 +3,15 @@
 use super::answers::Statistics;
 use super::tree::{self, ThreadTime};
 use super::workloads::Workload;
+use crate::schedule::backoff;
 use crate::target::TargetArgs;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// How often a query that is refused for now is asked, at most.
+const MAX_ATTEMPTS: u32 = 20;
 
 /// One run of a workload.
 struct Run {
@@ -140,11 +145,14 @@ pub(crate) struct Concurrent {
     pub(crate) seconds: f64,
     pub(crate) queries: usize,
     pub(crate) cpu_seconds: Option<f64>,
+    /// Answers of 429, after which the query was asked again.
+    pub(crate) refusals: u64,
     pub(crate) faults: Vec<String>,
 }
 
 /// Runs the workloads of the mix at once, each on a connection of its own, `queries`
-/// in all.
+/// in all. A server may refuse what is too much for it at once; such a query is asked
+/// again, as a client would.
 pub(crate) fn concurrent(
     target: &TargetArgs,
     pid: Option<u32>,
@@ -154,14 +162,23 @@ pub(crate) fn concurrent(
     let mix: Vec<&Workload> = workloads.iter().copied().cycle().take(queries).collect();
     let before = pid.map(tree::usage);
     let barrier = std::sync::Barrier::new(queries + 1);
+    let refusals = AtomicU64::new(0);
     let ask = |workload: &Workload| -> Result<Vec<u8>, String> {
         let request = target.get(&workload.path_and_query, "");
+        let mut client = target.client();
         barrier.wait();
-        let answer = target.client().send(&request).map_err(|error| error.to_string())?;
-        match answer.is_success() {
-            true => Ok(answer.body),
-            false => Err(format!("status {}: {}", answer.status, answer.excerpt())),
+        for attempt in 1.. {
+            let answer = client.send_repeatable(&request).map_err(|error| error.to_string())?;
+            if answer.is_success() {
+                return Ok(answer.body);
+            }
+            if answer.status != 429 || attempt == MAX_ATTEMPTS {
+                return Err(format!("status {}: {}", answer.status, answer.excerpt()));
+            }
+            refusals.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(backoff(attempt, answer.retry_after_seconds));
         }
+        Err("not asked".to_owned())
     };
     let (seconds, faults) = std::thread::scope(|scope| {
         let threads: Vec<_> = mix
@@ -187,7 +204,8 @@ pub(crate) fn concurrent(
     let after = pid.map(tree::usage);
     let cpu_seconds =
         after.zip(before).and_then(|(after, before)| after.cpu_seconds_since(&before));
-    Ok(Concurrent { seconds, queries, cpu_seconds, faults })
+    let refusals = refusals.into_inner();
+    Ok(Concurrent { seconds, queries, cpu_seconds, refusals, faults })
 }
 
 impl Concurrent {
@@ -197,6 +215,7 @@ impl Concurrent {
             "of": mix.iter().map(|workload| workload.name).collect::<Vec<_>>(),
             "seconds_until_last_answer": self.seconds,
             "cpu_seconds": self.cpu_seconds,
+            "refusals": self.refusals,
             "faults": self.faults,
         })
     }

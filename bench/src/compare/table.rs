@@ -103,8 +103,9 @@ fn query_table(out: &mut String, report: &Value) {
     line(
         out,
         &format!(
-            "| {} at once, until the last answer | {} | | | {} | | | | | | {right} |",
+            "| {} at once, until the last answer ({} refused at first) | {} | | | {} | | | | | | {right} |",
             text(&concurrent["queries"]),
+            text(&concurrent["refusals"]),
             fixed(&concurrent["seconds_until_last_answer"], 1.0, 3),
             fixed(&concurrent["cpu_seconds"], 1.0, 2),
         ),
@@ -180,7 +181,7 @@ mod tests {
                 {"title": "an id", "median_seconds": 0.25, "expected": "10 lines", "right": true},
                 {"title": "a | b", "right": false},
             ],
-            "concurrent": {"queries": 50, "seconds_until_last_answer": 1.5, "faults": []},
+            "concurrent": {"queries": 50, "refusals": 3, "seconds_until_last_answer": 1.5, "faults": []},
             "machine": {"memmem_gb_per_cpu_second": 9.5},
             "faults": ["a | b: no answer"],
         });
@@ -193,7 +194,7 @@ mod tests {
             "| acknowledged lines lost | - |",
             "| an id | - | 0.2500 | - | - | - | - | - | - | 10 lines | right |",
             "| a \\| b | - | - | - | - | - | - | - | - | - | WRONG |",
-            "| 50 at once, until the last answer | 1.500 |",
+            "| 50 at once, until the last answer (3 refused at first) | 1.500 |",
             "| memmem | 9.50 |",
             "- a \\| b: no answer",
         ] {
