@@ -5,6 +5,7 @@ use std::time::Duration;
 use logsvc_runtime::{Budget, BufferPool};
 
 use crate::head::HeadLimits;
+use crate::limit::ConnectionLimit;
 
 /// What an idle connection keeps in buffers, and the size of a first read.
 pub const IDLE_BUFFER_BYTES: usize = 4096;
@@ -14,8 +15,8 @@ pub const IDLE_BUFFER_BYTES: usize = 4096;
 pub struct ServerConfig {
     /// Limits of request lines and headers.
     pub head: HeadLimits,
-    /// Connections over this count are accepted and closed. Per core.
-    pub max_connections: usize,
+    /// Connections over this count are answered with 503 and closed.
+    pub connections: ConnectionLimit,
     /// Time for a head to arrive, from the accept or from its first byte.
     pub head_timeout: Duration,
     /// Time that a kept-alive connection may wait for its next request.
@@ -50,7 +51,7 @@ impl ServerConfig {
     pub fn new(body_budget: Budget) -> ServerConfig {
         ServerConfig {
             head: HeadLimits::default(),
-            max_connections: 16_384,
+            connections: ConnectionLimit::new(16_384),
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),

@@ -8,17 +8,21 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use logsvc_runtime::{Latch, Listener, Runtime};
+use logsvc_runtime::{Latch, Listener, Monotonic, Runtime};
 
 use crate::config::ServerConfig;
 use crate::connection::{Connection, Shared};
 use crate::date::DateCache;
 use crate::gzip::Compressors;
+use crate::limit::ConnectionPermit;
 use crate::service::Service;
 use crate::signal::Signal;
+use crate::turn_away::{MAX_TURNED_AWAY, turn_away};
 
 /// First and longest pause after a failed accept.
 const ACCEPT_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+/// How often the log says that connections are refused.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Accepts in a row before other tasks get their turn.
 const ACCEPT_BURST: u32 = 32;
 
@@ -72,6 +76,7 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
     let mut stopped = stop.wait();
     let mut pause = ACCEPT_PAUSES.0;
     let mut burst = 0;
+    let mut warned = None;
     loop {
         let accepted = match select(pin!(listener.accept()), &mut stopped).await {
             Either::Left((accepted, _)) => accepted,
@@ -80,10 +85,8 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
         match accepted {
             Ok((reader, writer, peer)) => {
                 pause = ACCEPT_PAUSES.0;
-                if open.count.get() >= shared.config.max_connections {
-                    shared.service.connection_refused();
-                } else {
-                    let guard = OpenGuard::new(shared, open);
+                if let Some(permit) = shared.config.connections.try_enter() {
+                    let guard = OpenGuard::new(shared, open, permit);
                     let shared = Rc::clone(shared);
                     let connection =
                         Box::new(Connection::<R, L, S>::new(shared, reader, writer, peer));
@@ -92,6 +95,17 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
                         let _guard = guard;
                         select(pin!(connection.run()), aborted).await;
                     }));
+                } else {
+                    shared.service.connection_refused();
+                    warn_of_refusals(shared, &mut warned);
+                    if let Some(guard) = TurnedAwayGuard::new(open) {
+                        let shared = Rc::clone(shared);
+                        drop(runtime.spawn(async move {
+                            let _guard = guard;
+                            let told = pin!(turn_away(&shared.runtime, reader, writer));
+                            select(told, shared.stopping.wait()).await;
+                        }));
+                    }
                 }
             }
             Err(error) => {
@@ -113,17 +127,29 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
     }
 }
 
+/// Says that connections are refused, unless that was said a moment ago.
+fn warn_of_refusals<R: Runtime, S: Service>(shared: &Shared<R, S>, warned: &mut Option<Monotonic>) {
+    let now = shared.runtime.now();
+    if warned.is_none_or(|then| now.since(then) >= WARNING_INTERVAL) {
+        *warned = Some(now);
+        let max = shared.config.connections.max();
+        tracing::warn!(max, "connections are refused: as many are open as may be");
+    }
+}
+
 /// Number of open connections.
 #[derive(Default)]
 struct Open {
     count: Cell<usize>,
+    /// Connections over the limit that are being told so.
+    turned_away: Cell<usize>,
     waiter: RefCell<Option<Waker>>,
 }
 
 impl Open {
     async fn none_left(&self) {
         poll_fn(|cx| {
-            if self.count.get() == 0 {
+            if self.is_empty() {
                 return Poll::Ready(());
             }
             *self.waiter.borrow_mut() = Some(cx.waker().clone());
@@ -131,19 +157,35 @@ impl Open {
         })
         .await;
     }
+
+    fn is_empty(&self) -> bool {
+        self.count.get() == 0 && self.turned_away.get() == 0
+    }
+
+    fn wake_if_empty(&self) {
+        if self.is_empty() {
+            let waiter = self.waiter.borrow_mut().take();
+            waiter.into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 /// Counts a connection for as long as it lives.
 struct OpenGuard<R, S: Service> {
     shared: Rc<Shared<R, S>>,
     open: Rc<Open>,
+    _permit: ConnectionPermit,
 }
 
 impl<R, S: Service> OpenGuard<R, S> {
-    fn new(shared: &Rc<Shared<R, S>>, open: &Rc<Open>) -> OpenGuard<R, S> {
+    fn new(
+        shared: &Rc<Shared<R, S>>,
+        open: &Rc<Open>,
+        permit: ConnectionPermit,
+    ) -> OpenGuard<R, S> {
         open.count.set(open.count.get() + 1);
         shared.service.connections_changed(open.count.get());
-        OpenGuard { shared: Rc::clone(shared), open: Rc::clone(open) }
+        OpenGuard { shared: Rc::clone(shared), open: Rc::clone(open), _permit: permit }
     }
 }
 
@@ -152,11 +194,29 @@ impl<R, S: Service> Drop for OpenGuard<R, S> {
         let count = self.open.count.get() - 1;
         self.open.count.set(count);
         self.shared.service.connections_changed(count);
-        if count == 0 {
-            let waiter = self.open.waiter.borrow_mut().take();
-            if let Some(waiter) = waiter {
-                waiter.wake();
-            }
-        }
+        self.open.wake_if_empty();
+    }
+}
+
+/// Counts a connection that is being turned away.
+struct TurnedAwayGuard {
+    open: Rc<Open>,
+}
+
+impl TurnedAwayGuard {
+    /// `None` if there are enough.
+    fn new(open: &Rc<Open>) -> Option<TurnedAwayGuard> {
+        let count = open.turned_away.get();
+        (count < MAX_TURNED_AWAY).then(|| {
+            open.turned_away.set(count + 1);
+            TurnedAwayGuard { open: Rc::clone(open) }
+        })
+    }
+}
+
+impl Drop for TurnedAwayGuard {
+    fn drop(&mut self) {
+        self.open.turned_away.set(self.open.turned_away.get() - 1);
+        self.open.wake_if_empty();
     }
 }

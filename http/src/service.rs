@@ -97,6 +97,6 @@ pub trait Service: 'static {
         let _ = open;
     }
 
-    /// Called when a connection was closed at once because too many are open.
+    /// Called when a connection was turned away because too many are open.
     fn connection_refused(&self) {}
 }

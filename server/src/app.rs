@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use logsvc_http::ConnectionLimit;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Budget, Latch, Runtime};
 use logsvc_shards::compact::CompactionPolicy;
@@ -96,6 +97,8 @@ pub(crate) struct Boot {
     /// What connections with TLS need; `None` if they have none.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
     pub(crate) tls: Option<TlsAcceptor>,
+    /// How many connections may be open.
+    pub(crate) connections: ConnectionLimit,
     /// Ends the node when triggered.
     pub(crate) stop: Latch,
     /// Counters of all cores.
@@ -136,7 +139,12 @@ pub(crate) struct Boot {
 
 impl Boot {
     /// Prepares a node.
-    pub(crate) fn new(config: Arc<Config>, tls: Option<TlsAcceptor>, stop: Latch) -> Boot {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        tls: Option<TlsAcceptor>,
+        connections: ConnectionLimit,
+        stop: Latch,
+    ) -> Boot {
         let cores = config.cores;
         let mesh_options = MeshOptions {
             request_lane_messages: REQUEST_LANE_MESSAGES,
@@ -167,6 +175,7 @@ impl Boot {
             failure: Arc::new(OnceLock::new()),
             config,
             tls,
+            connections,
             stop,
         }
     }

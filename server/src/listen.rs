@@ -2,12 +2,19 @@
 
 use std::rc::Rc;
 
-use logsvc_http::{ServerConfig, serve};
+use logsvc_http::{ConnectionLimit, ServerConfig, serve};
 use logsvc_runtime::{Listener, Runtime};
 
 use crate::app::Boot;
+use crate::config::Config;
 use crate::front::Front;
 use crate::services::{Part, State};
+
+/// Most files that are kept for what is no connection.
+const OWN_FILES_MAX: u64 = 4096;
+
+/// One connection for so much of the memory: eight times what an idle one takes.
+const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
 
 /// Listens and begins to serve; the task ends when the node stops. `None` if the port
 /// cannot be had, which ends the node.
@@ -77,5 +84,44 @@ fn http_config(boot: &Boot) -> ServerConfig {
     http.write_timeout = config.http_write_timeout;
     http.idle_timeout = config.http_idle_timeout;
     http.drain_timeout = config.graceful_stop_timeout;
+    http.connections = boot.connections.clone();
     http
+}
+
+/// How many connections a node may have, if the process may have `open_files` files.
+///
+/// An idle connection takes 8 KiB, and twice as much with TLS, which no budget counts;
+/// so by default an eighth of the memory bounds them, beside the files that segments
+/// and logs need.
+pub(crate) fn connection_limit(config: &Config, open_files: u64) -> ConnectionLimit {
+    let set = config.http_listen_conn_limit;
+    if set > 0 {
+        return ConnectionLimit::new(set);
+    }
+    let own_files = (open_files / 4).min(OWN_FILES_MAX);
+    let by_memory = config.memory_max_bytes / MEMORY_BYTES_PER_CONNECTION;
+    let max = by_memory.min(open_files - own_files);
+    ConnectionLimit::new(usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_follows_from_memory_and_files() {
+        let max = |memory_mib: u64, open_files, set| {
+            let config = Config {
+                memory_max_bytes: memory_mib << 20,
+                http_listen_conn_limit: set,
+                ..Config::default()
+            };
+            connection_limit(&config, open_files).max()
+        };
+        assert_eq!(max(64, 1 << 20, 0), 1024);
+        assert_eq!(max(1024, 1 << 20, 0), 16384);
+        assert_eq!(max(1024, 1024, 0), 768);
+        assert_eq!(max(1024, 20_000, 0), 15_904);
+        assert_eq!(max(64, 1024, 5000), 5000);
+    }
 }

@@ -20,7 +20,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use logsvc_runtime::{Latch, LaunchOptions, glommio_backend, monoio_backend, stop_on_signals};
+use logsvc_runtime::{
+    Latch, LaunchOptions, glommio_backend, monoio_backend, raise_open_files_limit, stop_on_signals,
+};
 
 use crate::app::Boot;
 use crate::cli::Cli;
@@ -29,6 +31,9 @@ use crate::config::{Config, Loaded, Machine, RuntimeChoice};
 /// Buffers are often freed by another core than the one that allocated them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What systems grant if the limit of open files is not known.
+const OPEN_FILES_USUAL: u64 = 1024;
 
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
@@ -76,7 +81,16 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let boot = Boot::new(Arc::new(config), tls, stop);
+    let open_files = match raise_open_files_limit() {
+        Ok(limit) => limit,
+        Err(error) => {
+            tracing::warn!("the limit of open files cannot be raised: {error}");
+            OPEN_FILES_USUAL
+        }
+    };
+    let connections = listen::connection_limit(&config, open_files);
+    tracing::debug!(open_files, connections = connections.max(), "limits");
+    let boot = Boot::new(Arc::new(config), tls, connections, stop);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
         return Ok(ExitCode::FAILURE);

@@ -85,7 +85,7 @@ cases! {
         a_slow_body_is_refused
         an_endless_body_is_refused
         a_client_that_reads_nothing_is_dropped
-        connections_over_the_limit_are_closed
+        connections_over_the_limit_are_turned_away
         a_stop_lets_requests_finish
         a_stop_does_not_wait_for_ever;
     sockets:

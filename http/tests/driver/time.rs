@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use logsvc_http::ConnectionLimit;
 use logsvc_runtime::Runtime;
 
 use crate::client::{get, post};
@@ -105,19 +106,30 @@ pub(crate) async fn a_client_that_reads_nothing_is_dropped<R: Runtime>(runtime: 
     server.finish().await;
 }
 
-pub(crate) async fn connections_over_the_limit_are_closed<R: Runtime>(runtime: R) {
-    let server = Server::start_with(&runtime, |config| config.max_connections = 2);
+pub(crate) async fn connections_over_the_limit_are_turned_away<R: Runtime>(runtime: R) {
+    let server = Server::start_with(&runtime, |config| {
+        config.connections = ConnectionLimit::new(2);
+    });
     let mut first = server.client().await;
     let mut second = server.client().await;
     assert_eq!(first.exchange(get("/ok")).await.status(), 200);
     assert_eq!(second.exchange(get("/ok")).await.status(), 200);
     let mut third = server.client().await;
+    // Also if it goes on sending, and whatever it asks.
+    third.send("POST / HTTP/1.1\r\nContent-Length: 30000\r\n\r\n").await;
+    third.try_send([b'x'; 30_000]).await;
+    let answer = third.answer().await;
+    assert_eq!((answer.status(), answer.text()), (503, "too many connections\n"));
+    assert_eq!(answer.header("connection"), Some("close"));
     assert_eq!(third.rest().await, b"");
     assert_eq!((server.service.refused.get(), server.service.open.get()), (1, 2));
     drop(first);
     server.until(|service| service.open.get() == 1).await;
     let mut fourth = server.client().await;
     assert_eq!(fourth.exchange(get("/ok")).await.status(), 200);
+    // Those that are being told do not hold up a stop.
+    let mut fifth = server.client().await;
+    assert_eq!(fifth.answer().await.status(), 503);
     drop((second, fourth));
     server.finish().await;
 }

@@ -56,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) http_idle_timeout: Duration,
     /// How long a stop waits for requests under way.
     pub(crate) graceful_stop_timeout: Duration,
+    /// Most open connections; 0 follows from memory and the limit of open files.
+    pub(crate) http_listen_conn_limit: usize,
     /// Whether and how the HTTP interface speaks TLS.
     pub(crate) tls: TlsConfig,
     /// Lines less severe than this are not logged.
@@ -151,6 +153,7 @@ impl Default for Config {
             http_write_timeout: Duration::from_secs(30),
             http_idle_timeout: Duration::from_secs(120),
             graceful_stop_timeout: Duration::from_secs(30),
+            http_listen_conn_limit: 0,
             tls: TlsConfig::default(),
             log_level: LogLevel::Info,
             log_format: LogFormat::Text,

@@ -75,6 +75,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "server.http_server_idle_timeout", "server.http-idle-timeout",
         |c| Duration(&mut c.http_idle_timeout),
         "Longest time that a connection stays open without a request.";
+    "server.http_listen_conn_limit", "server.http-conn-limit",
+        |c| Count(&mut c.http_listen_conn_limit),
+        "Most connections that may be open; those beyond are answered with 503. 0 follows from the memory, one for each 64KB of memory.max_bytes, and from the limit of open files, which the server raises as far as it may, less a quarter but at most 4096 for its own files.";
     "server.http_tls_config.cert_file", "server.http-tls-cert-path",
         |c| Text(&mut c.tls.cert_file),
         "File with the server's certificate, and with those that lead to its issuer behind it, as PEM. With it and the key the port speaks HTTPS only.";

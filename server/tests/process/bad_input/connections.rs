@@ -229,3 +229,168 @@ fn clients_that_do_not_read_their_answers_are_bounded() {
     drop(clients);
     victim.survives_with(UNREAD_PEAK_MAX_BYTES);
 }
+
+/// Ten thousand, or as many as the limit of open files lets be, since both ends of each
+/// connection are on this machine.
+#[test]
+fn ten_thousand_connections_fit() {
+    let count = 10_000.min((raise_file_limit() / 4) * 3);
+    let victim = Victim::new(&["--cores", "2", "--memory.max-bytes", "1GB"]);
+    let before_bytes = victim.server.memory_bytes("VmRSS");
+    let request = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n";
+    let open = |bytes: &[u8]| {
+        let mut connection = connect(victim.server.address()).expect("a connection");
+        connection.write_all(bytes).expect("the server reads");
+        connection
+    };
+    let mut idle = Vec::new();
+    for _ in 0..count * 4 / 5 {
+        let connection = open(request);
+        read_reply(&mut BufReader::new(&connection), false).expect("an answer").expect(200);
+        idle.push(connection);
+    }
+    let used = idle.len();
+    // The rest says nothing, or half of a head; they have 10 seconds.
+    while (idle.len() as u64) < count {
+        idle.push(open(if idle.len() % 2 == 0 { b"" } else { b"GET /ready HTTP/1.1\r\nHo" }));
+    }
+    let open_count = victim.server.metric("loki_tcp_connections");
+    assert!(open_count > used as f64, "{open_count} connections");
+    let grown_bytes = victim.server.memory_bytes("VmRSS").saturating_sub(before_bytes);
+    eprintln!("{open_count} of {count} connections: {} bytes each", grown_bytes / count);
+    assert!(grown_bytes < count * IDLE_CONNECTION_MAX_BYTES, "{grown_bytes} bytes");
+    for connection in idle[..used].iter_mut().step_by(100) {
+        connection.write_all(request).expect("the server reads");
+        read_reply(&mut BufReader::new(&*connection), false).expect("an answer").expect(200);
+    }
+    drop(idle);
+    victim.survives();
+}
+
+#[test]
+fn connections_over_the_limit_are_told() {
+    let victim = Victim::new(&["--cores", "2", "--server.http-conn-limit", "20"]);
+    let mut open: Vec<TcpStream> = Vec::new();
+    // An idle connection in each place; which cores they go to does not matter.
+    for _ in 0..20 {
+        let mut connection = connect(victim.server.address()).expect("a connection");
+        connection.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+        read_reply(&mut BufReader::new(&connection), false).expect("an answer").expect(200);
+        open.push(connection);
+    }
+    for _ in 0..100 {
+        let reply = victim.server.get("/ready");
+        assert_eq!(reply.expect(503), "too many connections\n");
+        assert_eq!(reply.header("retry-after"), Some("1"));
+    }
+    // One that leaves makes room for one.
+    open.truncate(19);
+    let begun = Instant::now();
+    while victim.server.get("/ready").status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "there is no room again");
+    }
+    drop(open);
+    while victim.server.client().get("/metrics").status != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "there is no room again");
+    }
+    assert!(victim.server.metric("logsvc_connections_refused_total") >= 100.0);
+    victim.survives();
+}
+
+/// Without descriptors nothing can be accepted; the server waits for better times
+/// instead of trying all the time.
+fn outlasts_a_lack_of_descriptors(args: &[&str]) {
+    let victim = Victim::new(&[args, &["--server.http-conn-limit", "5000"]].concat());
+    victim.server.get("/ready").expect(200);
+    victim.server.limit_open_files(20);
+    let connections: Vec<TcpStream> =
+        (0..200).map(|_| connect(victim.server.address()).expect("the kernel accepts")).collect();
+    let failed = |log: &str| log.contains("accept failed").then_some(());
+    victim.server.await_log(failed).expect("the server runs");
+    let before = victim.server.cpu_ticks();
+    std::thread::sleep(Duration::from_secs(2));
+    let ticks = victim.server.cpu_ticks() - before;
+    assert!(ticks < 60, "{ticks} ticks of 10 ms within 2 seconds");
+    drop(connections);
+    let begun = Instant::now();
+    let mut client = victim.server.client();
+    while client.try_request("GET", "/ready", &[], None).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing is accepted any more");
+        client = victim.server.client();
+    }
+    drop(client);
+    victim.survives();
+}
+
+#[test]
+fn a_lack_of_descriptors_passes_on_io_uring() {
+    outlasts_a_lack_of_descriptors(&["--cores", "2"]);
+}
+
+#[test]
+fn a_lack_of_descriptors_passes_on_epoll() {
+    outlasts_a_lack_of_descriptors(&["--cores", "2", "--runtime.driver", "epoll"]);
+}
+
+#[test]
+fn a_lack_of_descriptors_passes_on_glommio() {
+    if crate::support::node::glommio_works() {
+        outlasts_a_lack_of_descriptors(&["--cores", "1", "--runtime", "glommio"]);
+    }
+}
+
+/// Slower than the slowest rate that is served, but never silent.
+#[test]
+fn bodies_and_readers_that_drip_are_cut_off() {
+    let timeouts = ["--server.http-read-timeout", "1s", "--server.http-write-timeout", "1s"];
+    let victim = Victim::new(&[&["--cores", "2"], &timeouts[..]].concat());
+    let now_ns = now_ns();
+    let line = "x".repeat(200_000);
+    for number in 0..50 {
+        let entries = vec![entry(now_ns + number, format!("{number}{line}"))];
+        victim.server.client().push(&[stream(&[("app", "drip")], entries)]);
+    }
+    let before = victim.stored();
+    let end = (now_ns + 100).to_string();
+    let target =
+        query::target("/loki/api/v1/query_range", &[("query", "{app=\"drip\"}"), ("end", &end)]);
+    let read = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let push = "POST /loki/api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                Content-Length: 5000000\r\n\r\n{\"streams\":["
+        .to_owned();
+    let mut clients: Vec<(bool, TcpStream)> = (0..40)
+        .map(|number| {
+            let is_reader = number % 2 == 0;
+            let mut connection = connect(victim.server.address()).expect("a connection");
+            let request = if is_reader { &read } else { &push };
+            connection.write_all(request.as_bytes()).expect("the server reads");
+            connection.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+            (is_reader, connection)
+        })
+        .collect();
+    let begun = Instant::now();
+    let mut refused = 0;
+    while victim.server.metric("loki_tcp_connections") > 1.0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "clients that drip are kept");
+        clients.retain_mut(|(is_reader, connection)| {
+            let mut buffer = [0; 100];
+            if *is_reader {
+                return !matches!(connection.read(&mut buffer), Ok(0));
+            }
+            let sent = connection.write_all(b" ").is_ok();
+            match connection.read(&mut buffer) {
+                Ok(count) if count > 0 => {
+                    assert!(buffer.starts_with(b"HTTP/1.1 408 "));
+                    refused += 1;
+                    false
+                }
+                Ok(_) => false,
+                Err(_) => sent,
+            }
+        });
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(refused > 0, "no body was refused");
+    assert_eq!(victim.stored(), before);
+    victim.survives_with(UNREAD_PEAK_MAX_BYTES);
+}

@@ -189,6 +189,30 @@ impl Server {
         log
     }
 
+    /// Lets the process have `more` files open beside those that it has now.
+    pub(crate) fn limit_open_files(&self, more: u64) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let open = open.expect("the process runs").count() as u64;
+        let limit = libc::rlimit { rlim_cur: open + more, rlim_max: open + more };
+        let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
+        // SAFETY: `limit` is readable and of the type that the call takes, which
+        // writes nothing without a place for the old limit.
+        let set = unsafe {
+            libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
+        };
+        assert_eq!(set, 0, "the limit of a child can be lowered");
+    }
+
+    /// CPU time that the process has taken, in ticks of 10 ms.
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let text = std::fs::read_to_string(path).expect("the process runs");
+        // The fields behind the name, which may have spaces.
+        let (_, fields) = text.rsplit_once(')').expect("a name in parentheses");
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("ticks")).sum()
+    }
+
     /// A value of `/proc/<pid>/status` in bytes, such as `VmHWM`.
     pub(crate) fn memory_bytes(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
