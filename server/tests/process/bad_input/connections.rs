@@ -235,7 +235,8 @@ fn clients_that_do_not_read_their_answers_are_bounded() {
 #[test]
 fn ten_thousand_connections_fit() {
     let count = 10_000.min((raise_file_limit() / 4) * 3);
-    let victim = Victim::new(&["--cores", "2", "--memory.max-bytes", "1GB"]);
+    let limit = ["--server.http-conn-limit", "12000"];
+    let victim = Victim::new(&[&["--cores", "2"], &limit[..]].concat());
     let before_bytes = victim.server.memory_bytes("VmRSS");
     let request = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n";
     let open = |bytes: &[u8]| {
@@ -343,10 +344,12 @@ fn a_lack_of_descriptors_passes_on_glommio() {
 #[test]
 fn bodies_and_readers_that_drip_are_cut_off() {
     let timeouts = ["--server.http-read-timeout", "1s", "--server.http-write-timeout", "1s"];
-    let victim = Victim::new(&[&["--cores", "2"], &timeouts[..]].concat());
+    // What fits into the socket's buffers was sent, and its connection is idle.
+    let idle = ["--server.http-idle-timeout", "1s"];
+    let victim = Victim::new(&[&["--cores", "2"], &timeouts[..], &idle].concat());
     let now_ns = now_ns();
     let line = "x".repeat(200_000);
-    for number in 0..50 {
+    for number in 0..100 {
         let entries = vec![entry(now_ns + number, format!("{number}{line}"))];
         victim.server.client().push(&[stream(&[("app", "drip")], entries)]);
     }
