@@ -9,6 +9,7 @@ mod compare;
 mod document;
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::websocket::{Frame, WebSocket};
 use crate::support::{Client, DataDir, Reply, SECOND_NS, Server, now_ns, query};
@@ -56,6 +57,31 @@ fn every_example_of_the_reference_is_true() {
     assert!(count >= 60, "only {count} examples were found");
     let text = faults.join("\n\n");
     assert!(faults.is_empty(), "{} of {count} examples differ:\n\n{text}", faults.len());
+}
+
+/// What the files that are shown for logsvc begin with; others are for agents.
+const FILE_MARK: &str = "# logsvc.yaml\n";
+
+#[test]
+fn files_of_settings_in_the_migration_page_are_valid() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/migration.md");
+    let text = std::fs::read_to_string(page).expect("the page is there");
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks: Vec<&str> = blocks.filter(|block| block.starts_with(FILE_MARK)).collect();
+    assert!(blocks.len() >= 2, "{blocks:?}");
+    let folder = DataDir::new();
+    let file = folder.path().join("logsvc.yaml");
+    for block in blocks {
+        std::fs::write(&file, block).expect("it can be written");
+        let output = Command::new(env!("CARGO_BIN_EXE_logsvc"))
+            .args(["--verify-config", "--config.file"])
+            .arg(&file)
+            .output()
+            .expect("the binary starts");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(output.status.success() && !said.contains("ignored"), "{block}\n{said}");
+    }
 }
 
 /// Sends a request; tells what is wrong with the answer.
