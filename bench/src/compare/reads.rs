@@ -120,6 +120,7 @@ impl Measured {
             "first_seconds": self.runs.first().map(|run| run.seconds),
             "median_seconds": median_seconds,
             "p95_seconds": seconds.as_deref().map(|runs| quantile(runs, 0.95)),
+            "cpu_seconds_first": self.runs.first().and_then(|run| run.cpu_seconds),
             "cpu_seconds": cpu_seconds,
             "read_bytes_first": self.runs.first().and_then(|run| run.read_bytes),
             "read_bytes": self.sorted(|run| run.read_bytes).map(|runs| quantile(&runs, 0.5)),

@@ -75,19 +75,20 @@ fn write_table(out: &mut String, report: &Value) {
 fn query_table(out: &mut String, report: &Value) {
     line(
         out,
-        "\n| Reading | first s | median s | p95 s | CPU-s | from disk | compressed | GB/s | × memmem | answer | |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|",
+        "\n| Reading | first s | median s | p95 s | first CPU-s | CPU-s | from disk | compressed | GB/s | × memmem | answer | |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|",
     );
     for query in report["read"].as_array().into_iter().flatten() {
         let right = if query["right"] == true { "right" } else { "WRONG" };
         line(
             out,
             &format!(
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {right} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {right} |",
                 text(&query["title"]),
                 fixed(&query["first_seconds"], 1.0, 4),
                 fixed(&query["median_seconds"], 1.0, 4),
                 fixed(&query["p95_seconds"], 1.0, 4),
+                fixed(&query["cpu_seconds_first"], 1.0, 4),
                 fixed(&query["cpu_seconds"], 1.0, 4),
                 megabytes(&query["read_bytes_first"]),
                 megabytes(&query["statistics_compressed_bytes"]),
@@ -103,7 +104,7 @@ fn query_table(out: &mut String, report: &Value) {
     line(
         out,
         &format!(
-            "| {} at once, until the last answer ({} refused at first) | {} | | | {} | | | | | | {right} |",
+            "| {} at once, until the last answer ({} refused at first) | {} | | | | {} | | | | | | {right} |",
             text(&concurrent["queries"]),
             text(&concurrent["refusals"]),
             fixed(&concurrent["seconds_until_last_answer"], 1.0, 3),
@@ -192,8 +193,8 @@ mod tests {
             "| push, MB/s of raw log | 12.3 |",
             "| CPU-seconds per raw GB until settled (never) | - |",
             "| acknowledged lines lost | - |",
-            "| an id | - | 0.2500 | - | - | - | - | - | - | 10 lines | right |",
-            "| a \\| b | - | - | - | - | - | - | - | - | - | WRONG |",
+            "| an id | - | 0.2500 | - | - | - | - | - | - | - | 10 lines | right |",
+            "| a \\| b | - | - | - | - | - | - | - | - | - | - | WRONG |",
             "| 50 at once, until the last answer (3 refused at first) | 1.500 |",
             "| memmem | 9.50 |",
             "- a \\| b: no answer",
