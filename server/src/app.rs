@@ -41,6 +41,7 @@ use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
 use crate::listen;
 use crate::metrics::NodeMetrics;
+use crate::reload::{self, Reloads};
 use crate::services::{Part, Services, State};
 
 /// Calls that one core may have in flight to all shards together.
@@ -101,6 +102,8 @@ pub(crate) struct Boot {
     pub(crate) connections: ConnectionLimit,
     /// Ends the node when triggered.
     pub(crate) stop: Latch,
+    /// What became of the files with the limits of tenants.
+    pub(crate) reloads: Arc<Reloads>,
     /// Counters of all cores.
     pub(crate) metrics: Arc<NodeMetrics>,
     /// How far the parts of the node have come.
@@ -141,6 +144,7 @@ impl Boot {
     /// Prepares a node.
     pub(crate) fn new(
         config: Arc<Config>,
+        limits: LimitsOfTenants,
         tls: Option<TlsAcceptor>,
         connections: ConnectionLimit,
         stop: Latch,
@@ -150,9 +154,9 @@ impl Boot {
             request_lane_messages: REQUEST_LANE_MESSAGES,
             inflight_per_core: INFLIGHT_PER_CORE,
         };
-        let limits = LimitsOfTenants::same_for_all(config.limits.clone());
         Boot {
             limits: Arc::new(TenantLimits::new(limits)),
+            reloads: Arc::new(Reloads::default()),
             metrics: Arc::new(NodeMetrics::new(cores)),
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),
@@ -227,6 +231,9 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     boot.recovered.arrive();
     if runtime.core().0 == 0 {
         boot.recovered.complete.wait().await;
+        if !boot.config.runtime_files.is_empty() {
+            drop(runtime.spawn(reload::run(runtime.clone(), boot.clone(), caller.clone())));
+        }
         if boot.failure().is_none()
             && let Some(address) = boot.address()
         {
@@ -311,7 +318,7 @@ async fn start_shard<R: Runtime>(
                 .min(CompactionPolicy::default().target_line_bytes),
             ..CompactionPolicy::default()
         },
-        retention: Arc::new(retention::policy(&boot.config)),
+        retention: Arc::new(retention::policy(&boot.config, &boot.limits.current())),
         scan: ScanConfig::with_cache(
             usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
         ),

@@ -11,6 +11,7 @@ mod front;
 mod listen;
 mod logging;
 mod metrics;
+mod reload;
 mod services;
 mod tools;
 
@@ -61,9 +62,9 @@ fn fail(text: &str) -> ExitCode {
 }
 
 fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
-    let config = loaded.config;
+    let Loaded { config, limits, ignored_keys } = loaded;
     logging::start(config.log_level, config.log_format)?;
-    warn_of_ignored_keys(&loaded.ignored_keys);
+    reload::warn_of_ignored_keys(&ignored_keys);
     if cli.verify_config {
         writeln!(std::io::stdout(), "config is valid")?;
         return Ok(ExitCode::SUCCESS);
@@ -90,7 +91,7 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     };
     let connections = listen::connection_limit(&config, open_files);
     tracing::debug!(open_files, connections = connections.max(), "limits");
-    let boot = Boot::new(Arc::new(config), tls, connections, stop);
+    let boot = Boot::new(Arc::new(config), limits, tls, connections, stop);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
         return Ok(ExitCode::FAILURE);
@@ -104,15 +105,6 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
 /// who does not share it.
 fn check_address(address: SocketAddr) -> std::io::Result<()> {
     TcpListener::bind(address).map(drop)
-}
-
-/// One line for each section of the file, so that a file of the reference does not
-/// push the first steps off the screen.
-fn warn_of_ignored_keys(keys: &[String]) {
-    let section = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
-    for keys in keys.chunk_by(|one, next| section(one) == section(next)) {
-        tracing::warn!(keys = keys.join(", "), "config key ignored: it has no meaning here yet");
-    }
 }
 
 /// Runs the cores until the node stops.

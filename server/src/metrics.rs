@@ -10,6 +10,8 @@ use std::time::Duration;
 use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
+use crate::reload::Reloads;
+
 /// Upper bounds of the request latency buckets, in microseconds.
 const LATENCY_BOUNDS_US: [u64; 12] = [
     100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000,
@@ -133,6 +135,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) shards: &'a [ShardStatus],
     /// Name of the runtime and its driver.
     pub(crate) driver: &'a str,
+    /// The files with the limits of tenants, and their hash; `None` if there are none.
+    pub(crate) runtime_config: Option<(&'a Reloads, [u8; 32])>,
 }
 
 impl NodeMetrics {
@@ -224,6 +228,9 @@ impl NodeMetrics {
             out.sample("logsvc_lane_depth", &[("shard", &shard.to_string())], depth as f64);
         }
         expose_shards(&mut out, gauges.shards);
+        if let Some((reloads, sha256)) = gauges.runtime_config {
+            expose_runtime_config(&mut out, reloads, sha256);
+        }
         out.text
     }
 
@@ -271,6 +278,32 @@ fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 4]) {
             out.sample(name, &[("budget", budget.name())], read(budget) as f64);
         }
     }
+}
+
+fn expose_runtime_config(out: &mut Exposition, reloads: &Reloads, sha256: [u8; 32]) {
+    const CONFIG: (&str, &str) = ("config", "loki");
+    const GOOD: &str = "loki_runtime_config_last_reload_successful";
+    out.family(GOOD, "gauge", "Whether the files with the limits of tenants are good.");
+    out.sample(GOOD, &[CONFIG], f64::from(u8::from(reloads.is_good())));
+    const HASH: &str = "loki_runtime_config_hash";
+    out.family(HASH, "gauge", "The hash of the files that the limits of tenants come from.");
+    let hash: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+    out.sample(HASH, &[("sha256", &hash), CONFIG], 1.0);
+    out.single(
+        "logsvc_runtime_config_changes_total",
+        "counter",
+        "Times that files have changed the limits of tenants since the start.",
+        reloads.changes(),
+    );
+    out.single(
+        "logsvc_runtime_config_failures_total",
+        "counter",
+        "Times that files with the limits of tenants were read and could not be used.",
+        reloads.failures(),
+    );
+    const CHANGED: &str = "logsvc_runtime_config_changed_timestamp_seconds";
+    out.family(CHANGED, "gauge", "When files last changed the limits of tenants.");
+    out.sample(CHANGED, &[], reloads.changed_ns() as f64 / 1e9);
 }
 
 fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
@@ -499,6 +532,7 @@ mod tests {
             lane_depths: &[0, 4],
             shards: &[ShardStatus::default()],
             driver: "sim",
+            runtime_config: Some((&Reloads::default(), [0xab; 32])),
         });
         let labels = "route=\"loki_api_v1_push\",status_code=\"204\"";
         for line in [
@@ -507,6 +541,8 @@ mod tests {
             format!("loki_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 2"),
             format!("loki_request_duration_seconds_sum{{{labels}}} 0.00075"),
             "loki_distributor_lines_received_total 3".into(),
+            "loki_runtime_config_last_reload_successful{config=\"loki\"} 1".into(),
+            format!("loki_runtime_config_hash{{sha256=\"{}\",config=\"loki\"}} 1", "ab".repeat(32)),
             "logsvc_lane_depth{shard=\"1\"} 4".into(),
             "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
         ] {

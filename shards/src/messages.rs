@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
 
+use crate::retention::RetentionPolicy;
 use crate::scan::{ScanError, ScanJob};
 use crate::tail::{TailBatch, TailJoin, TailPoll, TailStatus};
 use crate::wal::writer::WalUnavailable;
@@ -116,6 +117,8 @@ pub enum ShardRequest {
     TailClose(u64),
     /// Numbers for metrics.
     Status,
+    /// Keep entries for other periods from now on.
+    Retain(Arc<RetentionPolicy>),
     /// Write everything that is in memory to segments; answered when that is on
     /// stable storage.
     Flush,
@@ -339,6 +342,8 @@ pub enum ShardReply {
     Tailed(Vec<TailBatch>),
     /// To [`ShardRequest::Status`].
     Status(Box<ShardStatus>),
+    /// To [`ShardRequest::Retain`].
+    Retained,
     /// To [`ShardRequest::Flush`].
     Flushed(Result<(), Arc<str>>),
     /// To [`ShardRequest::Stop`].

@@ -16,6 +16,7 @@ mod maintain;
 mod seal;
 mod tails;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 
-use maintain::Maintenance;
 pub use maintain::MaintenanceConfig;
+use maintain::{KnownPeriod, Maintenance};
 use seal::Sealing;
 pub use seal::{SealJob, SealPolicy, SealStream};
 use tails::{Places, Tails};
@@ -137,8 +138,8 @@ struct StreamState {
     /// How many sections of pushes that are in the log, and not yet in the head, are
     /// the stream's.
     in_log: u32,
-    /// How long its entries stay, in ns; `None`: for ever.
-    period_ns: Option<i64>,
+    /// How long its entries stay.
+    period: Cell<KnownPeriod>,
     /// Newest timestamp that was let into the log, committed or not; decides what
     /// is too far behind.
     newest_admitted_ns: i64,
@@ -319,7 +320,6 @@ impl Shard {
             return;
         }
         let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        let period_ns = self.period_ns(&tenant, &labels);
         let state = StreamState {
             id,
             definition_len: (text_len + tenant.as_str().len() + 64) as u32,
@@ -330,7 +330,7 @@ impl Shard {
             sealed_bounds_ns: None,
             sealed_in: 0,
             in_log: 0,
-            period_ns,
+            period: Cell::default(),
             newest_admitted_ns: i64::MIN,
             looked_at: 0,
             newest_looked_at_ns: i64::MIN,
@@ -418,6 +418,10 @@ impl Shard {
                 ShardReply::Texts(self.label_values(&selection, &name))
             }
             ShardRequest::Series(selection) => ShardReply::Series(self.series(&selection)),
+            ShardRequest::Retain(policy) => {
+                self.retain(policy);
+                ShardReply::Retained
+            }
             ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
         };
         effects.push(Effect::Reply(reply_to, reply));

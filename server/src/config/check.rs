@@ -6,7 +6,7 @@ use logsvc_proto::time::format_model_duration;
 use logsvc_shards::retention::PERIOD_MIN_NS;
 use logsvc_shards::wal::SyncPolicy;
 
-use super::Config;
+use super::{Config, Limits};
 
 /// Most cores of a node; far more than a machine has, but few enough that the lanes
 /// between each two of them fit into memory.
@@ -37,6 +37,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         (config.http_write_timeout, "server.http_server_write_timeout: must be more than 0"),
         (config.http_idle_timeout, "server.http_server_idle_timeout: must be more than 0"),
         (config.tail_max_duration, "querier.tail_max_duration: must be more than 0"),
+        (config.runtime_reload_period, "runtime_config.period: must be more than 0"),
     ] {
         need(!timeout.is_zero(), text);
     }
@@ -45,17 +46,20 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         config.push_decompressed_max_bytes > 0,
         "distributor.max_decompressed_size: must be more than 0",
     );
-    need(
-        (200..600).contains(&config.limits.block_ingestion_status_code),
-        "limits_config.block_ingestion_status_code: must be 200 to 599",
-    );
-    let period_ns = config.limits.retention_period_ns;
-    let was = format_model_duration(period_ns);
-    need(
-        period_ns == 0 || period_ns >= PERIOD_MIN_NS,
-        &format!("limits_config.retention_period: retention period must be >= 24h was {was}"),
-    );
     need(config.retention_max_disk_percent <= 100, "retention.max_disk_percent: at most 100");
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
     config.tls.check(errors);
+    errors.extend(check_limits(&config.limits).map(|error| format!("limits_config.{error}")));
+}
+
+/// What is wrong with the limits of a tenant; each text begins with the key.
+pub(super) fn check_limits(limits: &Limits) -> impl Iterator<Item = String> {
+    let status = (!(200..600).contains(&limits.block_ingestion_status_code))
+        .then(|| "block_ingestion_status_code: must be 200 to 599".to_owned());
+    let period_ns = limits.retention_period_ns;
+    let period = (period_ns != 0 && period_ns < PERIOD_MIN_NS).then(|| {
+        let was = format_model_duration(period_ns);
+        format!("retention_period: retention period must be >= 24h was {was}")
+    });
+    [status, period].into_iter().flatten()
 }

@@ -12,19 +12,23 @@
 mod check;
 mod choice;
 mod file;
+mod foreign;
 pub(crate) mod limits;
 mod machine;
+mod nearest;
 mod otlp;
 pub(crate) mod print;
 #[cfg(test)]
 mod reference;
 pub(crate) mod retention;
+mod runtime_file;
 mod slot;
 pub(crate) mod table;
 mod tenants;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod yaml;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -35,13 +39,16 @@ use logsvc_runtime::monoio_backend::MonoioDriver;
 use logsvc_shards::wal::SyncPolicy;
 
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use file::IgnoredKey;
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use retention::StreamRetention;
+pub(crate) use runtime_file::{RuntimeFiles, sha256};
 pub(crate) use slot::sync_text;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 pub(crate) use tls::{TlsAcceptor, TlsConfig};
+pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
 
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +120,10 @@ pub(crate) struct Config {
     pub(crate) out_of_order_window_ns: i64,
     /// A tail ends after so long.
     pub(crate) tail_max_duration: Duration,
+    /// Files with the limits of single tenants, the last one counts most.
+    pub(crate) runtime_files: Vec<String>,
+    /// How often they are read again.
+    pub(crate) runtime_reload_period: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
     /// Whether patterns may be asked for.
@@ -186,6 +197,8 @@ impl Default for Config {
             form_body_max_bytes: 10 << 20,
             out_of_order_window_ns: HOUR_NS,
             tail_max_duration: Duration::from_secs(3600),
+            runtime_files: Vec::new(),
+            runtime_reload_period: Duration::from_secs(10),
             align_queries_with_step: false,
             patterns_enabled: true,
             limits: Limits::default(),
@@ -229,8 +242,10 @@ impl Config {
 pub(crate) struct Loaded {
     /// The settings.
     pub(crate) config: Config,
-    /// Dotted paths of the keys of the file that mean nothing here, in their order.
-    pub(crate) ignored_keys: Vec<String>,
+    /// The limits of all tenants.
+    pub(crate) limits: LimitsOfTenants,
+    /// Keys of the files that mean nothing here, in their order.
+    pub(crate) ignored_keys: Vec<IgnoredKey>,
 }
 
 /// Everything that is wrong with the settings, one text for each fault.
@@ -247,7 +262,8 @@ impl fmt::Display for ConfigErrors {
 /// A flag that was given: its row in [`table::SETTINGS`] and its value.
 pub(crate) type GivenFlag = (&'static table::Setting, String);
 
-/// Reads the file at `path`, if any, then `flags`, and checks the outcome.
+/// Reads the file at `path`, if any, then `flags`, checks the outcome, and reads the files
+/// with the limits of tenants.
 pub(crate) fn load(
     path: Option<&Path>,
     flags: &[GivenFlag],
@@ -257,14 +273,28 @@ pub(crate) fn load(
         Some(path) => file::read(path).map_err(|error| ConfigErrors(vec![error]))?,
         None => String::new(),
     };
-    load_text(&text, flags, machine)
+    let (config, mut ignored_keys) = load_text(&text, flags, machine)?;
+    let texts = config.runtime_files.iter().map(|path| file::read(Path::new(path)));
+    let texts: Vec<String> =
+        texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
+    let files = RuntimeFiles::parse(&texts, &config.limits).map_err(ConfigErrors)?;
+    ignored_keys.extend(files.ignored_keys);
+    Ok(Loaded { config, limits: files.limits, ignored_keys })
 }
 
-/// [`load`] with the text of the file.
-fn load_text(text: &str, flags: &[GivenFlag], machine: &Machine) -> Result<Loaded, ConfigErrors> {
+/// The settings that the text of a file and flags give, and the keys of the file that
+/// mean nothing here.
+fn load_text(
+    text: &str,
+    flags: &[GivenFlag],
+    machine: &Machine,
+) -> Result<(Config, Vec<IgnoredKey>), ConfigErrors> {
     let keys = file::parse(text).map_err(|error| ConfigErrors(vec![error]))?;
     let mut config = Config::default();
     let mut errors = keys.errors;
+    let mut ignored = keys.ignored;
+    let reason = "it has no meaning here yet";
+    ignored.extend(keys.unknown.into_iter().map(|key| IgnoredKey { path: key.path, reason }));
     // In the order of the table, not of the file: later rows may refine earlier ones.
     for (setting, value) in &keys.known {
         // A flag replaces the value of the file, also a bad one.
@@ -284,9 +314,5 @@ fn load_text(text: &str, flags: &[GivenFlag], machine: &Machine) -> Result<Loade
         Ok(()) => check::check(&config, &mut errors),
         Err(error) => errors.push(error),
     }
-    if errors.is_empty() {
-        Ok(Loaded { config, ignored_keys: keys.ignored })
-    } else {
-        Err(ConfigErrors(errors))
-    }
+    if errors.is_empty() { Ok((config, ignored)) } else { Err(ConfigErrors(errors)) }
 }

@@ -176,9 +176,9 @@ mod tests {
     fn loaded(text: &str) -> Config {
         let machine = Machine { cores: 3, memory_bytes: Ok(8 << 30) };
         let loaded = load_text(text, &[], &machine).unwrap_or_else(|errors| panic!("{errors}"));
-        let unknown: Vec<_> = loaded.ignored_keys.iter().filter(|key| *key != "target").collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
-        loaded.config
+        let ignored: Vec<_> = loaded.1.iter().filter(|key| key.path != "target").collect();
+        assert!(ignored.is_empty(), "{ignored:?}");
+        loaded.0
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(super) fn markdown() -> String {
     }
     out.push_str(TLS);
     out.push_str(OTLP);
+    out.push_str(TENANTS);
     out
 }
 
@@ -110,4 +111,38 @@ limits_config:
         attributes: [secret]
     severity_text_as_label: false
 ```
+";
+
+const TENANTS: &str = "
+## Limits of single tenants
+
+A file that `runtime_config.file` names gives single tenants limits of their own. A
+tenant begins with `limits_config` and changes single keys of it; every key of
+`limits_config` may stand there.
+
+```yaml
+overrides:
+  team-a:
+    ingestion_rate_mb: 10
+    max_line_size: 1MB
+    retention_period: 72h
+    retention_stream:
+      - selector: '{namespace=\"dev\"}'
+        period: 24h
+  team-b:
+    query_timeout: 5m
+```
+
+Without `auth_enabled` the only tenant is `fake`. Of several files, separated by
+commas, the last one counts for each key. `${...}` is not expanded in them.
+
+The server reads the files again every `runtime_config.period`. What has changed
+holds for requests that come from then on, on all cores, and for retention. A key
+that nobody knows, or a bad value, refuses the files as a whole: at the start the
+server says what is wrong and ends; later the limits stay as they were, the error
+stands in the log once, and `loki_runtime_config_last_reload_successful` is 0 until
+the files are good again. `loki_runtime_config_hash` has the SHA-256 of the file
+that is in force.
+
+`/config/tenant/v1/limits` shows what holds for the tenant that asks.
 ";

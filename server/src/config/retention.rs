@@ -6,7 +6,7 @@ use logsvc_proto::time::{format_model_duration, parse_go_duration_ns, parse_mode
 use logsvc_shards::retention::{PERIOD_MIN_NS, RetentionPolicy, StreamPeriod, TenantPeriods};
 use serde::Deserialize;
 
-use super::Config;
+use super::{Config, Limits, LimitsOfTenants};
 
 /// Rules of a tenant.
 #[derive(Clone, Debug)]
@@ -74,19 +74,30 @@ fn rule(raw: RawRule) -> Result<StreamPeriod, String> {
     Ok(StreamPeriod { matchers: matchers.into(), priority: raw.priority, period_ns })
 }
 
+impl Limits {
+    fn periods(&self) -> TenantPeriods {
+        TenantPeriods {
+            period_ns: (self.retention_period_ns > 0).then_some(self.retention_period_ns),
+            streams: self.retention_stream.rules.clone(),
+        }
+    }
+
+    fn has_periods_of(&self, other: &Limits) -> bool {
+        self.retention_period_ns == other.retention_period_ns
+            && self.retention_stream == other.retention_stream
+    }
+}
+
 /// What the shards have to know.
-pub(crate) fn policy(config: &Config) -> RetentionPolicy {
-    let periods = TenantPeriods {
-        period_ns: (config.limits.retention_period_ns > 0)
-            .then_some(config.limits.retention_period_ns),
-        streams: config.limits.retention_stream.rules.clone(),
-    };
+pub(crate) fn policy(config: &Config, limits: &LimitsOfTenants) -> RetentionPolicy {
+    let others = limits.others();
+    let own = limits.own().filter(|(_, own)| !own.has_periods_of(others));
     let is_set = |number: u64| (number > 0).then_some(number);
     RetentionPolicy {
-        periods: config.retention_enabled.then_some(periods),
+        periods: config.retention_enabled.then(|| others.periods()),
+        tenants: own.map(|(tenant, own)| (tenant.clone(), own.periods())).collect(),
         disk_max_bytes: is_set(config.retention_max_disk_bytes),
         disk_max_percent: is_set(config.retention_max_disk_percent.into()).map(|p| p as f64),
-        ..RetentionPolicy::default()
     }
 }
 
@@ -100,8 +111,30 @@ mod tests {
     fn loaded(text: &str) -> Result<Config, String> {
         let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30) };
         let loaded = load_text(text, &[], &machine).map_err(|errors| errors.to_string())?;
-        assert!(loaded.ignored_keys.is_empty(), "{:?}", loaded.ignored_keys);
-        Ok(loaded.config)
+        assert!(loaded.1.is_empty(), "{:?}", loaded.1);
+        Ok(loaded.0)
+    }
+
+    fn policy(config: &Config) -> RetentionPolicy {
+        super::policy(config, &LimitsOfTenants::same_for_all(config.limits.clone()))
+    }
+
+    #[test]
+    fn tenants_have_periods_of_their_own() {
+        let text = "{compactor: {retention_enabled: true}, limits_config: {retention_period: 48h}}";
+        let config = loaded(text).expect("a valid file");
+        let tenant = |name| TenantId::new(name).expect("a tenant");
+        let mut limits = LimitsOfTenants::same_for_all(config.limits.clone());
+        limits.set(tenant("a"), Limits { retention_period_ns: 0, ..config.limits.clone() });
+        limits.set(tenant("b"), Limits { max_query_series: 1, ..config.limits.clone() });
+        let rules = r#"[{"selector": "{x=\"y\"}", "period": "24h"}]"#;
+        let retention_stream = StreamRetention::parse(rules).expect("valid rules");
+        limits.set(tenant("c"), Limits { retention_stream, ..config.limits.clone() });
+        let policy = super::policy(&config, &limits);
+        let labels = Labels::from_pairs([("x", "y")]).expect("valid labels");
+        let of = |name| policy.of_stream(&tenant(name), &labels).map(|ns| ns / HOUR_NS);
+        assert_eq!((of("a"), of("b"), of("c"), of("d")), (None, Some(48), Some(24), Some(48)));
+        assert_eq!(policy.tenants.len(), 2, "b differs in something else");
     }
 
     const HOUR_NS: i64 = 3_600_000_000_000;
@@ -132,7 +165,7 @@ limits_config:
         assert_eq!(of(&[("namespace", "dev"), ("container", "api")]), Some(48));
         assert_eq!(of(&[("namespace", "prod")]), Some(744));
         let text = text.replace("retention_enabled: true", "retention_enabled: false");
-        let off = super::policy(&loaded(&text).expect("a valid file"));
+        let off = self::policy(&loaded(&text).expect("a valid file"));
         assert!(off.periods.is_none());
     }
 
@@ -142,7 +175,7 @@ limits_config:
         assert!(policy.periods.is_none());
         assert_eq!((policy.disk_max_bytes, policy.disk_max_percent), (None, None));
         let text = "retention: {max_disk_bytes: 3GB, max_disk_percent: 80}";
-        let policy = super::policy(&loaded(text).expect("a valid file"));
+        let policy = self::policy(&loaded(text).expect("a valid file"));
         assert_eq!((policy.disk_max_bytes, policy.disk_max_percent), (Some(3 << 30), Some(80.0)));
     }
 

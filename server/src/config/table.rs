@@ -316,4 +316,16 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.volume_max_series", "limits.volume-max-series",
         |c| Count(&mut c.limits.volume_max_series),
         "Most series that an answer of the volume endpoints may have. 0 means no limit.";
+    "limits_config.per_tenant_override_config", "limits.per-user-override-config",
+        |c| Words(&mut c.runtime_files),
+        "Another name of runtime_config.file.";
+    "limits_config.per_tenant_override_period", "limits.per-user-override-period",
+        |c| Duration(&mut c.runtime_reload_period),
+        "Another name of runtime_config.period.";
+    "runtime_config.file", "runtime-config.file",
+        |c| Words(&mut c.runtime_files),
+        "Files with the limits of single tenants; of what several say the last one counts. They are read again while the server runs.";
+    "runtime_config.period", "runtime-config.reload-period",
+        |c| Duration(&mut c.runtime_reload_period),
+        "How often the files with the limits of single tenants are read again.";
 };

@@ -25,6 +25,8 @@ use super::Limits;
 pub(crate) struct LimitsOfTenants {
     /// For tenants without limits of their own.
     others: Arc<Limits>,
+    /// SHA-256 of the files that say so; `None` if there are none.
+    pub(crate) files_sha256: Option<[u8; 32]>,
     own: HashMap<TenantId, Arc<Limits>>,
 }
 
@@ -32,14 +34,10 @@ impl LimitsOfTenants {
     /// The same limits for all tenants.
     pub(crate) fn same_for_all(limits: Limits) -> LimitsOfTenants {
         let own = HashMap::with_hasher(RandomState::with_seeds(21, 22, 23, 24));
-        LimitsOfTenants { others: Arc::new(limits), own }
+        LimitsOfTenants { others: Arc::new(limits), files_sha256: None, own }
     }
 
     /// Gives a tenant limits of its own.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the file that gives tenants limits comes next")
-    )]
     pub(crate) fn set(&mut self, tenant: TenantId, limits: Limits) {
         self.own.insert(tenant, Arc::new(limits));
     }
@@ -47,6 +45,16 @@ impl LimitsOfTenants {
     /// The limits of a tenant.
     pub(crate) fn of(&self, tenant: &TenantId) -> &Arc<Limits> {
         self.own.get(tenant).unwrap_or(&self.others)
+    }
+
+    /// The limits of tenants without limits of their own.
+    pub(crate) fn others(&self) -> &Limits {
+        &self.others
+    }
+
+    /// Tenants with limits of their own, in no order.
+    pub(crate) fn own(&self) -> impl Iterator<Item = (&TenantId, &Limits)> {
+        self.own.iter().map(|(tenant, limits)| (tenant, &**limits))
     }
 
     /// Takes over what is equal in `former`, so that pointers tell what has changed.
@@ -86,10 +94,6 @@ impl TenantLimits {
     }
 
     /// Changes them for all cores. Work under way goes on with what it began with.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the file that gives tenants limits comes next")
-    )]
     pub(crate) fn replace(&self, mut limits: LimitsOfTenants) {
         limits.keep_equal(&self.current());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
@@ -113,14 +117,24 @@ impl LimitsView {
         LimitsView { shared, seen: RefCell::new((version, limits)) }
     }
 
+    /// The limits of all tenants.
+    pub(crate) fn current(&self) -> Arc<LimitsOfTenants> {
+        self.refresh();
+        Arc::clone(&self.seen.borrow().1)
+    }
+
     /// The limits of a tenant.
     pub(crate) fn of(&self, tenant: &TenantId) -> Arc<Limits> {
+        self.refresh();
+        Arc::clone(self.seen.borrow().1.of(tenant))
+    }
+
+    fn refresh(&self) {
         let version = self.shared.version.load(Ordering::Acquire);
         let mut seen = self.seen.borrow_mut();
         if seen.0 != version {
             *seen = (version, self.shared.current());
         }
-        Arc::clone(seen.1.of(tenant))
     }
 }
 

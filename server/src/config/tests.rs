@@ -14,12 +14,15 @@ fn given(flags: &[(&str, &str)]) -> Vec<GivenFlag> {
     flags.iter().map(|(path, value)| (row(path), (*value).to_owned())).collect()
 }
 
-fn load_with(text: &str, flags: &[(&str, &str)]) -> Result<Loaded, ConfigErrors> {
+fn load_with(
+    text: &str,
+    flags: &[(&str, &str)],
+) -> Result<(Config, Vec<IgnoredKey>), ConfigErrors> {
     load_text(text, &given(flags), &machine())
 }
 
 fn config_of(text: &str, flags: &[(&str, &str)]) -> Config {
-    load_with(text, flags).unwrap_or_else(|errors| panic!("{text}\n{errors}")).config
+    load_with(text, flags).unwrap_or_else(|errors| panic!("{text}\n{errors}")).0
 }
 
 fn errors_of(text: &str) -> Vec<String> {
@@ -121,6 +124,14 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
         match setting.path {
             "common.path_prefix" | "data_dir" => {
                 assert_eq!(changed, ["common.path_prefix", "data_dir"]);
+            }
+            "runtime_config.file" | "limits_config.per_tenant_override_config" => {
+                let names = ["limits_config.per_tenant_override_config", "runtime_config.file"];
+                assert_eq!(changed, names);
+            }
+            "runtime_config.period" | "limits_config.per_tenant_override_period" => {
+                let names = ["limits_config.per_tenant_override_period", "runtime_config.period"];
+                assert_eq!(changed, names);
             }
             path => assert_eq!(changed, [path]),
         }
@@ -314,14 +325,14 @@ ruler:
 server.log_level: debug
 ";
     let loaded = load_with(text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(loaded.config.http_address.to_string(), "127.0.0.1:3200");
-    assert_eq!(loaded.config.log_level, LogLevel::Warn);
-    assert_eq!(loaded.config.data_dir, Path::new("/tmp/logs"));
-    assert!(!loaded.config.limits.reject_old_samples);
-    assert!(loaded.config.limits.discover_service_name.is_empty());
-    assert_eq!(loaded.config.limits.per_stream_rate_limit_bytes, 1 << 30);
-    assert_eq!(loaded.config.limits.reject_old_samples_max_age_ns, 87_600 * HOUR_NS);
-    let mut ignored = loaded.ignored_keys;
+    assert_eq!(loaded.0.http_address.to_string(), "127.0.0.1:3200");
+    assert_eq!(loaded.0.log_level, LogLevel::Warn);
+    assert_eq!(loaded.0.data_dir, Path::new("/tmp/logs"));
+    assert!(!loaded.0.limits.reject_old_samples);
+    assert!(loaded.0.limits.discover_service_name.is_empty());
+    assert_eq!(loaded.0.limits.per_stream_rate_limit_bytes, 1 << 30);
+    assert_eq!(loaded.0.limits.reject_old_samples_max_age_ns, 87_600 * HOUR_NS);
+    let mut ignored: Vec<String> = loaded.1.into_iter().map(|key| key.path).collect();
     ignored.sort_unstable();
     let expected = [
         "common.replication_factor",

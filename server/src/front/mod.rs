@@ -53,6 +53,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::app::{Barrier, Boot};
 use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
+use crate::reload::Reloads;
 use crate::services::Services;
 use active_streams::ActiveStreams;
 use rate_limit::Buckets;
@@ -245,6 +246,7 @@ pub(crate) struct Front<R: Runtime> {
     runtime: R,
     config: Arc<Config>,
     limits: LimitsView,
+    reloads: Arc<Reloads>,
     caller: Caller<ShardRequest, ShardReply>,
     metrics: Arc<NodeMetrics>,
     bodies: Budget,
@@ -282,6 +284,7 @@ impl<R: Runtime> Front<R> {
             runtime,
             config: Arc::clone(&boot.config),
             limits: LimitsView::new(Arc::clone(&boot.limits)),
+            reloads: Arc::clone(&boot.reloads),
             caller,
             metrics: Arc::clone(&boot.metrics),
             bodies: boot.bodies.clone(),

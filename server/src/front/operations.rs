@@ -82,11 +82,13 @@ impl<R: Runtime> Front<R> {
         }
         let cores = (0..self.runtime.core_count()).map(CoreId);
         let lane_depths: Vec<_> = cores.map(|core| self.caller.request_lane_depth(core)).collect();
+        let files_sha256 = self.limits.current().files_sha256;
         let text = self.metrics.expose(&Gauges {
             budgets: [&self.bodies, &self.heads, &self.queries, self.tails.memory()],
             lane_depths: &lane_depths,
             shards: &shards,
             driver: self.runtime.driver_name(),
+            runtime_config: files_sha256.map(|sha256| (&*self.reloads, sha256)),
         });
         Response::new(StatusCode::OK)
             .with_content_type("text/plain; version=0.0.4; charset=utf-8")

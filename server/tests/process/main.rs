@@ -17,6 +17,7 @@ mod bad_input;
 mod crash;
 mod full_disk;
 mod reference;
+mod runtime_config;
 mod support;
 mod tails;
 #[cfg(feature = "tls")]

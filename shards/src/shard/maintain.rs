@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::{AHashMap, AHashSet};
-use logsvc_proto::{Labels, TenantId};
+use logsvc_proto::Labels;
 use logsvc_runtime::Monotonic;
 
-use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
+use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard, StreamState};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
     MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
@@ -59,10 +59,22 @@ enum Phase {
     },
 }
 
+/// How long the entries of a stream stay, as of a policy: finding it out takes a look at
+/// every rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KnownPeriod {
+    /// Number of the policy; 0 is none.
+    policy: u32,
+    /// In ns; `i64::MAX`: for ever.
+    ns: i64,
+}
+
 /// The maintenance part of a shard's state.
 #[derive(Debug)]
 pub(super) struct Maintenance {
     config: MaintenanceConfig,
+    /// Which of the policies since the start holds, from 1.
+    policy: u32,
     shards: u32,
     shard: u16,
     phase: Phase,
@@ -99,6 +111,7 @@ impl Maintenance {
             needs_step: is_active,
             is_blocked: false,
             config,
+            policy: 1,
             shards: writer.shards,
             shard: writer.shard as u16,
             phase: Phase::Idle,
@@ -261,7 +274,7 @@ impl Shard {
     /// stream is not the shard's.
     fn cutoff_ns(&self, segment: &SealedSegment, row: u32, now_ns: i64) -> Option<i64> {
         let slot = *self.by_id.get(&segment.directory.stream_id(row))?;
-        let period_ns = self.streams[slot as usize].period_ns;
+        let period_ns = self.period_ns(&self.streams[slot as usize]);
         Some(period_ns.map_or(i64::MIN, |period_ns| now_ns.saturating_sub(period_ns)))
     }
 
@@ -494,7 +507,25 @@ impl Shard {
     }
 
     /// The period of a stream in ns; `None`: for ever.
-    pub(super) fn period_ns(&self, tenant: &TenantId, labels: &Labels) -> Option<i64> {
-        self.maintenance.config.retention.of_stream(tenant, labels)
+    fn period_ns(&self, stream: &StreamState) -> Option<i64> {
+        let Maintenance { config, policy, .. } = &self.maintenance;
+        let mut known = stream.period.get();
+        if known.policy != *policy {
+            let period_ns = config.retention.of_stream(&stream.tenant, &stream.labels);
+            known = KnownPeriod { policy: *policy, ns: period_ns.unwrap_or(i64::MAX) };
+            stream.period.set(known);
+        }
+        (known.ns != i64::MAX).then_some(known.ns)
+    }
+
+    /// Keeps entries for other periods from now on. A job that is under way ends with what
+    /// it began with.
+    pub(super) fn retain(&mut self, policy: Arc<RetentionPolicy>) {
+        let maintenance = &mut self.maintenance;
+        maintenance.config.retention = policy;
+        maintenance.policy = maintenance.policy.wrapping_add(1).max(1);
+        // Shorter periods may make them worth a look.
+        maintenance.looked_at.clear();
+        maintenance.segments_changed();
     }
 }

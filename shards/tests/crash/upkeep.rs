@@ -393,6 +393,49 @@ fn what_has_expired_goes_and_the_rest_stays() {
 }
 
 #[test]
+fn other_periods_hold_from_then_on() {
+    let simulation = Simulation::new(9);
+    simulation.set_unix_nanos(NOON_NS + HOUR_NS);
+    let ledger = Ledger::new(&["acme", "other"], 2);
+    let acme = ledger.streams[0].tenant.clone();
+    let upkeep = upkeep(CompactionPolicy::OFF, RetentionPolicy::default());
+    let cluster = Cluster::start_sealing(&simulation, 2, WalConfig::default(), upkeep)
+        .expect("a healthy disk");
+    for stream in 0..ledger.streams.len() {
+        push(&cluster, &ledger, stream, &[(NOON_NS, "text".into(), None)]);
+        flush(&cluster);
+    }
+    let retain = |hours: Option<i64>| {
+        let own = TenantPeriods {
+            period_ns: hours.map(|hours| hours * HOUR_NS),
+            streams: vec![rule(r#"{number="1"}"#, 1, 24 * HOUR_NS)],
+        };
+        let policy = Arc::new(RetentionPolicy {
+            periods: Some(TenantPeriods::default()),
+            tenants: [(acme.clone(), own)].into(),
+            ..RetentionPolicy::default()
+        });
+        for shard in 0..2 {
+            let (caller, policy) = (cluster.caller(0), Arc::clone(&policy));
+            let request = ShardRequest::Retain(policy);
+            let reply = cluster.run(async move { call(&caller, CoreId(shard), request).await });
+            assert!(matches!(reply, Some(ShardReply::Retained)), "{reply:?}");
+        }
+        wait(&cluster, Duration::from_secs(200));
+        indexed(&cluster, &acme, ALL).join(" ")
+    };
+    simulation.set_unix_nanos(NOON_NS + 47 * HOUR_NS);
+    wait(&cluster, Duration::from_secs(200));
+    assert_eq!(indexed(&cluster, &acme, ALL), ["0", "1"], "nothing is said of periods");
+    assert_eq!(retain(None), "0");
+    assert_eq!(retain(Some(48)), "0");
+    assert_eq!(retain(Some(30)), "");
+    let other = TenantId::new("other").expect("a tenant");
+    assert_eq!(indexed(&cluster, &other, ALL), ["0", "1"]);
+    cluster.stop().expect("a healthy disk");
+}
+
+#[test]
 fn whole_segments_go_when_everything_in_them_has_expired() {
     for shards in [1, 2] {
         let simulation = Simulation::new(8);

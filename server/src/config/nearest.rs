@@ -1,0 +1,82 @@
+//! The known name that a mistyped one most likely meant.
+
+/// Longer names are no misspelling of a known one, and comparing takes time.
+const NAME_MAX_LEN: usize = 96;
+
+/// Of dotted names the one that `path` most likely meant, if it is near enough. A key of
+/// another section is further away than one of the same section.
+pub(super) fn nearest<'n>(path: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let (section, key) = split(path);
+    if key.len() > NAME_MAX_LEN {
+        return None;
+    }
+    // A third of the letters may be wrong.
+    let most = key.chars().count().div_ceil(3).max(1) * 2;
+    let distances = names.map(|name| {
+        let (of, known) = split(name);
+        let elsewhere = usize::from(of != section);
+        (2 * distance(key, known) + elsewhere, name)
+    });
+    let (found, name) = distances.min()?;
+    (found <= most).then_some(name)
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
+}
+
+/// How many letters have to be put in, left out, changed, or exchanged with their
+/// neighbours (optimal string alignment).
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=other.len()).collect();
+    for (row, &letter) in one.iter().enumerate() {
+        let mut line = vec![row + 1];
+        for (column, &against) in other.iter().enumerate() {
+            let changed = above[column] + usize::from(letter != against);
+            let mut least = changed.min(above[column + 1] + 1).min(line[column] + 1);
+            let is_exchanged =
+                row > 0 && column > 0 && letter == other[column - 1] && one[row - 1] == against;
+            if is_exchanged {
+                least = least.min(before[column - 1] + 1);
+            }
+            line.push(least);
+        }
+        before = std::mem::replace(&mut above, line);
+    }
+    above[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_edits() {
+        for (one, other, expected) in [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("lnie", "line", 1),
+            ("lines", "line", 1),
+            ("kitten", "sitting", 3),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let names = ["limits_config.max_line_size", "server.log_level", "cores", "wal.sync"];
+        let near = |path: &str| nearest(path, names.into_iter());
+        assert_eq!(near("limits_config.max_lnie_size"), Some("limits_config.max_line_size"));
+        assert_eq!(near("max_line_size"), Some("limits_config.max_line_size"));
+        assert_eq!(near("server.loglevel"), Some("server.log_level"));
+        assert_eq!(near("core"), Some("cores"));
+        assert_eq!(near("limits_config.something_else"), None);
+        assert_eq!(near(&"x".repeat(1 << 20)), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads the files with the limits of tenants again while the node runs.
+//!
+//! Guarantees: core 0 does it, through the runtime's files, and takes their text apart
+//! beside its other work on the side thread. Only a change of the text is looked at. Files
+//! that cannot be read or are wrong change nothing: what held goes on to hold, the log says
+//! once why, and the metrics show it until the files are good again.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use crate::app::Boot;
+use crate::config::{FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, retention, sha256};
+
+/// When the lane to a shard is full.
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// What became of the files since the start, for the metrics.
+#[derive(Debug)]
+pub(crate) struct Reloads {
+    is_good: AtomicBool,
+    changes: AtomicU64,
+    failures: AtomicU64,
+    changed_ns: AtomicI64,
+}
+
+impl Default for Reloads {
+    fn default() -> Reloads {
+        Reloads {
+            is_good: AtomicBool::new(true),
+            changes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            changed_ns: AtomicI64::new(0),
+        }
+    }
+}
+
+impl Reloads {
+    /// Whether the files were good when they were last read.
+    pub(crate) fn is_good(&self) -> bool {
+        self.is_good.load(Ordering::Relaxed)
+    }
+
+    /// How often limits were changed by files.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// How often files were read that could not be used.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// When limits were last changed, in ns since the Unix epoch; 0: never.
+    pub(crate) fn changed_ns(&self) -> i64 {
+        self.changed_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// What the task knows of the files.
+struct Seen {
+    /// Hash of those that limits come from.
+    used_sha256: Option<[u8; 32]>,
+    /// Hash of those that were last refused.
+    refused_sha256: Option<[u8; 32]>,
+    /// What was last logged.
+    failure: Option<String>,
+}
+
+/// Reads the files again and again until the node stops.
+pub(crate) async fn run<R: Runtime>(
+    runtime: R,
+    boot: Boot,
+    caller: Caller<ShardRequest, ShardReply>,
+) {
+    let mut seen = Seen {
+        used_sha256: boot.limits.current().files_sha256,
+        refused_sha256: None,
+        failure: None,
+    };
+    loop {
+        let next = runtime.now().after(boot.config.runtime_reload_period);
+        let sleep = std::pin::pin!(runtime.sleep_until(next));
+        let stop = std::pin::pin!(boot.stop.wait());
+        if matches!(select(stop, sleep).await, Either::Left(_)) {
+            return;
+        }
+        let outcome = read_again(&runtime, &boot, &mut seen).await;
+        boot.reloads.is_good.store(outcome.is_ok(), Ordering::Relaxed);
+        match outcome {
+            Ok(None) => seen.failure = None,
+            Ok(Some(files)) => {
+                seen.failure = None;
+                warn_of_ignored_keys(&files.ignored_keys);
+                apply(&runtime, &boot, &caller, files.limits).await;
+            }
+            Err(failure) => {
+                boot.reloads.failures.fetch_add(1, Ordering::Relaxed);
+                if seen.failure.as_ref() != Some(&failure) {
+                    tracing::error!("failed to load runtime config: {failure}");
+                }
+                seen.failure = Some(failure);
+            }
+        }
+    }
+}
+
+/// What the files say, if they say something new.
+async fn read_again<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    seen: &mut Seen,
+) -> Result<Option<RuntimeFiles>, String> {
+    let mut texts = Vec::new();
+    for path in &boot.config.runtime_files {
+        texts.push(read(runtime, path).await?);
+    }
+    let hash = sha256(&texts);
+    if hash == seen.used_sha256 {
+        seen.refused_sha256 = None;
+        return Ok(None);
+    }
+    if hash == seen.refused_sha256
+        && let Some(failure) = &seen.failure
+    {
+        return Err(failure.clone());
+    }
+    let config = Arc::clone(&boot.config);
+    // Long files take a while.
+    let parsed = runtime.offload(move || RuntimeFiles::parse(&texts, &config.limits)).await;
+    match parsed {
+        Ok(files) => {
+            (seen.used_sha256, seen.refused_sha256) = (hash, None);
+            Ok(Some(files))
+        }
+        Err(errors) => {
+            seen.refused_sha256 = hash;
+            Err(errors.join("; "))
+        }
+    }
+}
+
+async fn read<R: Runtime>(runtime: &R, path: &str) -> Result<String, String> {
+    let bytes = runtime.read_file(Path::new(path), FILE_MAX_BYTES).await;
+    let text = bytes.and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    });
+    text.map_err(|error| format!("cannot read {path}: {error}"))
+}
+
+/// Lets new limits hold, first for the cores and then for what shards remove.
+async fn apply<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    caller: &Caller<ShardRequest, ShardReply>,
+    limits: LimitsOfTenants,
+) {
+    boot.limits.replace(limits);
+    let policy = Arc::new(retention::policy(&boot.config, &boot.limits.current()));
+    for shard in (0..runtime.core_count()).map(CoreId) {
+        loop {
+            match caller.call(shard, ShardRequest::Retain(Arc::clone(&policy))) {
+                // It ends with an error if the shard has stopped.
+                Ok(reply) => break drop(reply.await),
+                Err(_) if boot.stop.is_triggered() => return,
+                Err(_) => runtime.sleep_until(runtime.now().after(RETRY_AFTER)).await,
+            }
+        }
+    }
+    boot.reloads.changes.fetch_add(1, Ordering::Relaxed);
+    boot.reloads.changed_ns.store(runtime.unix_nanos(), Ordering::Relaxed);
+    tracing::info!("the limits of tenants have changed");
+}
+
+/// One line for each reason, so that a file of the reference does not push everything
+/// else off the screen.
+pub(crate) fn warn_of_ignored_keys(keys: &[IgnoredKey]) {
+    let mut reasons: Vec<&str> = Vec::new();
+    for key in keys {
+        if !reasons.contains(&key.reason) {
+            reasons.push(key.reason);
+        }
+    }
+    for reason in reasons {
+        let of_reason = keys.iter().filter(|key| key.reason == reason);
+        let paths: Vec<&str> = of_reason.map(|key| key.path.as_str()).collect();
+        tracing::warn!(keys = paths.join(", "), "config key ignored: {reason}");
+    }
+}
