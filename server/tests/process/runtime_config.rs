@@ -67,7 +67,7 @@ overrides:
     max_line_size: 20B
     max_query_series: 2
     max_entries_limit_per_query: 5
-    max_query_length: 1h
+    max_query_length: 7h
     volume_enabled: false
     max_label_names_per_series: 2
     discover_service_name: []
@@ -77,7 +77,7 @@ overrides:
     let server = start(&folder, &file_of(&folder, text));
     let now_ns = now_ns();
     let end = (now_ns + 1).to_string();
-    let start = (now_ns - 2 * 3_600_000_000_000).to_string();
+    let start = (now_ns - 8 * 3_600_000_000_000).to_string();
     for (name, is_small) in [("small", true), ("large", false)] {
         let mut tenant = Tenant::new(&server, name);
         for pod in ["a", "b", "c"] {
@@ -91,8 +91,8 @@ overrides:
         tenant.get("/loki/api/v1/query", &instant).expect(status(200, 400));
         let lines = [("query", r#"{app="web"}"#), ("limit", "6"), ("end", &end)];
         tenant.get("/loki/api/v1/query_range", &lines).expect(status(200, 400));
-        let days = [("query", r#"{app="web"}"#), ("start", &start), ("end", &end)];
-        tenant.get("/loki/api/v1/query_range", &days).expect(status(200, 400));
+        let hours = [("query", r#"{app="web"}"#), ("start", &start), ("end", &end)];
+        tenant.get("/loki/api/v1/query_range", &hours).expect(status(200, 400));
         let volume = [("query", r#"{app="web"}"#)];
         tenant.get("/loki/api/v1/index/volume", &volume).expect(status(200, 404));
         let labels = tenant.get("/loki/api/v1/labels", &[]).expect(200);
