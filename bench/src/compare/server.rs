@@ -1,11 +1,11 @@
 //! The server under comparison: started by a command, or running already.
 
+use super::tree;
 use crate::target::TargetArgs;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -65,7 +65,6 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            .process_group(0)
             .spawn()
             .context("starting the server")?;
         let mut server = Server { child, log: launch.log.clone() };
@@ -100,9 +99,13 @@ impl Server {
 
     fn end(&mut self) -> Result<()> {
         if self.child.try_wait()?.is_none() {
-            let group = format!("-{}", self.child.id());
-            let killed = Command::new("kill").args(["-KILL", "--", &group]).status()?;
+            // The server shares this tool's process group, so that an interrupt from
+            // the terminal ends both.
+            let members = tree::members(self.child.id());
+            let members = members.iter().map(u32::to_string);
+            let killed = Command::new("kill").arg("-KILL").args(members).status()?;
             if !killed.success() {
+                // A child may have ended by itself in between.
                 self.child.kill().context("killing the server")?;
             }
             self.child.wait().context("waiting for the server's end")?;
@@ -195,6 +198,29 @@ mod tests {
             let started = Server::start(&launch(&folder, command), &target, "/ready", patience);
             let error = started.err().expect("nobody listens there").to_string();
             assert!(error.contains("no luck"), "{error}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_server_has_started_is_killed_with_it() {
+        let folder = TempDir::new();
+        // A shell that answers nothing, with a child: it never gets ready.
+        let started = folder.path().join("child");
+        let command = format!("sh -c 'sleep 600 & echo $! > \"{}\"; wait'", started.display());
+        let target = Cli::parse_from(["test", "--url", "http://127.0.0.1:1"]).target;
+        let patience = Duration::from_secs(3);
+        assert!(Server::start(&launch(&folder, &command), &target, "/ready", patience).is_err());
+        let child: u32 = std::fs::read_to_string(started).unwrap().trim().parse().unwrap();
+        let is_gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            // Nobody may have waited for it yet.
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        // A signal that was sent takes effect when the kernel comes to it.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !is_gone() {
+            assert!(Instant::now() < deadline, "process {child} still runs");
+            std::thread::yield_now();
         }
     }
 
