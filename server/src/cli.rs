@@ -16,6 +16,8 @@ use crate::config::{Config, GivenFlag};
 pub(crate) struct Cli {
     /// The YAML file.
     pub(crate) config_file: Option<PathBuf>,
+    /// Whether variables of the environment in the file are replaced.
+    pub(crate) expands_env: bool,
     /// Only check the settings.
     pub(crate) verify_config: bool,
     /// Settings that were given as flags, in the order of the table.
@@ -34,6 +36,7 @@ pub(crate) enum Tool {
 }
 
 const CONFIG_FILE: &str = "config.file";
+const EXPAND_ENV: &str = "config.expand-env";
 const VERIFY_CONFIG: &str = "verify-config";
 
 const CHECK: &str = "check";
@@ -66,6 +69,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
     Ok(Cli {
         tool,
         config_file: matches.remove_one(CONFIG_FILE),
+        expands_env: matches.remove_one(EXPAND_ENV).unwrap_or(false),
         verify_config: matches.get_flag(VERIFY_CONFIG),
         flags,
     })
@@ -76,7 +80,15 @@ fn command() -> Command {
         .long(CONFIG_FILE)
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("YAML file with settings");
+        .help("YAML file with settings; of several with commas between them the first that exists");
+    let expand = Arg::new(EXPAND_ENV)
+        .long(EXPAND_ENV)
+        .value_name("true|false")
+        .value_parser(clap::value_parser!(bool))
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .help("Replace ${VAR} and ${VAR:-default} in the file by variables of the environment");
     let verify = Arg::new(VERIFY_CONFIG)
         .long(VERIFY_CONFIG)
         .action(ArgAction::SetTrue)
@@ -86,6 +98,7 @@ fn command() -> Command {
         .about(ABOUT)
         .after_help(AFTER)
         .arg(file)
+        .arg(expand)
         .arg(verify)
         .args(setting_args())
         .args_conflicts_with_subcommands(true)

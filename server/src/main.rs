@@ -45,7 +45,12 @@ fn main() -> ExitCode {
     if let Some(tool) = &cli.tool {
         return tools::run(tool);
     }
-    let loaded = match config::load(cli.config_file.as_deref(), &cli.flags, &Machine::detect()) {
+    let loaded = match config::load(
+        cli.config_file.as_deref(),
+        cli.expands_env,
+        &cli.flags,
+        &Machine::detect(),
+    ) {
         Ok(loaded) => loaded,
         Err(errors) => return fail(&errors.to_string()),
     };

@@ -18,6 +18,38 @@ const MIN_MEMORY_BYTES: u64 = 64 << 20;
 /// Below this a log consists of headers.
 const MIN_WAL_FILE_BYTES: u64 = 1 << 20;
 
+/// The parts that the reference can be started as.
+const TARGETS: [&str; 28] = [
+    "all",
+    "read",
+    "write",
+    "backend",
+    "distributor",
+    "ingester",
+    "querier",
+    "ingester-querier",
+    "query-frontend",
+    "query-frontend-tripperware",
+    "query-scheduler",
+    "index-gateway",
+    "compactor",
+    "ruler",
+    "table-manager",
+    "pattern-ingester",
+    "overrides-exporter",
+    "bloom-gateway",
+    "bloom-planner",
+    "bloom-builder",
+    "bloom-compactor",
+    "block-builder",
+    "block-scheduler",
+    "dataobj-consumer",
+    "ingest-limits",
+    "ingest-limits-frontend",
+    "partition-ingester",
+    "ui",
+];
+
 /// Appends a text for each fault, beginning with the path of the setting.
 pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
     let mut need = |good: bool, text: &str| {
@@ -25,6 +57,15 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
             errors.push(text.to_owned());
         }
     };
+    for name in config.target.split(',').map(str::trim) {
+        let known = TARGETS.contains(&name);
+        need(known, &format!("target: unrecognised module name: {name}"));
+    }
+    let exports = config.target.split(',').any(|name| name.trim() == "overrides-exporter");
+    need(
+        !exports || !config.runtime_files.is_empty(),
+        "overrides-exporter has been enabled, but no runtime configuration file was configured",
+    );
     need(config.cores <= MAX_CORES, "cores: at most 1024");
     need(config.memory_max_bytes >= MIN_MEMORY_BYTES, "memory.max_bytes: at least 64MB");
     need(config.wal.file_max_bytes >= MIN_WAL_FILE_BYTES, "wal.file_max_bytes: at least 1MB");

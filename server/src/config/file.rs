@@ -8,6 +8,9 @@ use super::nearest::nearest;
 use super::table::{SETTINGS, Setting, by_path};
 use super::yaml::{self, Entry, Node, TEXT_MAX_BYTES};
 
+/// So many unknown keys are told.
+const UNKNOWN_TOLD_MAX: usize = 50;
+
 /// For so many unknown keys the nearest known one is looked for.
 const NEAREST_MAX: usize = 20;
 
@@ -40,6 +43,21 @@ pub(super) struct UnknownKey {
     pub(super) line: u64,
     /// What it most likely meant.
     pub(super) nearest: Option<String>,
+}
+
+/// An error for each unknown key, as long as they are not too many.
+pub(super) fn unknown_texts(unknown: &[UnknownKey]) -> Vec<String> {
+    let told = unknown.iter().take(UNKNOWN_TOLD_MAX).map(UnknownKey::text);
+    let rest = unknown.len().saturating_sub(UNKNOWN_TOLD_MAX);
+    let rest = (rest > 0).then(|| format!("and {rest} more unknown keys"));
+    told.chain(rest).collect()
+}
+
+/// Reads the first file of a list with commas that is there.
+pub(super) fn read_first(paths: &Path) -> Result<String, String> {
+    let list = paths.to_str().unwrap_or_default();
+    let found = list.split(',').map(Path::new).find(|path| path.exists());
+    read(found.unwrap_or(paths))
 }
 
 impl UnknownKey {
@@ -117,6 +135,12 @@ fn walk(prefix: &str, section: &[Entry], keys: &mut Keys) {
 
 /// The key of a setting or of the reference that a path may mean.
 fn nearest_key(path: &str) -> Option<String> {
+    // A key with dots of its own that was meant as a path.
+    if by_path(path).is_some()
+        && let Some((section, key)) = path.rsplit_once('.')
+    {
+        return Some(format!("the key {key} in the section {section}"));
+    }
     let own = SETTINGS.iter().map(|setting| setting.path);
     // Sections are keys as well.
     let sections = SETTINGS.iter().filter_map(|setting| Some(setting.path.rsplit_once('.')?.0));

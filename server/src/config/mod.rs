@@ -5,14 +5,17 @@
 //! the documentation and the printed defaults all come from those rows. A flag beats
 //! the file. A [`Config`] that [`load`] returns is complete and checked.
 //!
-//! What can go wrong: the file cannot be read or is no YAML, or values are bad. All
-//! bad values are reported together. Keys of the file that no row knows are no error;
-//! [`Loaded::ignored_keys`] names them.
+//! What can go wrong: the file cannot be read or is no YAML, values are bad, or keys are
+//! known to nobody. All such faults are reported together. Keys that only the reference
+//! has are no error; [`Loaded::ignored_keys`] names them.
 
 mod check;
 mod choice;
+mod expand;
 mod file;
 mod foreign;
+#[cfg_attr(not(test), allow(dead_code, reason = "a fuzz target calls it"))]
+pub(crate) mod fuzz;
 pub(crate) mod limits;
 mod machine;
 mod nearest;
@@ -53,6 +56,8 @@ pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
+    /// Parts of the reference that are asked for; one process has all.
+    pub(crate) target: String,
     /// Where the HTTP interface listens; port 0 lets the kernel choose.
     pub(crate) http_address: SocketAddr,
     /// Longest time to receive a whole request.
@@ -152,6 +157,9 @@ pub(crate) struct WalSettings {
 /// no better, and smaller ones leave more to compaction.
 const HEAD_MAX_BYTES: u64 = 64 << 20;
 
+/// Why no part can be left out.
+const ONE_PROCESS: &str = "one process has all parts";
+
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 impl Default for Config {
@@ -159,6 +167,7 @@ impl Default for Config {
     /// what follows from it are still 0: they depend on the machine.
     fn default() -> Config {
         Config {
+            target: "all".to_owned(),
             http_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 3100),
             http_read_timeout: Duration::from_secs(30),
             http_write_timeout: Duration::from_secs(30),
@@ -262,17 +271,23 @@ impl fmt::Display for ConfigErrors {
 /// A flag that was given: its row in [`table::SETTINGS`] and its value.
 pub(crate) type GivenFlag = (&'static table::Setting, String);
 
-/// Reads the file at `path`, if any, then `flags`, checks the outcome, and reads the files
+/// Reads the file at `path`, if any, with variables of the environment if wanted, then `flags`, checks the outcome, and reads the files
 /// with the limits of tenants.
 pub(crate) fn load(
     path: Option<&Path>,
+    expands_env: bool,
     flags: &[GivenFlag],
     machine: &Machine,
 ) -> Result<Loaded, ConfigErrors> {
-    let text = match path {
-        Some(path) => file::read(path).map_err(|error| ConfigErrors(vec![error]))?,
+    let mut text = match path {
+        Some(path) => file::read_first(path).map_err(|error| ConfigErrors(vec![error]))?,
         None => String::new(),
     };
+    if expands_env {
+        let lookup =
+            |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        text = expand::expand(&text, &lookup).map_err(|error| ConfigErrors(vec![error]))?;
+    }
     let (config, mut ignored_keys) = load_text(&text, flags, machine)?;
     let texts = config.runtime_files.iter().map(|path| file::read(Path::new(path)));
     let texts: Vec<String> =
@@ -291,10 +306,9 @@ fn load_text(
 ) -> Result<(Config, Vec<IgnoredKey>), ConfigErrors> {
     let keys = file::parse(text).map_err(|error| ConfigErrors(vec![error]))?;
     let mut config = Config::default();
-    let mut errors = keys.errors;
+    let mut errors = file::unknown_texts(&keys.unknown);
+    errors.extend(keys.errors);
     let mut ignored = keys.ignored;
-    let reason = "it has no meaning here yet";
-    ignored.extend(keys.unknown.into_iter().map(|key| IgnoredKey { path: key.path, reason }));
     // In the order of the table, not of the file: later rows may refine earlier ones.
     for (setting, value) in &keys.known {
         // A flag replaces the value of the file, also a bad one.
@@ -313,6 +327,9 @@ fn load_text(
     match config.complete(machine) {
         Ok(()) => check::check(&config, &mut errors),
         Err(error) => errors.push(error),
+    }
+    if config.target != Config::default().target {
+        ignored.push(IgnoredKey { path: "target".to_owned(), reason: ONE_PROCESS });
     }
     if errors.is_empty() { Ok((config, ignored)) } else { Err(ConfigErrors(errors)) }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Config;
+use super::foreign::FOREIGN;
 use super::table::SETTINGS;
 
 /// What `docs/configuration.md` holds.
@@ -26,7 +27,30 @@ pub(super) fn markdown() -> String {
     out.push_str(TLS);
     out.push_str(OTLP);
     out.push_str(TENANTS);
+    out.push_str(ENVIRONMENT);
+    foreign_keys(&mut out);
+    startup_errors(&mut out);
     out
+}
+
+/// Keys of the reference that do nothing, by their reasons.
+fn foreign_keys(out: &mut String) {
+    out.push_str(FOREIGN_KEYS);
+    for row in FOREIGN {
+        let path = |key: &&str| match row.section {
+            "" => format!("`{key}`"),
+            section => format!("`{section}.{key}`"),
+        };
+        let keys: Vec<String> = row.keys.iter().map(path).collect();
+        writeln!(out, "| {} | {} |", keys.join(", "), row.reason).expect("a String takes all");
+    }
+}
+
+fn startup_errors(out: &mut String) {
+    out.push_str(STARTUP);
+    for (error, reason) in STARTUP_ERRORS_ELSEWHERE {
+        writeln!(out, "| {error} | {reason} |").expect("a String takes all");
+    }
 }
 
 const INTRODUCTION: &str = "\
@@ -45,17 +69,19 @@ limits_config:
   max_line_size: 512KB
 ```
 
-Configuration files of the reference server load as they are. Keys that mean
-nothing here are named in a warning when the server starts, and so are sections
-of which nothing is known. Duplicate keys and bad values are errors, and the
-server does not start; `logsvc --config.file=logsvc.yaml --verify-config` only
+Configuration files of the reference server load as they are: keys that mean
+nothing here are named in a warning when the server starts, with the reason. A key
+that nobody knows is an error, which names its line and the nearest known key.
+Duplicate keys and bad values are errors, too, and the server does not start; all
+are told at once; `logsvc --config.file=logsvc.yaml --verify-config` only
 checks, prints `config is valid` or all errors, and exits with 0 or 1.
 
 A *duration* is written as whole numbers with units: `90s`, `10m`, `1h30m`,
 `30d1h`, `1w`. A *size* is a number of bytes or has a unit: `256KB`, `1GB`;
 units count in steps of 1024.
 
-Flags that are no settings: `--config.file` (the file), `--verify-config`,
+Flags that are no settings: `--config.file` (the file; of several with commas
+between them the first that exists), `--config.expand-env`, `--verify-config`,
 `--version`, `--help`.
 
 The tables below are made from the table in the program that also reads the
@@ -146,3 +172,111 @@ that is in force.
 
 `/config/tenant/v1/limits` shows what holds for the tenant that asks.
 ";
+
+const ENVIRONMENT: &str = "
+## Variables of the environment
+
+With `--config.expand-env` the file may have variables: `${VAR}` becomes the value
+of the variable, or nothing if there is none. `${VAR:-text}` (likewise `${VAR:text}`,
+`${VAR-text}`, `${VAR:=text}` and `${VAR=text}`) becomes the text if the variable is
+missing or empty; the text may have variables of its own. `${VAR:?text}` refuses the
+file with the text then. `$${` stands for `${`, and two backslashes stand for one, so
+write backslashes twice. The other functions of the reference, such as
+`${VAR^^}`, are errors.
+";
+
+const FOREIGN_KEYS: &str = "
+## Keys of Loki that do nothing here
+
+They are accepted, with all that is below them, and named in a warning.
+
+| Keys | Why |
+|---|---|
+";
+
+/// Files, and texts of the interface that they are refused with.
+#[cfg(test)]
+pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
+    ("limits_config: {retention_period: 1h}", "retention period must be >= 24h was 1h"),
+    (
+        "limits_config: {retention_stream: [{selector: '{a=\"b\"}', period: 23h}]}",
+        "retention period must be >= 24h was 23h",
+    ),
+    (
+        "target: overrides-exporter",
+        "overrides-exporter has been enabled, but no runtime configuration file was configured",
+    ),
+];
+
+const STARTUP: &str = "
+## Errors at the start
+
+All errors are listed below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`, also if
+there is only one. Of the errors of Loki these can occur: `retention period must be >= 24h
+was <duration>`, `invalid override for tenant <tenant>: <details>`, `overrides-exporter has
+been enabled, but no runtime configuration file was configured`, and those about TLS. The
+others cannot:
+
+| Error of Loki | Why not |
+|---|---|
+";
+
+/// Errors of the interface that cannot occur.
+const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "`too many storage configs provided in the common config`, `unsupported storage backend`, `unrecognized object_store type`, `unrecognized named storage config`, `unrecognized named storage type`, `storage prefix contains invalid characters`, `it is an error to specify a non zero query_store_max_look_back_period`",
+        "data is kept in files of this node; there is no choice of a store",
+    ),
+    (
+        "`unsupported S3 SSE type`, `invalid S3 SSE encryption context`, `the endpoint must not prefixed with the bucket name`, `sts-endpoint must be a valid url`, `connection string is either blank or malformed`",
+        "there are no object stores",
+    ),
+    (
+        "`CONFIG ERROR: schema v13 is required`, `CONFIG ERROR: tsdb index type is required`, `CONFIG ERROR: tsdb index type is configured`, `unrecognized store (index) type`",
+        "there are no schemas: structured metadata always works",
+    ),
+    (
+        "`CONFIG ERROR: compactor: working_directory: is empty`, `compactor.delete-request-store should be configured when retention is enabled`, `max compaction parallelism must be >= 1`",
+        "shards compact in the data folder; retention needs no other store",
+    ),
+    (
+        "`if persist_tokens is true, path_prefix MUST be defined`",
+        "there is no ring and so there are no tokens",
+    ),
+    (
+        "`both grpc_client_config and (query_frontend_grpc_client or query_scheduler_grpc_client) are set`, `error generating grpc tls config`",
+        "there is no gRPC",
+    ),
+    (
+        "`CONFIG ERROR: invalid target, cannot run backend target with legacy read mode`",
+        "one process has all parts, whatever the target",
+    ),
+    (
+        "`use of multiple cache storage systems is not supported`, `no cache configured`",
+        "there is no cache of results",
+    ),
+    (
+        "`invalid ruler evaluation config`, `ruler remote write config: both 'client' and 'clients' options are defined`, `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>' URL for tenant <client-id> is not configured`",
+        "there are no rules yet",
+    ),
+    (
+        "`the <broker> address has not been configured`, `the <broker> topic has not been configured`, `both sasl username and password must be set`, `<broker> is enabled in distributor but not in ingester`",
+        "there are no message brokers",
+    ),
+    (
+        "`addresses requires a list of comma separated strings in DNS service discovery format with at least one item`",
+        "there are no bloom gateways: filters are in segments",
+    ),
+    (
+        "`invalid checkpoint duration`",
+        "the write-ahead log has no checkpoints: entries are sealed into segments",
+    ),
+    (
+        "`pattern ingester replication factor must be 1`, `retain-for must be greater than or equal to chunk-duration`, `chunk-duration must be greater than or equal to sample-interval`, `volume_threshold must be between 0 and 1`",
+        "patterns are found when they are asked for",
+    ),
+    (
+        "`query filtering for deletes requires 'compactor_grpc_address' or 'compactor_address' to be configured`",
+        "there is no deletion yet",
+    ),
+];

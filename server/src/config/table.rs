@@ -60,6 +60,9 @@ macro_rules! settings {
 /// All settings, in the order of the help and of the documentation. Values of the file
 /// are applied in this order, so a later row may refine what an earlier one sets.
 pub(crate) static SETTINGS: &[Setting] = settings! {
+    "target", "target",
+        |c| Text(&mut c.target),
+        "Parts of the reference, with commas between them. One process has all parts, so each of them means all.";
     "server.http_listen_address", "server.http-listen-address" common,
         |c| Address(&mut c.http_address),
         "IP address to listen on. Empty or 0.0.0.0 means all of the machine.";

@@ -179,8 +179,8 @@ fn values_have_the_notations_of_the_field() {
         ("common: {path_prefix: /srv}\ndata_dir: /other", "data_dir", "/other"),
         ("data_dir: /other\ncommon: {path_prefix: /srv}", "data_dir", "/other"),
         (
-            "a: &size 1MB\nlimits_config: {max_line_size: *size}",
-            "limits_config.max_line_size",
+            "limits_config: {max_line_size: &size 1MB, max_structured_metadata_size: *size}",
+            "limits_config.max_structured_metadata_size",
             "1MB",
         ),
     ] {
@@ -267,6 +267,24 @@ fn bad_values_name_their_keys() {
         ("limits_config: [a]", "limits_config: must be a section, not a list"),
         ("just text", "the file must consist of `key: value`, found a single value"),
         ("- a", "the file must consist of `key: value`, found a list"),
+        ("\nservr: {}", "servr: unknown key in line 2; did you mean server?"),
+        (
+            "limits_config:\n  max_line_sise: 1",
+            "limits_config.max_line_sise: unknown key in line 2; did you mean limits_config.max_line_size?",
+        ),
+        ("max_line_size: 1", "did you mean limits_config.max_line_size?"),
+        (
+            "server.log_level: debug",
+            "unknown key in line 1; did you mean the key log_level in the section server?",
+        ),
+        ("common: {rings: {a: 1}}", "did you mean common.ring?"),
+        ("no_such_thing_at_all: 1", "no_such_thing_at_all: unknown key in line 1"),
+        ("target: backnd", "target: unrecognised module name: backnd"),
+        (
+            "target: overrides-exporter",
+            "overrides-exporter has been enabled, but no runtime configuration file was configured",
+        ),
+        ("runtime_config: {period: 0s}", "runtime_config.period: must be more than 0"),
         ("cores: 1\ncores: 2", "not valid YAML"),
         ("server: {log_level: info, log_level: warn}", "not valid YAML"),
         ("a: [", "not valid YAML"),
@@ -322,7 +340,6 @@ limits_config:
   max_query_length: 721h
   ruler_max_rules_per_rule_group: 5
 ruler:
-server.log_level: debug
 ";
     let loaded = load_with(text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(loaded.0.http_address.to_string(), "127.0.0.1:3200");
@@ -344,7 +361,6 @@ server.log_level: debug
         "ruler",
         "schema_config",
         "server.grpc_listen_port",
-        "server.log_level",
     ];
     assert_eq!(ignored, expected);
 }
@@ -370,9 +386,10 @@ fn a_hostile_file_is_refused_in_bounded_time() {
 #[test]
 fn a_file_that_cannot_be_read_is_an_error() {
     let path = Path::new("/nonexistent/logsvc.yaml");
-    let errors = load(Some(path), &[], &machine()).expect_err("no such file");
+    let errors = load(Some(path), false, &[], &machine()).expect_err("no such file");
     assert!(errors.0[0].starts_with("cannot read /nonexistent/logsvc.yaml: "), "{errors}");
-    let errors = load(Some(Path::new("/dev/zero")), &[], &machine()).expect_err("it has no end");
+    let errors =
+        load(Some(Path::new("/dev/zero")), false, &[], &machine()).expect_err("it has no end");
     assert_eq!(errors.0, ["/dev/zero is longer than 4194304 bytes"]);
 }
 
@@ -391,4 +408,96 @@ fn the_documentation_is_up_to_date() {
         "docs/configuration.md differs from the table of settings: run\n\
          UPDATE_DOCS=1 cargo test -p logsvc-server documentation"
     );
+}
+
+/// Files as the reference's images, its charts and its corpus of answers have them.
+#[test]
+fn usual_files_of_the_reference_load() {
+    let local = "
+auth_enabled: false
+server: {http_listen_port: 3100, grpc_listen_port: 9096, log_level: debug, grpc_server_max_concurrent_streams: 1000}
+common:
+  instance_addr: 127.0.0.1
+  path_prefix: /tmp/loki
+  storage: {filesystem: {chunks_directory: /tmp/loki/chunks, rules_directory: /tmp/loki/rules}}
+  replication_factor: 1
+  ring: {kvstore: {store: inmemory}}
+query_range:
+  results_cache: {cache: {embedded_cache: {enabled: true, max_size_mb: 100}}}
+limits_config: {metric_aggregation_enabled: true}
+schema_config:
+  configs:
+    - {from: 2020-10-24, store: tsdb, object_store: filesystem, schema: v13, index: {prefix: index_, period: 24h}}
+pattern_ingester: {enabled: true, metric_aggregation: {loki_address: 'localhost:3100'}}
+ruler: {alertmanager_url: 'http://localhost:9093'}
+frontend: {encoding: protobuf}
+";
+    let chart = "
+auth_enabled: true
+bloom_build: {enabled: false}
+bloom_gateway: {enabled: false}
+chunk_store_config: {chunk_cache_config: {background: {writeback_buffer: 500000}}}
+common:
+  compactor_grpc_address: 'loki.svc:9095'
+  path_prefix: /var/loki
+  replication_factor: 1
+  storage: {filesystem: {chunks_directory: /var/loki/chunks}}
+compactor: {}
+distributor: {}
+frontend: {scheduler_address: '', tail_proxy_url: 'http://querier:3100'}
+frontend_worker: {scheduler_address: ''}
+index_gateway: {mode: simple}
+ingester: {chunk_encoding: snappy}
+limits_config:
+  max_cache_freshness_per_query: 10m
+  query_timeout: 300s
+  reject_old_samples: true
+  reject_old_samples_max_age: 168h
+  split_queries_by_interval: 15m
+  volume_enabled: true
+memberlist: {join_members: [loki-memberlist]}
+pattern_ingester: {enabled: false}
+query_range:
+  align_queries_with_step: true
+  cache_results: true
+  results_cache: {cache: {default_validity: 12h}}
+ruler: {storage: {type: local}, wal: {dir: /var/loki/ruler-wal}}
+ruler_storage: {backend: s3}
+schema_config: {configs: [{from: 2024-04-01}]}
+server:
+  grpc_listen_port: 9095
+  http_listen_port: 3100
+  http_server_read_timeout: 600s
+  http_server_write_timeout: 600s
+storage_config:
+  bloom_shipper: {working_directory: /var/loki/data/bloomshipper}
+  boltdb_shipper: {index_gateway_client: {server_address: ''}}
+  hedging: {at: 250ms, max_per_second: 20, up_to: 3}
+  tsdb_shipper: {index_gateway_client: {server_address: ''}}
+tracing: {enabled: true}
+ui: {discovery: {join_peers: [loki]}}
+";
+    for text in [local, chart] {
+        let (_, ignored) = load_with(text, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(ignored.len() > 5 && ignored.iter().all(|key| !key.reason.is_empty()));
+    }
+    let (config, ignored) = load_with("target: read,write", &[]).expect("known parts");
+    assert_eq!(config.target, "read,write");
+    assert_eq!(ignored[0].path, "target");
+}
+
+#[test]
+fn unknown_keys_do_not_flood() {
+    let text: String = (0..5000).map(|number| format!("key_{number}: 1\n")).collect();
+    let errors = errors_of(&text);
+    assert_eq!(errors.len(), 51);
+    assert_eq!(errors[50], "and 4950 more unknown keys");
+}
+
+#[test]
+fn start_up_errors_of_the_contract_have_its_texts() {
+    for (text, expected) in reference::STARTUP_ERRORS_HERE {
+        let told = errors_of(text).join("\n");
+        assert!(told.contains(expected), "{text}: {told}");
+    }
 }

@@ -18,6 +18,7 @@ mod crash;
 mod full_disk;
 mod reference;
 mod runtime_config;
+mod settings;
 mod support;
 mod tails;
 #[cfg(feature = "tls")]

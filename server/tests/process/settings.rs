@@ -1,0 +1,56 @@
+//! The file of settings, as the program reads it.
+
+use std::process::{Command, Output};
+
+use crate::support::DataDir;
+
+fn verify(config_file: &str, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_logsvc"))
+        .arg(format!("-config.file={config_file}"))
+        .arg("-verify-config")
+        .args(more)
+        .env("LOGSVC_TEST_PORT", "3999")
+        .output()
+        .expect("the binary starts")
+}
+
+#[test]
+fn variables_are_replaced_if_that_is_wanted() {
+    let folder = DataDir::new();
+    let file = folder.path().join("config.yaml");
+    let text =
+        "server:\n  http_listen_port: ${LOGSVC_TEST_PORT}\ndata_dir: ${LOGSVC_NONE:-/tmp/x}\n";
+    std::fs::write(&file, text).expect("the folder can be written");
+    // Of several files the first counts that is there.
+    let files = format!("{}/missing.yaml,{}", folder.path().display(), file.display());
+    let good = verify(&files, &["-config.expand-env=true", "-target=all"]);
+    assert_eq!(String::from_utf8_lossy(&good.stdout), "config is valid\n");
+    let bad = verify(&files, &[]);
+    assert_eq!(bad.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert!(said.contains("server.http_listen_port: \"${LOGSVC_TEST_PORT}\" is not"), "{said}");
+}
+
+#[test]
+fn unknown_keys_stop_the_start_and_foreign_ones_are_named() {
+    let folder = DataDir::new();
+    let file = folder.path().join("config.yaml");
+    let path = file.display().to_string();
+    let mut text = "memberlist: {join_members: [a]}\nfrontend: {encoding: protobuf}\n".to_owned();
+    std::fs::write(&file, &text).expect("the folder can be written");
+    let good = verify(&path, &["--log.format=json"]);
+    assert_eq!(good.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&good.stderr).into_owned();
+    assert!(said.contains("config key ignored: there is one node"), "{said}");
+    assert!(said.contains("memberlist") && said.contains("frontend.encoding"), "{said}");
+    text += "limits_config:\n  max_line_sise: 1KB\nauth_enabled: perhaps\n";
+    std::fs::write(&file, &text).expect("the folder can be written");
+    let bad = verify(&path, &[]);
+    assert_eq!(bad.status.code(), Some(1));
+    let expected = "\
+MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY
+limits_config.max_line_sise: unknown key in line 4; did you mean limits_config.max_line_size?
+auth_enabled: \"perhaps\" is neither true nor false
+";
+    assert_eq!(String::from_utf8_lossy(&bad.stderr), expected);
+}
