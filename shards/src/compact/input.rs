@@ -1,6 +1,7 @@
 //! Reads a segment that is being rewritten, front to back.
 //!
-//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks. Every
+//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and from
+//! the first block that is copied on the filters of those that were not copied yet. Every
 //! byte is checked. Its own reads and blocks, not those of scans: what is read once
 //! must not push out what is asked for again and again.
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
+use super::throttle::Pace;
+use crate::filter::{BlockFilter, FilterError};
 use crate::messages::StreamDefinition;
 use crate::sealed::SealedSegment;
 use crate::segment::{
@@ -33,13 +36,19 @@ pub(super) struct Input<R: Runtime> {
     next_chunk: u32,
     /// Used last at the back.
     blocks: VecDeque<(u32, Rc<Block>)>,
+    /// Filters by block, as long as nobody has taken them; there from the first on that
+    /// was asked for.
+    filters: Option<Vec<Option<BlockFilter>>>,
 }
+
+/// Units of filters that are taken apart at once: about a tenth of a millisecond.
+const FILTER_UNITS: usize = 64;
 
 impl<R: Runtime> Input<R> {
     pub(super) async fn open(runtime: &R, segment: Arc<SealedSegment>) -> io::Result<Input<R>> {
         let file = runtime.open(&segment.path, OpenMode::Read).await?;
         let (streams, blocks) = (VecDeque::new(), VecDeque::new());
-        Ok(Input { segment, file, streams, next_chunk: 0, blocks })
+        Ok(Input { segment, file, streams, next_chunk: 0, blocks, filters: None })
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -88,6 +97,51 @@ impl<R: Runtime> Input<R> {
             *column = self.read(info.column(kind).range()).await?;
         }
         Ok(columns)
+    }
+
+    /// The filter of a block, once; `None` if the filters are damaged.
+    pub(super) async fn take_filter(
+        &mut self,
+        runtime: &R,
+        pace: &mut Pace<'_>,
+        block: u32,
+    ) -> Result<Option<BlockFilter>, CompactError> {
+        if self.filters.is_none() {
+            self.filters = Some(self.load_filters(runtime, pace).await?);
+        }
+        let filters = self.filters.as_mut().and_then(|all| all.get_mut(block as usize));
+        Ok(filters.and_then(Option::take))
+    }
+
+    async fn load_filters(
+        &self,
+        runtime: &R,
+        pace: &mut Pace<'_>,
+    ) -> Result<Vec<Option<BlockFilter>>, CompactError> {
+        let directory = &self.segment.directory;
+        let region = self.read(directory.footer().filters_range()).await?;
+        let damaged = |error: FilterError| {
+            tracing::error!(
+                file = %self.segment.path.display(), %error,
+                offset = directory.footer().filters_offset,
+                "the filters of a segment are damaged; they are made anew"
+            );
+            Vec::new()
+        };
+        let mut loader = match directory.filters().load(region) {
+            Ok(loader) => loader,
+            Err(error) => return Ok(damaged(error)),
+        };
+        loop {
+            for _ in 0..FILTER_UNITS {
+                match loader.advance() {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(loader.finish().into_iter().map(Some).collect()),
+                    Err(error) => return Ok(damaged(error)),
+                }
+            }
+            pace.block(runtime).await?;
+        }
     }
 
     /// A decoded block, and whether it had to be read.

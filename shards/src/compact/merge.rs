@@ -5,9 +5,10 @@
 //! first. Memory: a few blocks per input, and what the writer holds.
 //!
 //! Runs that no other input's run of the stream overlaps are taken over as they are.
-//! Where runs overlap, they are merged entry by entry. What was sealed is compressed
-//! once more, and better ([`COMPACTION_LEVEL`]); near-full blocks of segments that were
-//! merged before are not, but copied as they are stored.
+//! Where runs overlap, they are merged entry by entry. Blocks of one stream that are
+//! large enough are copied as they are stored, with their filters; a stream is given
+//! such blocks when it is sealed or merged and has lines enough. What is left, streams
+//! that had little in each segment, is encoded once more, next to what was elsewhere.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -22,9 +23,9 @@ use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
 use crate::sealed::{NewSegment, SealedSegment, SegmentFolder};
 use crate::segment::{
-    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES, BlockInfo,
-    COMPACTION_LEVEL, Decoder, EncodedBlock, Finished, RunInfo, SegmentWriter, StreamKey,
-    WriteError, stream_order,
+    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, Decoder,
+    EncodedBlock, Finished, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentWriter, StreamKey, WriteError,
+    stream_order,
 };
 
 /// Taking a block over ends the one that is being filled. That is worth it if the
@@ -86,8 +87,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         throttle: &'a Throttle,
         output: &'a mut NewSegment<R>,
     ) -> Result<Merge<'a, R>, CompactError> {
-        let writer = SegmentWriter::new(folder.identity(output), COMPACTION_LEVEL)?;
-        let writer = writer.split_numbers();
+        let writer = SegmentWriter::new(folder.identity(output))?;
         let pace = Pace::new(&folder.runtime, throttle);
         let decoder = Decoder::new();
         Ok(Merge { folder, inputs, keep, pace, decoder, writer, output })
@@ -98,6 +98,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         while let Some((stream, sources)) = self.next_stream().await? {
             self.keep.begin(&stream);
             self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
+            self.writer.expect_line_bytes(self.line_bytes_to_encode(&sources));
             self.stream(&stream, sources).await?;
         }
         if self.writer.entry_count() == 0 {
@@ -265,14 +266,21 @@ impl<'a, R: Runtime> Merge<'a, R> {
         Ok(())
     }
 
+    /// About how many line bytes of a stream are not copied.
+    fn line_bytes_to_encode(&self, sources: &[Source]) -> u64 {
+        let of_source = |source: &Source| -> u64 {
+            let directory = &self.inputs[source.input].segment.directory;
+            let encoded = source.runs.iter().filter(|run| !is_full(&directory.block(run.block)));
+            encoded.map(|run| run.line_bytes.len() as u64).sum()
+        };
+        sources.iter().map(of_source).sum()
+    }
+
     /// Whether the block of the source's next run, which stands alone, had better be
     /// taken over as it is stored.
     fn worth_copying(&self, sources: &[Source], chosen: usize) -> bool {
         let source = &sources[chosen];
-        let SealedSegment { live, directory, .. } = &*self.inputs[source.input].segment;
-        if live.level == 0 {
-            return false;
-        }
+        let SealedSegment { directory, .. } = &*self.inputs[source.input].segment;
         let runs = &source.runs[source.at..];
         let stands_alone = |run: &&RunInfo| {
             is_full(&directory.block(run.block))
@@ -295,7 +303,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
         input: usize,
         block: u32,
     ) -> Result<(), CompactError> {
-        let input = &self.inputs[input];
+        let input = &mut self.inputs[input];
+        let filter = input.take_filter(&self.folder.runtime, &mut self.pace, block).await?;
         let stored = input.stored(block).await?;
         let encoded = EncodedBlock {
             directory: &input.segment.directory,
@@ -303,7 +312,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
             columns: stored.each_ref().map(Vec::as_slice),
         };
         let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };
-        let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, &[key]);
+        let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, filter, &[key]);
         copied.map_err(|error| match error {
             WriteError::Damaged(error) => input.damaged(error),
             other => other.into(),
@@ -323,11 +332,11 @@ fn overlaps_others(sources: &[Source], chosen: usize, run: &RunInfo) -> bool {
     })
 }
 
-/// Whether a block is of one stream, and so full that filling it up gains nothing.
+/// Whether a block is of one stream, and so full that filling it up gains little.
 fn is_full(block: &BlockInfo) -> bool {
     let near = |have: usize, target: usize| have >= target / 4 * 3;
     block.runs.len() == 1
-        && (near(block.line_bytes as usize, BLOCK_TARGET_LINE_BYTES)
+        && (block.line_bytes as usize >= OWN_BLOCK_LINE_BYTES
             || near(block.entries as usize, BLOCK_TARGET_ENTRIES)
             || near(block.metadata_bytes as usize, BLOCK_TARGET_METADATA_BYTES))
 }

@@ -40,8 +40,12 @@ use crate::segment::{SegmentError, WriteError};
 pub struct CompactionPolicy {
     /// Whether it does at all.
     pub enabled: bool,
-    /// So many neighbours of similar size are merged, at least 2; then of any size.
+    /// So many neighbours of similar size are merged, at least 2; then of any size. Large:
+    /// what is in small pieces is encoded anew by each merge.
     pub min_inputs: usize,
+    /// So many are enough where no more can be waited for: on a day that is not the newest,
+    /// or if they make a segment that is large enough.
+    pub min_last_inputs: usize,
     /// And at most so many at once.
     pub max_inputs: usize,
     /// Line bytes that a merged segment has at most. Segments of half of this are
@@ -63,7 +67,8 @@ impl CompactionPolicy {
     /// No merging; retention goes on.
     pub const OFF: CompactionPolicy = CompactionPolicy {
         enabled: false,
-        min_inputs: 4,
+        min_inputs: 12,
+        min_last_inputs: 4,
         max_inputs: 16,
         target_line_bytes: 1 << 30,
         small_line_bytes: 1 << 20,

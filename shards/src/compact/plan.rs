@@ -4,7 +4,9 @@
 //! before, and a row of neighbours that are no larger than a class is merged when
 //! there are enough of them, and the largest is no larger than the others together. So
 //! what is large is not rewritten for the sake of what is small, and each byte is in a
-//! segment of at least twice the size afterwards.
+//! segment of at least twice the size afterwards. Enough are many ([`CompactionPolicy`]),
+//! so that most bytes are merged once, except on days that are over, of which no more
+//! segments are to be expected, and where what they make is large enough.
 //!
 //! Neighbours in the order, that is: the order decides which of two entries of one
 //! time came first, so a segment that overlaps the others in time and stands between
@@ -40,10 +42,16 @@ pub(crate) fn choose(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec
     let mut days: Vec<Day> = all.iter().filter(|c| is_small(c)).map(|c| c.live.day).collect();
     days.sort_unstable();
     days.dedup();
+    let newest = all.iter().map(|candidate| candidate.live.day).max();
     // Newest first: what is asked for most.
     for day in days.into_iter().rev() {
+        let min_inputs = if Some(day) == newest {
+            policy.min_inputs
+        } else {
+            policy.min_last_inputs.min(policy.min_inputs)
+        };
         for row in rows(all, |candidate| is_small(candidate) && candidate.live.day == day) {
-            if let Some(range) = choose_of_row(all, &row, policy) {
+            if let Some(range) = choose_of_row(all, &row, min_inputs, policy) {
                 return Some(row[range].to_vec());
             }
         }
@@ -84,6 +92,7 @@ fn rows(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Vec<us
 fn choose_of_row(
     all: &[Candidate],
     row: &[usize],
+    min_inputs: usize,
     policy: &CompactionPolicy,
 ) -> Option<Range<usize>> {
     let class = |place: usize| class(all[place].live.line_bytes, policy);
@@ -108,13 +117,16 @@ fn choose_of_row(
             };
             let most = &row[start..row.len().min(start + policy.max_inputs)];
             let count = most.iter().take_while(fits).count();
-            if count < policy.min_inputs.max(2) {
-                start += count.max(1);
-                continue;
-            }
             let sizes = || most[..count].iter().map(|&place| all[place].live.line_bytes);
             let largest_bytes = sizes().max().unwrap_or(0);
             let others_bytes = sizes().sum::<u64>() - largest_bytes;
+            let makes_a_large_one = largest_bytes + others_bytes >= policy.target_line_bytes / 2;
+            let enough =
+                if makes_a_large_one { min_inputs.min(policy.min_last_inputs) } else { min_inputs };
+            if count < enough.max(2) {
+                start += count.max(1);
+                continue;
+            }
             if largest_bytes <= others_bytes || policy.min_inputs <= 2 {
                 return Some(start..start + count);
             }
@@ -161,7 +173,20 @@ mod tests {
     }
 
     fn chosen(all: &[Candidate]) -> Option<Vec<usize>> {
-        choose(all, &CompactionPolicy::default())
+        choose(all, &CompactionPolicy { min_inputs: 4, ..CompactionPolicy::default() })
+    }
+
+    #[test]
+    fn of_small_segments_many_are_waited_for_unless_their_day_is_over() {
+        let policy = CompactionPolicy::default();
+        assert_eq!(choose(&in_a_row(&[20; 11]), &policy), None);
+        assert_eq!(choose(&in_a_row(&[20; 12]), &policy), Some((0..12).collect()));
+        assert_eq!(choose(&in_a_row(&[100; 5]), &policy), None);
+        let large = Some((0..6).collect());
+        assert_eq!(choose(&in_a_row(&[100; 6]), &policy), large, "they make a large one");
+        let mut over = in_a_row(&[20; 6]);
+        over.iter_mut().take(5).for_each(|candidate| candidate.live.day = Day(-1));
+        assert_eq!(choose(&over, &policy), Some((0..5).collect()));
     }
 
     #[test]

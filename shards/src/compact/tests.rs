@@ -14,7 +14,7 @@ use crate::manifest::{Day, read_manifest, survey_segments};
 use crate::messages::StreamDefinition;
 use crate::node::{Node, open_node};
 use crate::sealed::SegmentFolder;
-use crate::segment::{Decoder, Entries, EntriesMetadata, FLUSH_LEVEL, SegmentWriter, stream_order};
+use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
 use crate::testing::{Rng, SeedGuard, seeds};
 use crate::wal::format::WalName;
 
@@ -50,7 +50,7 @@ async fn write(
     level: u32,
 ) -> Arc<SealedSegment> {
     let mut segment = folder.begin(Day(0)).unwrap();
-    let mut writer = SegmentWriter::new(folder.identity(&segment), FLUSH_LEVEL).unwrap();
+    let mut writer = SegmentWriter::new(folder.identity(&segment)).unwrap();
     let streams = streams();
     for (&number, entries) in content {
         let StreamDefinition { id, tenant, labels } = &streams[number];

@@ -114,6 +114,17 @@ impl Folded {
         Folded { descriptor, words: words.into_boxed_slice() }
     }
 
+    /// How many words a filter with this descriptor has.
+    pub(super) fn word_count(descriptor: Descriptor) -> usize {
+        SLICES * descriptor.bits() / 64
+    }
+
+    /// A filter that was folded before; `words` are all of it.
+    pub(super) fn from_words(descriptor: Descriptor, words: Vec<u64>) -> Folded {
+        debug_assert_eq!(words.len(), Folded::word_count(descriptor));
+        Folded { descriptor, words: words.into_boxed_slice() }
+    }
+
     /// The bits of a slice. Others of the number are zero.
     pub(super) fn slice(&self, slice: usize) -> u64 {
         let bits = self.descriptor.bits();

@@ -4,6 +4,7 @@ use super::bitmap::Descriptor;
 use super::block_set::BlockSet;
 use super::error::FilterError;
 use super::layout::{Layout, checked_payload};
+use super::load::RegionLoader;
 use super::needle::Needle;
 use super::probe::Probe;
 
@@ -126,6 +127,14 @@ impl FilterIndex {
             }
         }
         Ok(())
+    }
+
+    /// Begins to take the filters of all blocks out of a whole region.
+    ///
+    /// # Errors
+    /// If the region has another length.
+    pub fn load(&self, region: Vec<u8>) -> Result<RegionLoader<'_>, FilterError> {
+        RegionLoader::new(self, region)
     }
 
     pub(super) fn layout(&self, part: Part) -> &Layout {

@@ -18,6 +18,15 @@ pub(super) struct Piece {
     pub(super) entries: Range<usize>,
 }
 
+impl Piece {
+    /// Bytes of its lines.
+    pub(super) fn line_bytes(&self) -> u64 {
+        let end =
+            |count: usize| count.checked_sub(1).map_or(0, |last| self.block.line_ends()[last]);
+        u64::from(end(self.entries.end) - end(self.entries.start))
+    }
+}
+
 /// The entries of `blocks` with these times, in pieces that follow one another.
 pub(super) fn arrange(blocks: &[Arc<HeadBlock>], range: TimeRange) -> Vec<Piece> {
     let blocks: Vec<&Arc<HeadBlock>> =

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use logsvc_runtime::Runtime;
 
 use super::SealedSegment;
-use super::arrange::arrange;
+use super::arrange::{Piece, arrange};
 use super::days::{Part, parts};
 use super::folder::{NewSegment, SegmentFolder};
 use crate::manifest::{Cover, ManifestEdit};
 use crate::messages::TimeRange;
-use crate::segment::{Entries, FLUSH_LEVEL, Finished, SegmentWriter, stream_order};
+use crate::segment::{Entries, Finished, SegmentWriter, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
@@ -140,7 +140,7 @@ impl<R: Runtime> Sealer<R> {
         segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
         let identity = self.folder.identity(segment);
-        let mut writer = SegmentWriter::new(identity, FLUSH_LEVEL).map_err(io::Error::other)?;
+        let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
         for stream in streams {
             let pieces = arrange(&stream.blocks, range);
             if pieces.is_empty() {
@@ -148,6 +148,7 @@ impl<R: Runtime> Sealer<R> {
             }
             let begun = writer.begin_stream(&stream.tenant, &stream.labels, stream.id);
             begun.map_err(io::Error::other)?;
+            writer.expect_line_bytes(pieces.iter().map(Piece::line_bytes).sum());
             for piece in &pieces {
                 let mut entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
                 while !entries.is_empty() {

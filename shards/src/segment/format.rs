@@ -34,7 +34,9 @@ pub(crate) const DIRECTORY_MAX_BYTES: u64 = 1 << 30;
 
 const HEADER_MAGIC: &[u8; 8] = b"LSVC-SEG";
 const FOOTER_MAGIC: &[u8; 8] = b"LSVC-SGF";
-const VERSION: u32 = 1;
+/// The version that is written; the one before it is read too, and lacks a codec.
+const VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 
 /// Which segment this is, repeated by header and footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
@@ -266,7 +268,7 @@ fn check_seal(bytes: &[u8], magic: &[u8; 8], part: Part) -> Result<(), SegmentEr
     if crc != u32_at(bytes, CRC_AT) {
         return Err(SegmentError::new(part, "the checksum does not match"));
     }
-    if u32_at(bytes, 8) != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&u32_at(bytes, 8)) {
         return Err(SegmentError::new(part, "the version is unknown"));
     }
     Ok(())

@@ -9,10 +9,10 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 
 use super::columns::lengths::RunLines;
 use super::columns::timestamps::RunTimes;
-use super::columns::{lengths, metadata, split, timestamps};
+use super::columns::{lengths, metadata, split, templates, timestamps};
 use super::{
-    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FLUSH_LEVEL, FOOTER_LEN, Footer,
-    SegmentError, SegmentIdentity, SegmentWriter,
+    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, SegmentError,
+    SegmentIdentity, SegmentWriter,
 };
 
 /// Reads the bytes as a whole segment, as damage to the directory of a small one
@@ -136,6 +136,9 @@ fn columns(data: &[u8]) {
     if let Ok(lines) = split::decode(rest, usize::from(first), as_text, |malformed| malformed) {
         assert_eq!(lines.len(), usize::from(first));
     }
+    if let Ok(lines) = templates::decode(rest, usize::from(first), as_text, |malformed| malformed) {
+        assert_eq!(lines.len(), usize::from(first));
+    }
     let pairs_bytes = usize::from(second) * 16;
     if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {
         assert_eq!(metadata.set_ids.len(), entries as usize);
@@ -145,10 +148,13 @@ fn columns(data: &[u8]) {
 
 /// A segment of two tenants, three streams and two blocks.
 pub(super) fn sample() -> (Vec<u8>, Footer) {
-    let mut writer = SegmentWriter::new(
-        SegmentIdentity { epoch: 3, shards: 2, shard: 1, seq: 4, created_ns: 5 },
-        FLUSH_LEVEL,
-    )
+    let mut writer = SegmentWriter::new(SegmentIdentity {
+        epoch: 3,
+        shards: 2,
+        shard: 1,
+        seq: 4,
+        created_ns: 5,
+    })
     .expect("a compressor");
     let pairs = b"\x01k\x05value\x05trace\x0400ff";
     let long = "a long line that fills the first block, ".repeat(5000);

@@ -13,7 +13,7 @@
 //! ```
 //! use logsvc_proto::{Labels, StreamId, TenantId};
 //! use logsvc_shards::segment::{
-//!     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FLUSH_LEVEL, FOOTER_LEN, Footer,
+//!     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer,
 //!     SegmentIdentity, SegmentWriter,
 //! };
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //! let id = StreamId::new(&tenant, &labels);
 //!
 //! let mut file = Vec::new();
-//! let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL)?;
+//! let mut writer = SegmentWriter::new(SegmentIdentity::default())?;
 //! writer.begin_stream(&tenant, &labels, id)?; // in `stream_order`
 //! let mut entries = Entries {
 //!     timestamps_ns: &[10, 20],
@@ -86,6 +86,6 @@ pub use format::{
 pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
-    COMPACTION_LEVEL, EncodedBlock, Entries, EntriesMetadata, FLUSH_LEVEL, Finished, SegmentWriter,
+    EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, SegmentWriter,
     StreamKey, stream_order,
 };

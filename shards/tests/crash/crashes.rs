@@ -86,6 +86,7 @@ impl Life<'_> {
         let compaction = CompactionPolicy {
             enabled: true,
             min_inputs: if rng.one_in(4) { 3 } else { 2 },
+            min_last_inputs: 2,
             max_inputs: rng.between(4, 8) as usize,
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),

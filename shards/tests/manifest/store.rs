@@ -16,9 +16,7 @@ use logsvc_shards::manifest::{
     make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::segment::{
-    Entries, EntriesMetadata, FLUSH_LEVEL, SegmentIdentity, SegmentWriter,
-};
+use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
 use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::format::{FileHeader, WalName};
 use logsvc_shards::wal::replayed::remove_own_files;
@@ -317,7 +315,7 @@ impl Writer {
             seq: name.seq,
             created_ns: 1,
         };
-        let mut writer = SegmentWriter::new(identity, FLUSH_LEVEL).map_err(io::Error::other)?;
+        let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
         let (tenant, labels) = stream(u64::from(self.shard));
         let id = StreamId::new(&tenant, &labels);
         writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;

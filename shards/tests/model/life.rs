@@ -97,6 +97,7 @@ impl<'s> Life<'s> {
         let compaction = CompactionPolicy {
             enabled: true,
             min_inputs: rng.between(2, 3) as usize,
+            min_last_inputs: 2,
             max_inputs: rng.between(3, 8) as usize,
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),

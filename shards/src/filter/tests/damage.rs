@@ -13,10 +13,12 @@ fn every_damaged_byte_is_found() {
         for bit in 0..8 {
             region[at] ^= 1 << bit;
             assert!(matches!(index.check(&region), Err(FilterError::Checksum { .. })), "at {at}");
+            assert!(matches!(load(&region, &index), Err(FilterError::Checksum { .. })), "at {at}");
             region[at] ^= 1 << bit;
         }
     }
     assert!(matches!(index.check(&region[1..]), Err(FilterError::Length { .. })));
+    assert!(matches!(load(&region[1..], &index), Err(FilterError::Length { .. })));
 
     // A probe finds the damage in what it reads, and excludes nothing because of it.
     let mut damaged = 0;

@@ -41,10 +41,20 @@ fn region_of(blocks: &[Block]) -> (Vec<u8>, FilterIndex) {
         writer.push(builder.finish());
     }
     let (region, index) = writer.finish();
+    let mut again = RegionWriter::new();
+    load(&region, &index).unwrap().into_iter().for_each(|filter| again.push(filter));
+    assert!(again.finish() == (region.clone(), index.clone()), "filters can be moved");
     assert_eq!(FilterIndex::decode(&index.encode()).as_ref(), Ok(&index));
     assert_eq!(region.len() as u64, index.region_len());
     assert_eq!(index.check(&region), Ok(()));
     (region, index)
+}
+
+/// The filters of all blocks, taken out of a region.
+fn load(region: &[u8], index: &FilterIndex) -> Result<Vec<BlockFilter>, FilterError> {
+    let mut loader = index.load(region.to_vec())?;
+    while loader.advance()? {}
+    Ok(loader.finish())
 }
 
 /// The candidates among all blocks, and how many bytes were read.

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::super::error::WriteError;
-use super::split::{self, SPLIT_MAX_RAW_BYTES, Splitter};
+use super::split;
+use super::templates::{self, Encoder, MAX_RAW_BYTES};
 
 /// How stored bytes become raw ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +18,11 @@ pub enum Codec {
     Raw,
     /// They are one zstd frame.
     Zstd,
-    /// Numbers stand apart from a zstd frame of the text; for lines only.
+    /// Numbers stand apart from a zstd frame of the text; for lines only. Not written
+    /// any more.
     Split,
+    /// Segments and numbers, and a zstd frame of the distinct segments; for lines only.
+    Templates,
 }
 
 impl Codec {
@@ -28,6 +32,7 @@ impl Codec {
             Codec::Raw => 0,
             Codec::Zstd => 1,
             Codec::Split => 2,
+            Codec::Templates => 3,
         }
     }
 
@@ -37,8 +42,14 @@ impl Codec {
             0 => Some(Codec::Raw),
             1 => Some(Codec::Zstd),
             2 => Some(Codec::Split),
+            3 => Some(Codec::Templates),
             _ => None,
         }
+    }
+
+    /// Whether only lines may be stored so, and no more than 1 MiB of them.
+    pub(crate) fn is_for_lines(self) -> bool {
+        matches!(self, Codec::Split | Codec::Templates)
     }
 }
 
@@ -68,26 +79,26 @@ impl ColumnPlace {
 pub(crate) struct Compressor {
     zstd: zstd::bulk::Compressor<'static>,
     buffer: Vec<u8>,
-    split: Option<Split>,
+    templates: Templates,
 }
 
-/// What splitting lines needs.
-struct Split {
-    splitter: Splitter,
+/// What storing lines as templates needs.
+struct Templates {
+    encoder: Encoder,
     /// The stored form of the last block.
     stored: Vec<u8>,
+    frame: Vec<u8>,
     /// Blocks so far.
     blocks: usize,
-    /// Whether it beat zstd alone when both were tried last.
+    /// Whether they beat zstd alone when both were tried last.
     pays: bool,
 }
 
-/// Splitting and zstd alone are both tried once in so many blocks: neighbours are
-/// alike.
+/// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
 const TRIED_EVERY_BLOCKS: usize = 16;
 
-/// Smaller blocks are not split: columns would hold too few numbers.
-const SPLIT_FROM_BYTES: usize = 16 << 10;
+/// Smaller blocks do without: columns would hold too few numbers.
+const TEMPLATES_FROM_BYTES: usize = 16 << 10;
 
 impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,54 +113,55 @@ impl Compressor {
     /// If the level does not exist or there is no memory for a context.
     pub(crate) fn new(level: i32) -> Result<Compressor, WriteError> {
         let zstd = zstd::bulk::Compressor::new(level).map_err(compression)?;
-        Ok(Compressor { zstd, buffer: Vec::new(), split: None })
+        let templates = Templates {
+            encoder: Encoder::new(),
+            stored: Vec::new(),
+            frame: Vec::new(),
+            blocks: 0,
+            pays: true,
+        };
+        Ok(Compressor { zstd, buffer: Vec::new(), templates })
     }
 
-    /// Stores numbers apart from lines from now on, where that pays.
-    pub(crate) fn split_numbers(&mut self) {
-        self.split =
-            Some(Split { splitter: Splitter::new(), stored: Vec::new(), blocks: 0, pays: true });
-    }
-
-    /// Like [`Self::store`], for lines that end at `ends`.
+    /// Like [`Self::store`], for lines that end at `ends`: as templates where that pays.
     pub(crate) fn store_lines(
         &mut self,
         lines: &[u8],
         ends: &[u32],
         out: &mut Vec<u8>,
     ) -> Result<ColumnPlace, WriteError> {
-        let Some(split) = &mut self.split else { return self.store(lines, out) };
-        if !(SPLIT_FROM_BYTES..=SPLIT_MAX_RAW_BYTES).contains(&lines.len()) {
+        if !(TEMPLATES_FROM_BYTES..=MAX_RAW_BYTES).contains(&lines.len()) {
             return self.store(lines, out);
         }
-        let tries_both = split.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
-        split.blocks += 1;
-        if !(tries_both || split.pays) || !split.split(lines, ends, &mut self.zstd)? {
+        let templates = &mut self.templates;
+        let tries_both = templates.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
+        templates.blocks += 1;
+        if !(tries_both || templates.pays)
+            || !templates.encode(lines, ends, &mut self.zstd, tries_both)?
+        {
             return self.store(lines, out);
         }
         let raw_len = raw_len_of(lines)?;
         if tries_both {
             let start = out.len();
             let place = self.store(lines, out)?;
-            let Some(split) = &mut self.split else { return Ok(place) };
-            split.pays = split.stored.len() < place.stored_len as usize;
-            if !split.pays {
+            let templates = &mut self.templates;
+            templates.pays = templates.stored.len() < place.stored_len as usize;
+            if !templates.pays {
                 return Ok(place);
             }
             out.truncate(start);
         }
-        let stored = self.split.as_ref().map_or(&[][..], |split| &split.stored);
-        if stored.len() >= lines.len() {
+        if self.templates.stored.len() >= lines.len() {
             return self.store(lines, out);
         }
-        Ok(append(Codec::Split, stored, raw_len, out))
+        Ok(append(Codec::Templates, &self.templates.stored, raw_len, out))
     }
 
     /// Bytes that buffers occupy.
     pub(crate) fn held_bytes(&self) -> usize {
-        let split = self.split.as_ref();
-        self.buffer.capacity()
-            + split.map_or(0, |split| split.splitter.held_bytes() + split.stored.capacity())
+        let Templates { encoder, stored, frame, .. } = &self.templates;
+        self.buffer.capacity() + encoder.held_bytes() + stored.capacity() + frame.capacity()
     }
 
     /// Appends the stored form of `raw` to `out`, and says what was appended; the
@@ -181,27 +193,33 @@ impl Compressor {
     }
 }
 
-impl Split {
-    /// Makes the stored form; false if there is nothing to split.
-    fn split(
+impl Templates {
+    /// Makes the stored form; false if there is none.
+    fn encode(
         &mut self,
         lines: &[u8],
         ends: &[u32],
         zstd: &mut zstd::bulk::Compressor<'static>,
+        is_checked: bool,
     ) -> Result<bool, WriteError> {
-        self.stored.clear();
-        let Some(text) = self.splitter.split(lines, ends, &mut self.stored) else {
-            return Ok(false);
-        };
-        // The original goes when its copy is stored, so look whether all is there.
-        let joined = split::decode(&self.stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
-        if joined.as_deref() != Ok(lines) {
-            debug_assert!(false, "a block is not what it was split into");
-            return Ok(false);
+        let Templates { encoder, stored, frame, .. } = self;
+        stored.clear();
+        let Some(text) = encoder.encode(lines, ends, stored) else { return Ok(false) };
+        // The original goes when its copy is stored. To look each time whether all is
+        // there would cost a quarter of the work; so it is done where both are tried.
+        if is_checked || cfg!(debug_assertions) {
+            let joined =
+                templates::decode(stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
+            if joined.as_deref() != Ok(lines) {
+                debug_assert!(false, "a block is not what it was taken apart into");
+                self.pays = false;
+                return Ok(false);
+            }
         }
-        let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(text.len()));
-        zstd.compress_to_buffer(text, &mut frame).map_err(compression)?;
-        self.stored.append(&mut frame);
+        frame.clear();
+        frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        zstd.compress_to_buffer(text, frame).map_err(compression)?;
+        stored.extend_from_slice(frame);
         Ok(true)
     }
 }
@@ -269,6 +287,11 @@ impl Decompressor {
             Codec::Split => {
                 let decompress = |text: &[u8], len| self.decompress(text, len);
                 split::decode(stored, raw_len, decompress, |_| "its numbers do not fit its text")
+                    .map(Cow::Owned)
+            }
+            Codec::Templates => {
+                let decompress = |text: &[u8], len| self.decompress(text, len);
+                templates::decode(stored, raw_len, decompress, |_| "its templates do not fit")
                     .map(Cow::Owned)
             }
         }

@@ -5,6 +5,7 @@ pub(crate) mod lengths;
 pub(crate) mod metadata;
 pub(crate) mod packed;
 pub(crate) mod split;
+pub(crate) mod templates;
 pub(crate) mod timestamps;
 
 /// A column of a block.

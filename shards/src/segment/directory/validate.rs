@@ -9,7 +9,7 @@ use logsvc_proto::TenantId;
 
 use super::super::columns::ColumnKind;
 use super::super::columns::compress::Codec;
-use super::super::columns::split::SPLIT_MAX_RAW_BYTES;
+use super::super::columns::templates::MAX_RAW_BYTES;
 use super::super::format::{
     BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, Footer,
     LABEL_CHUNK_MAX_BYTES, MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, METADATA_COLUMN_MAX_BYTES,
@@ -70,7 +70,8 @@ fn check_label_chunks(root: &ArchivedRoot, footer: &Footer) -> Check {
     ensure_starts(starts, root.streams.len())?;
     for chunk in root.label_chunks.iter() {
         check_column(&chunk.column, &footer.stream_table_range(), LABEL_CHUNK_MAX_BYTES)?;
-        ensure(chunk.column.codec != Codec::Split.to_byte(), "labels are stored like lines")?;
+        let codec = Codec::from_byte(chunk.column.codec);
+        ensure(!codec.is_some_and(Codec::is_for_lines), "labels are stored like lines")?;
     }
     Ok(())
 }
@@ -123,7 +124,8 @@ fn check_columns(block: &ArchivedBlockRow, footer: &Footer) -> Check {
     for ((column, kind), most) in block.columns.iter().zip(ColumnKind::ALL).zip(most) {
         check_column(column, &footer.columns_range(), most)?;
         ensure(
-            column.codec != Codec::Split.to_byte() || kind == ColumnKind::Lines,
+            kind == ColumnKind::Lines
+                || !Codec::from_byte(column.codec).is_some_and(Codec::is_for_lines),
             "a small column is stored like lines",
         )?;
     }
@@ -142,8 +144,8 @@ fn check_column(row: &ArchivedColumnRow, within: &Range<u64>, raw_most: usize) -
     match Codec::from_byte(row.codec) {
         Some(Codec::Raw) => ensure(stored == raw, "a column that is stored raw has two lengths"),
         Some(Codec::Zstd) => ensure((1..raw).contains(&stored), "a column grew by compression"),
-        Some(Codec::Split) => ensure(
-            (1..raw).contains(&stored) && raw as usize <= SPLIT_MAX_RAW_BYTES,
+        Some(Codec::Split | Codec::Templates) => ensure(
+            (1..raw).contains(&stored) && raw as usize <= MAX_RAW_BYTES,
             "a column grew by compression",
         ),
         None => Err("a codec is unknown"),

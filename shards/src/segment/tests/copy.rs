@@ -1,5 +1,6 @@
 use super::super::*;
 use super::model::*;
+use crate::filter::BlockFilter;
 use crate::testing::Rng;
 
 fn entries(from: i64, count: i64, text: &str) -> Vec<Entry> {
@@ -27,6 +28,24 @@ impl Source {
     }
 
     fn copy(&self, writer: &mut SegmentWriter, block: u32) -> Result<(), WriteError> {
+        self.copy_with(writer, block, None)?;
+        Ok(())
+    }
+
+    /// The filters of all blocks as they are stored.
+    fn filters(&self) -> Vec<BlockFilter> {
+        let region = part(&self.file, self.directory.footer().filters_range()).to_vec();
+        let mut loader = self.directory.filters().load(region).unwrap();
+        while loader.advance().unwrap() {}
+        loader.finish()
+    }
+
+    fn copy_with(
+        &self,
+        writer: &mut SegmentWriter,
+        block: u32,
+        filter: Option<BlockFilter>,
+    ) -> Result<(), WriteError> {
         let info = self.directory.block(block);
         let encoded = EncodedBlock {
             directory: &self.directory,
@@ -42,7 +61,7 @@ impl Source {
                 id: stream.id,
             })
             .collect();
-        writer.append_encoded_block(&mut Decoder::new(), &encoded, &keys)
+        writer.append_encoded_block(&mut Decoder::new(), &encoded, filter, &keys)
     }
 }
 
@@ -60,11 +79,16 @@ fn all_blocks_of_a_segment_make_the_same_segment() {
         stream("b", &[("app", "x")], entries(0, 6000, "third")),
     ]);
     assert!(source.directory.block_count() > 3);
-    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
     for block in 0..source.directory.block_count() {
         source.copy(&mut writer, block).unwrap();
     }
     assert!(finish(writer) == source.file, "with equal filters too");
+    let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
+    for (block, filter) in (0..).zip(source.filters()) {
+        source.copy_with(&mut writer, block, Some(filter)).unwrap();
+    }
+    assert!(finish(writer) == source.file, "with the filters that were stored");
 }
 
 #[test]
@@ -75,7 +99,7 @@ fn copied_blocks_and_new_entries_follow_each_other() {
     ]);
     let blocks = source.directory.block_count();
     let [x, y] = &source.streams[..] else { unreachable!("two streams") };
-    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
     let mut file = Vec::new();
     let (before, behind) = (entries(0, 100, "before"), entries(50, 30, "behind"));
     writer.begin_stream(&x.tenant, &x.labels, x.id).unwrap();
@@ -99,10 +123,10 @@ fn blocks_out_of_order_or_damaged_are_refused_without_a_trace() {
         stream("a", &[("app", "x")], entries(0, 5000, "x")),
         stream("b", &[("app", "x")], entries(0, 5, "y")),
     ]);
-    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
     source.copy(&mut writer, 1).unwrap();
     assert_eq!(source.copy(&mut writer, 0), Err(WriteError::StreamOrder));
-    let mut writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
     let x = source.streams[0].clone();
     writer.begin_stream(&x.tenant, &x.labels, x.id).unwrap();
     let one = Columns::new(&[entry(1, "later than the first of the block")]);
@@ -112,6 +136,9 @@ fn blocks_out_of_order_or_damaged_are_refused_without_a_trace() {
         let at = source.directory.block(1).column(kind).offset as usize;
         source.file[at] ^= 1;
         assert!(matches!(source.copy(&mut writer, 1), Err(WriteError::Damaged(_))), "{kind:?}");
+        let filter = source.filters().pop();
+        let copied = source.copy_with(&mut writer, 1, filter);
+        assert!(matches!(copied, Err(WriteError::Damaged(_))), "{kind:?}");
         source.file[at] ^= 1;
     }
     source.copy(&mut writer, 1).unwrap();

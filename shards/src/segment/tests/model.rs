@@ -122,7 +122,7 @@ pub(super) fn append_all(writer: &mut SegmentWriter, mut entries: Entries<'_>, o
 
 /// Writes streams, which are in order, in pieces and forms that the numbers choose.
 pub(super) fn write(streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
-    let writer = SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap();
+    let writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
     write_with(writer, streams, rng)
 }
 

@@ -3,7 +3,7 @@ use super::model::*;
 use crate::batch::MetadataPairs;
 
 fn writer() -> SegmentWriter {
-    SegmentWriter::new(SegmentIdentity::default(), FLUSH_LEVEL).unwrap()
+    SegmentWriter::new(SegmentIdentity::default()).unwrap()
 }
 
 fn begin(

@@ -12,6 +12,7 @@ use super::super::reader::Decoder;
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
 use super::{SegmentWriter, column_row, stream_order};
 use crate::filter::BlockFilter;
+use crate::segment::{Part, SegmentError};
 
 /// A block of a segment with the stored bytes of its columns.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +37,9 @@ pub struct StreamKey<'a> {
 }
 
 impl SegmentWriter {
-    /// Appends a whole block of another segment as it is; only its filter is made
-    /// anew, for which `decoder` decodes it. `streams` has the stream of
+    /// Appends a whole block of another segment as it is, with its filter; if that is not
+    /// known, it is made anew, for which `decoder` decodes the block. `streams` has the
+    /// stream of
     /// each of its runs. The first one may be the current stream, whose last entry
     /// must not be later than the run's first; the others are new, and so the last
     /// one is the current stream afterwards. The block that is being filled is
@@ -50,11 +52,18 @@ impl SegmentWriter {
         &mut self,
         decoder: &mut Decoder,
         encoded: &EncodedBlock<'_>,
+        filter: Option<BlockFilter>,
         streams: &[StreamKey<'_>],
     ) -> Result<(), WriteError> {
         let info = encoded.directory.block(encoded.block);
         let continues = self.check_order(encoded, streams)?;
-        let filter = self.filter_of(decoder, encoded)?;
+        let filter = match filter {
+            Some(filter) => {
+                check_stored(encoded)?;
+                filter
+            }
+            None => self.filter_of(decoder, encoded)?,
+        };
         self.finish_block()?;
         self.filters.push(filter);
 
@@ -166,4 +175,20 @@ impl SegmentWriter {
         }
         Ok(continues)
     }
+}
+
+/// Checks that the stored bytes are what was written.
+fn check_stored(encoded: &EncodedBlock<'_>) -> Result<(), WriteError> {
+    let info = encoded.directory.block(encoded.block);
+    for (kind, stored) in ColumnKind::ALL.into_iter().zip(encoded.columns) {
+        let place = info.column(kind);
+        let part = Part::Column { block: encoded.block, kind };
+        if stored.len() != place.stored_len as usize {
+            return Err(SegmentError::new(part, "not all of it was read").into());
+        }
+        if crc32c::crc32c(stored) != place.crc {
+            return Err(SegmentError::new(part, "the checksum does not match").into());
+        }
+    }
+    Ok(())
 }

@@ -21,7 +21,10 @@ mod stripe;
 pub use copy::{EncodedBlock, StreamKey};
 pub use entries::{Entries, EntriesMetadata};
 pub use finish::Finished;
-pub use pending::{BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES};
+pub use pending::{
+    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
+    OWN_BLOCK_LINE_BYTES,
+};
 
 use std::cmp::Ordering;
 
@@ -38,14 +41,10 @@ use pending::PendingBlock;
 use stream_table::StreamTable;
 use stripe::{GATHERED, STRIPE_TARGET_BYTES, Stripe};
 
-/// The zstd level of a segment that a flush writes: on service logs with random ids
-/// 4.6 to 6.1 times smaller at 0.5 GB/s, where LZ4 gets 2.9 to 3.7, and level 3 no
-/// more than level 1.
-pub const FLUSH_LEVEL: i32 = 1;
-/// The zstd level of a segment that compaction writes, with
-/// [`SegmentWriter::split_numbers`]: 6.5 to 8.6 times smaller at 0.12 GB/s. Level 9
-/// would save 5 % more at two thirds of that speed.
-pub const COMPACTION_LEVEL: i32 = 6;
+/// The zstd level of everything that is compressed. Where lines are stored as templates,
+/// level 6 takes 6 % fewer bytes for twice the time of encoding a block; on lines that
+/// have none, level 3 takes no fewer bytes than level 1.
+const ZSTD_LEVEL: i32 = 1;
 
 /// Most bytes of the labels of a stream.
 const LABELS_MAX_BYTES: usize = 32 << 20;
@@ -93,7 +92,13 @@ struct CurrentStream {
     /// Its number, once it has an entry.
     number: Option<u32>,
     last_ns: i64,
+    /// The size of its blocks if they are its own.
+    own_line_bytes: Option<usize>,
 }
+
+/// How much the lines of blocks of one stream may vary in size before the stream gets one
+/// more.
+const OWN_BLOCK_SLACK_BYTES: usize = 4 << 10;
 
 /// The order of streams in a segment.
 pub fn stream_order(
@@ -105,15 +110,14 @@ pub fn stream_order(
 }
 
 impl SegmentWriter {
-    /// A writer of the segment with this identity, that compresses lines and
-    /// metadata at this zstd level.
+    /// A writer of the segment with this identity.
     ///
     /// # Errors
     /// If there is no memory for a compressor.
-    pub fn new(identity: SegmentIdentity, level: i32) -> Result<SegmentWriter, WriteError> {
+    pub fn new(identity: SegmentIdentity) -> Result<SegmentWriter, WriteError> {
         Ok(SegmentWriter {
             identity,
-            compressor: Compressor::new(level)?,
+            compressor: Compressor::new(ZSTD_LEVEL)?,
             current: None,
             pending: PendingBlock::default(),
             stripe: Stripe::default(),
@@ -131,15 +135,6 @@ impl SegmentWriter {
             numbers: Vec::new(),
             raw: Vec::new(),
         })
-    }
-
-    /// Stores the numbers of lines apart from their text where that takes fewer bytes.
-    /// A block takes twice the time to encode at [`FLUSH_LEVEL`], no more at
-    /// [`COMPACTION_LEVEL`], and about 1.5 times the time to decode.
-    #[must_use]
-    pub fn split_numbers(mut self) -> SegmentWriter {
-        self.compressor.split_numbers();
-        self
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no
@@ -167,8 +162,30 @@ impl SegmentWriter {
             id,
             number: None,
             last_ns: i64::MIN,
+            own_line_bytes: None,
         });
         Ok(())
+    }
+
+    /// Tells that the current stream will have about so many line bytes. If they are many,
+    /// they get blocks of their own, all of about the same size, so that merging can take
+    /// them over as they are.
+    pub fn expect_line_bytes(&mut self, line_bytes: u64) {
+        let Some(current) = &mut self.current else { return };
+        if line_bytes >= OWN_BLOCK_LINE_BYTES as u64 {
+            let target = BLOCK_TARGET_LINE_BYTES as u64;
+            let blocks = ((line_bytes + target / 2) / target).max(1);
+            let of_each = line_bytes.div_ceil(blocks) as usize;
+            current.own_line_bytes = Some(of_each + OWN_BLOCK_SLACK_BYTES);
+        }
+    }
+
+    /// Whether the block that is being filled has to end before the current stream's next
+    /// entry.
+    fn is_others_block(&self) -> bool {
+        let Some(current) = &self.current else { return false };
+        let other = self.pending.last_stream().is_some_and(|last| current.number != Some(last));
+        other && (self.pending.is_own || current.own_line_bytes.is_some())
     }
 
     /// Appends entries of the current stream, up to the end of the block: not all of
@@ -180,11 +197,18 @@ impl SegmentWriter {
         let current = self.current.as_ref().ok_or(WriteError::NoStream)?;
         // More than this does not fit: do not check it twice.
         let some = entries.checked_first(BLOCK_TARGET_ENTRIES, current.last_ns)?;
-        let fit = self.pending.room_for(&some)?;
+        if self.is_others_block() {
+            self.finish_block()?;
+            return Ok(Appended { entries: 0, finished_block: true });
+        }
+        let own_line_bytes = current.own_line_bytes;
+        let target_line_bytes = own_line_bytes.unwrap_or(BLOCK_TARGET_LINE_BYTES);
+        let fit = self.pending.room_for(&some, target_line_bytes)?;
         if fit > 0 {
             self.begin_run()?;
             let fitting = some.slice(0..fit);
             self.pending.push(&fitting);
+            self.pending.is_own = own_line_bytes.is_some();
             if let (Some(current), Some(&last_ns)) =
                 (&mut self.current, fitting.timestamps_ns.last())
             {
@@ -226,6 +250,7 @@ impl SegmentWriter {
         };
         let first = self.append(&entry)?;
         if first.entries == 0 {
+            // The block is empty now.
             self.append(&entry)?;
         }
         Ok(first.finished_block)
@@ -248,8 +273,11 @@ impl SegmentWriter {
     }
 
     /// Bytes of the block that is being filled: of its lines or its metadata, whatever
-    /// is more.
+    /// is more; 0 if it ends before the current stream's next entry.
     pub fn pending_bytes(&self) -> usize {
+        if self.is_others_block() {
+            return 0;
+        }
         self.pending.lines.len().max(self.pending.metadata.len())
     }
 

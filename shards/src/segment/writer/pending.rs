@@ -11,6 +11,9 @@ use super::entries::{Entries, EntriesMetadata};
 
 /// A block takes no further entry that would give it more line bytes than this.
 pub const BLOCK_TARGET_LINE_BYTES: usize = 256 << 10;
+/// A stream of at least so many line bytes may get blocks of its own, see
+/// [`super::SegmentWriter::expect_line_bytes`].
+pub const OWN_BLOCK_LINE_BYTES: usize = 48 << 10;
 /// A block takes no more entries than this.
 pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 /// A block takes no further entry that would give it more metadata than this, in
@@ -31,6 +34,8 @@ pub(super) struct PendingBlock {
     pub(super) runs: Vec<RunRow>,
     /// Number of the stream of the first run.
     pub(super) first_stream: u32,
+    /// Whether it is to have one stream only.
+    pub(super) is_own: bool,
 }
 
 impl PendingBlock {
@@ -38,10 +43,20 @@ impl PendingBlock {
         self.timestamps_ns.is_empty()
     }
 
-    /// How many of the entries, from the first on, fit: at least one if the block is
-    /// empty. They were checked.
-    pub(super) fn room_for(&self, entries: &Entries<'_>) -> Result<usize, WriteError> {
-        let line_room = BLOCK_TARGET_LINE_BYTES.saturating_sub(self.lines.len());
+    /// Number of the stream of the last run; `None` if the block is empty.
+    pub(super) fn last_stream(&self) -> Option<u32> {
+        let runs = self.runs.len() as u32;
+        (runs > 0).then(|| self.first_stream + runs - 1)
+    }
+
+    /// How many of the entries, from the first on, fit into a block of so many line
+    /// bytes: at least one if the block is empty. They were checked.
+    pub(super) fn room_for(
+        &self,
+        entries: &Entries<'_>,
+        target_line_bytes: usize,
+    ) -> Result<usize, WriteError> {
+        let line_room = target_line_bytes.saturating_sub(self.lines.len());
         let line_limit = entries.lines_start as usize + line_room;
         let mut count = entries.line_ends.partition_point(|&end| end as usize <= line_limit);
         count = count.min(BLOCK_TARGET_ENTRIES - self.timestamps_ns.len());
@@ -169,6 +184,7 @@ impl PendingBlock {
         self.metadata.clear();
         self.metadata_ends.clear();
         self.runs.clear();
+        self.is_own = false;
         self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
         self.metadata.shrink_to(4 * BLOCK_TARGET_METADATA_BYTES);
     }

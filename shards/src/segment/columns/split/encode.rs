@@ -259,16 +259,6 @@ impl Splitter {
         }
         push_text(&mut self.text, &lines[written..]);
     }
-
-    /// Bytes that the buffers occupy.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let values: usize = self.values.iter().map(|values| values.capacity() * 8).sum();
-        self.tokens.capacity() * size_of::<Token>()
-            + self.places.capacity() * size_of::<Place>()
-            + size_of_val(&*self.table)
-            + self.text.capacity()
-            + values
-    }
 }
 
 /// Both kinds of hexadecimal digits.

@@ -1,0 +1,212 @@
+//! Puts a block's lines together again, see the parent module.
+
+use logsvc_proto::varint;
+
+use super::super::packed::{self, Malformed};
+use super::{END, Form, MAX_COLUMNS, MAX_LINES};
+
+struct Column {
+    form: Form,
+    values: std::vec::IntoIter<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Segment {
+    start: u32,
+    len: u32,
+    next: u8,
+}
+
+struct Slot {
+    ids: std::vec::IntoIter<u64>,
+    segments: Vec<Segment>,
+    /// How many of them have been used.
+    used: usize,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// Decodes a block whose lines have `raw_len` bytes. `decompress` gets the compressed
+/// text and its length.
+pub(crate) fn decode<E>(
+    stored: &[u8],
+    raw_len: usize,
+    decompress: impl FnOnce(&[u8], usize) -> Result<Vec<u8>, E>,
+    malformed: impl Fn(Malformed) -> E,
+) -> Result<Vec<u8>, E> {
+    let mut reader = Reader { bytes: stored, at: 0 };
+    let (text_len, lines, mut columns, mut slots) =
+        read_head(&mut reader, raw_len).map_err(&malformed)?;
+    let text = decompress(&stored[reader.at..], text_len)?;
+    if text.len() != text_len {
+        return Err(malformed(Malformed));
+    }
+    fill(&text, lines, &mut columns, &mut slots, raw_len).map_err(malformed)
+}
+
+type Head = (usize, usize, Vec<Column>, Vec<Slot>);
+
+fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Head, Malformed> {
+    // Every byte of the text is one of a line.
+    let text_len = reader.count(raw_len)?;
+    let lines = reader.count(MAX_LINES)?;
+    let count = usize::from(*reader.bytes.get(reader.at).ok_or(Malformed)?);
+    reader.at += 1;
+    if count > MAX_COLUMNS {
+        return Err(Malformed);
+    }
+    let mut columns = Vec::with_capacity(count);
+    // Every value makes at least one byte of a line, and lines are cut once at a place.
+    let mut room = raw_len;
+    for _ in 0..count {
+        let form = reader.bytes.get(reader.at..reader.at + 2).ok_or(Malformed)?;
+        let form = Form::from_bytes([form[0], form[1]]).ok_or(Malformed)?;
+        reader.at += 2;
+        let len = reader.count(room)?;
+        room -= len;
+        let values = match form {
+            Form::Nothing => vec![0; len],
+            _ => reader.numbers(len, form.bound().wrapping_sub(1))?,
+        };
+        columns.push(Column { form, values: values.into_iter() });
+    }
+    let mut slots = Vec::with_capacity(count + 1);
+    let mut text_at = 0;
+    let uses = std::iter::once(lines).chain(columns.iter().map(|column| column.values.len()));
+    for uses in uses {
+        let ids = reader.numbers(uses, uses as u64)?;
+        let new = ids.iter().filter(|&&id| id == 0).count();
+        let lens = reader.numbers(new, raw_len as u64)?;
+        let nexts = reader.numbers(new, u64::from(END))?;
+        let mut segments = Vec::with_capacity(new);
+        for (len, next) in lens.into_iter().zip(nexts) {
+            let next = next as u8;
+            if next != END && usize::from(next) >= count {
+                return Err(Malformed);
+            }
+            segments.push(Segment { start: text_at as u32, len: len as u32, next });
+            text_at += len as usize;
+            if text_at > text_len {
+                return Err(Malformed);
+            }
+        }
+        slots.push(Slot { ids: ids.into_iter(), segments, used: 0 });
+    }
+    if text_at == text_len { Ok((text_len, lines, columns, slots)) } else { Err(Malformed) }
+}
+
+impl Reader<'_> {
+    fn count(&mut self, most: usize) -> Result<usize, Malformed> {
+        let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
+        usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
+    }
+
+    /// A section of `count` numbers, none larger than `last`.
+    fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
+        let len = self.count(self.bytes.len())?;
+        let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
+        self.at += len;
+        let mut values = Vec::with_capacity(count);
+        let mut largest = 0;
+        packed::decode(section.ok_or(Malformed)?, count, |numbers| {
+            largest = numbers.iter().fold(largest, |largest, &number| number.max(largest));
+            values.extend_from_slice(numbers);
+        })?;
+        if largest <= last { Ok(values) } else { Err(Malformed) }
+    }
+}
+
+/// What is copied at once of a segment.
+const PIECE: usize = 32;
+/// Digits of the largest number.
+const MOST_DIGITS: usize = 20;
+
+fn fill(
+    text: &[u8],
+    lines: usize,
+    columns: &mut [Column],
+    slots: &mut [Slot],
+    raw_len: usize,
+) -> Result<Vec<u8>, Malformed> {
+    // Room for what is written beyond the end before it is found out.
+    let mut out = vec![0; raw_len + PIECE + MOST_DIGITS];
+    let mut at = 0;
+    for _ in 0..lines {
+        let mut slot = 0;
+        loop {
+            let of_slot = &mut slots[slot];
+            let known = match of_slot.ids.next().ok_or(Malformed)? {
+                0 => {
+                    of_slot.used += 1;
+                    of_slot.used - 1
+                }
+                id => (id - 1) as usize,
+            };
+            // Only what was new before can be used again.
+            let segment = *of_slot.segments[..of_slot.used].get(known).ok_or(Malformed)?;
+            let (start, len) = (segment.start as usize, segment.len as usize);
+            match text.get(start..start + PIECE) {
+                Some(piece) if len <= PIECE => out[at..at + PIECE].copy_from_slice(piece),
+                _ => {
+                    let room = out.get_mut(at..at + len).ok_or(Malformed)?;
+                    room.copy_from_slice(&text[start..start + len]);
+                }
+            }
+            at += len;
+            if at > raw_len {
+                return Err(Malformed);
+            }
+            if segment.next == END {
+                break;
+            }
+            slot = usize::from(segment.next) + 1;
+            let column = &mut columns[slot - 1];
+            let value = column.values.next().ok_or(Malformed)?;
+            at += write_number(&mut out[at..at + MOST_DIGITS], value, column.form);
+            if at > raw_len {
+                return Err(Malformed);
+            }
+        }
+    }
+    let used = slots.iter().all(|slot| slot.ids.len() == 0)
+        && columns.iter().all(|column| column.values.len() == 0);
+    out.truncate(raw_len);
+    if used && at == raw_len { Ok(out) } else { Err(Malformed) }
+}
+
+/// Writes a number to the start of `out`, and says how many digits it has.
+fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
+    match form {
+        Form::Decimal => {
+            let len = value.checked_ilog10().unwrap_or(0) as usize + 1;
+            write_decimal(&mut out[..len], value);
+            len
+        }
+        Form::Nothing => 0,
+        Form::FixedDecimal(len) => {
+            let len = usize::from(len);
+            write_decimal(&mut out[..len], value);
+            len
+        }
+        Form::FixedHex(len) => {
+            let len = usize::from(len);
+            let mut value = value;
+            for digit in out[..len].iter_mut().rev() {
+                *digit = b"0123456789abcdef"[(value & 15) as usize];
+                value >>= 4;
+            }
+            len
+        }
+    }
+}
+
+/// Fills `out` with the last digits of a number.
+fn write_decimal(out: &mut [u8], mut value: u64) {
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+}

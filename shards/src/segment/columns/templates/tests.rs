@@ -1,0 +1,202 @@
+use logsvc_proto::varint;
+
+use super::*;
+use crate::segment::columns::packed::{self, Malformed};
+use crate::testing::{Rng, SeedGuard, seeds};
+
+/// The lines, and the stored form with its text as it is.
+fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
+    let raw = lines.concat();
+    let mut end = 0;
+    let ends = lines.iter().map(|line| {
+        end += line.len() as u32;
+        end
+    });
+    let ends: Vec<u32> = ends.collect();
+    let mut stored = Vec::new();
+    let mut encoder = Encoder::new();
+    // Buffers that another block has used.
+    encoder.encode(b"id=17 a=\"x\"", &[6, 11], &mut stored).unwrap();
+    stored.clear();
+    let text = encoder.encode(&raw, &ends, &mut stored).unwrap().to_vec();
+    stored.extend_from_slice(&text);
+    (raw, stored)
+}
+
+fn join(stored: &[u8], raw_len: usize) -> Result<Vec<u8>, Malformed> {
+    decode(
+        stored,
+        raw_len,
+        |text, len| if text.len() == len { Ok(text.to_vec()) } else { Err(Malformed) },
+        |malformed| malformed,
+    )
+}
+
+fn line(rng: &mut Rng, kind: u64) -> Vec<u8> {
+    let number = rng.next_u64() >> rng.below(60);
+    match kind {
+        0 => format!(
+            "ts=2026-11-21T07:{:02}:{:02}.{:03}Z id={:016x} took {}ms of {number} from 10.0.{}.{}:{}",
+            rng.below(60), rng.below(60), rng.below(1000), rng.next_u64(), rng.below(3000),
+            rng.below(256), rng.below(256), rng.below(65536),
+        ),
+        1 => format!(
+            "{{\"trace\":\"{:016x}{:016x}\",\"uuid\":\"{:08x}-{:04x}\",\"n\":{},\"u\":\"\u{e9}{}\"}}",
+            rng.next_u64(), rng.next_u64(), rng.below(1 << 32), rng.below(1 << 16),
+            rng.below(100_000), rng.below(1000),
+        ),
+        2 => format!(
+            "{:04} {:05} {number} {number:x} {number:019} 0{number} say=\"{}\"",
+            rng.below(10), number % 100_000, ["yes", "no", ""][rng.below(3) as usize],
+        ),
+        3 => return (0..rng.below(80)).map(|_| rng.below(130) as u8).collect(),
+        _ => {
+            let bytes = b"0019af \"\"=:-";
+            return (0..rng.below(150)).map(|_| *rng.pick(bytes)).collect();
+        }
+    }
+    .into_bytes()
+}
+
+#[test]
+fn lines_of_any_kind_are_joined_again() {
+    let mut with_columns = 0;
+    for seed in seeds(400) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let kinds = rng.between(1, 5);
+        let lines: Vec<Vec<u8>> = (0..rng.below(250))
+            .map(|_| {
+                let kind = (rng.below(kinds) + seed) % 5;
+                line(&mut rng, kind)
+            })
+            .collect();
+        let (raw, mut stored) = encode(&lines);
+        let mut at = 0;
+        varint::read(&stored, &mut at).unwrap();
+        assert_eq!(varint::read(&stored, &mut at), Ok(lines.len() as u64));
+        with_columns += usize::from(stored[at] > 0);
+        assert!(join(&stored, raw.len()).as_deref() == Ok(&raw[..]));
+        assert!(join(&stored, raw.len() + 1).is_err());
+        assert!(raw.is_empty() || join(&stored, raw.len() - 1).is_err());
+        assert!(join(&stored[..stored.len() - 1], raw.len()).is_err());
+        for _ in 0..rng.between(1, 3) {
+            let at = rng.below(stored.len() as u64) as usize;
+            stored[at] ^= 1 << rng.below(8);
+        }
+        if let Ok(read) = join(&stored, raw.len()) {
+            assert_eq!(read.len(), raw.len());
+        }
+        let random: Vec<u8> = (0..rng.below(60)).map(|_| rng.below(6) as u8).collect();
+        if let Ok(read) = join(&random, 20) {
+            assert_eq!(read.len(), 20);
+        }
+    }
+    assert!(with_columns > 150 || std::env::var_os("LOGSVC_SEED").is_some(), "{with_columns}");
+}
+
+#[test]
+fn ids_take_half_their_digits_and_segments_are_stored_once() {
+    let mut rng = Rng::new(1);
+    let lines: Vec<Vec<u8>> = (0..1000)
+        .map(|_| {
+            let what = ["read", "write"][rng.below(2) as usize];
+            format!("op=\"{what}\" id={:016x} in {} ms\n", rng.next_u64(), rng.below(1000))
+                .into_bytes()
+        })
+        .collect();
+    let (raw, stored) = encode(&lines);
+    let text_len = varint::read(&stored, &mut 0).unwrap() as usize;
+    // `op="`, `read" id=`, `write" id=`, and twice, since ids come behind two texts,
+    // ` in ` and ` ms` with a line's end.
+    assert_eq!(text_len, 4 + 9 + 10 + 2 * (4 + 4));
+    let numbers = stored.len() - text_len;
+    // Ids, times, and two bits for the word.
+    assert!(numbers < 1000 * 8 + 1000 * 12 / 8 + 16 * 8 + 100, "{numbers}");
+    assert_eq!(join(&stored, raw.len()), Ok(raw));
+}
+
+#[test]
+fn few_different_numbers_get_no_column() {
+    for lines in [
+        (0..500).map(|i| format!("status={}", 200 + i % 7).into_bytes()).collect::<Vec<_>>(),
+        (0..20).map(|i| format!("id={}", i * 7919).into_bytes()).collect(),
+    ] {
+        let (raw, stored) = encode(&lines);
+        let mut at = 0;
+        let head = [varint::read(&stored, &mut at), varint::read(&stored, &mut at)];
+        assert_eq!(head[1], Ok(lines.len() as u64));
+        assert_eq!(stored[at], 0, "no column");
+        assert_eq!(join(&stored, raw.len()), Ok(raw));
+    }
+}
+
+/// One line of one number behind nothing.
+fn one_number(form: [u8; 2], value: u64) -> Vec<u8> {
+    let section = |stored: &mut Vec<u8>, numbers: &[u64]| {
+        let mut section = Vec::new();
+        packed::encode(numbers, &mut section);
+        stored.push(section.len() as u8);
+        stored.extend_from_slice(&section);
+    };
+    let mut stored = vec![0, 1, 1];
+    stored.extend_from_slice(&form);
+    stored.push(1);
+    if form[0] != 3 {
+        section(&mut stored, &[value]);
+    }
+    for next in [0, END] {
+        // A new segment of no bytes, and what comes behind it.
+        section(&mut stored, &[0]);
+        section(&mut stored, &[0]);
+        section(&mut stored, &[u64::from(next)]);
+    }
+    stored
+}
+
+#[test]
+fn numbers_that_their_form_cannot_write_are_refused() {
+    let read = |form, value, raw_len| join(&one_number(form, value), raw_len);
+    assert_eq!(read([1, 3], 999, 3), Ok(b"999".to_vec()));
+    assert_eq!(read([1, 3], 7, 3), Ok(b"007".to_vec()));
+    assert_eq!(read([0, 0], 0, 1), Ok(b"0".to_vec()));
+    assert_eq!(read([0, 0], u64::MAX, 20), Ok(b"18446744073709551615".to_vec()));
+    assert_eq!(read([2, 16], u64::MAX, 16), Ok(b"ffffffffffffffff".to_vec()));
+    assert_eq!(read([2, 2], 10, 2), Ok(b"0a".to_vec()));
+    for (form, value) in [([1, 3], 1000), ([2, 2], 256)] {
+        assert!((1..30).all(|raw_len| read(form, value, raw_len).is_err()));
+    }
+    for form in [[0, 1], [1, 0], [1, 19], [2, 0], [2, 17], [3, 1], [4, 0]] {
+        assert!((1..30).all(|raw_len| read(form, 1, raw_len).is_err()));
+    }
+}
+
+#[test]
+fn what_makes_no_bytes_is_bounded() {
+    // A cut takes a byte of a line, so that none fits into a block of none.
+    let cut = one_number([3, 0], 0);
+    assert!(join(&cut, 0).is_err());
+    // Cuts that lead to each other for ever.
+    let mut stored = vec![0, 1, 1, 3, 0];
+    varint::write(&mut stored, 1 << 20);
+    let mut section = Vec::new();
+    packed::encode(&[0], &mut section);
+    for _ in 0..3 {
+        stored.push(section.len() as u8);
+        stored.extend_from_slice(&section);
+    }
+    // The first use is new, all others are of the same segment.
+    let mut ids = vec![1; 1 << 20];
+    ids[0] = 0;
+    section.clear();
+    packed::encode(&ids, &mut section);
+    varint::write(&mut stored, section.len() as u64);
+    stored.extend_from_slice(&section);
+    section.clear();
+    packed::encode(&[0], &mut section);
+    for _ in 0..2 {
+        stored.push(section.len() as u8);
+        stored.extend_from_slice(&section);
+    }
+    assert!(join(&stored, 1 << 20).is_err());
+}
