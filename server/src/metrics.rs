@@ -68,6 +68,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) discarded_lines: AtomicU64,
     /// Bytes of lines that queries looked at.
     pub(crate) queried_bytes: AtomicU64,
+    /// Parts of the stored entries that queries had to leave out.
+    pub(crate) unreadable_parts: AtomicU64,
     /// Streams whose labels had to be parsed.
     pub(crate) stream_cache_misses: AtomicU64,
     /// Calls refused because a lane was full.
@@ -93,6 +95,7 @@ impl CoreMetrics {
             received_lines: zero(),
             discarded_lines: zero(),
             queried_bytes: zero(),
+            unreadable_parts: zero(),
             stream_cache_misses: zero(),
             lane_full: zero(),
             tails: zero(),
@@ -168,7 +171,7 @@ impl NodeMetrics {
             self.sum(|c| &c.connections),
         );
         out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 9] = [
+        let counters: [(&str, &str, u64); 10] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
@@ -193,6 +196,11 @@ impl NodeMetrics {
                 "logsvc_query_line_bytes_total",
                 "Bytes of lines that queries looked at.",
                 self.sum(|c| &c.queried_bytes),
+            ),
+            (
+                "logsvc_query_unreadable_parts_total",
+                "Damaged blocks and missing segments that queries had to leave out.",
+                self.sum(|c| &c.unreadable_parts),
             ),
             (
                 "logsvc_stream_cache_misses_total",

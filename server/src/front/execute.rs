@@ -114,6 +114,7 @@ impl<R: Runtime> Front<R> {
         let mut executed = self.bounded(run, &cancellation, disconnect, timeout).await?;
         executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         add(&self.counters().queried_bytes, executed.stats().total_bytes());
+        add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
         Ok(executed)
     }
 

@@ -20,8 +20,13 @@ use crate::segment::{BlockMetadata, ColumnKind, RunInfo, SegmentError};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     /// The disk refuses.
-    #[error("cannot read: {0}")]
-    Io(#[from] io::Error),
+    #[error("cannot read: {error}")]
+    Io {
+        /// Where.
+        offset: u64,
+        /// Why.
+        error: io::Error,
+    },
     /// The bytes are not what was written.
     #[error(transparent)]
     Damaged(#[from] SegmentError),
@@ -37,10 +42,12 @@ pub(super) async fn read<R: Runtime>(
     range: Range<u64>,
     stats: &mut ScanStats,
 ) -> Result<Vec<u8>, ReadError> {
-    let file = env.files.get(&env.runtime, segment).await?;
+    let offset = range.start;
+    let refused = |error| ReadError::Io { offset, error };
+    let file = env.files.get(&env.runtime, segment).await.map_err(refused)?;
     let len = (range.end - range.start) as usize;
     let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-    result?;
+    result.map_err(refused)?;
     stats.read_bytes += len as u64;
     Ok(bytes)
 }

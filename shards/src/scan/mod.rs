@@ -14,7 +14,7 @@
 //! tasks get their turn at least once per [`SLICE`] plus the time of one block, or of
 //! looking up the streams in one segment's directory; a
 //! cancelled query stops within one block. A block whose bytes are damaged is left
-//! out, counted and logged; the rest is answered. What else can go wrong is in
+//! out, counted, and logged once; the rest is answered. What else can go wrong is in
 //! [`ScanError`].
 
 mod columns;
@@ -27,6 +27,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ahash::AHashSet;
 use logsvc_logql::engine::{
     BlockSummary, EntryBlock, LeafExecutor, MetadataColumn, MetadataSets, StreamState,
 };
@@ -35,8 +36,9 @@ use logsvc_runtime::{Monotonic, Runtime};
 
 use crate::filter::BlockSet;
 use crate::head::HeadBlock;
+use crate::manifest::SegmentName;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
-use crate::sealed::{BlockCache, SealedSegment, SegmentFiles};
+use crate::sealed::{BlockCache, SealedSegment, SegmentFiles, hasher};
 use crate::segment::Decoder;
 use columns::{ReadError, RunColumns};
 use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
@@ -85,7 +87,13 @@ pub struct ScanEnv<R: Runtime> {
     divide_after_bytes: u64,
     /// Never held across a wait.
     decoder: RefCell<Decoder>,
+    /// Places that could not be read, so that each is logged once and not by each query.
+    /// Never held across a wait.
+    damaged: RefCell<AHashSet<(SegmentName, u64)>>,
 }
+
+/// So many damaged places are remembered; what comes then is logged each time.
+const DAMAGED_MAX: usize = 4096;
 
 impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -102,7 +110,29 @@ impl<R: Runtime> ScanEnv<R> {
             cache: BlockCache::new(config.cache_max_bytes),
             divide_after_bytes: config.divide_after_bytes,
             decoder: RefCell::new(Decoder::new()),
+            damaged: RefCell::new(AHashSet::with_hasher(hasher())),
         }
+    }
+
+    /// Logs a place of a segment that cannot be read, the first time.
+    fn note_damage(&self, segment: &SealedSegment, what: &str, error: &ReadError) {
+        let offset = match error {
+            ReadError::Damaged(error) => segment.directory.offset_of(error.part),
+            ReadError::Filter(_) => segment.directory.footer().filters_offset,
+            ReadError::Io { offset, .. } => *offset,
+        };
+        let mut damaged = self.damaged.borrow_mut();
+        let place = (segment.live.name, offset);
+        if damaged.contains(&place) {
+            return;
+        }
+        if damaged.len() < DAMAGED_MAX {
+            damaged.insert(place);
+        }
+        tracing::error!(
+            file = %segment.path.display(), offset, what, %error,
+            "a part of a segment cannot be read; queries leave it out and say so"
+        );
     }
 }
 
@@ -297,7 +327,7 @@ impl<R: Runtime> Scan<'_, R> {
                 self.stats.blocks_filtered += (before - units.len()) as u64;
             }
             // Reading everything gives the right answer too.
-            Err(error) => damaged(segment, "filters", &error),
+            Err(error) => self.env.note_damage(segment, "filters", &error),
         }
         Ok(units)
     }
@@ -394,7 +424,7 @@ impl<R: Runtime> Scan<'_, R> {
                 Err(error) => {
                     // The block's other runs share the damaged column.
                     self.stats.unreadable_parts += 1;
-                    damaged(sealed, &format!("block {block}"), &error);
+                    self.env.note_damage(sealed, "block", &error);
                     return;
                 }
             }
@@ -418,15 +448,12 @@ impl<R: Runtime> Scan<'_, R> {
             Err((segment, error)) => {
                 // Seen twice is better than not at all.
                 self.stats.unreadable_parts += 1;
-                damaged(&self.job.segments[segment as usize], "block", &error);
+                let segment = &self.job.segments[segment as usize];
+                self.env.note_damage(segment, "block", &error);
                 None
             }
         }
     }
-}
-
-fn damaged(segment: &SealedSegment, what: &str, error: &ReadError) {
-    tracing::error!(file = %segment.path.display(), what, %error, "cannot read a segment");
 }
 
 /// The dictionary form of a block's metadata, as the engine takes it.

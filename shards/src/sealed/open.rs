@@ -2,10 +2,12 @@
 //! start.
 //!
 //! Guarantees: a segment that cannot be opened does not keep the others from being
-//! read; it is counted and logged, and its file is left alone.
+//! read; it is tried again if the failure may pass, then counted and logged, and its file
+//! is left alone.
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
@@ -64,6 +66,19 @@ fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
+/// After a failure that may pass a segment is opened again after each of these pauses: a
+/// segment that is given up is missing until the next start.
+const RETRY_PAUSES: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(500), Duration::from_secs(2)];
+
+/// Whether another attempt may succeed: bytes that are wrong or gone stay so.
+fn may_pass(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof
+    )
+}
+
 /// Opens the segments that concern a shard and makes their streams known to it.
 pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &mut Shard) {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
@@ -75,18 +90,32 @@ pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &m
     // The start has logged them.
     plan.unusable_segments.iter().filter(concerns).for_each(|live| state.miss_segment(live));
     for &live in plan.segments.iter().filter(concerns) {
-        let name = live.name;
-        let opened = async {
-            let segment = open_segment(runtime, &plan.segments_dir, live).await?;
-            learn_streams(runtime, &segment, &mut decoder, state).await?;
-            Ok::<_, io::Error>(segment)
-        };
-        match opened.await {
-            Ok(segment) => state.add_segment(segment),
-            Err(error) => {
-                tracing::error!(%error, segment = %name.file_name(), "cannot open a segment");
+        let mut pauses = RETRY_PAUSES.into_iter();
+        loop {
+            let opened = async {
+                let segment = open_segment(runtime, &plan.segments_dir, live).await?;
+                learn_streams(runtime, &segment, &mut decoder, state).await?;
+                Ok::<_, io::Error>(segment)
+            };
+            let error = match opened.await {
+                Ok(segment) => {
+                    state.add_segment(segment);
+                    break;
+                }
+                Err(error) => error,
+            };
+            let file = live.name.path(&plan.segments_dir, live.day);
+            let pause = if may_pass(&error) { pauses.next() } else { None };
+            let Some(pause) = pause else {
+                tracing::error!(
+                    %error, file = %file.display(),
+                    "cannot open a segment; queries of its time say that something is missing"
+                );
                 state.miss_segment(&live);
-            }
+                break;
+            };
+            tracing::warn!(%error, file = %file.display(), "cannot open a segment; tried again");
+            runtime.sleep_until(runtime.now().after(pause)).await;
         }
         runtime.yield_now().await;
     }

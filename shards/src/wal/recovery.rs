@@ -156,7 +156,12 @@ pub async fn replay<R: Runtime>(
             path: task.wal_dir.join(planned.name.file_name()),
             summary: &mut summary,
         };
-        replay.run(state).await?;
+        // A file that cannot be read keeps the start from going on: what it holds was
+        // acknowledged, and going on would drop it without a word.
+        let path = replay.path.clone();
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        replay.run(state).await.map_err(named)?;
     }
     state.recovered(summary.clone());
     Ok(summary)

@@ -9,6 +9,8 @@ use super::super::columns::ColumnKind;
 use super::super::columns::compress::{Codec, ColumnPlace};
 use super::super::columns::lengths::RunLines;
 use super::super::columns::timestamps::RunTimes;
+use super::super::error::Part;
+use super::super::format::FOOTER_LEN;
 use super::Directory;
 use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
 
@@ -110,6 +112,23 @@ impl Directory {
     /// Number of blocks.
     pub fn block_count(&self) -> u32 {
         self.root().blocks.len() as u32
+    }
+
+    /// Where a part of the file begins, as far as the footer and the directory tell; 0 if
+    /// the part names a block that is not there.
+    pub fn offset_of(&self, part: Part) -> u64 {
+        let footer = self.footer();
+        match part {
+            Part::Header => 0,
+            Part::Column { block, kind } if block < self.block_count() => {
+                self.block(block).column(kind).offset
+            }
+            Part::Column { .. } => 0,
+            Part::Filters => footer.filters_offset,
+            Part::StreamTable => footer.stream_table_offset,
+            Part::Directory => footer.directory_offset,
+            Part::Footer => footer.file_len.saturating_sub(FOOTER_LEN as u64),
+        }
     }
 
     /// The id of a stream, which is below [`Self::stream_count`].
