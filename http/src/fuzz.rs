@@ -6,9 +6,10 @@
 
 use logsvc_runtime::Budget;
 
-use crate::websocket::{Event, MessageDecoder};
+use crate::websocket::{Event, Handshake, MessageDecoder};
 use crate::{
     BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
+    accepts_gzip, clean_path,
 };
 
 /// Longest body that [`parse_requests`] admits.
@@ -79,6 +80,12 @@ fn advance(
         for (name, value) in &head.headers {
             said.push(format!("  {name}: {}", value.as_bytes().escape_ascii()));
         }
+        // What a service asks of a head before it looks at the rest.
+        if let Some(clean) = clean_path(&head.path) {
+            assert_eq!(clean_path(&clean), None, "{:?} is not clean", head.path);
+        }
+        // These have nothing to compare with; they must not panic.
+        let _ = (accepts_gzip(&head.headers), Handshake::of_request(&head));
         *body = Some(BodyReader::new(head.framing, MAX_BODY_BYTES, budget)?);
     }
 }
@@ -173,6 +180,43 @@ pub fn websocket_frames(data: &[u8]) {
     let whole = websocket_events(bytes, []);
     assert_eq!(whole, websocket_events(bytes, [cut]), "cut at {cut}");
     assert_eq!(whole, websocket_events(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// Makes frames as clients send them, masked and with lengths in their shortest form,
+/// of which `data` tells kinds, ends of messages, lengths and payloads. So most get
+/// past the header, which random bytes seldom do.
+fn masked_frames(data: &[u8]) -> Vec<u8> {
+    const OPCODES: [u8; 8] = [0, 0, 1, 2, 8, 9, 10, 3];
+    let mut frames = Vec::new();
+    let mut rest = data;
+    while let Some(([kind, len], after)) = rest.split_first_chunk() {
+        // Lengths from 0 to 1020, so that some need two bytes and some are too long.
+        let len_bytes = usize::from(len & 0x3f) << (2 * (len >> 6));
+        let (payload, after) = after.split_at(len_bytes.min(after.len()));
+        rest = after;
+        let mask = [*kind, *len, 0x5a, 0];
+        frames.push(kind & 0x80 | OPCODES[usize::from(kind & 7)]);
+        match payload.len() {
+            len @ 0..126 => frames.push(0x80 | len as u8),
+            len => {
+                frames.push(0x80 | 126);
+                frames.extend_from_slice(&(len as u16).to_be_bytes());
+            }
+        }
+        frames.extend_from_slice(&mask);
+        frames.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
+    }
+    frames
+}
+
+/// Fuzz target: WebSocket messages of several frames, with control frames between.
+pub fn websocket_messages(data: &[u8]) {
+    let (cut, data) = split_cut(data);
+    let frames = masked_frames(data);
+    let whole = websocket_events(&frames, []);
+    let cut = cut.min(frames.len());
+    assert_eq!(whole, websocket_events(&frames, [cut]), "cut at {cut}");
+    assert_eq!(whole, websocket_events(&frames, std::iter::repeat_n(1, frames.len())), "in bytes");
 }
 
 /// Fuzz target: query strings and forms. What was parsed, escaped and parsed

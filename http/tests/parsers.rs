@@ -125,6 +125,7 @@ proptest! {
         fuzz::requests(&data);
         fuzz::chunked(&data);
         fuzz::websocket_frames(&data);
+        fuzz::websocket_messages(&data);
         fuzz::params(&bytes);
     }
 

@@ -2,14 +2,21 @@
 //! checks what must hold for whatever is accepted. An ordinary test calls them
 //! over seeds and mutations, so that they also run without a fuzzer.
 
-use crate::body::{BodyError, gunzip, inflate, snappy_block_decode, unlz4, unzstd};
-use crate::discover::{LevelFields, line_level};
+use crate::body::{
+    BodyBuffers, BodyError, Decoder, MessageFormat, choose_decoder, choose_otlp_decoder, gunzip,
+    inflate, snappy_block_decode, unlz4, unzstd,
+};
+use crate::discover::{
+    DEFAULT_SERVICE_LABELS, LevelFields, SERVICE_NAME, WithLevel, line_level, normalize_level,
+    severity_number_level, with_service_name,
+};
 use crate::labels::{Labels, parse_labels};
 use crate::otlp::{
     Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
 };
-use crate::push::metadata::MetadataNormalizer;
+use crate::push::metadata::{MetadataNormalizer, NormalizedMetadata};
 use crate::push::{Push, Totals};
+use crate::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
 use crate::time::{
     format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
     parse_model_duration_ns, parse_step_ns, parse_time_ns, write_rfc3339_nano,
@@ -36,10 +43,12 @@ pub fn push_json(data: &[u8]) {
 fn visit(push: &Push<'_>) -> Totals {
     let mut totals = Totals::default();
     let mut normalizer = MetadataNormalizer::new();
+    let fields = LevelFields::default();
     for stream in push.streams() {
         totals.streams += 1;
         if let Ok(labels) = stream.labels.parse() {
             check_labels(&labels);
+            check_service(labels);
         }
         let mut entries = stream.entries();
         while let Some(entry) = entries.next() {
@@ -54,6 +63,7 @@ fn visit(push: &Push<'_>) -> Totals {
                     normalized.iter().all(|(_, value)| std::str::from_utf8(value).is_ok()),
                     "values must be UTF-8"
                 );
+                check_level(entry.line, normalized, &fields);
             }
         }
     }
@@ -63,6 +73,81 @@ fn visit(push: &Push<'_>) -> Totals {
 fn check_labels(labels: &Labels) {
     assert_eq!(Labels::from_bytes(labels.as_bytes()).as_ref(), Ok(labels));
     assert_eq!(parse_labels(labels.canonical().as_bytes()).as_ref(), Ok(labels));
+}
+
+/// What is found out about a stream.
+fn check_service(labels: Labels) {
+    let count = labels.iter().count();
+    let with_service = with_service_name(labels, &DEFAULT_SERVICE_LABELS);
+    assert!(with_service.get(SERVICE_NAME).is_some_and(|name| !name.is_empty()));
+    assert!(with_service.iter().count() <= count + 1);
+    check_labels(&with_service);
+}
+
+/// What is found out about an entry, in all the ways that there are: which of them
+/// counts depends on settings.
+fn check_level(line: &[u8], metadata: NormalizedMetadata<'_>, fields: &LevelFields) {
+    for (_, value) in metadata.iter() {
+        normalize_level(value);
+        severity_number_level(value);
+    }
+    let level = line_level(line, fields, 2).as_str().as_bytes();
+    let names: Vec<_> =
+        WithLevel::new(metadata.iter(), Some(level)).map(|(name, _)| name).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "names must ascend");
+}
+
+/// A push as it comes: the first byte stands for headers, the rest is the body.
+pub fn push_body(data: &[u8]) {
+    const TYPES: [&[u8]; 4] = [
+        b"application/json",
+        b"application/x-protobuf",
+        b"Application/JSON; charset=utf-8",
+        b"text/plain",
+    ];
+    const ENCODINGS: [&[u8]; 8] =
+        [b"", b"snappy", b"gzip", b"deflate", b"zstd", b"lz4", b"br", b"identity"];
+    const MAX_BYTES: usize = 1 << 16;
+    let Some((&headers, body)) = data.split_first() else { return };
+    let content_type = Some(TYPES[usize::from(headers & 3)]);
+    let encoding = Some(ENCODINGS[usize::from(headers >> 2 & 7)]);
+    let decoded = |decoder: Decoder, visit: &dyn Fn(&[u8])| {
+        decoder.expected_len(body);
+        let mut buffers = BodyBuffers::default();
+        if buffers.decode(decoder, body, MAX_BYTES).is_ok() {
+            visit(buffers.decoded(decoder, body));
+        }
+        assert!(buffers.capacity_bytes() <= 8 * MAX_BYTES, "memory must stay near the limit");
+    };
+    if let Ok(decoder) = choose_decoder(content_type, encoding) {
+        decoded(decoder, &|message| match decoder.format {
+            MessageFormat::Json => push_json(message),
+            MessageFormat::SnappyProtobuf | MessageFormat::Protobuf => push_protobuf(message),
+        });
+    }
+    if let Ok(decoder) = choose_otlp_decoder(content_type, encoding) {
+        decoded(decoder, &otlp);
+    }
+}
+
+/// Values of headers: the lines of the data are media type, content coding and tenants.
+pub fn headers(data: &[u8]) {
+    let mut lines = data.splitn(3, |byte| *byte == b'\n');
+    let (content_type, encoding) = (lines.next(), lines.next());
+    if let Ok(decoder) = choose_decoder(content_type, encoding) {
+        assert!(decoder.format != MessageFormat::Protobuf, "a push is in a snappy block");
+    }
+    let _ = choose_otlp_decoder(content_type, encoding);
+    for value in [lines.next(), Some(data)] {
+        let single = parse_single_tenant_header(value);
+        if let Ok(tenants) = parse_tenant_header(value) {
+            assert!(!tenants.is_empty());
+            assert!(tenants.iter().all(|tenant| TenantId::new(tenant.as_str()).is_ok()));
+            assert_eq!(single.is_ok(), tenants.len() == 1);
+        } else {
+            assert!(single.is_err(), "one tenant is a list of one");
+        }
+    }
 }
 
 /// Label strings and encoded label sets.
@@ -158,9 +243,11 @@ fn visit_otlp(message: &[u8]) {
     let Ok(request) = LogsRequest::protobuf(message) else { return };
     let mut records = 0;
     let mut normalizer = MetadataNormalizer::new();
+    let fields = LevelFields::default();
     for resource in request.resources() {
         let labels = resource_labels(&resource, &ByFirstByte);
         check_labels(&labels);
+        check_service(labels.clone());
         let mut assembler = Assembler::new(&resource, &ByFirstByte);
         for scope in resource.scopes() {
             assembler.begin_scope(&scope, &ByFirstByte);
@@ -174,7 +261,8 @@ fn visit_otlp(message: &[u8]) {
                 let lens = entry.metadata.iter().map(|(name, value)| name.len() + value.len());
                 assert_eq!(lens.sum::<usize>(), entry.metadata.len_bytes());
                 let normalized = normalizer.normalize(entry.metadata);
-                normalized.expect("names that cannot be stored were refused");
+                let normalized = normalized.expect("names that cannot be stored were refused");
+                check_level(entry.line, normalized, &fields);
             }
         }
     }

@@ -123,6 +123,32 @@ fn otlp() {
     exercise("otlp", fuzz::otlp, &[json.to_vec(), message]);
 }
 
+/// Bodies with the byte for their headers before them.
+#[test]
+fn push_body() {
+    use std::io::Write;
+    let message = message();
+    let json = &golden_inputs(include_str!("golden/push_json.txt"))[0];
+    let snappy = snap::raw::Encoder::new().compress_vec(&message).expect("small");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(json).expect("a Vec takes all");
+    let gzip = gzip.finish().expect("a Vec takes all");
+    let with = |headers: u8, body: &[u8]| [&[headers], body].concat();
+    let seeds = [with(0, json), with(1, &snappy), with(8, &gzip), with(2, json), with(1, &message)];
+    exercise("push_body", fuzz::push_body, &seeds);
+}
+
+#[test]
+fn headers() {
+    let seeds: [&[u8]; 4] = [
+        b"application/json; charset=\"utf-8\"; a=b\ngzip\ntenant-1",
+        b"application/x-protobuf\nzstd\na|b|c",
+        b"text/*\n\n(a)!_.*'",
+        b"one|two",
+    ];
+    exercise("headers", fuzz::headers, &seeds.map(<[u8]>::to_vec));
+}
+
 #[test]
 fn level() {
     let seeds = [

@@ -1,0 +1,7 @@
+//! A push body behind its headers: decompression, both formats, and what is found out.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::push_body(data));
