@@ -197,7 +197,7 @@ mod tests {
         let mut at = 0;
         while at < text.len() {
             let len = text[at..].iter().take_while(|&&byte| is_word(byte)).count();
-            if (1..=64).contains(&len) && text[at..at + len].iter().all(|byte| is_hex(byte)) {
+            if (1..=64).contains(&len) && text[at..at + len].iter().all(is_hex) {
                 words.push((at, at + len));
             }
             let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -128,8 +128,8 @@ impl Encoder {
         let text = &self.numbers.text[start..end];
         let hash = hash(text, slot, next);
         let mut place = hash as usize & (self.table.len() - 1);
-        loop {
-            let Some(known) = self.segments.get(self.table[place] as usize) else { break };
+        // What is vacant is the number of no segment.
+        while let Some(known) = self.segments.get(self.table[place] as usize) {
             let is_same = known.hash == hash
                 && (known.slot, known.next) == (slot, next)
                 && &self.numbers.text[known.start as usize..][..known.len as usize] == text;
