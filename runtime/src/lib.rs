@@ -27,6 +27,7 @@ mod budget;
 mod clock;
 pub mod conformance;
 mod entropy;
+mod fair_queue;
 mod file_ops;
 pub mod glommio_backend;
 mod latch;
@@ -48,6 +49,7 @@ mod testing;
 mod traits;
 
 pub use budget::{Budget, Reservation};
+pub use fair_queue::{FairQueue, KeyBounds, Place, QueueFull, Ticket};
 pub use latch::{Latch, LatchWait};
 pub use launch::LaunchOptions;
 pub use open_files::raise_open_files_limit;

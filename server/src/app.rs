@@ -36,6 +36,7 @@ use crate::banner;
 use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor, retention};
 use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
+use crate::front::queue::Queues;
 use crate::front::rate_limit::Buckets;
 use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
@@ -119,6 +120,8 @@ pub(crate) struct Boot {
     pub(crate) heads: Budget,
     /// Memory for intermediate results of queries.
     pub(crate) queries: Budget,
+    /// Who may query now.
+    pub(crate) queues: Queues,
     /// Memory for entries on their way to tails.
     pub(crate) tails: Budget,
     /// Tails of each tenant.
@@ -164,6 +167,7 @@ impl Boot {
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
+            queues: Queues::new(&config),
             tails: Budget::new("tails", config.tail_budget_bytes),
             tail_counts: Arc::new(TailCounts::new(TENANT_RATES)),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),

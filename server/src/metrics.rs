@@ -10,6 +10,7 @@ use std::time::Duration;
 use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
+use crate::front::queue::QueueStatus;
 use crate::reload::Reloads;
 
 /// Upper bounds of the request latency buckets, in microseconds.
@@ -45,17 +46,28 @@ const ROUTES: [&str; 15] = [
     "ready",
 ];
 
-/// Requests of one route and status.
+/// A histogram of durations, of one core.
 #[derive(Debug, Default)]
-struct Requests {
+pub(crate) struct Latencies {
     buckets: [AtomicU64; BUCKETS],
     sum_us: AtomicU64,
+}
+
+impl Latencies {
+    /// Counts a duration.
+    pub(crate) fn record(&self, duration: Duration) {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let bucket = LATENCY_BOUNDS_US.partition_point(|&bound| bound < us);
+        add(&self.buckets[bucket], 1);
+        add(&self.sum_us, us);
+    }
 }
 
 /// Counters of one core.
 #[derive(Debug)]
 pub(crate) struct CoreMetrics {
-    requests: Vec<Requests>,
+    /// Answered requests, by route and status.
+    requests: Vec<Latencies>,
     /// Open connections.
     pub(crate) connections: AtomicU64,
     /// Connections closed because there were too many.
@@ -74,6 +86,10 @@ pub(crate) struct CoreMetrics {
     pub(crate) stream_cache_misses: AtomicU64,
     /// Calls refused because a lane was full.
     pub(crate) lane_full: AtomicU64,
+    /// Times that queries and lookups have waited for their turn.
+    pub(crate) query_waits: Latencies,
+    /// Queries and lookups refused because too many wait.
+    pub(crate) queries_refused: AtomicU64,
     /// Open tails.
     pub(crate) tails: AtomicU64,
     /// Bytes of frames that tails were sent.
@@ -87,7 +103,7 @@ impl CoreMetrics {
         let zero = || AtomicU64::new(0);
         CoreMetrics {
             requests: (0..ROUTES.len() * (STATUSES.len() + 1))
-                .map(|_| Requests::default())
+                .map(|_| Latencies::default())
                 .collect(),
             connections: zero(),
             connections_refused: zero(),
@@ -98,6 +114,8 @@ impl CoreMetrics {
             unreadable_parts: zero(),
             stream_cache_misses: zero(),
             lane_full: zero(),
+            query_waits: Latencies::default(),
+            queries_refused: zero(),
             tails: zero(),
             tailed_bytes: zero(),
             tail_missed: zero(),
@@ -108,11 +126,7 @@ impl CoreMetrics {
     pub(crate) fn request(&self, route: &str, status: u16, duration: Duration) {
         let route = ROUTES.iter().position(|&name| name == route).unwrap_or(0);
         let status = STATUSES.iter().position(|&code| code == status).unwrap_or(STATUSES.len());
-        let requests = &self.requests[route * (STATUSES.len() + 1) + status];
-        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let bucket = LATENCY_BOUNDS_US.partition_point(|&bound| bound < us);
-        add(&requests.buckets[bucket], 1);
-        add(&requests.sum_us, us);
+        self.requests[route * (STATUSES.len() + 1) + status].record(duration);
     }
 }
 
@@ -132,6 +146,8 @@ pub(crate) struct NodeMetrics {
 pub(crate) struct Gauges<'a> {
     /// Budgets of the node.
     pub(crate) budgets: [&'a Budget; 4],
+    /// Queues of queries.
+    pub(crate) queues: &'a [QueueStatus],
     /// Requests waiting in the lane from the scraping core to each shard.
     pub(crate) lane_depths: &'a [usize],
     /// Numbers of each shard.
@@ -208,6 +224,11 @@ impl NodeMetrics {
                 self.sum(|c| &c.stream_cache_misses),
             ),
             (
+                "logsvc_queries_refused_total",
+                "Queries and lookups refused because too many wait for their turn.",
+                self.sum(|c| &c.queries_refused),
+            ),
+            (
                 "logsvc_lane_full_total",
                 "Calls between cores refused because a lane was full.",
                 self.sum(|c| &c.lane_full),
@@ -227,6 +248,7 @@ impl NodeMetrics {
             out.single(name, "counter", help, value);
         }
         expose_budgets(&mut out, gauges.budgets);
+        self.expose_queues(&mut out, gauges.queues);
         out.family(
             "logsvc_lane_depth",
             "gauge",
@@ -240,6 +262,38 @@ impl NodeMetrics {
             expose_runtime_config(&mut out, reloads, sha256);
         }
         out.text
+    }
+
+    fn expose_queues(&self, out: &mut Exposition, queues: &[QueueStatus]) {
+        type Read = fn(&QueueStatus) -> usize;
+        let families: [(&str, &str, Read); 3] = [
+            ("logsvc_query_places", "How many queries or lookups may run.", |q| q.places),
+            ("logsvc_queries_running", "How many do.", |q| q.running),
+            ("logsvc_queries_waiting", "How many wait for their turn.", |q| {
+                q.waiting.iter().map(|(_, count)| count).sum()
+            }),
+        ];
+        for (name, help, read) in families {
+            out.family(name, "gauge", help);
+            for queue in queues {
+                out.sample(name, &[("work", queue.work)], read(queue) as f64);
+            }
+        }
+        const LENGTH: &str = "loki_query_scheduler_queue_length";
+        out.family(LENGTH, "gauge", "Queries and lookups that wait for their turn.");
+        let mut by_user = std::collections::BTreeMap::new();
+        for (user, count) in queues.iter().flat_map(|queue| &queue.waiting) {
+            *by_user.entry(user.as_str()).or_insert(0) += count;
+        }
+        for (user, count) in by_user {
+            out.sample(LENGTH, &[("user", user)], count as f64);
+        }
+        const WAITS: &str = "loki_query_scheduler_queue_duration_seconds";
+        out.family(WAITS, "histogram", "How long queries and lookups have waited for their turn.");
+        let counts: [u64; BUCKETS] =
+            std::array::from_fn(|b| self.sum(|core| &core.query_waits.buckets[b]));
+        let sum_us = self.sum(|core| &core.query_waits.sum_us);
+        out.histogram(WAITS, &[], &LATENCY_BOUNDS_US, &counts, sum_us);
     }
 
     fn expose_requests(&self, out: &mut Exposition) {
@@ -534,9 +588,16 @@ mod tests {
         metrics.core(CoreId(0)).request("loki_api_v1_push", 204, Duration::from_micros(50));
         metrics.core(CoreId(1)).request("loki_api_v1_push", 204, Duration::from_micros(700));
         add(&metrics.core(CoreId(1)).received_lines, 3);
+        metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
         let budget = Budget::new("test\"quote", 10);
         let text = metrics.expose(&Gauges {
             budgets: [&budget; 4],
+            queues: &[QueueStatus {
+                work: "query",
+                places: 8,
+                running: 8,
+                waiting: vec![("a|b".to_owned(), 3)],
+            }],
             lane_depths: &[0, 4],
             shards: &[ShardStatus::default()],
             driver: "sim",
@@ -551,6 +612,9 @@ mod tests {
             "loki_distributor_lines_received_total 3".into(),
             "loki_runtime_config_last_reload_successful{config=\"loki\"} 1".into(),
             format!("loki_runtime_config_hash{{sha256=\"{}\",config=\"loki\"}} 1", "ab".repeat(32)),
+            "logsvc_queries_waiting{work=\"query\"} 3".into(),
+            "loki_query_scheduler_queue_length{user=\"a|b\"} 3".into(),
+            "loki_query_scheduler_queue_duration_seconds_count 1".into(),
             "logsvc_lane_depth{shard=\"1\"} 4".into(),
             "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
         ] {

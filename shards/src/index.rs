@@ -108,7 +108,7 @@ impl TenantIndex {
     }
 
     /// Streams that all matchers accept, in rising order.
-    pub fn select(&self, matchers: &[CompiledMatcher]) -> Vec<Slot> {
+    pub fn select<'m>(&self, matchers: impl IntoIterator<Item = &'m CompiledMatcher>) -> Vec<Slot> {
         let mut selected: Option<SlotSet> = None;
         for matcher in matchers {
             let accepted = self.accepted(matcher);

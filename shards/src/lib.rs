@@ -23,6 +23,7 @@ pub mod messages;
 pub mod node;
 pub mod retention;
 pub mod scan;
+pub mod scope;
 pub mod sealed;
 pub mod segment;
 pub mod shard;

@@ -9,6 +9,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 
 use crate::retention::RetentionPolicy;
 use crate::scan::{ScanError, ScanJob};
+use crate::scope::TenantScope;
 use crate::tail::{TailBatch, TailJoin, TailPoll, TailStatus};
 use crate::wal::writer::WalUnavailable;
 
@@ -55,9 +56,9 @@ impl TimeRange {
 #[derive(Clone, Debug)]
 pub struct StreamSelection {
     /// Whose streams.
-    pub tenant: TenantId,
+    pub tenants: TenantScope,
     /// Alternatives, each a list of matchers that must all hold. Empty means
-    /// every stream of the tenant.
+    /// every stream of the tenants.
     pub matcher_groups: Arc<[Vec<CompiledMatcher>]>,
     /// Only streams that may have entries in this range.
     pub range: TimeRange,
@@ -83,7 +84,7 @@ impl Cancellation {
 #[derive(Clone, Debug)]
 pub struct LeafRequest {
     /// Whose streams are read.
-    pub tenant: TenantId,
+    pub tenants: TenantScope,
     /// What to compute.
     pub plan: Arc<LeafPlan>,
     /// Ends the work early.

@@ -85,10 +85,10 @@ pub(crate) struct Limits {
     pub(crate) required_labels: Vec<String>,
     /// Fewest matchers that a stream selector of a range query must have.
     pub(crate) minimum_labels_number: usize,
-    /// Whether queries are answered: the reference has two settings for how many parts
-    /// of a query run at a time, and 0 in either of them refuses queries.
+    /// Most queries of the tenant that run at a time; 0 refuses queries. Counts only if it
+    /// is 0: the reference has two settings, and the other one supersedes this.
     pub(crate) max_query_parallelism: usize,
-    /// See [`Limits::max_query_parallelism`].
+    /// The same, and the one that counts.
     pub(crate) tsdb_max_query_parallelism: usize,
     /// Most tails at a time.
     pub(crate) max_concurrent_tail_requests: usize,
@@ -151,5 +151,91 @@ impl Default for Limits {
             volume_enabled: true,
             volume_max_series: 1000,
         }
+    }
+}
+
+impl Limits {
+    /// Makes the limits of queries as strict as those of another tenant, whose data the
+    /// same query reads. Other limits stay.
+    pub(crate) fn tighten(&mut self, other: &Limits) {
+        // 0 is no limit.
+        fn least<N: Ord + Default + Copy>(limit: &mut N, other: N) {
+            if *limit == N::default() || (other != N::default() && other < *limit) {
+                *limit = other;
+            }
+        }
+        least(&mut self.max_entries_limit_per_query, other.max_entries_limit_per_query);
+        least(&mut self.max_query_series, other.max_query_series);
+        least(&mut self.max_query_length_ns, other.max_query_length_ns);
+        least(&mut self.max_query_lookback_ns, other.max_query_lookback_ns);
+        least(&mut self.query_timeout_ns, other.query_timeout_ns);
+        least(&mut self.max_query_range_ns, other.max_query_range_ns);
+        least(&mut self.max_query_bytes_read, other.max_query_bytes_read);
+        least(&mut self.max_querier_bytes_read, other.max_querier_bytes_read);
+        least(&mut self.max_streams_matchers_per_query, other.max_streams_matchers_per_query);
+        least(&mut self.volume_max_series, other.volume_max_series);
+        // 0 forbids queries.
+        self.max_query_parallelism = self.max_query_parallelism.min(other.max_query_parallelism);
+        self.tsdb_max_query_parallelism =
+            self.tsdb_max_query_parallelism.min(other.tsdb_max_query_parallelism);
+        self.minimum_labels_number = self.minimum_labels_number.max(other.minimum_labels_number);
+        for name in &other.required_labels {
+            if !self.required_labels.contains(name) {
+                self.required_labels.push(name.clone());
+            }
+        }
+        self.volume_enabled &= other.volume_enabled;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strictest_limit_counts() {
+        let first = Limits {
+            max_entries_limit_per_query: 0,
+            max_query_series: 10,
+            max_query_lookback_ns: 5,
+            query_timeout_ns: 7,
+            required_labels: vec!["a".to_owned(), "b".to_owned()],
+            tsdb_max_query_parallelism: 4,
+            ..Limits::default()
+        };
+        let second = Limits {
+            max_entries_limit_per_query: 100,
+            max_query_series: 20,
+            max_query_lookback_ns: 0,
+            query_timeout_ns: 3,
+            required_labels: vec!["b".to_owned(), "c".to_owned()],
+            minimum_labels_number: 2,
+            tsdb_max_query_parallelism: 0,
+            volume_enabled: false,
+            max_line_size_bytes: 1,
+            ..Limits::default()
+        };
+        let sorted = |mut limits: Limits| {
+            limits.required_labels.sort();
+            limits
+        };
+        let expected = Limits {
+            max_entries_limit_per_query: 100,
+            max_query_series: 10,
+            max_query_lookback_ns: 5,
+            query_timeout_ns: 3,
+            required_labels: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            minimum_labels_number: 2,
+            tsdb_max_query_parallelism: 0,
+            volume_enabled: false,
+            ..Limits::default()
+        };
+        let mut both = first.clone();
+        both.tighten(&second);
+        assert_eq!(sorted(both), expected);
+        let mut both = second;
+        both.tighten(&first);
+        let expected = Limits { max_line_size_bytes: 1, ..expected };
+        assert_eq!(sorted(both), expected);
     }
 }

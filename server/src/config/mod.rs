@@ -133,6 +133,12 @@ pub(crate) struct Config {
     pub(crate) align_queries_with_step: bool,
     /// Whether patterns may be asked for.
     pub(crate) patterns_enabled: bool,
+    /// Queries that run at a time, and as many lookups; follows from `cores` if it is 0.
+    pub(crate) max_concurrent_queries: usize,
+    /// Most requests of a tenant that wait for their turn; 0: any number.
+    pub(crate) max_outstanding_per_tenant: usize,
+    /// Whether a query may read the data of several tenants.
+    pub(crate) multi_tenant_queries_enabled: bool,
     /// What a tenant may do that has no limits of its own; [`TenantLimits`] knows what a
     /// given tenant may do.
     pub(crate) limits: Limits,
@@ -159,6 +165,11 @@ const HEAD_MAX_BYTES: u64 = 64 << 20;
 
 /// Why no part can be left out.
 const ONE_PROCESS: &str = "one process has all parts";
+
+/// Queries that run at a time for each core. Every query is worked on by all cores, so
+/// more of them only share what there is; this is enough to have work while some wait
+/// for the disk.
+const QUERIES_PER_CORE: usize = 4;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -210,6 +221,9 @@ impl Default for Config {
             runtime_reload_period: Duration::from_secs(10),
             align_queries_with_step: false,
             patterns_enabled: true,
+            max_concurrent_queries: 0,
+            max_outstanding_per_tenant: 32_000,
+            multi_tenant_queries_enabled: false,
             limits: Limits::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
         }
@@ -240,6 +254,9 @@ impl Config {
             // themselves take memory too.
             let share = self.heads_budget_bytes / (4 * u64::from(self.cores));
             self.head_max_bytes = share.min(HEAD_MAX_BYTES);
+        }
+        if self.max_concurrent_queries == 0 {
+            self.max_concurrent_queries = QUERIES_PER_CORE * usize::from(self.cores);
         }
         self.out_of_order_window_ns = self.max_chunk_age_ns / 2;
         Ok(())

@@ -172,15 +172,27 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "frontend.max_body_size", "frontend.max-body-size",
         |c| Bytes(&mut c.form_body_max_bytes),
         "Longest body of any other request.";
+    "frontend.max_outstanding_per_tenant", "querier.max-outstanding-requests-per-tenant",
+        |c| Count(&mut c.max_outstanding_per_tenant),
+        "Another name of query_scheduler.max_outstanding_requests_per_tenant.";
     "ingester.max_chunk_age", "ingester.max-chunk-age",
         |c| Nanos(&mut c.max_chunk_age_ns),
         "Entries that are older than the newest one of their stream by more than half of this are refused.";
     "querier.tail_max_duration", "querier.tail-max-duration",
         |c| Duration(&mut c.tail_max_duration),
         "A tail is closed after so long.";
+    "querier.max_concurrent", "querier.max-concurrent",
+        |c| Count(&mut c.max_concurrent_queries),
+        "Queries that run at a time on the node; others wait for their turn, which tenants have one after another. Labels, series and index statistics have as many places of their own. 0 means 4 for each core; the reference has 4.";
+    "querier.multi_tenant_queries_enabled", "querier.multi-tenant-queries-enabled",
+        |c| Bool(&mut c.multi_tenant_queries_enabled),
+        "Whether a query may read the data of several tenants, whose ids stand in X-Scope-OrgID joined by |.";
     "pattern_ingester.enabled", "pattern-ingester.enabled",
         |c| Bool(&mut c.patterns_enabled),
         "Whether the patterns endpoint answers. Patterns are mined when somebody asks, so they cost nothing until then.";
+    "query_scheduler.max_outstanding_requests_per_tenant", "query-scheduler.max-outstanding-requests-per-tenant",
+        |c| Count(&mut c.max_outstanding_per_tenant),
+        "Most queries of a tenant that wait for their turn, and as many lookups; more are refused with 429. 0 means no limit.";
     "query_range.align_queries_with_step", "query-range.align-queries-with-step",
         |c| Bool(&mut c.align_queries_with_step),
         "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";
@@ -300,10 +312,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Fewest matchers that a stream selector of a range query must have.";
     "limits_config.max_query_parallelism", "limits.max-query-parallelism",
         |c| Count(&mut c.limits.max_query_parallelism),
-        "0 refuses queries. Other values change nothing: a query runs on all cores.";
+        "0 forbids queries. Other values have no effect, since tsdb_max_query_parallelism counts.";
     "limits_config.tsdb_max_query_parallelism", "limits.tsdb-max-query-parallelism",
         |c| Count(&mut c.limits.tsdb_max_query_parallelism),
-        "The same as max_query_parallelism; 0 in either of them refuses queries.";
+        "Most queries of the tenant that run at a time. 0 forbids queries.";
     "limits_config.max_concurrent_tail_requests", "limits.max-concurrent-tail-requests",
         |c| Count(&mut c.limits.max_concurrent_tail_requests),
         "Most tails that a tenant may have open, over all cores. 0 means no limit.";

@@ -133,6 +133,11 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
                 let names = ["limits_config.per_tenant_override_period", "runtime_config.period"];
                 assert_eq!(changed, names);
             }
+            path @ ("frontend.max_outstanding_per_tenant"
+            | "query_scheduler.max_outstanding_requests_per_tenant") => {
+                assert_eq!(changed.len(), 2, "{path}");
+                assert!(changed.iter().all(|path| path.contains(".max_outstanding_")));
+            }
             path => assert_eq!(changed, [path]),
         }
     }

@@ -12,9 +12,11 @@ use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection, TimeRange};
+use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
 use super::answer::json_response;
 use super::query_limits::check_length;
+use super::queue::Inquiry;
 use super::scatter::shard_gone;
 use super::{Front, params};
 
@@ -23,9 +25,12 @@ pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i6
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
-        let selection = self.label_selection(&request)?;
-        let replies = self.gather(|| ShardRequest::LabelNames(selection.clone())).await?;
-        list_response(replies, &self.queries)
+        let inquiry = self.inquiry(&request)?;
+        let selection = self.label_selection(&inquiry, &request)?;
+        let ask = || ShardRequest::LabelNames(selection.clone());
+        let replies = self.look_up(&inquiry, ask).await?;
+        let made_up = inquiry.tenants.are_several().then_some(TENANT_LABEL);
+        list_response(replies, made_up.as_slice(), &self.queries)
     }
 
     pub(super) async fn label_values(
@@ -33,13 +38,22 @@ impl<R: Runtime> Front<R> {
         request: Request,
         name: &str,
     ) -> Result<Response, ApiError> {
-        let selection = self.label_selection(&request)?;
+        let inquiry = self.inquiry(&request)?;
+        let selection = self.label_selection(&inquiry, &request)?;
+        if name == TENANT_LABEL && self.config.multi_tenant_queries_enabled {
+            let ids: Vec<&str> = inquiry.tenants.ids().iter().map(TenantId::as_str).collect();
+            return list_response(Vec::new(), &ids, &self.queries);
+        }
         let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
-        list_response(self.gather(ask).await?, &self.queries)
+        let replies = self.look_up(&inquiry, ask).await?;
+        list_response(replies, &[], &self.queries)
     }
 
-    fn label_selection(&self, request: &Request) -> Result<StreamSelection, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+    fn label_selection(
+        &self,
+        inquiry: &Inquiry<'_>,
+        request: &Request,
+    ) -> Result<StreamSelection, ApiError> {
         let params = params::of(request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
@@ -52,21 +66,22 @@ impl<R: Runtime> Front<R> {
                 vec![compiled(&selector)?]
             }
         };
-        let limits = self.limits(&tenant);
-        check_length(&limits, range)?;
-        Ok(selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME)))
+        check_length(&inquiry.limits, range)?;
+        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        Ok(selection(inquiry.tenants.labelled(), groups, range))
     }
 
     pub(super) async fn series(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
         let groups = matcher_groups(&params)?;
-        let limits = self.limits(&tenant);
-        check_length(&limits, range)?;
-        let selection = selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME));
-        let replies = self.gather(|| ShardRequest::Series(selection.clone())).await?;
+        check_length(&inquiry.limits, range)?;
+        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        let selection = selection(inquiry.tenants.labelled(), groups, range);
+        let ask = || ShardRequest::Series(selection.clone());
+        let replies = self.look_up(&inquiry, ask).await?;
         let mut out = Vec::new();
         let mut writer = SeriesWriter::new();
         writer.begin(&mut out);
@@ -83,11 +98,11 @@ impl<R: Runtime> Front<R> {
 }
 
 pub(super) fn selection(
-    tenant: TenantId,
+    tenants: TenantScope,
     groups: Vec<Vec<CompiledMatcher>>,
     range: TimeRange,
 ) -> StreamSelection {
-    StreamSelection { tenant, matcher_groups: Arc::from(groups), range }
+    StreamSelection { tenants, matcher_groups: Arc::from(groups), range }
 }
 
 /// The selectors of `match[]` and `match`, at least one. Each must narrow the
@@ -115,9 +130,13 @@ pub(super) fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiE
     matchers.map_err(ApiError::bad_request)
 }
 
-/// The sorted union of what the shards list.
-fn list_response(replies: Vec<ShardReply>, budget: &Budget) -> Result<Response, ApiError> {
-    let mut texts = BTreeSet::new();
+/// The sorted union of what the shards list, and of `more`.
+fn list_response(
+    replies: Vec<ShardReply>,
+    more: &[&str],
+    budget: &Budget,
+) -> Result<Response, ApiError> {
+    let mut texts: BTreeSet<Box<str>> = more.iter().map(|&text| text.into()).collect();
     for reply in replies {
         let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
         texts.extend(part);

@@ -1,22 +1,21 @@
 //! Runs a plan on all shards and merges what they give.
 //!
-//! Guarantees: a plan ends when its time is up or the client goes away, and the
-//! shards are told so; the memory of intermediate results is reserved first. What can
-//! go wrong is an [`ApiError`] that is ready for the client.
+//! Guarantees: shards are told when nobody waits for a plan any more; the memory of
+//! intermediate results is reserved first. What can go wrong is an [`ApiError`] that is
+//! ready for the client.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use logsvc_http::Disconnect;
 use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
-use logsvc_proto::TenantId;
 use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
+use logsvc_shards::scope::TenantScope;
 
 use super::Front;
 use super::leaves::gather_leaves;
+use super::queue::{Inquiry, Turn, Work};
 use crate::metrics::add;
 
 /// What a plan gave, and what it took.
@@ -29,6 +28,8 @@ pub(super) struct Executed {
     pub(super) scan: ScanStats,
     /// Shards that were asked.
     pub(super) shards: u64,
+    /// How long its turn was waited for, in ns.
+    pub(super) queue_time_ns: u64,
     /// From the first message to the last answer, in ns.
     pub(super) exec_time_ns: u64,
     /// The part of it that was spent waiting for shards, in ns.
@@ -42,7 +43,9 @@ impl Executed {
         let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let leaf = LeafStats::default();
         let scan = ScanStats::default();
-        Ok(Executed { result, leaf, scan, shards: 0, exec_time_ns: 0, wait_time_ns: 0 })
+        let (queue_time_ns, exec_time_ns, wait_time_ns) = (0, 0, 0);
+        let shards = 0;
+        Ok(Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns })
     }
 
     /// What is said beside the answer: that a part of the data could not be read.
@@ -66,6 +69,7 @@ impl Executed {
         let (leaf, scan) = (&self.leaf, &self.scan);
         QueryStats {
             exec_time_ns: self.exec_time_ns,
+            queue_time_ns: self.queue_time_ns,
             splits: 1,
             shards: self.shards,
             entries_returned,
@@ -98,49 +102,61 @@ impl Executed {
     }
 }
 
+/// Tells the shards to stop when nobody waits for their part of a query any more.
+pub(super) struct CancelOnDrop(pub(super) Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 impl<R: Runtime> Front<R> {
-    /// Runs a plan, for no longer than a query may run.
-    pub(super) async fn execute(
+    /// Runs a plan when it is the turn of whoever asks.
+    ///
+    /// # Errors
+    /// As for [`Front::turn`], [`Front::execute`] and [`Front::bounded`].
+    pub(super) async fn run(
         &self,
-        tenant: &TenantId,
+        inquiry: &Inquiry<'_>,
+        tenants: &TenantScope,
         plan: &Plan,
-        disconnect: &Disconnect,
     ) -> Result<Executed, ApiError> {
-        let begun = self.runtime.now();
-        let cancellation = Cancellation::default();
-        let timeout_ns = self.limits(tenant).query_timeout_ns;
-        let timeout = (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns.unsigned_abs()));
-        let run = self.run(tenant, plan, &cancellation);
-        let mut executed = self.bounded(run, &cancellation, disconnect, timeout).await?;
-        executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
-        add(&self.counters().queried_bytes, executed.stats().total_bytes());
-        add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
-        Ok(executed)
+        let work = async {
+            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Query).await?;
+            self.execute(tenants, plan, &turn).await
+        };
+        self.bounded(inquiry, work).await
     }
 
-    /// Runs the leaves on all shards at once and merges what they give.
-    async fn run(
+    /// Runs the leaves of a plan on all shards at once and merges what they give. When
+    /// it is dropped before its end, the shards stop.
+    ///
+    /// # Errors
+    /// A part of it failed, there is no memory for it now, or the node is too busy.
+    pub(super) async fn execute(
         &self,
-        tenant: &TenantId,
+        tenants: &TenantScope,
         plan: &Plan,
-        cancellation: &Cancellation,
+        turn: &Turn,
     ) -> Result<Executed, ApiError> {
+        let begun = self.runtime.now();
+        let cancellation = CancelOnDrop(Cancellation::default());
         let mut merge = MergeState::new(plan);
         let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
         // The shards' parts are bounded each; the reservation bounds their number.
-        let part_bytes = (memory_max_bytes / 8).max(1);
         let _reservation = self
             .queries
-            .try_reserve(part_bytes)
+            .try_reserve(turn.memory_bytes)
             .ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))?;
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
             replies.extend(self.ask_all(|| {
                 ShardRequest::Leaf(LeafRequest {
-                    tenant: tenant.clone(),
+                    tenants: tenants.clone(),
                     plan: Arc::clone(&leaf),
-                    cancellation: cancellation.clone(),
+                    cancellation: cancellation.0.clone(),
                     memory_max_bytes: memory_max_bytes as usize,
                 })
             })?);
@@ -152,7 +168,13 @@ impl<R: Runtime> Front<R> {
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+        let queue_time_ns = turn.waited.as_nanos() as u64;
         let shards = u64::from(cores);
-        Ok(Executed { result, leaf, scan, shards, exec_time_ns: 0, wait_time_ns })
+        let executed =
+            Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns };
+        add(&self.counters().queried_bytes, executed.stats().total_bytes());
+        add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
+        Ok(executed)
     }
 }

@@ -3,7 +3,6 @@
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{Plan, QueryResult};
 use logsvc_logql::syntax::{self, ast::Selector};
-use logsvc_proto::TenantId;
 use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
@@ -12,6 +11,8 @@ use logsvc_shards::messages::TimeRange;
 use super::answer::json_response;
 use super::execute::Executed;
 use super::query_limits::check_length;
+use super::queue::{Inquiry, Turn, Work};
+use super::tenants::Tenants;
 use super::{Front, params};
 
 /// Most shards that a plan for a query is cut into.
@@ -19,10 +20,10 @@ const SHARDS_MAX: u64 = 1 << 16;
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn index_stats(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&tenant, &params)?;
-        let stats = self.measure(&tenant, &selector, range, &request).await?;
+        let (selector, range) = self.index_params(&inquiry, &params)?;
+        let stats = self.index_size(&inquiry, &selector, range).await?;
         let mut out = Vec::new();
         write_index_stats(&stats, &mut out);
         out.push(b'\n');
@@ -32,11 +33,11 @@ impl<R: Runtime> Front<R> {
     /// Cuts the space of stream hashes into equal parts, as many as it takes for
     /// none to hold more bytes than asked for.
     pub(super) async fn index_shards(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry_of_one(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&tenant, &params)?;
+        let (selector, range) = self.index_params(&inquiry, &params)?;
         let target_bytes = params::target_bytes_per_shard(&params)?;
-        let stats = self.measure(&tenant, &selector, range, &request).await?;
+        let stats = self.index_size(&inquiry, &selector, range).await?;
         let wanted = stats.bytes.div_ceil(target_bytes).clamp(1, SHARDS_MAX);
         let mut out = Vec::new();
         write_index_shards(&stats, wanted.next_power_of_two(), &mut out);
@@ -46,7 +47,7 @@ impl<R: Runtime> Front<R> {
     /// Parameters that both have, checked in the order of `query_range`.
     fn index_params(
         &self,
-        tenant: &TenantId,
+        inquiry: &Inquiry<'_>,
         params: &Params,
     ) -> Result<(Selector, TimeRange), ApiError> {
         let now_ns = self.runtime.unix_nanos();
@@ -57,26 +58,41 @@ impl<R: Runtime> Front<R> {
         params::interval(params)?;
         let selector = syntax::parse_selector(params.get("query").unwrap_or_default());
         let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
-        check_length(&self.limits(tenant), range)?;
+        check_length(&inquiry.limits, range)?;
+        inquiry.tenants.check_selector(&selector)?;
         Ok((selector, range))
+    }
+
+    /// Counts what the selected streams hold in the part of the range that may be seen.
+    async fn index_size(
+        &self,
+        inquiry: &Inquiry<'_>,
+        selector: &Selector,
+        range: TimeRange,
+    ) -> Result<IndexStats, ApiError> {
+        let (tenants, limits) = (&inquiry.tenants, &inquiry.limits);
+        let Some(range) = self.visible(limits, range) else { return Ok(IndexStats::default()) };
+        let work = async {
+            let turn = self.turn(tenants, limits, Work::Lookup).await?;
+            self.measure(tenants, selector, range, &turn).await
+        };
+        self.bounded(inquiry, work).await
     }
 
     /// Counts what the selected streams hold in the range.
     pub(super) async fn measure(
         &self,
-        tenant: &TenantId,
+        tenants: &Tenants,
         selector: &Selector,
         range: TimeRange,
-        request: &Request,
+        turn: &Turn,
     ) -> Result<IndexStats, ApiError> {
-        let limits = self.limits(tenant);
-        let Some(range) = self.visible(&limits, range) else { return Ok(IndexStats::default()) };
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = Plan::volume(selector, Some(Vec::new()), bounds_ns, None)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let executed = self.execute(tenant, &plan, &request.disconnect).await?;
+        let executed = self.execute(&tenants.merged(), &plan, turn).await?;
         Ok(stats_of(&executed))
     }
 }

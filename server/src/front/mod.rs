@@ -24,6 +24,7 @@ mod patterns;
 mod push;
 mod query;
 mod query_limits;
+pub(crate) mod queue;
 pub(crate) mod rate_limit;
 mod refusals;
 mod scatter;
@@ -31,6 +32,7 @@ pub(crate) mod shutdown;
 mod stream_cache;
 mod streams;
 pub(crate) mod tail;
+mod tenants;
 mod volume;
 
 use std::cell::RefCell;
@@ -45,7 +47,6 @@ use logsvc_http::{
 use logsvc_proto::TenantId;
 use logsvc_proto::body::BodyBuffers;
 use logsvc_proto::error::ApiError;
-use logsvc_proto::tenant::parse_single_tenant_header;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
@@ -56,6 +57,7 @@ use crate::metrics::{CoreMetrics, NodeMetrics, add};
 use crate::reload::Reloads;
 use crate::services::Services;
 use active_streams::ActiveStreams;
+use queue::Queues;
 use rate_limit::Buckets;
 use stream_cache::StreamCache;
 use tail::TailHub;
@@ -252,6 +254,7 @@ pub(crate) struct Front<R: Runtime> {
     bodies: Budget,
     heads: Budget,
     queries: Budget,
+    queues: Queues,
     recovered: Barrier,
     services: Arc<Services>,
     /// Whether stopping writes memory to segments, whatever the settings say.
@@ -290,6 +293,7 @@ impl<R: Runtime> Front<R> {
             bodies: boot.bodies.clone(),
             heads: boot.heads.clone(),
             queries: boot.queries.clone(),
+            queues: boot.queues.clone(),
             recovered: boot.recovered.clone(),
             services: Arc::clone(&boot.services),
             prepared: Arc::clone(&boot.prepared),
@@ -308,15 +312,6 @@ impl<R: Runtime> Front<R> {
 
     fn counters(&self) -> &CoreMetrics {
         self.metrics.core(self.runtime.core())
-    }
-
-    /// The one tenant that a request is for.
-    fn tenant(&self, head: &RequestHead) -> Result<TenantId, ApiError> {
-        if !self.config.auth_enabled {
-            return Ok(TenantId::no_auth());
-        }
-        let header = head.headers.get("x-scope-orgid").map(HeaderValue::as_bytes);
-        Ok(parse_single_tenant_header(header)?)
     }
 
     /// What a tenant may do. They may change: whoever needs them several times for one

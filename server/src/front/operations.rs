@@ -85,6 +85,7 @@ impl<R: Runtime> Front<R> {
         let files_sha256 = self.limits.current().files_sha256;
         let text = self.metrics.expose(&Gauges {
             budgets: [&self.bodies, &self.heads, &self.queries, self.tails.memory()],
+            queues: &self.queues.status(),
             lane_depths: &lane_depths,
             shards: &shards,
             driver: self.runtime.driver_name(),

@@ -20,7 +20,7 @@ const PATTERNS_MAX: usize = 300;
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn patterns(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         if !self.config.patterns_enabled {
             return Ok(Response::new(StatusCode::NOT_FOUND));
         }
@@ -31,15 +31,15 @@ impl<R: Runtime> Front<R> {
         let text = params.get("query").unwrap_or_default();
         let selector = syntax::parse_selector(text)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let limits = self.limits(&tenant);
-        check_length(&limits, range)?;
+        check_length(&inquiry.limits, range)?;
+        inquiry.tenants.check_selector(&selector)?;
         let mut out = br#"{"status":"success","data":["#.to_vec();
         // A range that ends before it begins holds nothing.
-        let seen = self.visible(&limits, range).filter(|seen| seen.start_ns < seen.end_ns);
+        let seen = self.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
         if let Some(seen) = seen {
             let plan = Plan::patterns(&selector, (seen.start_ns, seen.end_ns), step_ns)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            let executed = self.execute(&tenant, &plan, &request.disconnect).await?;
+            let executed = self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?;
             let QueryResult::Matrix(series) = &executed.result else {
                 return Err(ApiError::internal("patterns are no matrix"));
             };

@@ -5,7 +5,6 @@ use logsvc_logql::engine::{
     Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime, StreamResult,
 };
 use logsvc_logql::syntax::{self, ParseError, ast::Expr};
-use logsvc_proto::TenantId;
 use logsvc_proto::encode::{
     LegacyStreamsWriter, MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar,
 };
@@ -14,7 +13,8 @@ use logsvc_runtime::Runtime;
 
 use super::answer::json_response;
 use super::execute::Executed;
-use super::query_limits::{check_enabled, check_query};
+use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
+use super::queue::{Inquiry, Work};
 use super::{Front, params, parquet};
 
 /// Value of the header that asks for labels by category.
@@ -22,28 +22,28 @@ const CATEGORIZE_LABELS: &str = "categorize-labels";
 
 impl<R: Runtime> Front<R> {
     pub(super) async fn query(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let time_ns = params::instant(&params, self.runtime.unix_nanos())?;
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
         let expr = parse(params.get("query").unwrap_or_default())?;
-        self.answer(tenant, &expr, query_params, request).await
+        self.answer(&inquiry, &expr, query_params, &request).await
     }
 
     pub(super) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let expr = parse(params.get("query").unwrap_or_default())?;
-        self.answer(tenant, &expr, query_params, request).await
+        self.answer(&inquiry, &expr, query_params, &request).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
     /// and another form of answer.
     pub(super) async fn legacy_query(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let mut expr = parse(params.get("query").unwrap_or_default())?;
@@ -55,7 +55,7 @@ impl<R: Runtime> Front<R> {
             let regexp = syntax::go_text::quote(regexp.as_bytes());
             expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
         }
-        let evaluated = self.evaluate(tenant, &expr, query_params, &request).await?;
+        let evaluated = self.evaluate(&inquiry, &expr, query_params, &request).await?;
         if let Some(media_type) = parquet::accepted(&request.head) {
             let Evaluated { result, warnings, .. } = evaluated;
             return self.parquet_response(media_type, result, &warnings).await;
@@ -94,16 +94,16 @@ impl<R: Runtime> Front<R> {
 
     async fn answer(
         &self,
-        tenant: TenantId,
+        inquiry: &Inquiry<'_>,
         expr: &Expr,
         mut query_params: QueryParams,
-        request: Request,
+        request: &Request,
     ) -> Result<Response, ApiError> {
-        let flags = encoding_flags(&request);
+        let flags = encoding_flags(request);
         let parquet = parquet::accepted(&request.head);
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && flags.contains(&CATEGORIZE_LABELS);
-        let evaluated = self.evaluate(tenant, expr, query_params, &request).await?;
+        let evaluated = self.evaluate(inquiry, expr, query_params, request).await?;
         if let Some(media_type) = parquet {
             let Evaluated { result, warnings, .. } = evaluated;
             return self.parquet_response(media_type, result, &warnings).await;
@@ -113,40 +113,44 @@ impl<R: Runtime> Front<R> {
         json_response(body, &self.queries)
     }
 
-    /// Runs a query within the limits of its tenant.
+    /// Runs a query within the limits of its tenants.
     async fn evaluate(
         &self,
-        tenant: TenantId,
+        inquiry: &Inquiry<'_>,
         expr: &Expr,
         mut query_params: QueryParams,
         request: &Request,
     ) -> Result<Evaluated, ApiError> {
-        let begun = self.runtime.now();
-        let limits = self.limits(&tenant);
-        check_enabled(&limits)?;
-        check_query(&limits, expr, query_params.time, query_params.limit)?;
+        let Inquiry { tenants, limits, .. } = inquiry;
+        check_enabled(limits)?;
+        check_query(limits, expr, query_params.time, query_params.limit)?;
+        check_tenant_matchers(tenants, expr)?;
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
         let max_series = limits.max_query_series;
         let takes_parts = takes_parts(request);
         let refused_above = if takes_parts { 0 } else { max_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
-        let visible = self.look_back(&limits, &mut query_params.time);
+        let visible = self.look_back(limits, &mut query_params.time);
         let plan = Plan::new(expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
             _ => ApiError::bad_request(error.to_string()),
         })?;
-        let mut estimated_bytes = None;
-        let mut executed = if visible {
-            estimated_bytes = self.check_bytes(&tenant, &plan, request).await?;
-            self.execute(&tenant, &plan, &request.disconnect).await?
-        } else {
-            Executed::nothing(&plan)?
+        let work = async {
+            if !visible {
+                return Ok((Executed::nothing(&plan)?, None));
+            }
+            let turn = self.turn(tenants, limits, Work::Query).await?;
+            let begun = self.runtime.now();
+            let estimated_bytes = self.check_bytes(tenants, limits, &plan, &turn).await?;
+            let mut executed = self.execute(&tenants.labelled(), &plan, &turn).await?;
+            executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+            Ok((executed, estimated_bytes))
         };
+        let (mut executed, estimated_bytes) = self.bounded(inquiry, work).await?;
         let warning = takes_parts.then(|| cut_series(&mut executed.result, max_series)).flatten();
         let mut stats = executed.stats();
-        stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         stats.estimated_bytes = estimated_bytes;
         let mut warnings = executed.warnings();
         warnings.extend(warning);

@@ -1,16 +1,16 @@
 //! What a query may ask for, checked before any data is read.
 
 use http::StatusCode;
-use logsvc_http::Request;
 use logsvc_logql::engine::{Plan, QueryTime};
 use logsvc_logql::syntax::ast::{Expr, LogExpr, Matcher, MetricExpr, Selector};
-use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{format_go_duration, format_model_duration};
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 
 use super::Front;
+use super::queue::Turn;
+use super::tenants::Tenants;
 use crate::config::Limits;
 
 /// Refuses queries of a tenant that may have none.
@@ -72,16 +72,28 @@ pub(super) fn check_query(
     found
 }
 
+/// Refuses a query about several tenants of which a selector says nothing but which
+/// tenants it means.
+pub(super) fn check_tenant_matchers(tenants: &Tenants, expr: &Expr) -> Result<(), ApiError> {
+    let mut found = Ok(());
+    for_each_log(expr, &mut |log, _| {
+        if found.is_ok() {
+            found = tenants.check_selector(&log.selector);
+        }
+    });
+    found
+}
+
 impl<R: Runtime> Front<R> {
     /// Refuses a plan that would read too much. Returns how many bytes its streams and
     /// times stand for, if there was a reason to ask.
     pub(super) async fn check_bytes(
         &self,
-        tenant: &TenantId,
+        tenants: &Tenants,
+        limits: &Limits,
         plan: &Plan,
-        request: &Request,
+        turn: &Turn,
     ) -> Result<Option<u64>, ApiError> {
-        let limits = self.limits(tenant);
         let (whole, node) = (limits.max_query_bytes_read, limits.max_querier_bytes_read);
         if whole == 0 && node == 0 {
             return Ok(None);
@@ -97,7 +109,7 @@ impl<R: Runtime> Front<R> {
             }
             let selector = Selector { matchers: asked.0.to_vec() };
             let range = TimeRange { start_ns, end_ns };
-            bytes += self.measure(tenant, &selector, range, request).await?.bytes;
+            bytes += self.measure(tenants, &selector, range, turn).await?.bytes;
             seen.push(asked);
         }
         let refused = |what: &str, max_bytes: u64| {

@@ -17,11 +17,13 @@ use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
+use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
 use super::answer::json_response;
 use super::execute::Executed;
 use super::query::encode;
 use super::query_limits::check_length;
+use super::tenants::Tenants;
 use super::{Front, params, parquet};
 
 const MS_NS: i64 = 1_000_000;
@@ -36,9 +38,8 @@ impl<R: Runtime> Front<R> {
     }
 
     async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
-        let begun = self.runtime.now();
-        let tenant = self.tenant(&request.head)?;
-        let limits = self.limits(&tenant);
+        let inquiry = self.inquiry(&request)?;
+        let limits = &inquiry.limits;
         if !limits.volume_enabled {
             return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));
         }
@@ -48,7 +49,8 @@ impl<R: Runtime> Front<R> {
         let limit = params::volume_limit(&params)?;
         let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
         let aggregation = Aggregation::of(&params)?;
-        check_length(&limits, range)?;
+        check_length(limits, range)?;
+        inquiry.tenants.check_selector(&aggregation.selector)?;
         let volume = Volume { range, step_ns, aggregation };
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = |bounds_ns| {
@@ -56,16 +58,16 @@ impl<R: Runtime> Front<R> {
             Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns)
                 .map_err(|error| ApiError::bad_request(error.to_string()))
         };
-        let executed = match self.visible(&limits, range) {
+        let executed = match self.visible(limits, range) {
             Some(seen) => {
                 let plan = plan((seen.start_ns, seen.end_ns))?;
-                self.execute(&tenant, &plan, &request.disconnect).await?
+                let tenants = volume.aggregation.scope(&inquiry.tenants);
+                self.run(&inquiry, &tenants, &plan).await?
             }
             None => Executed::nothing(&plan(bounds_ns)?)?,
         };
         let warnings = executed.warnings();
         let mut stats = executed.stats();
-        stats.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let mut series = volume.series(executed.result)?;
         let max_series = limits.volume_max_series;
         if max_series > 0 && series.len() > max_series {
@@ -124,6 +126,15 @@ impl Aggregation {
             None => Some(selector.matchers.iter().map(|matcher| matcher.name.clone()).collect()),
         };
         Ok(Aggregation { selector, names, by_label_name })
+    }
+
+    /// The streams of the tenants: told apart only where their label is asked for.
+    fn scope(&self, tenants: &Tenants) -> TenantScope {
+        let names = self.names.iter().flatten();
+        match names.into_iter().any(|name| name == TENANT_LABEL) {
+            true => tenants.labelled(),
+            false => tenants.merged(),
+        }
     }
 
     fn names(&self) -> Option<Vec<String>> {

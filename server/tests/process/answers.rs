@@ -1,5 +1,6 @@
 //! What the interface answers to well-behaved clients, over real sockets.
 
+mod cross_tenant;
 mod detected;
 mod error_table;
 mod lifecycle;

@@ -16,6 +16,7 @@ mod answers;
 mod bad_input;
 mod crash;
 mod full_disk;
+mod queue;
 mod reference;
 mod runtime_config;
 mod settings;

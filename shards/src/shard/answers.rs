@@ -4,25 +4,34 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::Labels;
 
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
 use crate::messages::{LeafRequest, ShardStatus, StreamSelection, TimeRange};
 use crate::scan::{HeadPart, ScanError, ScanJob, StreamSnapshot};
+use crate::scope::TenantScope;
 use crate::sealed::SealedSegment;
 
 impl Shard {
+    /// Streams that matchers select, which must all hold; rising.
+    fn select(&self, tenants: &TenantScope, matchers: &[CompiledMatcher]) -> Vec<Slot> {
+        tenants.select(&self.index, matchers, |slot| {
+            let stream = &self.streams[slot as usize];
+            (&stream.tenant, &stream.labels)
+        })
+    }
+
     /// Streams of a selection that may have entries in its range, rising.
     fn selected(&self, selection: &StreamSelection) -> Vec<Slot> {
-        let Some(index) = self.index.tenant(&selection.tenant) else { return Vec::new() };
         let mut slots = match &*selection.matcher_groups {
-            [] => index.streams().to_vec(),
-            [group] => index.select(group),
+            [] => self.select(&selection.tenants, &[]),
+            [group] => self.select(&selection.tenants, group),
             groups => {
                 let mut union = SlotSet::default();
                 for group in groups {
-                    union.insert_all(&index.select(group));
+                    union.insert_all(&self.select(&selection.tenants, group));
                 }
                 union.slots()
             }
@@ -45,6 +54,7 @@ impl Shard {
         let mut names = BTreeSet::new();
         for slot in self.selected(selection) {
             for (name, _) in self.streams[slot as usize].labels.iter() {
+                let name = selection.tenants.shown_name(name);
                 if !names.contains(name) {
                     names.insert(Box::from(name));
                 }
@@ -54,15 +64,34 @@ impl Shard {
     }
 
     pub(super) fn label_values(&self, selection: &StreamSelection, name: &str) -> Vec<Box<str>> {
-        let Some(index) = self.index.tenant(&selection.tenant) else { return Vec::new() };
-        let selected = SlotSet::of(&self.selected(selection));
+        let selected = self.selected(selection);
+        let tenants = &selection.tenants;
+        if tenants.is_made_up(name) {
+            let shown = selected.into_iter().map(|slot| self.shown(tenants, slot));
+            let values: BTreeSet<Box<str>> =
+                shown.filter_map(|labels| labels.get(name).map(Box::from)).collect();
+            return values.into_iter().collect();
+        }
+        let selected = SlotSet::of(&selected);
         let has_selected = |slots: &[Slot]| slots.iter().any(|&slot| selected.contains(slot));
-        let values = index.values(name).filter(|(_, slots)| has_selected(slots));
-        values.map(|(value, _)| Box::from(value)).collect()
+        let indexes = tenants.tenants().iter().filter_map(|tenant| self.index.tenant(tenant));
+        let values = indexes.flat_map(|index| index.values(name));
+        let values = values.filter(|(_, slots)| has_selected(slots)).map(|(value, _)| value);
+        match tenants.tenants() {
+            [_] => values.map(Box::from).collect(),
+            // Sorted for each tenant, but not over all.
+            _ => values.collect::<BTreeSet<_>>().into_iter().map(Box::from).collect(),
+        }
+    }
+
+    /// The labels that a stream is shown with.
+    fn shown(&self, tenants: &TenantScope, slot: Slot) -> Arc<Labels> {
+        let stream = &self.streams[slot as usize];
+        tenants.shown(&stream.tenant, &stream.labels)
     }
 
     pub(super) fn series(&self, selection: &StreamSelection) -> Vec<Arc<Labels>> {
-        let labels = |slot| Arc::clone(&self.streams[slot as usize].labels);
+        let labels = |slot| self.shown(&selection.tenants, slot);
         self.selected(selection).into_iter().map(labels).collect()
     }
 
@@ -90,10 +119,7 @@ impl Shard {
         let range = TimeRange { start_ns, end_ns };
         let matchers = request.plan.compiled_matchers();
         let matchers = matchers.map_err(|error| ScanError::Plan(error.to_string()))?;
-        let slots = match self.index.tenant(&request.tenant) {
-            Some(index) => index.select(&matchers),
-            None => Vec::new(),
-        };
+        let slots = self.select(&request.tenants, &matchers);
         let snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
             let older = stream.set_aside.blocks().enumerate();
@@ -103,7 +129,7 @@ impl Shard {
             let blocks = older.chain(newer).filter(|part| range.overlaps(part.time_bounds_ns()));
             StreamSnapshot {
                 id: stream.id,
-                labels: Arc::clone(&stream.labels),
+                labels: request.tenants.shown(&stream.tenant, &stream.labels),
                 blocks: blocks.collect(),
                 head_is_late: stream.head_is_late(),
             }

@@ -15,11 +15,12 @@ use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::mesh::ReplyTo;
 use logsvc_runtime::{Budget, CoreId, Monotonic};
 
-use super::{Effect, Shard};
+use super::{Effect, Shard, StreamState};
 use crate::batch::{Section, SectionEntry};
 use crate::head::HeadBlock;
 use crate::index::{LabelIndex, Slot};
 use crate::messages::ShardReply;
+use crate::scope::TenantScope;
 use crate::tail::{
     DROPPED_LISTED_MAX, TailBatch, TailBlock, TailDropped, TailJoin, TailPart, TailPoll, TailStatus,
 };
@@ -57,7 +58,7 @@ pub(super) struct Tails {
 struct Subscription {
     core: CoreId,
     id: u64,
-    tenant: TenantId,
+    tenants: TenantScope,
     matchers: Vec<CompiledMatcher>,
     epoch: u64,
     queue_max_bytes: usize,
@@ -79,10 +80,7 @@ struct Asking {
 
 impl Subscription {
     fn matches(&self, tenant: &TenantId, labels: &Labels) -> bool {
-        let accepts = |matcher: &CompiledMatcher| {
-            matcher.matches(labels.get(matcher.name()).unwrap_or_default())
-        };
-        self.tenant == *tenant && self.matchers.iter().all(accepts)
+        self.tenants.accepts(tenant, labels, &self.matchers)
     }
 
     fn has_room(&self) -> bool {
@@ -236,7 +234,7 @@ impl Tails {
         let subscription = Subscription {
             core,
             id: join.subscription,
-            tenant: join.history.tenant.clone(),
+            tenants: join.history.tenants.clone(),
             matchers,
             epoch: join.epoch,
             queue_max_bytes: join.queue_max_bytes,
@@ -274,9 +272,11 @@ impl Tails {
 }
 
 /// Slots of the streams that a subscription matches.
-fn matched(index: &LabelIndex, subscription: &Subscription) -> Vec<Slot> {
-    let tenant = index.tenant(&subscription.tenant);
-    tenant.map_or(Vec::new(), |index| index.select(&subscription.matchers))
+fn matched(index: &LabelIndex, streams: &[StreamState], subscription: &Subscription) -> Vec<Slot> {
+    subscription.tenants.select(index, &subscription.matchers, |slot| {
+        let stream = &streams[slot as usize];
+        (&stream.tenant, &stream.labels)
+    })
 }
 
 impl Shard {
@@ -340,7 +340,7 @@ impl Shard {
         }
         let place = tails.open(core, join, matchers);
         let Some(subscription) = &tails.subscriptions[place as usize] else { return };
-        for slot in matched(&self.index, subscription) {
+        for slot in matched(&self.index, &self.streams, subscription) {
             let places = &mut self.streams[slot as usize].tails;
             tails.tailed_streams += u64::from(places.is_none());
             places.get_or_insert_default().push(place);
@@ -379,7 +379,7 @@ impl Shard {
         let tails = &mut self.tails;
         let Some(place) = tails.places.remove(&(core, id)) else { return };
         if let Some(subscription) = tails.subscriptions[place as usize].take() {
-            for slot in matched(&self.index, &subscription) {
+            for slot in matched(&self.index, &self.streams, &subscription) {
                 let places = &mut self.streams[slot as usize].tails;
                 if let Some(open) = places {
                     open.retain(|&other| other != place);

@@ -189,7 +189,7 @@ impl Bench {
             QueryParams { limit: 10_000, direction: Direction::Forward, ..QueryParams::new(time) };
         let plan = Plan::new(&expr, &params).unwrap();
         let leaf = LeafRequest {
-            tenant: TenantId::new(tenant).unwrap(),
+            tenants: TenantId::new(tenant).unwrap().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
             memory_max_bytes: 1 << 30,
@@ -249,7 +249,7 @@ fn everything(matcher_groups: &[&str], range: TimeRange) -> StreamSelection {
         selector.matchers.iter().map(compile).collect()
     };
     let matcher_groups = matcher_groups.iter().map(group).collect();
-    StreamSelection { tenant: tenant(), matcher_groups, range }
+    StreamSelection { tenants: tenant().into(), matcher_groups, range }
 }
 
 /// Ids of the streams that a commit's frame defines.

@@ -261,7 +261,7 @@ impl<'s> Cluster<'s> {
         };
         let plan = Plan::new(&expr, &params).expect("it can be planned");
         let leaf = LeafRequest {
-            tenant: tenant.clone(),
+            tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
             memory_max_bytes: 1 << 30,

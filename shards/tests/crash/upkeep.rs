@@ -90,7 +90,7 @@ fn ask(cluster: &Cluster<'_>, tenant: &TenantId, query: &str, params: &QueryPara
     for leaf in plan.leaves() {
         for shard in 0..cluster.shards {
             let request = LeafRequest {
-                tenant: tenant.clone(),
+                tenants: tenant.clone().into(),
                 plan: Arc::new(leaf.clone()),
                 cancellation: Cancellation::default(),
                 memory_max_bytes: 1 << 30,
@@ -198,7 +198,7 @@ fn file_count(simulation: &Simulation) -> usize {
 /// Names of the streams that the index knows in a range.
 fn indexed(cluster: &Cluster<'_>, tenant: &TenantId, range: TimeRange) -> Vec<String> {
     let selection = StreamSelection {
-        tenant: tenant.clone(),
+        tenants: tenant.clone().into(),
         matcher_groups: Arc::from(Vec::<Vec<CompiledMatcher>>::new()),
         range,
     };
@@ -293,7 +293,7 @@ fn a_scan_keeps_the_segments_that_it_began_with() {
         let (caller, runtime) = (cluster.caller(0), cluster.node.runtime(CoreId(0)).clone());
         let (asked, stop) = (Rc::clone(&asked), Rc::clone(&stop));
         let leaf = LeafRequest {
-            tenant: tenant.clone(),
+            tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
             memory_max_bytes: 1 << 30,

@@ -71,7 +71,7 @@ pub(crate) fn ask(
     let mut stats = ScanStats::default();
     for leaf in plan.leaves() {
         let leaf = LeafRequest {
-            tenant: tenant.clone(),
+            tenants: tenant.clone().into(),
             plan: Arc::new(leaf.clone()),
             cancellation: Cancellation::default(),
             memory_max_bytes: 1 << 30,
@@ -336,7 +336,7 @@ fn selection(writer: &mut QueryWriter<'_>, tenant: &TenantId) -> StreamSelection
     let groups = (0..writer.rng.below(3)).map(|_| group(writer.pick(&SELECTORS))).collect();
     let (start_ns, end_ns) = writer.times_ns();
     let range = TimeRange { start_ns, end_ns };
-    StreamSelection { tenant: tenant.clone(), matcher_groups: groups, range }
+    StreamSelection { tenants: tenant.clone().into(), matcher_groups: groups, range }
 }
 
 fn matches(selection: &StreamSelection, labels: &Labels) -> bool {

@@ -26,7 +26,7 @@ impl<R: Runtime> Front<R> {
         &self,
         request: Request,
     ) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
@@ -39,11 +39,12 @@ impl<R: Runtime> Front<R> {
                 groups.push(compiled(&syntax::parse_selector(text).map_err(bad_request)?)?);
             }
         }
-        let limits = self.limits(&tenant);
-        check_length(&limits, range)?;
-        let selection = selection(tenant, groups, self.visible(&limits, range).unwrap_or(NO_TIME));
+        check_length(&inquiry.limits, range)?;
+        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        let selection = selection(inquiry.tenants.merged(), groups, range);
         let mut found = Found::default();
-        for reply in self.gather(|| ShardRequest::Series(selection.clone())).await? {
+        let ask = || ShardRequest::Series(selection.clone());
+        for reply in self.look_up(&inquiry, ask).await? {
             let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
             found.add(&series);
         }

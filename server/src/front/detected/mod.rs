@@ -67,7 +67,7 @@ impl<R: Runtime> Front<R> {
 
     /// The newest lines of the query, and how many fields or values may be named.
     async fn sample(&self, request: &Request, params: &Params) -> Result<(Sample, u32), ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let inquiry = self.inquiry(request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::field_limit(params)?;
@@ -76,12 +76,13 @@ impl<R: Runtime> Front<R> {
         let text = params.get("query").unwrap_or_default();
         let log = syntax::parse_log_selector(text)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let limits = self.limits(&tenant);
-        check_entries(&limits, line_limit as usize)?;
-        check_length(&limits, range)?;
-        let Some(range) = self.visible(&limits, range) else {
+        let limits = &inquiry.limits;
+        check_entries(limits, line_limit as usize)?;
+        check_length(limits, range)?;
+        let Some(range) = self.visible(limits, range) else {
             return Ok((Sample::default(), limit));
         };
+        inquiry.tenants.check_selector(&log.selector)?;
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
         let time = QueryTime::Range { start_ns, end_ns, step_ns: 1 };
         let mut query_params = QueryParams::new(time);
@@ -90,7 +91,7 @@ impl<R: Runtime> Front<R> {
         query_params.categorize_labels = true;
         let plan = Plan::new(&Expr::Log(log), &query_params)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        let executed = self.execute(&tenant, &plan, &request.disconnect).await?;
+        let executed = self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?;
         let QueryResult::Streams(streams) = executed.result else {
             return Err(ApiError::internal("a log query has no streams"));
         };

@@ -19,6 +19,7 @@ use super::GroupKey;
 use super::evaluate::flatten;
 use super::frame::{Entry, Form};
 use super::hub::Hub;
+use crate::front::execute::CancelOnDrop;
 use crate::front::leaves::{LeafError, gather_leaves};
 
 /// The entries, oldest first, or why there are none.
@@ -35,15 +36,6 @@ pub(super) struct Ask<'a> {
     pub(super) subscription: u64,
     pub(super) epoch: u64,
     pub(super) queue_max_bytes: usize,
-}
-
-/// Stops a query that nobody waits for any more.
-struct CancelOnDrop(Cancellation);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 /// Joins all shards, and asks them for what came before.
@@ -77,7 +69,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
             epoch: ask.epoch,
             queue_max_bytes: ask.queue_max_bytes,
             history: LeafRequest {
-                tenant: ask.key.tenant.clone(),
+                tenants: ask.key.tenant.clone().into(),
                 plan: Arc::clone(&leaf),
                 cancellation: cancellation.0.clone(),
                 memory_max_bytes: memory_max_bytes as usize,

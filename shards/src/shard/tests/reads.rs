@@ -68,9 +68,9 @@ fn names_values_and_series_go_by_matchers_and_range() {
 fn tenants_see_only_their_own() {
     let mut bench = filled();
     let selection =
-        StreamSelection { tenant: TenantId::new("other").unwrap(), ..everything(&[], ALL) };
+        StreamSelection { tenants: TenantId::new("other").unwrap().into(), ..everything(&[], ALL) };
     assert_eq!(bench.series(selection.clone()), ["{app=\"theirs\"}"]);
-    let nobody = StreamSelection { tenant: TenantId::new("nobody").unwrap(), ..selection };
+    let nobody = StreamSelection { tenants: TenantId::new("nobody").unwrap().into(), ..selection };
     assert!(bench.series(nobody.clone()).is_empty());
     assert!(texts(bench.ask(ShardRequest::LabelNames(nobody.clone()))).is_empty());
     assert!(texts(bench.ask(ShardRequest::LabelValues(nobody, "app".into()))).is_empty());
@@ -94,7 +94,7 @@ fn a_cancelled_query_has_no_result() {
     let expr = syntax::parse("{app=~`.+`}").unwrap();
     let plan = Plan::new(&expr, &QueryParams::range(0, 100, 1)).unwrap();
     let mut leaf = LeafRequest {
-        tenant: tenant(),
+        tenants: tenant().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
         cancellation: Cancellation::default(),
         memory_max_bytes: 1 << 20,

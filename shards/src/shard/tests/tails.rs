@@ -14,7 +14,7 @@ fn plan(query: &str) -> Plan {
 
 fn join(subscription: u64, epoch: u64, query: &str) -> TailJoin {
     let history = LeafRequest {
-        tenant: tenant(),
+        tenants: tenant().into(),
         plan: Arc::new(plan(query).leaves()[0].clone()),
         cancellation: Cancellation::default(),
         memory_max_bytes: 1 << 20,

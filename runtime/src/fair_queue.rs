@@ -1,0 +1,301 @@
+//! Places for work that only so much may be done of at a time, shared fairly
+//! between those who ask for it.
+//!
+//! Whoever asks does so under a *key*. A free place goes to the key that holds the
+//! fewest, of equal ones to the key that has waited longest for its turn; under one
+//! key it is first come, first served. So a key that floods the queue leaves to each
+//! other one its share, and where pieces of work of two keys take equally long the
+//! two are served in turn.
+//!
+//! Guarantees: never more places are held than there are, on any interleaving of
+//! cores; a place that is free while somebody may take it is given away at once; no
+//! wake-up is lost; nobody waits for ever as long as places come back. A dropped
+//! [`Ticket`] leaves nothing behind, a dropped [`Place`] goes to the next in line.
+//! What can go wrong: [`QueueFull`].
+//!
+//! The state sits behind a mutex. That is an exception to the rule that no core
+//! waits for another core's lock: it is held for a few operations on maps, never
+//! while a waker runs, and only by events as rare as a query. It is not for hot
+//! paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+#[expect(clippy::disallowed_types, reason = "see the module's header")]
+use std::sync::Mutex;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What one key may have of the queue. 0 stands for no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyBounds {
+    /// Most places that it holds at a time.
+    pub max_running: usize,
+    /// Most that wait for one.
+    pub max_waiting: usize,
+}
+
+/// As many as may wait do so already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{waiting} wait in the queue already")]
+pub struct QueueFull {
+    /// How many wait under the key.
+    pub waiting: usize,
+}
+
+/// See the module. Clones are the same queue.
+pub struct FairQueue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for FairQueue<K> {
+    fn clone(&self) -> FairQueue<K> {
+        FairQueue { shared: Arc::clone(&self.shared) }
+    }
+}
+
+struct Shared<K> {
+    places: usize,
+    #[expect(clippy::disallowed_types, reason = "see the module's header")]
+    state: Mutex<State<K>>,
+}
+
+struct State<K> {
+    /// Places that are held.
+    running: usize,
+    /// Counts arrivals, and places given and given back.
+    moment: u64,
+    last_ticket: u64,
+    /// Keys of which something runs or waits.
+    lines: BTreeMap<K, Line>,
+    /// Keys of which something waits that may run: by places held, then by the
+    /// moment since which they wait for their turn.
+    ready: BTreeSet<(usize, u64, K)>,
+}
+
+/// What there is of one key.
+struct Line {
+    running: usize,
+    /// When it was last given a place or gave one back, or else when it came.
+    since: u64,
+    /// As whoever came last has said; 0 is no bound.
+    max_running: usize,
+    /// By ticket, which are given in order of arrival.
+    waiting: BTreeMap<u64, Option<Waker>>,
+}
+
+impl Line {
+    fn may_run_one_more(&self) -> bool {
+        self.max_running == 0 || self.running < self.max_running
+    }
+}
+
+impl<K: Ord + Clone> Shared<K> {
+    fn with_state<T>(&self, change: impl FnOnce(&mut State<K>) -> T) -> T {
+        // Nothing in a change can panic half way, so poison says nothing here.
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives a held place back, and to whoever is next.
+    fn give_back(&self, key: &K) {
+        let woken = self.with_state(|state| {
+            state.moment += 1;
+            let since = state.moment;
+            // Whoever came while it was held comes first.
+            state.change(key, |line| (line.running, line.since) = (line.running - 1, since));
+            state.running -= 1;
+            state.give_away(self.places)
+        });
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    /// Changes a line and keeps its place among those that are ready. Does nothing
+    /// if the key has none.
+    fn change(&mut self, key: &K, change: impl FnOnce(&mut Line)) {
+        let Some(line) = self.lines.get_mut(key) else { return };
+        self.ready.remove(&(line.running, line.since, key.clone()));
+        change(line);
+        if line.running == 0 && line.waiting.is_empty() {
+            self.lines.remove(key);
+        } else if !line.waiting.is_empty() && line.may_run_one_more() {
+            self.ready.insert((line.running, line.since, key.clone()));
+        }
+    }
+
+    /// Gives free places to those whose turn it is. Returns whom to wake.
+    fn give_away(&mut self, places: usize) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        while self.running < places
+            && let Some((_, _, key)) = self.ready.first().cloned()
+        {
+            self.moment += 1;
+            let since = self.moment;
+            self.change(&key, |line| {
+                // A ticket that is not among the waiting ones has its place.
+                if let Some((_, waker)) = line.waiting.pop_first() {
+                    woken.extend(waker);
+                }
+                line.running += 1;
+                line.since = since;
+            });
+            self.running += 1;
+        }
+        woken
+    }
+}
+
+impl<K: Ord + Clone> FairQueue<K> {
+    /// A queue for this many places, at least one.
+    pub fn new(places: usize) -> FairQueue<K> {
+        let state = State {
+            running: 0,
+            moment: 0,
+            last_ticket: 0,
+            lines: BTreeMap::new(),
+            ready: BTreeSet::new(),
+        };
+        FairQueue { shared: Arc::new(Shared { places: places.max(1), state: state.into() }) }
+    }
+
+    /// Asks for a place: await the ticket. It may be that there is one at once.
+    /// `bounds.max_running` counts for all that wait under the key.
+    ///
+    /// # Errors
+    /// There is none, and as many wait under the key as may.
+    pub fn enter(&self, key: K, bounds: KeyBounds) -> Result<Ticket<K>, QueueFull> {
+        let places = self.shared.places;
+        let (entered, woken) = self.shared.with_state(|state| {
+            let moment = state.moment + 1;
+            let line = state.lines.entry(key.clone()).or_insert_with(|| Line {
+                running: 0,
+                since: moment,
+                max_running: 0,
+                waiting: BTreeMap::new(),
+            });
+            let (running, waiting) = (line.running, line.waiting.len());
+            // Who waits could not run, so one that may run overtakes nobody.
+            let max_running = bounds.max_running;
+            let runs_at_once = state.running < places
+                && waiting == 0
+                && (max_running == 0 || running < max_running);
+            if !runs_at_once && bounds.max_waiting > 0 && waiting >= bounds.max_waiting {
+                // A line that exists already is as it was.
+                state.change(&key, |_| {});
+                return (Err(QueueFull { waiting }), Vec::new());
+            }
+            state.moment = moment;
+            state.last_ticket += 1;
+            let ticket = state.last_ticket;
+            state.change(&key, |line| {
+                line.max_running = max_running;
+                line.waiting.insert(ticket, None);
+            });
+            (Ok(ticket), state.give_away(places))
+        });
+        woken.into_iter().for_each(Waker::wake);
+        let ticket = entered?;
+        Ok(Ticket { shared: Arc::clone(&self.shared), key: Some(key), ticket })
+    }
+
+    /// How many places there are.
+    pub fn places(&self) -> usize {
+        self.shared.places
+    }
+
+    /// How many are held.
+    pub fn running(&self) -> usize {
+        self.shared.with_state(|state| state.running)
+    }
+
+    /// The keys under which somebody waits, and how many do.
+    pub fn waiting(&self) -> Vec<(K, usize)> {
+        self.shared.with_state(|state| {
+            let lines = state.lines.iter().filter(|(_, line)| !line.waiting.is_empty());
+            lines.map(|(key, line)| (key.clone(), line.waiting.len())).collect()
+        })
+    }
+}
+
+impl<K> fmt::Debug for FairQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairQueue").field("places", &self.shared.places).finish_non_exhaustive()
+    }
+}
+
+/// A turn in the queue; a future that ends with the place. May be dropped at any
+/// time, and awaited on any core.
+#[must_use = "nobody waits unless it is awaited"]
+pub struct Ticket<K: Ord + Clone> {
+    shared: Arc<Shared<K>>,
+    /// `None` once the place was handed out.
+    key: Option<K>,
+    ticket: u64,
+}
+
+impl<K: Ord + Clone + Unpin> Future for Ticket<K> {
+    type Output = Place<K>;
+
+    /// # Panics
+    /// If it is polled after it has ended.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Place<K>> {
+        let this = &mut *self;
+        let key = this.key.as_ref().expect("a ticket is not polled after its end");
+        // Wakers are foreign code: cloned before the lock is taken, dropped after it.
+        let waker = cx.waker().clone();
+        let (waits, _replaced) = this.shared.with_state(|state| {
+            let slot = state.lines.get_mut(key).and_then(|line| line.waiting.get_mut(&this.ticket));
+            match slot {
+                Some(slot) => (true, slot.replace(waker)),
+                None => (false, Some(waker)),
+            }
+        });
+        if waits {
+            return Poll::Pending;
+        }
+        match this.key.take() {
+            Some(key) => Poll::Ready(Place { shared: Arc::clone(&this.shared), key }),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<K: Ord + Clone> Drop for Ticket<K> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let left = self.shared.with_state(|state| {
+            let mut left = None;
+            state.change(&key, |line| left = line.waiting.remove(&self.ticket));
+            left
+        });
+        // It had been given a place that it did not take yet.
+        if left.is_none() {
+            self.shared.give_back(&key);
+        }
+    }
+}
+
+/// The right to do the work; dropping it lets the next one in. May be dropped on
+/// any core.
+#[must_use = "a dropped place is given to the next one"]
+pub struct Place<K: Ord + Clone> {
+    shared: Arc<Shared<K>>,
+    key: K,
+}
+
+impl<K: Ord + Clone> Drop for Place<K> {
+    fn drop(&mut self) {
+        self.shared.give_back(&self.key);
+    }
+}
+
+impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Place<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
