@@ -243,7 +243,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
     },
     Foreign {
         section: "querier",
-        keys: &["max_concurrent", "extra_query_delay", "engine", "engine_v2", "worker_parallelism"],
+        keys: &["extra_query_delay", "engine", "engine_v2", "worker_parallelism"],
         reason: "every core runs queries",
     },
     Foreign {
@@ -253,8 +253,8 @@ pub(super) static FOREIGN: &[Foreign] = &[
     },
     Foreign {
         section: "querier",
-        keys: &["multi_tenant_queries_enabled", "multi_tenant_queries_max_tenants"],
-        reason: "queries for several tenants are refused",
+        keys: &["multi_tenant_queries_max_tenants"],
+        reason: "a query may name any number of tenants",
     },
     Foreign {
         section: "querier",
@@ -264,7 +264,6 @@ pub(super) static FOREIGN: &[Foreign] = &[
     Foreign {
         section: "query_scheduler",
         keys: &[
-            "max_outstanding_requests_per_tenant",
             "max_queue_hierarchy_levels",
             "querier_forget_delay",
             "grpc_client_config",
@@ -276,7 +275,6 @@ pub(super) static FOREIGN: &[Foreign] = &[
     Foreign {
         section: "frontend",
         keys: &[
-            "max_outstanding_per_tenant",
             "max_outstanding_requests_per_tenant",
             "querier_forget_delay",
             "scheduler_address",
