@@ -187,7 +187,7 @@ impl NodeMetrics {
             self.sum(|c| &c.connections),
         );
         out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 10] = [
+        let counters: [(&str, &str, u64); 11] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
