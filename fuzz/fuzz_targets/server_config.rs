@@ -3,7 +3,7 @@
 
 #![no_main]
 // The server is a program, not a library, so its settings are compiled in here.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unexpected_cfgs)]
 
 #[path = "../../server/src/config/mod.rs"]
 mod config;
