@@ -4,12 +4,12 @@
 //! libraries from `warn` on, in the configured format, with UTC times.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::config::{LogFormat, LogLevel};
@@ -21,6 +21,29 @@ static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 static LEVEL: AtomicU8 = AtomicU8::new(1);
 
 const LEVELS: [LogLevel; 4] = [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
+
+/// Lines that were logged, by the place of their level in [`LEVELS`].
+static LINES: [AtomicU64; LEVELS.len()] = [const { AtomicU64::new(0) }; LEVELS.len()];
+
+/// Counts the lines that pass the filter.
+struct CountLines;
+
+impl<S: tracing::Subscriber> Layer<S> for CountLines {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let place = match *event.metadata().level() {
+            tracing::Level::ERROR => 3,
+            tracing::Level::WARN => 2,
+            tracing::Level::INFO => 1,
+            tracing::Level::DEBUG | tracing::Level::TRACE => 0,
+        };
+        LINES[place].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How many lines of each level were logged.
+pub(crate) fn lines() -> impl Iterator<Item = (LogLevel, u64)> {
+    LEVELS.into_iter().zip(&LINES).map(|(level, count)| (level, count.load(Ordering::Relaxed)))
+}
 
 /// Starts logging for the whole process.
 ///
@@ -34,7 +57,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<(), SetGlobalD
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
     let (filter, handle) = reload::Layer::new(targets(level));
-    let subscriber = Registry::default().with(lines.with_filter(filter));
+    let subscriber = Registry::default().with(lines.and_then(CountLines).with_filter(filter));
     tracing::subscriber::set_global_default(subscriber)?;
     // There is one global subscriber, so there is one handle.
     let _ = FILTER.set(handle);

@@ -3,81 +3,86 @@
 //! Every core writes to its own slot only, with relaxed atomics, so counting
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
+mod histogram;
+mod process;
+mod pushes;
+mod queries;
+mod requests;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
+use crate::config::Choice;
 use crate::front::queue::QueueStatus;
 use crate::reload::Reloads;
+use histogram::{Counted, Histogram, Latencies};
+use pushes::Pushes;
+pub(crate) use pushes::{Amount, Reason};
+use queries::Queries;
+pub(crate) use queries::QueryKind;
+use requests::Requests;
 
-/// Upper bounds of the request latency buckets, in microseconds.
-const LATENCY_BOUNDS_US: [u64; 12] = [
-    100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000,
-    30_000_000,
-];
-
-const BUCKETS: usize = LATENCY_BOUNDS_US.len() + 1;
-
-/// Status codes that are counted apart; others are counted as the last.
-const STATUSES: [u16; 21] = [
-    101, 200, 204, 260, 301, 400, 401, 403, 404, 405, 408, 411, 413, 414, 417, 422, 429, 431, 499,
-    500, 503,
-];
-
-/// Labels under which requests are counted. The index of a name is its id.
-const ROUTES: [&str; 15] = [
-    "other",
+/// Names under which requests are counted; the last stands for all others.
+pub(crate) static ROUTES: [&str; 41] = [
     "loki_api_v1_push",
     "api_prom_push",
     "otlp_v1_logs",
     "loki_api_v1_query",
     "loki_api_v1_query_range",
+    "api_prom_query",
     "loki_api_v1_labels",
     "loki_api_v1_label_name_values",
     "loki_api_v1_series",
+    "loki_api_v1_index_stats",
+    "loki_api_v1_index_shards",
+    "loki_api_v1_index_volume",
+    "loki_api_v1_index_volume_range",
+    "loki_api_v1_detected_fields",
+    "loki_api_v1_detected_field_name_values",
+    "loki_api_v1_detected_labels",
+    "loki_api_v1_patterns",
     "loki_api_v1_tail",
     "api_prom_tail",
     "loki_api_v1_format_query",
     "loki_api_v1_status_buildinfo",
-    "metrics",
     "ready",
+    "metrics",
+    "log_level",
+    "services",
+    "config",
+    "config_tenant_v1_limits",
+    "loki_api_v1_drilldown_limits",
+    "loki_api_v1_cache_generation_numbers",
+    "loki_api_v1_cache_generation_numbers_increase",
+    "flush",
+    "flush_tenant",
+    "ingester_prepare_shutdown",
+    "ingester_shutdown",
+    "ingester_flush_shutdown",
+    "ring",
+    "memberlist",
+    "loki_api_v1_rules",
+    "loki_api_v1_delete",
+    "root",
+    requests::OTHER,
 ];
-
-/// A histogram of durations, of one core.
-#[derive(Debug, Default)]
-pub(crate) struct Latencies {
-    buckets: [AtomicU64; BUCKETS],
-    sum_us: AtomicU64,
-}
-
-impl Latencies {
-    /// Counts a duration.
-    pub(crate) fn record(&self, duration: Duration) {
-        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let bucket = LATENCY_BOUNDS_US.partition_point(|&bound| bound < us);
-        add(&self.buckets[bucket], 1);
-        add(&self.sum_us, us);
-    }
-}
 
 /// Counters of one core.
 #[derive(Debug)]
 pub(crate) struct CoreMetrics {
-    /// Answered requests, by route and status.
-    requests: Vec<Latencies>,
+    /// Requests.
+    pub(crate) requests: Requests,
+    /// Queries.
+    pub(crate) queries: Queries,
+    /// What tenants pushed.
+    pub(crate) pushes: Pushes,
     /// Open connections.
     pub(crate) connections: AtomicU64,
     /// Connections closed because there were too many.
     pub(crate) connections_refused: AtomicU64,
-    /// Line and metadata bytes of stored entries.
-    pub(crate) received_bytes: AtomicU64,
-    /// Stored entries.
-    pub(crate) received_lines: AtomicU64,
-    /// Entries refused.
-    pub(crate) discarded_lines: AtomicU64,
     /// Bytes of lines that queries looked at.
     pub(crate) queried_bytes: AtomicU64,
     /// Parts of the stored entries that queries had to leave out.
@@ -102,14 +107,11 @@ impl CoreMetrics {
     fn new() -> CoreMetrics {
         let zero = || AtomicU64::new(0);
         CoreMetrics {
-            requests: (0..ROUTES.len() * (STATUSES.len() + 1))
-                .map(|_| Latencies::default())
-                .collect(),
+            requests: Requests::new(&ROUTES),
+            queries: Queries::new(),
+            pushes: Pushes::new(),
             connections: zero(),
             connections_refused: zero(),
-            received_bytes: zero(),
-            received_lines: zero(),
-            discarded_lines: zero(),
             queried_bytes: zero(),
             unreadable_parts: zero(),
             stream_cache_misses: zero(),
@@ -120,13 +122,6 @@ impl CoreMetrics {
             tailed_bytes: zero(),
             tail_missed: zero(),
         }
-    }
-
-    /// Counts an answered request.
-    pub(crate) fn request(&self, route: &str, status: u16, duration: Duration) {
-        let route = ROUTES.iter().position(|&name| name == route).unwrap_or(0);
-        let status = STATUSES.iter().position(|&code| code == status).unwrap_or(STATUSES.len());
-        self.requests[route * (STATUSES.len() + 1) + status].record(duration);
     }
 }
 
@@ -156,6 +151,10 @@ pub(crate) struct Gauges<'a> {
     pub(crate) driver: &'a str,
     /// The files with the limits of tenants, and their hash; `None` if there are none.
     pub(crate) runtime_config: Option<(&'a Reloads, [u8; 32])>,
+    /// When the process started, in ns since the Unix epoch.
+    pub(crate) started_ns: i64,
+    /// Whether segments are merged and expire.
+    pub(crate) compacts: bool,
 }
 
 impl NodeMetrics {
@@ -175,11 +174,19 @@ impl NodeMetrics {
 
     /// The exposition text (Prometheus text format 0.0.4).
     pub(crate) fn expose(&self, gauges: &Gauges<'_>) -> String {
-        let mut out = Exposition { text: String::with_capacity(16 << 10) };
+        let mut out = Exposition::new();
         out.family("loki_build_info", "gauge", "The version that runs.");
         let version = env!("CARGO_PKG_VERSION");
         out.sample("loki_build_info", &[("version", version), ("driver", gauges.driver)], 1.0);
-        self.expose_requests(&mut out);
+        requests::expose(self.cores.iter().map(|core| &core.requests), &mut out);
+        queries::expose(self.cores.iter().map(|core| &core.queries), &mut out);
+        pushes::expose(self.cores.iter().map(|core| &core.pushes), &mut out);
+        process::expose(gauges.started_ns, &mut out);
+        let name = "loki_internal_log_messages_total";
+        out.family(name, "counter", "Lines that were logged.");
+        for (level, count) in crate::logging::lines() {
+            out.sample(name, &[("level", level.word())], count as f64);
+        }
         out.single(
             "loki_tcp_connections",
             "gauge",
@@ -187,26 +194,11 @@ impl NodeMetrics {
             self.sum(|c| &c.connections),
         );
         out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 11] = [
+        let counters: [(&str, &str, u64); 8] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
                 self.sum(|c| &c.connections_refused),
-            ),
-            (
-                "loki_distributor_bytes_received_total",
-                "Line and metadata bytes of stored entries.",
-                self.sum(|c| &c.received_bytes),
-            ),
-            (
-                "loki_distributor_lines_received_total",
-                "Stored entries.",
-                self.sum(|c| &c.received_lines),
-            ),
-            (
-                "loki_discarded_samples_total",
-                "Entries that were refused.",
-                self.sum(|c| &c.discarded_lines),
             ),
             (
                 "logsvc_query_line_bytes_total",
@@ -261,7 +253,8 @@ impl NodeMetrics {
         if let Some((reloads, sha256)) = gauges.runtime_config {
             expose_runtime_config(&mut out, reloads, sha256);
         }
-        out.text
+        expose_compactor(&mut out, gauges);
+        out.into_text()
     }
 
     fn expose_queues(&self, out: &mut Exposition, queues: &[QueueStatus]) {
@@ -290,28 +283,9 @@ impl NodeMetrics {
         }
         const WAITS: &str = "loki_query_scheduler_queue_duration_seconds";
         out.family(WAITS, "histogram", "How long queries and lookups have waited for their turn.");
-        let counts: [u64; BUCKETS] =
-            std::array::from_fn(|b| self.sum(|core| &core.query_waits.buckets[b]));
-        let sum_us = self.sum(|core| &core.query_waits.sum_us);
-        out.histogram(WAITS, &[], &LATENCY_BOUNDS_US, &counts, sum_us);
-    }
-
-    fn expose_requests(&self, out: &mut Exposition) {
-        const NAME: &str = "loki_request_duration_seconds";
-        out.family(NAME, "histogram", "Time from the request's head to its answer.");
-        for (route_id, route) in ROUTES.iter().enumerate() {
-            for status_id in 0..=STATUSES.len() {
-                let at = route_id * (STATUSES.len() + 1) + status_id;
-                let counts: [u64; BUCKETS] =
-                    std::array::from_fn(|b| self.sum(|core| &core.requests[at].buckets[b]));
-                if counts.iter().all(|&count| count == 0) {
-                    continue;
-                }
-                let sum_us = self.sum(|core| &core.requests[at].sum_us);
-                let status = STATUSES.get(status_id).map_or("other".into(), u16::to_string);
-                let labels = [("route", *route), ("status_code", status.as_str())];
-                out.histogram(NAME, &labels, &LATENCY_BOUNDS_US, &counts, sum_us);
-            }
+        let waits = self.cores.iter().map(|core| core.query_waits.histogram());
+        if let Some(sum) = Histogram::sum(waits) {
+            out.histogram(WAITS, &[], &sum);
         }
     }
 }
@@ -522,15 +496,48 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (shard, status) in shards.iter().enumerate() {
         let latency = &status.commit_latency;
         let labels = [("shard", &*shard.to_string())];
-        out.histogram(COMMIT, &labels, &COMMIT_LATENCY_BOUNDS_US, &latency.buckets, latency.sum_us);
+        let counted = Counted {
+            bounds: &COMMIT_LATENCY_BOUNDS_US,
+            counts: latency.buckets.to_vec(),
+            sum: latency.sum_us,
+        };
+        out.histogram(COMMIT, &labels, &counted);
     }
 }
 
+/// What the compactor of the reference tells, for its dashboards and alerts.
+fn expose_compactor(out: &mut Exposition, gauges: &Gauges<'_>) {
+    let name = "loki_boltdb_shipper_compactor_running";
+    out.single(name, "gauge", "Whether segments are merged here.", u64::from(gauges.compacts));
+    let name = "loki_boltdb_shipper_compact_tables_operation_total";
+    out.family(name, "counter", "Times that segments were merged, rewritten or removed.");
+    let maintenance = || gauges.shards.iter().map(|shard| &shard.seal.maintenance);
+    let succeeded: u64 = maintenance().map(|m| m.merges + m.removed_segments).sum();
+    let failed: u64 = maintenance().map(|m| m.failures).sum();
+    out.sample(name, &[("status", "success")], succeeded as f64);
+    out.sample(name, &[("status", "failure")], failed as f64);
+    let name = "loki_ring_members";
+    out.family(name, "gauge", "Shards of this node.");
+    if !gauges.shards.is_empty() {
+        let labels = [("name", "ingester"), ("state", "ACTIVE")];
+        out.sample(name, &labels, gauges.shards.len() as f64);
+    }
+}
+
+/// Text in the making.
 struct Exposition {
     text: String,
 }
 
 impl Exposition {
+    fn new() -> Exposition {
+        Exposition { text: String::with_capacity(16 << 10) }
+    }
+
+    fn into_text(self) -> String {
+        self.text
+    }
+
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -555,39 +562,56 @@ impl Exposition {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Counts are not cumulative and one longer than the bounds.
-    fn histogram(
-        &mut self,
-        name: &str,
-        labels: &[(&str, &str)],
-        bounds_us: &[u64],
-        counts: &[u64],
-        sum_us: u64,
-    ) {
+    /// Writes a histogram of microseconds in seconds.
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counted: &Counted) {
+        self.histogram_in(name, labels, counted, 1e6);
+    }
+
+    /// Writes a histogram whose values are divided by `unit`.
+    fn histogram_in(&mut self, name: &str, labels: &[(&str, &str)], counted: &Counted, unit: f64) {
         let mut cumulative = 0;
-        for (index, count) in counts.iter().enumerate() {
+        for (index, count) in counted.counts.iter().enumerate() {
             cumulative += count;
-            let bound = bounds_us.get(index).map(|&us| (us as f64 / 1e6).to_string());
+            let bound = counted.bounds.get(index);
+            let bound = bound.map(|&bound| (bound as f64 / unit).to_string());
             let mut labels = labels.to_vec();
             let bound = bound.as_deref().unwrap_or("+Inf");
             labels.push(("le", bound));
             self.sample(&format!("{name}_bucket"), &labels, cumulative as f64);
         }
-        self.sample(&format!("{name}_sum"), labels, sum_us as f64 / 1e6);
+        self.sample(&format!("{name}_sum"), labels, counted.sum as f64 / unit);
         self.sample(&format!("{name}_count"), labels, cumulative as f64);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use http::Method;
+
     use super::*;
 
     #[test]
     fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         let metrics = NodeMetrics::new(2);
-        metrics.core(CoreId(0)).request("loki_api_v1_push", 204, Duration::from_micros(50));
-        metrics.core(CoreId(1)).request("loki_api_v1_push", 204, Duration::from_micros(700));
-        add(&metrics.core(CoreId(1)).received_lines, 3);
+        let push = "loki_api_v1_push";
+        for (core, us) in [(0, 50), (1, 700)] {
+            let requests = &metrics.core(CoreId(core)).requests;
+            requests.finished(Some(&Method::POST), push, 204, Duration::from_micros(us));
+        }
+        let requests = &metrics.core(CoreId(1)).requests;
+        let under_way = [requests.begin(&Method::GET, "ready"), requests.begin(&Method::GET, push)];
+        drop(requests.begin(&Method::GET, push));
+        let tails = Duration::from_secs(60);
+        requests.finished(Some(&Method::GET), "loki_api_v1_tail", 101, tails);
+        requests.finished(None, "no such route", 499, tails);
+        let queries = &metrics.core(CoreId(0)).queries;
+        queries.ended(QueryKind::Filter, true, 200, Duration::from_millis(10), 5_000_000);
+        let tenant = logsvc_proto::TenantId::no_auth();
+        let amount = Amount { entries: 3, bytes: 70 };
+        metrics.core(CoreId(1)).pushes.of(&tenant).received(amount, 9);
+        metrics.core(CoreId(0)).pushes.of(&tenant).discarded(Reason::StreamLimit, amount);
         metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
         let budget = Budget::new("test\"quote", 10);
         let text = metrics.expose(&Gauges {
@@ -602,19 +626,38 @@ mod tests {
             shards: &[ShardStatus::default()],
             driver: "sim",
             runtime_config: Some((&Reloads::default(), [0xab; 32])),
+            started_ns: 7_000_000_000,
+            compacts: true,
         });
-        let labels = "route=\"loki_api_v1_push\",status_code=\"204\"";
+        drop(under_way);
+        let labels = r#"method="POST",route="loki_api_v1_push",status_code="204",ws="false""#;
+        let tail = r#"method="GET",route="loki_api_v1_tail",status_code="101",ws="true""#;
+        let other = r#"method="other",route="other",status_code="499",ws="false""#;
+        let query = r#"{type="filter",range="range",status_code="200""#;
         for line in [
             format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.0001\"}} 1"),
             format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.001\"}} 2"),
             format!("loki_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 2"),
             format!("loki_request_duration_seconds_sum{{{labels}}} 0.00075"),
-            "loki_distributor_lines_received_total 3".into(),
             "loki_runtime_config_last_reload_successful{config=\"loki\"} 1".into(),
             format!("loki_runtime_config_hash{{sha256=\"{}\",config=\"loki\"}} 1", "ab".repeat(32)),
             "logsvc_queries_waiting{work=\"query\"} 3".into(),
             "loki_query_scheduler_queue_length{user=\"a|b\"} 3".into(),
             "loki_query_scheduler_queue_duration_seconds_count 1".into(),
+            format!("loki_request_duration_seconds_count{{{tail}}} 1"),
+            format!("loki_request_duration_seconds_count{{{other}}} 1"),
+            r#"loki_inflight_requests{method="GET",route="ready"} 1"#.into(),
+            r#"loki_inflight_requests{method="GET",route="loki_api_v1_push"} 1"#.into(),
+            format!("loki_logql_querystats_latency_seconds_sum{query}}} 0.01"),
+            format!(
+                "loki_logql_querystats_bytes_processed_per_seconds_bucket{query},le=\"400000000\"}} 0"
+            ),
+            r#"loki_distributor_lines_received_total{tenant="fake"} 3"#.into(),
+            r#"loki_distributor_bytes_received_total{tenant="fake"} 70"#.into(),
+            r#"loki_discarded_samples_total{reason="stream_limit",tenant="fake"} 3"#.into(),
+            "process_start_time_seconds 7".into(),
+            "loki_boltdb_shipper_compactor_running 1".into(),
+            r#"loki_ring_members{name="ingester",state="ACTIVE"} 1"#.into(),
             "logsvc_lane_depth{shard=\"1\"} 4".into(),
             "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
         ] {

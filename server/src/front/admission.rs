@@ -19,6 +19,7 @@ use super::ingest::{EntryCursor, PushKind, PushedStream};
 use super::rate_limit::Rate;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
+use crate::metrics::Amount;
 
 /// Refused entries that an answer lists per stream.
 const ENTRIES_LISTED_MAX: usize = 10;
@@ -44,8 +45,10 @@ pub(super) struct Verdict {
     too_fast: Vec<RateLimited>,
     /// Streams that are one too many.
     too_many: Vec<Rc<CachedStream>>,
-    /// Entries of refused streams.
-    pub(super) entries: u64,
+    /// What streams have that are one too many.
+    pub(super) too_many_streams: Amount,
+    /// What streams have that are pushed to too fast.
+    pub(super) too_fast_streams: Amount,
 }
 
 impl Verdict {
@@ -142,7 +145,7 @@ impl<R: Runtime> Front<R> {
             });
             if is_one_too_many {
                 verdict.refused.push(place);
-                verdict.entries += total;
+                verdict.too_many_streams.add(total, bytes);
                 verdict.too_many.push(Rc::clone(resolved));
                 continue;
             }
@@ -150,7 +153,7 @@ impl<R: Runtime> Front<R> {
                 && let Err(wait) = self.stream_rates.take(stream_hash, bytes, rate, now)
             {
                 verdict.refused.push(place);
-                verdict.entries += total;
+                verdict.too_fast_streams.add(total, bytes);
                 verdict.too_fast.push(RateLimited {
                     labels: Rc::clone(resolved),
                     entries: first_entries(stream, resolved, &mut check),

@@ -10,9 +10,10 @@ use logsvc_proto::push::EntryRef;
 use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedMetadata};
 use logsvc_shards::batch::BatchBuilder;
 
-use super::refusals::rfc3339;
+use super::refusals::{Refusal, rfc3339};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
+use crate::metrics::Reason;
 
 /// No line may be longer, whatever the limits say.
 const LINE_HARD_MAX_BYTES: usize = 16 << 20;
@@ -58,13 +59,18 @@ enum Metadata<'e> {
 impl Accepted<'_> {
     /// What counts against the rate limits: the bytes of the line and the metadata.
     pub(super) fn len_bytes(&self) -> u64 {
-        let metadata_len = match &self.metadata {
+        self.line.len() as u64 + self.metadata_len_bytes()
+    }
+
+    /// Bytes of names and values of the metadata.
+    pub(super) fn metadata_len_bytes(&self) -> u64 {
+        let metadata_len: usize = match &self.metadata {
             Metadata::Level(level) => level.map_or(0, |level| DETECTED_LEVEL.len() + level.len()),
             Metadata::Pairs(pairs) => {
                 pairs.clone().map(|(name, value)| name.len() + value.len()).sum()
             }
         };
-        (self.line.len() + metadata_len) as u64
+        metadata_len as u64
     }
 
     /// Appends the entry to the open section of a batch.
@@ -109,13 +115,13 @@ impl<'c> EntryCheck<'c> {
     /// Checks the next entry of a stream.
     ///
     /// # Errors
-    /// The text that says why the entry is refused.
+    /// Why the entry is refused.
     #[inline]
     pub(super) fn judge<'e>(
         &'e mut self,
         stream: &'e CachedStream,
         entry: EntryRef<'e>,
-    ) -> Result<Accepted<'e>, String> {
+    ) -> Result<Accepted<'e>, Refusal> {
         let sent_ns = self.check_time(stream, entry.timestamp_ns)?;
         let mut line = entry.line;
         if line.len() > self.line_max_bytes {
@@ -143,8 +149,10 @@ impl<'c> EntryCheck<'c> {
                     .map(|fields| stream.level.as_deref().unwrap_or_else(|| told_by_line(fields))),
             )
         } else {
-            let pairs =
-                self.normalizer.normalize(entry.metadata).map_err(|error| error.to_string())?;
+            let pairs = self
+                .normalizer
+                .normalize(entry.metadata)
+                .map_err(|error| Refusal::new(Reason::InvalidLabels, error.to_string()))?;
             let level = fields.map(|fields| {
                 stated_level(stream, &pairs, fields).unwrap_or_else(|| told_by_line(fields))
             });
@@ -153,38 +161,40 @@ impl<'c> EntryCheck<'c> {
         Ok(Accepted { timestamp_ns, line, metadata })
     }
 
-    fn check_time(&self, stream: &CachedStream, time: Option<i64>) -> Result<i64, String> {
+    fn check_time(&self, stream: &CachedStream, time: Option<i64>) -> Result<i64, Refusal> {
         let labels = || stream.labels.canonical();
         if self.oldest_ns.is_some_and(|oldest| time.is_none_or(|time| time < oldest)) {
-            return Err(format!(
+            let text = format!(
                 "entry for stream '{}' has timestamp too old: {}, oldest acceptable timestamp is: {}",
                 labels(),
                 rfc3339(time),
                 rfc3339(self.oldest_ns)
-            ));
+            );
+            return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text));
         }
         let Some(timestamp_ns) = time else {
-            return Err(format!("entry for stream '{}' has no timestamp", labels()));
+            // Without one it would be of the oldest time there is.
+            let text = format!("entry for stream '{}' has no timestamp", labels());
+            return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text));
         };
         if self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
-            return Err(format!(
-                "entry for stream '{}' has timestamp too new: {}",
-                labels(),
-                rfc3339(time)
-            ));
+            let text =
+                format!("entry for stream '{}' has timestamp too new: {}", labels(), rfc3339(time));
+            return Err(Refusal::new(Reason::TooFarInFuture, text));
         }
         Ok(timestamp_ns)
     }
 
     /// Cuts a line that is too long, or refuses it. The cut line is in `self.cut`.
-    fn shorten<'e>(&mut self, stream: &CachedStream, line: &'e [u8]) -> Result<&'e [u8], String> {
+    fn shorten<'e>(&mut self, stream: &CachedStream, line: &'e [u8]) -> Result<&'e [u8], Refusal> {
         if !self.limits.max_line_size_truncate {
-            return Err(format!(
+            let text = format!(
                 "max entry size '{}' bytes exceeded for stream '{}' while adding an entry with length '{}' bytes",
                 self.line_max_bytes,
                 stream.labels.canonical(),
                 line.len()
-            ));
+            );
+            return Err(Refusal::new(Reason::LineTooLong, text));
         }
         let identifier = self.limits.max_line_size_truncate_identifier.as_bytes();
         let kept_len = self.line_max_bytes.saturating_sub(identifier.len());
@@ -241,33 +251,36 @@ fn check_metadata(
     limits: &Limits,
     stream: &CachedStream,
     entry: &EntryRef<'_>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let (pairs, bytes) = (entry.metadata.count(), entry.metadata.len_bytes());
     let labels = || stream.labels.canonical();
     if !limits.allow_structured_metadata {
-        return Err(format!(
+        let text = format!(
             "stream '{}' includes structured metadata, but this feature is disallowed. Please see \
              `limits_config.allow_structured_metadata` or contact your administrator to enable it",
             labels()
-        ));
+        );
+        return Err(Refusal::new(Reason::DisallowedStructuredMetadata, text));
     }
     let max_bytes = limits.max_structured_metadata_size_bytes;
     if max_bytes > 0 && bytes > max_bytes {
-        return Err(format!(
+        let text = format!(
             "stream '{}' has structured metadata too large: '{bytes}' bytes, limit: '{max_bytes}' bytes. \
              Please see `limits_config.max_structured_metadata_size` or contact your administrator \
              to increase it",
             labels()
-        ));
+        );
+        return Err(Refusal::new(Reason::StructuredMetadataTooLarge, text));
     }
     let max_pairs = limits.max_structured_metadata_entries_count;
     if max_pairs > 0 && pairs > max_pairs {
-        return Err(format!(
+        let text = format!(
             "stream '{}' has too many structured metadata labels: '{pairs}', limit: '{max_pairs}'. \
              Please see `limits_config.max_structured_metadata_entries_count` or contact your \
              administrator to increase it",
             labels()
-        ));
+        );
+        return Err(Refusal::new(Reason::StructuredMetadataTooMany, text));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ use super::refusals::{Refusals, too_far_behind};
 use super::scatter::shard_gone;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::add;
+use crate::metrics::{Amount, Reason};
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
@@ -117,26 +117,36 @@ impl<R: Runtime> Front<R> {
         if is_blocked(limits, self.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams);
         }
+        let counters = self.counters().pushes.of(tenant);
         let verdict = match self.ask_limits(tenant, limits, &streams, kind) {
             Ok(verdict) => verdict,
             Err(error) => {
-                add(&self.counters().discarded_lines, kind.entries);
+                let amount = Amount { entries: kind.entries, bytes: kind.bytes };
+                counters.discarded(Reason::RateLimited, amount);
                 return Err(error);
             }
         };
-        let mut refusals = Refusals::default();
+        let mut passed = Passed::default();
         let mut sent = Vec::new();
         let check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
-        let outcome = self.store(tenant, streams, check, &verdict, &mut refusals, &mut sent).await;
+        let outcome = self.store(tenant, streams, check, &verdict, &mut passed, &mut sent).await;
         let stored = self.gather_appends(sent).await;
-        let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
-        add(&self.counters().discarded_lines, refusals.entries + too_late + verdict.entries);
-        add(&self.counters().received_lines, stored.accepted);
-        if stored.accepted > 0 {
-            let share = u128::from(kind.bytes) * u128::from(stored.accepted)
-                / u128::from(kind.entries.max(1));
-            add(&self.counters().received_bytes, share as u64);
+        let Passed { refusals, good, metadata_bytes } = passed;
+        for &(reason, amount) in &refusals.discarded {
+            counters.discarded(reason, amount);
         }
+        counters.discarded(Reason::StreamLimit, verdict.too_many_streams);
+        counters.discarded(Reason::PerStreamRateLimit, verdict.too_fast_streams);
+        // What a shard refuses or takes it tells in entries: their bytes are those of the
+        // average entry of the push.
+        let share = |bytes: u64, entries: u64| {
+            let bytes = u128::from(bytes) * u128::from(entries) / u128::from(good.entries.max(1));
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        let amount = |entries| Amount { entries, bytes: share(good.bytes, entries) };
+        let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
+        counters.discarded(Reason::TooFarBehind, amount(too_late));
+        counters.received(amount(stored.accepted), share(metadata_bytes, stored.accepted));
         outcome?;
         if let Some(error) = stored.failure {
             return Err(error);
@@ -163,21 +173,25 @@ impl<R: Runtime> Front<R> {
         streams: &[(S, Rc<CachedStream>)],
     ) -> Result<Response, ApiError> {
         let mut refusals = Refusals::default();
-        let mut discarded = 0;
+        let mut blocked = Amount::default();
         for (stream, resolved) in streams {
-            let count = count_entries(stream);
-            discarded += count;
-            if let Some(refusal) = resolved.refusal.as_ref().filter(|_| count > 0) {
-                refusals.add(count, || refusal.to_string());
+            let amount = amount_of(stream);
+            match resolved.refusal.as_ref().filter(|_| amount.entries > 0) {
+                Some(refusal) => refusals.add(amount, refusal.reason, refusal.text.clone()),
+                None => blocked.add(amount.entries, amount.bytes),
             }
         }
-        add(&self.counters().discarded_lines, discarded);
+        let counters = self.counters().pushes.of(tenant);
+        for &(reason, amount) in &refusals.discarded {
+            counters.discarded(reason, amount);
+        }
+        counters.discarded(Reason::BlockedIngestion, blocked);
         if let Some(error) = refusals.into_error() {
             return Err(error);
         }
         let status = StatusCode::from_u16(limits.block_ingestion_status_code)
             .unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        if discarded == 0 || status == StatusCode::OK {
+        if blocked.entries == 0 || status == StatusCode::OK {
             return Ok(Response::new(StatusCode::NO_CONTENT));
         }
         let mut until = Vec::new();
@@ -198,16 +212,16 @@ impl<R: Runtime> Front<R> {
         streams: Vec<(S, Rc<CachedStream>)>,
         mut check: EntryCheck<'_>,
         verdict: &Verdict,
-        refusals: &mut Refusals,
+        passed: &mut Passed,
         sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
         let mut filling: Vec<Filling> =
             (0..self.runtime.core_count()).map(|_| Filling::new()).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
             if let Some(refusal) = &resolved.refusal {
-                let count = count_entries(stream);
-                if count > 0 {
-                    refusals.add(count, || refusal.to_string());
+                let amount = amount_of(stream);
+                if amount.entries > 0 {
+                    passed.refusals.add(amount, refusal.reason, refusal.text.clone());
                 }
                 continue;
             }
@@ -225,9 +239,17 @@ impl<R: Runtime> Front<R> {
             target.note_stream(resolved);
             target.builder.begin(resolved.id);
             while let Some(entry) = next {
+                let sent_bytes = entry.line.len() + entry.metadata.len_bytes();
                 match check.judge(resolved, entry) {
-                    Ok(good) => good.write(&mut target.builder),
-                    Err(refusal) => refusals.add(1, || refusal),
+                    Ok(good) => {
+                        passed.good.add(1, good.len_bytes());
+                        passed.metadata_bytes += good.metadata_len_bytes();
+                        good.write(&mut target.builder);
+                    }
+                    Err(refusal) => {
+                        let amount = Amount { entries: 1, bytes: sent_bytes as u64 };
+                        passed.refusals.add(amount, refusal.reason, refusal.text);
+                    }
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
@@ -296,13 +318,14 @@ fn is_blocked(limits: &Limits, now_ns: i64) -> bool {
     limits.block_ingestion_until_ns.is_some_and(|until_ns| now_ns < until_ns)
 }
 
-fn count_entries<S: PushedStream>(stream: &S) -> u64 {
+/// The entries of a stream, and their bytes as sent.
+fn amount_of<S: PushedStream>(stream: &S) -> Amount {
     let mut entries = stream.entries();
-    let mut count = 0;
-    while entries.next_entry().is_some() {
-        count += 1;
+    let mut amount = Amount::default();
+    while let Some(entry) = entries.next_entry() {
+        amount.add(1, (entry.line.len() + entry.metadata.len_bytes()) as u64);
     }
-    count
+    amount
 }
 
 impl Filling {
@@ -313,6 +336,16 @@ impl Filling {
             self.new_streams.push(Rc::clone(stream));
         }
     }
+}
+
+/// What became of the entries of a push on the way to their shards.
+#[derive(Default)]
+struct Passed {
+    refusals: Refusals,
+    /// What went on its way.
+    good: Amount,
+    /// Bytes of the metadata in it.
+    metadata_bytes: u64,
 }
 
 /// What the shards said of a push.

@@ -106,7 +106,7 @@ enum Route {
 }
 
 impl Route {
-    /// The name under which requests are counted.
+    /// The name under which requests are counted: [`crate::metrics::ROUTES`] has it, too.
     fn label(self) -> &'static str {
         match self {
             Route::Push => "loki_api_v1_push",
@@ -150,6 +150,27 @@ impl Route {
         }
     }
 
+    /// Whether answers may be compressed, which the answer says even if it is an error.
+    fn is_compressible(self) -> bool {
+        matches!(
+            self,
+            Route::Query
+                | Route::QueryRange
+                | Route::LegacyQuery
+                | Route::Labels
+                | Route::LabelValues
+                | Route::Series
+                | Route::IndexStats
+                | Route::IndexShards
+                | Route::Volume
+                | Route::VolumeRange
+                | Route::DetectedFields
+                | Route::DetectedFieldValues
+                | Route::DetectedLabels
+                | Route::Patterns
+        )
+    }
+
     /// Whether requests carry log entries.
     fn is_push(self) -> bool {
         matches!(self, Route::Push | Route::LegacyPush | Route::OtlpLogs)
@@ -160,6 +181,8 @@ impl Route {
         // The tenant check comes before everything that knows of OpenTelemetry.
         if self == Route::OtlpLogs && error.status != StatusCode::UNAUTHORIZED {
             otlp::error_response(error)
+        } else if self.is_compressible() {
+            error_response(error).compressible()
         } else {
             error_response(error)
         }
@@ -407,6 +430,7 @@ impl<R: Runtime> Service for Front<R> {
         let Match::Found(&route, params) = self.router.find(&request.head.method, &path) else {
             return error_response(&ApiError::page_not_found());
         };
+        let _under_way = self.counters().requests.begin(&request.head.method, route.label());
         let answered = self.dispatch(route, params.get("name"), request).await;
         answered.unwrap_or_else(|error| route.error_response(&error)).with_route(route.label())
     }
@@ -436,7 +460,8 @@ impl<R: Runtime> Service for Front<R> {
 
     fn observe(&self, observation: &Observation<'_>) {
         let status = observation.status.as_u16();
-        self.counters().request(observation.route, status, observation.duration);
+        let (method, route) = (observation.method, observation.route);
+        self.counters().requests.finished(method, route, status, observation.duration);
     }
 
     fn connections_changed(&self, open: usize) {

@@ -90,6 +90,8 @@ impl<R: Runtime> Front<R> {
             shards: &shards,
             driver: self.runtime.driver_name(),
             runtime_config: files_sha256.map(|sha256| (&*self.reloads, sha256)),
+            started_ns: self.started_ns,
+            compacts: self.config.compaction_enabled,
         });
         Response::new(StatusCode::OK)
             .with_content_type("text/plain; version=0.0.4; charset=utf-8")

@@ -16,6 +16,7 @@ use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
 use super::{Front, params, parquet};
+use crate::metrics::QueryKind;
 
 /// Value of the header that asks for labels by category.
 const CATEGORIZE_LABELS: &str = "categorize-labels";
@@ -113,8 +114,27 @@ impl<R: Runtime> Front<R> {
         json_response(body, &self.queries)
     }
 
-    /// Runs a query within the limits of its tenants.
+    /// Runs a query within the limits of its tenants, and counts it.
     async fn evaluate(
+        &self,
+        inquiry: &Inquiry<'_>,
+        expr: &Expr,
+        query_params: QueryParams,
+        request: &Request,
+    ) -> Result<Evaluated, ApiError> {
+        let begun = self.runtime.now();
+        let is_range = matches!(query_params.time, QueryTime::Range { .. });
+        let evaluated = self.evaluate_within_limits(inquiry, expr, query_params, request).await;
+        let (status, read_bytes) = match &evaluated {
+            Ok(evaluated) => (200, evaluated.stats.total_bytes()),
+            Err(error) => (error.status.as_u16(), 0),
+        };
+        let duration = self.runtime.now().since(begun);
+        self.counters().queries.ended(kind_of(expr), is_range, status, duration, read_bytes);
+        evaluated
+    }
+
+    async fn evaluate_within_limits(
         &self,
         inquiry: &Inquiry<'_>,
         expr: &Expr,
@@ -155,6 +175,15 @@ impl<R: Runtime> Front<R> {
         let mut warnings = executed.warnings();
         warnings.extend(warning);
         Ok(Evaluated { result: executed.result, stats, warnings })
+    }
+}
+
+/// What a query is counted as.
+fn kind_of(expr: &Expr) -> QueryKind {
+    match expr {
+        Expr::Metric(_) => QueryKind::Metric,
+        Expr::Log(log) if log.stages.is_empty() => QueryKind::Limited,
+        Expr::Log(_) => QueryKind::Filter,
     }
 }
 

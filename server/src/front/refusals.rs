@@ -6,24 +6,44 @@ use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{write_go_time, write_rfc3339};
 use logsvc_shards::messages::TooFarBehind;
 
+use crate::metrics::{Amount, Reason};
+
 /// Distinct texts that an answer lists; the rest is counted.
 const TEXTS_MAX: usize = 100;
+
+/// Why an entry, or all of a stream, is refused.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// Under which it is counted.
+    pub(super) reason: Reason,
+    /// What the client is told.
+    pub(super) text: String,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub(super) fn new(reason: Reason, text: impl Into<String>) -> Refusal {
+        Refusal { reason, text: text.into() }
+    }
+}
 
 /// Refused entries and streams of one push.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     by_text: BTreeMap<String, u64>,
     total: u64,
-    /// Entries that were refused.
-    pub(super) entries: u64,
+    /// What was refused, for each reason that occurred.
+    pub(super) discarded: Vec<(Reason, Amount)>,
 }
 
 impl Refusals {
-    /// Notes a refusal that concerns this many entries.
-    pub(super) fn add(&mut self, entries: u64, text: impl FnOnce() -> String) {
+    /// Notes a refusal that concerns these entries.
+    pub(super) fn add(&mut self, amount: Amount, reason: Reason, text: String) {
         self.total += 1;
-        self.entries += entries;
-        let text = text();
+        match self.discarded.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => sum.add(amount.entries, amount.bytes),
+            None => self.discarded.push((reason, amount)),
+        }
         if let Some(count) = self.by_text.get_mut(&text) {
             *count += 1;
         } else if self.by_text.len() < TEXTS_MAX {

@@ -14,6 +14,7 @@ use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::CoreId;
 
+use super::refusals::Refusal;
 use crate::config::Limits;
 
 /// Bytes of keys and labels that one generation may hold, roughly.
@@ -35,7 +36,7 @@ pub(super) struct CachedStream {
     /// What its labels say of the level of all its entries, if anything.
     pub(super) level: Option<Box<[u8]>>,
     /// Why the labels break the tenant's limits, if they do.
-    pub(super) refusal: Option<Box<str>>,
+    pub(super) refusal: Option<Box<Refusal>>,
 }
 
 type Generation = HashMap<TenantId, TenantStreams>;

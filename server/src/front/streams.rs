@@ -13,9 +13,10 @@ use logsvc_proto::{LabelParseError, Labels, LabelsBuilder, StreamId, TenantId};
 use logsvc_runtime::{CoreId, Runtime};
 
 use super::Front;
+use super::refusals::Refusal;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::add;
+use crate::metrics::{Reason, add};
 
 /// The label that marks the streams of a backfill, and the one that names its part.
 const BACKFILL: &str = "__backfill__";
@@ -51,6 +52,7 @@ impl<R: Runtime> Front<R> {
             Err(LabelParseError::Duplicate { name, pairs }) => {
                 let printed = print_with_service_name(pairs, &limits.discover_service_name);
                 let refusal = format!("stream '{printed}' has duplicate label name: '{name}'");
+                let refusal = Refusal::new(Reason::DuplicateLabelNames, refusal);
                 (Labels::empty(), Some(refusal))
             }
             Err(error) => return Err(error.into()),
@@ -61,7 +63,7 @@ impl<R: Runtime> Front<R> {
             id,
             shard: CoreId(id.shard(self.runtime.core_count())),
             level: level.map(|level| normalize_level(level.as_bytes()).into()),
-            refusal: refusal.map(Into::into),
+            refusal: refusal.map(Box::new),
             labels: Arc::new(labels),
             announced: Cell::new(false),
         });
@@ -102,42 +104,42 @@ fn refuse_reserved(labels: &Labels) -> Result<(), ApiError> {
 }
 
 /// Why a label set breaks the limits, if it does.
-fn check_labels(tenant: &TenantId, labels: &Labels, limits: &Limits) -> Option<String> {
+fn check_labels(tenant: &TenantId, labels: &Labels, limits: &Limits) -> Option<Refusal> {
     if labels.is_empty() {
-        return Some("error at least one label pair is required per stream".into());
+        let text = "error at least one label pair is required per stream";
+        return Some(Refusal::new(Reason::MissingLabels, text));
     }
     // The service may be added by the server, so it comes on top of what is allowed.
     let counted = labels.len() - usize::from(labels.get(SERVICE_NAME).is_some());
     let max_names = limits.max_label_names_per_series;
     if max_names > 0 && counted > max_names {
-        return Some(format!(
+        let text = format!(
             "entry for stream '{}' has {counted} label names; limit {max_names}",
             labels.canonical(),
-        ));
+        );
+        return Some(Refusal::new(Reason::MaxLabelNamesPerSeries, text));
     }
     for (name, value) in labels.iter() {
         if limits.max_label_name_length > 0 && name.len() > limits.max_label_name_length {
-            return Some(format!(
-                "stream '{}' has label name too long: '{name}'",
-                labels.canonical()
-            ));
+            let text = format!("stream '{}' has label name too long: '{name}'", labels.canonical());
+            return Some(Refusal::new(Reason::LabelNameTooLong, text));
         }
         if limits.max_label_value_length > 0 && value.len() > limits.max_label_value_length {
-            return Some(format!(
-                "stream '{}' has label value too long: '{value}'",
-                labels.canonical()
-            ));
+            let text =
+                format!("stream '{}' has label value too long: '{value}'", labels.canonical());
+            return Some(Refusal::new(Reason::LabelValueTooLong, text));
         }
     }
     let enforced = limits.enforced_labels.iter().map(String::as_str);
     let missing: Vec<&str> = enforced.filter(|name| labels.get(name).is_none()).collect();
     if !missing.is_empty() {
-        return Some(format!(
+        let text = format!(
             "missing required labels '{}' for user '{}' for stream '{}' (policy: '')",
             missing.join(","),
             tenant.as_str(),
             labels.canonical(),
-        ));
+        );
+        return Some(Refusal::new(Reason::MissingEnforcedLabels, text));
     }
     None
 }

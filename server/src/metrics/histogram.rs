@@ -1,0 +1,87 @@
+//! Counts of values by size.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::add;
+
+/// Upper bounds of latencies in microseconds.
+pub(super) const LATENCY_BOUNDS_US: [u64; 12] = [
+    100, 500, 1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000,
+    30_000_000,
+];
+
+/// Written by one core, read by all.
+#[derive(Debug)]
+pub(super) struct Histogram {
+    bounds: &'static [u64],
+    /// One longer than the bounds.
+    buckets: Box<[AtomicU64]>,
+    sum: AtomicU64,
+}
+
+/// A histogram of durations.
+#[derive(Debug)]
+pub(crate) struct Latencies(Histogram);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies(Histogram::new(&LATENCY_BOUNDS_US))
+    }
+}
+
+impl Latencies {
+    /// Counts a duration.
+    pub(crate) fn record(&self, duration: Duration) {
+        self.0.observe(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// What was counted, in microseconds.
+    pub(super) fn histogram(&self) -> &Histogram {
+        &self.0
+    }
+}
+
+/// What several histograms of the same bounds have counted together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Upper bounds, ascending.
+    pub(super) bounds: &'static [u64],
+    /// Not cumulative; one longer than the bounds.
+    pub(super) counts: Vec<u64>,
+    /// Sum of the values.
+    pub(super) sum: u64,
+}
+
+impl Histogram {
+    /// Nothing counted yet.
+    pub(super) fn new(bounds: &'static [u64]) -> Histogram {
+        let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Histogram { bounds, buckets, sum: AtomicU64::new(0) }
+    }
+
+    /// Counts a value.
+    pub(super) fn observe(&self, value: u64) {
+        let bucket = self.bounds.partition_point(|&bound| bound < value);
+        add(&self.buckets[bucket], 1);
+        add(&self.sum, value);
+    }
+
+    /// What histograms have counted together; `None` if there is none.
+    pub(super) fn sum<'h>(histograms: impl Iterator<Item = &'h Histogram>) -> Option<Counted> {
+        let mut sum: Option<Counted> = None;
+        for histogram in histograms {
+            let bounds = histogram.bounds;
+            let whole = sum.get_or_insert_with(|| Counted {
+                bounds,
+                counts: vec![0; bounds.len() + 1],
+                sum: 0,
+            });
+            for (count, bucket) in whole.counts.iter_mut().zip(&histogram.buckets) {
+                *count += bucket.load(Ordering::Relaxed);
+            }
+            whole.sum = whole.sum.saturating_add(histogram.sum.load(Ordering::Relaxed));
+        }
+        sum
+    }
+}

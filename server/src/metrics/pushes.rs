@@ -1,0 +1,250 @@
+//! What tenants pushed, and what of it was refused and why.
+//!
+//! Every core counts in a table of its own. The table has a fixed number of rows, since
+//! tenants are named by clients: those that find no row are counted together.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ahash::RandomState;
+use logsvc_proto::TenantId;
+
+use super::{Exposition, add};
+
+/// Tenants that a core counts apart.
+const TENANTS_MAX: usize = 1024;
+
+/// Rows that are looked at for a tenant.
+const PROBES: usize = 16;
+
+/// The tenants without a row; no tenant can have this name.
+const OTHERS: &str = "(others)";
+
+/// Why entries are refused; the names are those of the reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "their names say it")]
+pub(crate) enum Reason {
+    RateLimited,
+    PerStreamRateLimit,
+    StreamLimit,
+    LineTooLong,
+    MissingLabels,
+    InvalidLabels,
+    MaxLabelNamesPerSeries,
+    LabelNameTooLong,
+    LabelValueTooLong,
+    DuplicateLabelNames,
+    GreaterThanMaxSampleAge,
+    TooFarInFuture,
+    TooFarBehind,
+    StructuredMetadataTooLarge,
+    StructuredMetadataTooMany,
+    DisallowedStructuredMetadata,
+    BlockedIngestion,
+    MissingEnforcedLabels,
+}
+
+impl Reason {
+    const ALL: [(Reason, &'static str); 18] = [
+        (Reason::RateLimited, "rate_limited"),
+        (Reason::PerStreamRateLimit, "per_stream_rate_limit"),
+        (Reason::StreamLimit, "stream_limit"),
+        (Reason::LineTooLong, "line_too_long"),
+        (Reason::MissingLabels, "missing_labels"),
+        (Reason::InvalidLabels, "invalid_labels"),
+        (Reason::MaxLabelNamesPerSeries, "max_label_names_per_series"),
+        (Reason::LabelNameTooLong, "label_name_too_long"),
+        (Reason::LabelValueTooLong, "label_value_too_long"),
+        (Reason::DuplicateLabelNames, "duplicate_label_names"),
+        (Reason::GreaterThanMaxSampleAge, "greater_than_max_sample_age"),
+        (Reason::TooFarInFuture, "too_far_in_future"),
+        (Reason::TooFarBehind, "too_far_behind"),
+        (Reason::StructuredMetadataTooLarge, "structured_metadata_too_large"),
+        (Reason::StructuredMetadataTooMany, "structured_metadata_too_many"),
+        (Reason::DisallowedStructuredMetadata, "disallowed_structured_metadata"),
+        (Reason::BlockedIngestion, "blocked_ingestion"),
+        (Reason::MissingEnforcedLabels, "missing_enforced_labels"),
+    ];
+}
+
+/// Entries, and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Amount {
+    /// How many.
+    pub(crate) entries: u64,
+    /// Bytes of their lines and metadata.
+    pub(crate) bytes: u64,
+}
+
+impl Amount {
+    /// Adds more entries.
+    pub(crate) fn add(&mut self, entries: u64, bytes: u64) {
+        self.entries += entries;
+        self.bytes += bytes;
+    }
+}
+
+/// Counters of a tenant.
+#[derive(Debug, Default)]
+pub(crate) struct TenantCounters {
+    tenant: Option<TenantId>,
+    lines: AtomicU64,
+    bytes: AtomicU64,
+    metadata_bytes: AtomicU64,
+    discarded: [(AtomicU64, AtomicU64); Reason::ALL.len()],
+}
+
+impl TenantCounters {
+    /// Counts entries that were stored; metadata is a part of their bytes.
+    pub(crate) fn received(&self, amount: Amount, metadata_bytes: u64) {
+        add(&self.lines, amount.entries);
+        add(&self.bytes, amount.bytes);
+        add(&self.metadata_bytes, metadata_bytes);
+    }
+
+    /// Counts entries that were refused.
+    pub(crate) fn discarded(&self, reason: Reason, amount: Amount) {
+        let (lines, bytes) = &self.discarded[reason as usize];
+        add(lines, amount.entries);
+        add(bytes, amount.bytes);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pushes {
+    rows: Box<[OnceLock<Box<TenantCounters>>]>,
+    others: TenantCounters,
+}
+
+impl Pushes {
+    /// Nothing counted yet.
+    pub(super) fn new() -> Pushes {
+        let rows = (0..TENANTS_MAX).map(|_| OnceLock::new()).collect();
+        Pushes { rows, others: TenantCounters::default() }
+    }
+
+    /// The counters of a tenant.
+    pub(crate) fn of(&self, tenant: &TenantId) -> &TenantCounters {
+        let hash = RandomState::with_seeds(13, 14, 15, 16).hash_one(tenant) as usize;
+        for probe in 0..PROBES {
+            let row = &self.rows[hash.wrapping_add(probe) % TENANTS_MAX];
+            let counters = row.get_or_init(|| {
+                let tenant = Some(tenant.clone());
+                Box::new(TenantCounters { tenant, ..TenantCounters::default() })
+            });
+            if counters.tenant.as_ref() == Some(tenant) {
+                return counters;
+            }
+        }
+        &self.others
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &TenantCounters> {
+        let rows = self.rows.iter().filter_map(OnceLock::get).map(Box::as_ref);
+        rows.chain(std::iter::once(&self.others))
+    }
+}
+
+/// What all cores have counted of a tenant.
+#[derive(Default)]
+struct Sums {
+    received: [u64; 3],
+    discarded: [Amount; Reason::ALL.len()],
+}
+
+/// Writes the counters of all cores.
+pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Exposition) {
+    let mut by_tenant = std::collections::BTreeMap::<&str, Sums>::new();
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    for counters in cores.flat_map(Pushes::counters) {
+        let tenant = counters.tenant.as_ref().map_or(OTHERS, TenantId::as_str);
+        let sums = by_tenant.entry(tenant).or_default();
+        let received = [&counters.bytes, &counters.lines, &counters.metadata_bytes];
+        for (sum, counter) in sums.received.iter_mut().zip(received) {
+            *sum += read(counter);
+        }
+        for (sum, (lines, bytes)) in sums.discarded.iter_mut().zip(&counters.discarded) {
+            sum.add(read(lines), read(bytes));
+        }
+    }
+    by_tenant.retain(|&tenant, sums| {
+        tenant != OTHERS || sums.received[1] > 0 || sums.discarded.iter().any(|s| s.entries > 0)
+    });
+    let families = [
+        ("loki_distributor_bytes_received_total", "Line and metadata bytes of stored entries."),
+        ("loki_distributor_lines_received_total", "Stored entries."),
+        (
+            "loki_distributor_structured_metadata_bytes_received_total",
+            "Metadata bytes of stored entries.",
+        ),
+    ];
+    for (place, (name, help)) in families.into_iter().enumerate() {
+        out.family(name, "counter", help);
+        for (tenant, sums) in &by_tenant {
+            out.sample(name, &[("tenant", tenant)], sums.received[place] as f64);
+        }
+    }
+    type Read = fn(&Amount) -> u64;
+    let families: [(&str, &str, Read); 2] = [
+        ("loki_discarded_samples_total", "Entries that were refused.", |sum| sum.entries),
+        ("loki_discarded_bytes_total", "Line and metadata bytes of them.", |sum| sum.bytes),
+    ];
+    for (name, help, read) in families {
+        out.family(name, "counter", help);
+        for (tenant, sums) in &by_tenant {
+            for (sum, (_, reason)) in sums.discarded.iter().zip(Reason::ALL) {
+                if sum.entries > 0 {
+                    let labels = [("reason", reason), ("tenant", tenant)];
+                    out.sample(name, &labels, read(sum) as f64);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_stand_where_they_are_counted() {
+        for (place, (reason, _)) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn tenants_are_counted_apart_until_there_are_too_many() {
+        let cores = [Pushes::new(), Pushes::new()];
+        let tenants: Vec<TenantId> = (0..5000)
+            .map(|n| {
+                let header = format!("t{n}");
+                logsvc_proto::tenant::parse_single_tenant_header(Some(header.as_bytes()))
+                    .expect("a good name")
+            })
+            .collect();
+        let one = Amount { entries: 1, bytes: 10 };
+        for tenant in &tenants {
+            cores[0].of(tenant).received(one, 3);
+            cores[0].of(tenant).discarded(Reason::LineTooLong, one);
+        }
+        cores[1].of(&tenants[0]).received(one, 0);
+        let mut out = Exposition::new();
+        expose(cores.iter(), &mut out);
+        let text = out.into_text();
+        let first = r#"loki_distributor_lines_received_total{tenant="t0"} 2"#;
+        assert!(text.lines().any(|line| line == first), "{text:.2000}");
+        let sum = |name: &str| -> f64 {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        assert_eq!(sum("loki_distributor_lines_received_total{"), 5001.0);
+        assert_eq!(sum("loki_distributor_bytes_received_total{"), 50_010.0);
+        assert_eq!(sum("loki_distributor_structured_metadata_bytes_received_total{"), 15_000.0);
+        assert_eq!(sum(r#"loki_discarded_bytes_total{reason="line_too_long""#), 50_000.0);
+        let rows = text.lines().filter(|line| line.starts_with("loki_distributor_lines")).count();
+        assert!(rows <= TENANTS_MAX + 1, "{rows}");
+        assert!(text.contains(OTHERS));
+    }
+}
