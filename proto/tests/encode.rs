@@ -202,6 +202,7 @@ fn statistics_have_the_fields_of_both_shapes() {
             uses_structured_metadata: true,
             ..StoreStats::default()
         },
+        block_cache: CacheStats { lookups: 9, hits: 5, stored: 4 },
         ..QueryStats::default()
     };
     let mut stats = QueryStats { exec_time_ns: 2_000_000_000, queue_time_ns: 158_000, ..part };
@@ -226,6 +227,9 @@ fn statistics_have_the_fields_of_both_shapes() {
         ("/querier/store/chunksDownloadTime", json!(3_000_000_000u64)),
         ("/querier/store/queryReferencedStructuredMetadata", json!(true)),
         ("/querier/store/dataobj/pagesScanned", json!(0)),
+        ("/cache/chunk/entriesRequested", json!(18)),
+        ("/cache/chunk/entriesFound", json!(10)),
+        ("/cache/chunk/entriesStored", json!(8)),
         ("/ingester/totalReached", json!(2)),
         ("/ingester/headChunkBytes", json!(6262)),
         ("/ingester/compressedBytes", json!(0)),

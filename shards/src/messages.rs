@@ -215,6 +215,17 @@ pub struct ScanStats {
     pub sealed_line_bytes: u64,
     /// Those of them that passed the pipeline.
     pub sealed_entries_kept: u64,
+    /// Bytes of metadata, as in a batch without counts, of the sealed blocks whose
+    /// metadata was looked at.
+    pub sealed_metadata_bytes: u64,
+    /// The same of the blocks of heads.
+    pub head_metadata_bytes: u64,
+    /// Columns of sealed blocks that were looked for in the cache.
+    pub cache_lookups: u64,
+    /// Those of them that it had.
+    pub cache_hits: u64,
+    /// Time spent waiting for bytes of segments, in nanoseconds.
+    pub read_time_ns: u64,
 }
 
 impl ScanStats {
@@ -230,6 +241,11 @@ impl ScanStats {
         self.sealed_entries += other.sealed_entries;
         self.sealed_line_bytes += other.sealed_line_bytes;
         self.sealed_entries_kept += other.sealed_entries_kept;
+        self.sealed_metadata_bytes += other.sealed_metadata_bytes;
+        self.head_metadata_bytes += other.head_metadata_bytes;
+        self.cache_lookups += other.cache_lookups;
+        self.cache_hits += other.cache_hits;
+        self.read_time_ns += other.read_time_ns;
     }
 }
 

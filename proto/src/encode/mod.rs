@@ -23,7 +23,7 @@ pub use json::{write_json_bytes, write_json_line, write_json_text, write_label_o
 pub use lists::{SeriesWriter, write_label_list, write_text_array};
 pub use metrics::{MatrixWriter, VectorWriter, write_scalar};
 pub use number::{write_sample_time_ms, write_sample_value};
-pub use stats::{IngesterStats, QueryStats, StoreStats};
+pub use stats::{CacheStats, IngesterStats, QueryStats, StoreStats};
 pub use streams::{LegacyStreamsWriter, StreamArrayWriter, StreamsWriter};
 
 /// The comma between items: none before the first.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
-use logsvc_proto::encode::{IngesterStats, QueryStats, StoreStats};
+use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
@@ -64,9 +64,10 @@ impl Executed {
             QueryResult::Streams(streams) => streams.iter().map(|s| s.entries.len() as u64).sum(),
             QueryResult::Matrix(series) => series.iter().map(|s| s.points.len() as u64).sum(),
             QueryResult::Vector(samples) => samples.len() as u64,
-            QueryResult::Scalar { .. } => 0,
+            QueryResult::Scalar { .. } => 1,
         };
         let (leaf, scan) = (&self.leaf, &self.scan);
+        let head_line_bytes = leaf.line_bytes.saturating_sub(scan.sealed_line_bytes);
         QueryStats {
             exec_time_ns: self.exec_time_ns,
             queue_time_ns: self.queue_time_ns,
@@ -82,7 +83,9 @@ impl Executed {
                 wait_time_ns: self.wait_time_ns,
                 // Of what the leaves did, whatever was not done on sealed blocks.
                 store: StoreStats {
-                    head_bytes: leaf.line_bytes.saturating_sub(scan.sealed_line_bytes),
+                    head_bytes: head_line_bytes + scan.head_metadata_bytes,
+                    head_metadata_bytes: scan.head_metadata_bytes,
+                    uses_structured_metadata: scan.head_metadata_bytes > 0,
                     head_lines: leaf.entries.saturating_sub(scan.sealed_entries),
                     lines_after_filter: leaf.entries_kept.saturating_sub(scan.sealed_entries_kept),
                     ..StoreStats::default()
@@ -91,11 +94,20 @@ impl Executed {
             store: StoreStats {
                 blocks_referenced: scan.sealed_blocks + scan.blocks_filtered,
                 blocks_read: scan.sealed_blocks,
-                decompressed_bytes: scan.sealed_line_bytes,
+                block_read_time_ns: scan.read_time_ns,
+                decompressed_bytes: scan.sealed_line_bytes + scan.sealed_metadata_bytes,
+                decompressed_metadata_bytes: scan.sealed_metadata_bytes,
+                uses_structured_metadata: scan.sealed_metadata_bytes > 0,
                 decompressed_lines: scan.sealed_entries,
                 compressed_bytes: scan.read_bytes,
                 lines_after_filter: scan.sealed_entries_kept,
                 ..StoreStats::default()
+            },
+            block_cache: CacheStats {
+                lookups: scan.cache_lookups,
+                hits: scan.cache_hits,
+                // What was not there is put there once it is decoded.
+                stored: scan.cache_lookups - scan.cache_hits,
             },
             ..QueryStats::default()
         }
@@ -173,7 +185,7 @@ impl<R: Runtime> Front<R> {
         let shards = u64::from(cores);
         let executed =
             Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns };
-        add(&self.counters().queried_bytes, executed.stats().total_bytes());
+        add(&self.counters().queried_bytes, executed.leaf.line_bytes);
         add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
         Ok(executed)
     }

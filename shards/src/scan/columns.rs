@@ -42,11 +42,13 @@ pub(super) async fn read<R: Runtime>(
     range: Range<u64>,
     stats: &mut ScanStats,
 ) -> Result<Vec<u8>, ReadError> {
+    let begun = env.runtime.now();
     let offset = range.start;
     let refused = |error| ReadError::Io { offset, error };
     let file = env.files.get(&env.runtime, segment).await.map_err(refused)?;
     let len = (range.end - range.start) as usize;
     let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
     result.map_err(refused)?;
     stats.read_bytes += len as u64;
     Ok(bytes)
@@ -147,7 +149,11 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
             return Ok(Some(Rc::clone(column)));
         }
         match self.column(ColumnKind::Metadata, stats).await? {
-            Cached::Metadata(column) => self.metadata = column,
+            Cached::Metadata(column) => {
+                let info = self.segment.directory.block(self.block);
+                stats.sealed_metadata_bytes += u64::from(info.metadata_bytes);
+                self.metadata = column;
+            }
             other => unreachable!("{other:?} under the key of metadata"),
         }
         Ok(self.metadata.clone())
@@ -155,7 +161,9 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
 
     async fn column(&self, kind: ColumnKind, stats: &mut ScanStats) -> Result<Cached, ReadError> {
         let key = ColumnKey { segment: self.segment.live.name, block: self.block, kind };
+        stats.cache_lookups += 1;
         if let Some(column) = self.env.cache.get(key) {
+            stats.cache_hits += 1;
             return Ok(column);
         }
         let directory = &self.segment.directory;

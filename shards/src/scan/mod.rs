@@ -383,6 +383,9 @@ impl<R: Runtime> Scan<'_, R> {
             return;
         }
         let wants_metadata = block.has_metadata() && state.needs().metadata;
+        if wants_metadata {
+            self.stats.head_metadata_bytes += block.metadata_columns().0.len() as u64;
+        }
         let dictionary = wants_metadata.then(|| intern(block));
         let metadata = match &dictionary {
             Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },

@@ -131,14 +131,19 @@ fn statistics_tell_the_work_that_was_done() {
     assert_eq!(summary["totalEntriesReturned"], 100);
     // Every line was looked at, once.
     assert_eq!(summary["totalLinesProcessed"], 100);
-    assert_eq!(summary["totalBytesProcessed"], 10_000);
+    // Each has a level, whose name and value have their lengths in front of them.
+    let metadata_bytes = 100 * ("detected_level".len() + "unknown".len() + 2) as u64;
+    assert_eq!(summary["totalStructuredMetadataBytesProcessed"], metadata_bytes);
+    assert_eq!(summary["totalBytesProcessed"], 10_000 + metadata_bytes);
     assert_eq!(summary["totalPostFilterLines"], 100);
     assert!(summary["execTime"].as_f64().is_some_and(|seconds| seconds > 0.0));
     assert!(summary["bytesProcessedPerSecond"].as_u64().is_some_and(|bytes| bytes > 0));
     let (flat, nested) = (&data["stats"]["ingester"], &data["stats"]["ingester"]["store"]["chunk"]);
     assert_eq!(flat["totalReached"], 2);
-    assert_eq!((&flat["headChunkLines"], &flat["headChunkBytes"]), (&json!(100), &json!(10_000)));
-    assert_eq!(nested["headChunkLines"], 100);
+    assert_eq!((&flat["headChunkLines"], &nested["headChunkLines"]), (&json!(100), &json!(100)));
+    assert_eq!(flat["headChunkBytes"], 10_000 + metadata_bytes);
+    assert_eq!(nested["headChunkStructuredMetadataBytes"], metadata_bytes);
+    assert_eq!(data["stats"]["ingester"]["store"]["queryReferencedStructuredMetadata"], true);
     assert_eq!(data["stats"]["index"]["totalStreams"], 10);
     // A filter that finds nothing looks at all lines and passes none.
     let data = query::range(&mut client, r#"{app="web"} |= "z""#, &[("end", &end)]);
@@ -171,11 +176,21 @@ fn statistics_tell_memory_and_segments_apart() {
     let data = query::range(&mut client, r#"{app="web"} |= "x""#, &bounds);
     let stats = &data["stats"];
     assert_eq!(stats["summary"]["totalLinesProcessed"], 101);
-    assert_eq!(stats["summary"]["totalBytesProcessed"], 10_002);
+    let level = ("detected_level".len() + "unknown".len() + 2) as u64;
+    let (sealed, recent) = (100 * level, level + 4);
+    assert_eq!(stats["summary"]["totalBytesProcessed"], 10_002 + sealed + recent);
+    // Columns are read once and are in memory for the next query.
+    let cache = &stats["cache"]["chunk"];
+    assert_eq!((&cache["entriesFound"], &cache["entriesStored"]), (&json!(0), &cache["requests"]));
+    assert!(cache["entriesStored"].as_u64().is_some_and(|columns| columns >= 3), "{cache}");
+    assert!(stats["store"]["chunksDownloadTime"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    let again = query::range(&mut client, r#"{app="web"} |= "x""#, &bounds);
+    assert_eq!(again["stats"]["cache"]["chunk"]["entriesFound"], cache["entriesStored"]);
+    assert_eq!(again["stats"]["store"]["compressedBytes"], 0);
     assert_eq!(stats["ingester"]["headChunkLines"], 1);
-    assert_eq!(stats["ingester"]["headChunkBytes"], 2);
+    assert_eq!(stats["ingester"]["headChunkBytes"], 2 + recent);
     assert_eq!(stats["store"]["decompressedLines"], 100);
-    assert_eq!(stats["store"]["decompressedBytes"], 10_000);
+    assert_eq!(stats["store"]["decompressedBytes"], 10_000 + sealed);
     assert!(stats["store"]["totalChunksDownloaded"].as_u64().is_some_and(|blocks| blocks > 0));
     assert!(stats["store"]["compressedBytes"].as_u64().is_some_and(|bytes| bytes > 0));
     let chunk = &stats["querier"]["store"]["chunk"];
