@@ -59,18 +59,13 @@ enum Metadata<'e> {
 impl Accepted<'_> {
     /// What counts against the rate limits: the bytes of the line and the metadata.
     pub(super) fn len_bytes(&self) -> u64 {
-        self.line.len() as u64 + self.metadata_len_bytes()
-    }
-
-    /// Bytes of names and values of the metadata.
-    pub(super) fn metadata_len_bytes(&self) -> u64 {
         let metadata_len: usize = match &self.metadata {
             Metadata::Level(level) => level.map_or(0, |level| DETECTED_LEVEL.len() + level.len()),
             Metadata::Pairs(pairs) => {
                 pairs.clone().map(|(name, value)| name.len() + value.len()).sum()
             }
         };
-        metadata_len as u64
+        (self.line.len() + metadata_len) as u64
     }
 
     /// Appends the entry to the open section of a batch.

@@ -239,16 +239,16 @@ impl<R: Runtime> Front<R> {
             target.note_stream(resolved);
             target.builder.begin(resolved.id);
             while let Some(entry) = next {
-                let sent_bytes = entry.line.len() + entry.metadata.len_bytes();
+                let metadata_bytes = entry.metadata.len_bytes() as u64;
+                let sent = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
                 match check.judge(resolved, entry) {
                     Ok(good) => {
-                        passed.good.add(1, good.len_bytes());
-                        passed.metadata_bytes += good.metadata_len_bytes();
+                        passed.good.add(1, sent.bytes);
+                        passed.metadata_bytes += metadata_bytes;
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
-                        let amount = Amount { entries: 1, bytes: sent_bytes as u64 };
-                        passed.refusals.add(amount, refusal.reason, refusal.text);
+                        passed.refusals.add(sent, refusal.reason, refusal.text);
                     }
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
@@ -342,7 +342,7 @@ impl Filling {
 #[derive(Default)]
 struct Passed {
     refusals: Refusals,
-    /// What went on its way.
+    /// What went on its way, in bytes as sent.
     good: Amount,
     /// Bytes of the metadata in it.
     metadata_bytes: u64,

@@ -143,12 +143,13 @@ fn the_server_tells_about_itself() {
     let text = reply.text();
     for line in [
         r#"loki_build_info{version="0.1.0",driver="monoio/epoll"} 1"#,
-        "loki_distributor_lines_received_total 2",
-        "loki_distributor_bytes_received_total 7",
+        r#"loki_distributor_lines_received_total{tenant="fake"} 2"#,
+        r#"loki_distributor_bytes_received_total{tenant="fake"} 7"#,
         r#"loki_ingester_memory_streams{tenant="fake"} 1"#,
-        r#"loki_request_duration_seconds_count{route="loki_api_v1_push",status_code="204"} 1"#,
-        r#"loki_request_duration_seconds_count{route="loki_api_v1_push",status_code="400"} 1"#,
-        r#"loki_request_duration_seconds_count{route="ready",status_code="200"} 1"#,
+        r#"loki_request_duration_seconds_count{method="POST",route="loki_api_v1_push",status_code="204",ws="false"} 1"#,
+        r#"loki_request_duration_seconds_count{method="POST",route="loki_api_v1_push",status_code="400",ws="false"} 1"#,
+        r#"loki_request_duration_seconds_count{method="GET",route="ready",status_code="200",ws="false"} 1"#,
+        r#"loki_inflight_requests{method="GET",route="metrics"} 1"#,
         "loki_tcp_connections 1",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is missing in\n{text}");

@@ -92,8 +92,7 @@ fn a_chunked_body_without_end_is_refused_at_the_limit() {
     }
     assert!(sent < 1024, "the server took 64 MiB of a body of at most 1 MiB");
     let metrics = victim.server.get("/metrics").text();
-    let refused =
-        r#"loki_request_duration_seconds_count{route="loki_api_v1_push",status_code="413"} 1"#;
+    let refused = r#"loki_request_duration_seconds_count{method="POST",route="loki_api_v1_push",status_code="413",ws="false"} 1"#;
     assert!(metrics.contains(refused), "{metrics}");
     // A client that listens reads why.
     let body = [head.as_bytes(), &chunk.repeat(20)].concat();
