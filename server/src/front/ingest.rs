@@ -240,15 +240,15 @@ impl<R: Runtime> Front<R> {
             target.builder.begin(resolved.id);
             while let Some(entry) = next {
                 let metadata_bytes = entry.metadata.len_bytes() as u64;
-                let sent = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
+                let amount = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
                 match check.judge(resolved, entry) {
                     Ok(good) => {
-                        passed.good.add(1, sent.bytes);
+                        passed.good.add(1, amount.bytes);
                         passed.metadata_bytes += metadata_bytes;
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
-                        passed.refusals.add(sent, refusal.reason, refusal.text);
+                        passed.refusals.add(amount, refusal.reason, refusal.text);
                     }
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
