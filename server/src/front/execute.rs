@@ -182,7 +182,8 @@ impl<R: Runtime> Front<R> {
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = turn.waited.as_nanos() as u64;
-        let shards = u64::from(cores);
+        // A query that needs no entries asks no shard.
+        let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
         let executed =
             Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns };
         add(&self.counters().queried_bytes, executed.leaf.line_bytes);
