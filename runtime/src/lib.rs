@@ -30,6 +30,7 @@ mod entropy;
 mod fair_queue;
 mod file_ops;
 pub mod glommio_backend;
+mod huge_pages;
 mod latch;
 mod launch;
 pub mod mesh;
@@ -50,6 +51,7 @@ mod traits;
 
 pub use budget::{Budget, Reservation};
 pub use fair_queue::{FairQueue, KeyBounds, Place, QueueFull, Ticket};
+pub use huge_pages::refuse_huge_pages;
 pub use latch::{Latch, LatchWait};
 pub use launch::LaunchOptions;
 pub use open_files::raise_open_files_limit;

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use logsvc_runtime::{
-    Latch, LaunchOptions, glommio_backend, monoio_backend, raise_open_files_limit, stop_on_signals,
+    Latch, LaunchOptions, glommio_backend, monoio_backend, raise_open_files_limit,
+    refuse_huge_pages, stop_on_signals,
 };
 
 use crate::app::Boot;
@@ -76,6 +77,10 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     }
     let stop = Latch::new();
     stop_on_signals(stop.clone()).context("cannot handle signals")?;
+    if let Err(error) = refuse_huge_pages() {
+        // It costs time and memory only.
+        tracing::debug!(%error, "the system backs memory with huge pages");
+    }
     if let Err(error) = check_address(config.http_address) {
         tracing::error!("cannot listen on {}: {error}", config.http_address);
         return Ok(ExitCode::FAILURE);

@@ -3,7 +3,7 @@
 //! Each panics if a decoder breaks its word; ordinary tests call them too.
 
 use crate::batch::{BatchBuilder, sections};
-use crate::head::StreamHead;
+use crate::head::{BlockPool, StreamHead};
 use crate::wal::format::{
     FileHeader, FrameHeader, Record, WalName, records, write_batch, write_definition,
 };
@@ -13,7 +13,7 @@ use crate::wal::format::{
 /// # Panics
 /// If entries get lost or change on the way.
 pub fn batch_sections(data: &[u8]) {
-    let mut head = StreamHead::default();
+    let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
     let mut builder = BatchBuilder::new(Vec::new());
     let mut walk = sections(data);
     let mut last_offset = 0;
@@ -28,7 +28,7 @@ pub fn batch_sections(data: &[u8]) {
             builder.push(entry.timestamp_ns, entry.line, entry.metadata);
         }
         builder.end();
-        let appended = head.append(&section);
+        let appended = head.append(&section, &mut pool);
         assert_eq!(appended.entries + appended.duplicates, count as u64);
     }
     let held: usize = head.blocks().map(|block| block.len()).sum();

@@ -4,6 +4,13 @@
 //! held (timestamp, line and metadata) is dropped. A block that a reader holds
 //! never changes: the last block is copied on the first append after it was
 //! shared, which costs at most [`BLOCK_TARGET_BYTES`]. Appending never fails.
+//!
+//! Lines never move once they are in a block: a full block is closed and the next one
+//! begun, at most half as large as everything that the stream holds and more than a
+//! quarter. So at most a third of a head's memory is empty, as soon as it is larger than
+//! the smallest blocks, besides what was too short for a line at the end of each block.
+
+mod pool;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +18,7 @@ use std::sync::Arc;
 use ahash::{AHashSet, RandomState};
 
 use crate::batch::{MetadataPairs, Section};
+pub use pool::BlockPool;
 
 /// A block is closed when its lines would become more bytes than this.
 pub const BLOCK_TARGET_BYTES: usize = 256 << 10;
@@ -23,7 +31,7 @@ pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 const TIES_HASHED_FROM: usize = 32;
 
 /// Entries of one stream in order of arrival, in columns.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HeadBlock {
     timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
@@ -166,6 +174,16 @@ impl HeadBlock {
         }
     }
 
+    /// Forgets all entries and keeps the memory.
+    fn clear(&mut self) {
+        self.timestamps_ns.clear();
+        self.line_ends.clear();
+        self.lines.clear();
+        self.metadata.clear();
+        self.metadata_ends.clear();
+        (self.min_ns, self.max_ns, self.sorted) = (i64::MAX, i64::MIN, true);
+    }
+
     fn note_time(&mut self, min_ns: i64, max_ns: i64, sorted: bool) {
         self.sorted &= sorted && min_ns >= self.max_ns;
         self.min_ns = self.min_ns.min(min_ns);
@@ -217,6 +235,8 @@ pub struct Appended {
 pub struct StreamHead {
     full: Vec<Arc<HeadBlock>>,
     tail: Option<Arc<HeadBlock>>,
+    /// Bytes of lines for which the full blocks have room.
+    full_bytes: usize,
     newest_ns: i64,
     oldest_ns: i64,
     /// Entries at the end of arrival whose timestamp is `newest_ns`.
@@ -230,6 +250,7 @@ impl Default for StreamHead {
         StreamHead {
             full: Vec::new(),
             tail: None,
+            full_bytes: 0,
             newest_ns: i64::MIN,
             oldest_ns: i64::MAX,
             newest_ties: 0,
@@ -255,14 +276,15 @@ impl StreamHead {
     }
 
     /// Appends the entries of a section that are not held yet.
-    pub fn append(&mut self, section: &Section<'_>) -> Appended {
+    pub fn append(&mut self, section: &Section<'_>, pool: &mut BlockPool) -> Appended {
         let rising = section.min_ns > self.newest_ns && {
             let mut last = i64::MIN;
             section.timestamps().all(|ts| std::mem::replace(&mut last, ts) < ts)
         };
         if rising {
             // Nothing here can equal anything held: the common case, in bulk.
-            self.tail_with_room(section.entry_count(), section.lines.len()).push_section(section);
+            self.tail_with_room(pool, section.entry_count(), section.lines.len())
+                .push_section(section);
             self.note_newest(section.max_ns, section.min_ns);
             return Appended {
                 entries: section.entry_count() as u64,
@@ -272,7 +294,7 @@ impl StreamHead {
         }
         let mut appended = Appended::default();
         for entry in section.entries() {
-            if self.append_entry(entry.timestamp_ns, entry.line, entry.metadata) {
+            if self.append_entry(entry.timestamp_ns, entry.line, entry.metadata, pool) {
                 appended.entries += 1;
                 appended.line_bytes += entry.line.len() as u64;
             } else {
@@ -288,11 +310,12 @@ impl StreamHead {
         timestamp_ns: i64,
         line: &[u8],
         metadata: MetadataPairs<'_>,
+        pool: &mut BlockPool,
     ) -> bool {
         if timestamp_ns <= self.newest_ns && self.contains(timestamp_ns, line, metadata) {
             return false;
         }
-        self.tail_with_room(1, line.len()).push(timestamp_ns, line, metadata);
+        self.tail_with_room(pool, 1, line.len()).push(timestamp_ns, line, metadata);
         self.note_newest(timestamp_ns, timestamp_ns);
         if let Some(hashes) = &mut self.tie_hashes
             && timestamp_ns == self.newest_ns
@@ -340,30 +363,32 @@ impl StreamHead {
     }
 
     /// The last block, alone ours and with room for this much more.
-    fn tail_with_room(&mut self, entries: usize, line_bytes: usize) -> &mut HeadBlock {
+    fn tail_with_room(
+        &mut self,
+        pool: &mut BlockPool,
+        entries: usize,
+        line_bytes: usize,
+    ) -> &mut HeadBlock {
         if let Some(tail) = &self.tail {
-            let fits = tail.lines.len() + line_bytes <= BLOCK_TARGET_BYTES
+            let fits = tail.lines.len() + line_bytes <= tail.lines.capacity()
                 && tail.len() + entries <= BLOCK_TARGET_ENTRIES;
             if !fits {
-                // A stream that fills blocks will fill the next one too.
-                let next = HeadBlock::with_capacity(tail.len(), BLOCK_TARGET_BYTES);
-                self.full.extend(self.tail.replace(Arc::new(next)));
+                self.full_bytes += tail.lines.capacity();
+                self.full.extend(self.tail.take());
             }
         }
-        let tail = self.tail.get_or_insert_with(|| Arc::new(HeadBlock::default()));
-        let tail = Arc::make_mut(tail);
-        reserve_lines(&mut tail.lines, line_bytes);
-        tail
+        let held_bytes = self.full_bytes;
+        let tail = self.tail.get_or_insert_with(|| pool.take(line_bytes, held_bytes / 2));
+        if Arc::get_mut(tail).is_none() {
+            // A reader holds it.
+            *tail = pool.copy(tail);
+        }
+        Arc::get_mut(tail).expect("the block is new, or was found to be ours alone")
     }
-}
 
-/// Grows by doubling, but not beyond a full block: what a closed block holds in
-/// excess would be held for as long as the block.
-fn reserve_lines(lines: &mut Vec<u8>, more: usize) {
-    let needed = lines.len() + more;
-    if needed > lines.capacity() {
-        let capacity = needed.max((lines.capacity() * 2).min(BLOCK_TARGET_BYTES));
-        lines.reserve_exact(capacity - lines.len());
+    /// Gives the memory of blocks that nobody reads any more back.
+    pub fn recycle(self, pool: &mut BlockPool) {
+        self.full.into_iter().chain(self.tail).for_each(|block| pool.give_back(block));
     }
 }
 
@@ -392,7 +417,7 @@ mod tests {
         builder.end();
         let batch = builder.finish();
         let section = sections(&batch).next().unwrap().unwrap();
-        head.append(&section)
+        head.append(&section, &mut BlockPool::default())
     }
 
     fn held(head: &StreamHead) -> Vec<(i64, String, usize)> {
@@ -449,12 +474,32 @@ mod tests {
     }
 
     #[test]
-    fn blocks_close_at_their_target_size() {
+    fn blocks_grow_with_the_head_and_leave_little_room_empty() {
         let mut head = StreamHead::default();
-        let line: &'static str = "x".repeat(100_000).leak();
-        for ts in 0..10 {
+        let line: &'static str = "x".repeat(1000).leak();
+        let (mut used_bytes, mut ts) = (0, 0);
+        while used_bytes < 4 << 20 {
             append(&mut head, &[(ts, line, &[])]);
+            (used_bytes, ts) = (used_bytes + line.len(), ts + 1);
+            let room: usize = head.blocks().map(|block| block.lines.capacity()).sum();
+            let empty = room - used_bytes;
+            // And less than a line at the end of each block.
+            let most = (used_bytes / 2).max(1024) + head.blocks().count() * line.len();
+            assert!(empty <= most, "{empty} of {room} are empty");
         }
-        assert_eq!(head.blocks().map(|block| block.len()).collect::<Vec<_>>(), vec![2, 2, 2, 2, 2]);
+        let sizes: Vec<usize> = head.blocks().map(|block| block.lines.capacity()).collect();
+        assert!(sizes.is_sorted(), "{sizes:?}");
+        assert!(sizes.len() < 60, "{sizes:?}");
+        assert_eq!(sizes.last(), Some(&BLOCK_TARGET_BYTES));
+        assert_eq!(held(&head).len() as i64, ts);
+    }
+
+    #[test]
+    fn a_line_longer_than_a_block_gets_one_of_its_own() {
+        let mut head = StreamHead::default();
+        let line: &'static str = "x".repeat(BLOCK_TARGET_BYTES + 1).leak();
+        append(&mut head, &[(1, line, &[]), (2, "short", &[]), (3, line, &[])]);
+        assert_eq!(held(&head).iter().map(|(_, line, _)| line.len()).max(), Some(line.len()));
+        assert_eq!(held(&head).len(), 3);
     }
 }

@@ -27,7 +27,7 @@ use logsvc_runtime::{Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, sections};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
-use crate::head::StreamHead;
+use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
 use crate::messages::{
     AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
@@ -130,7 +130,7 @@ struct StreamState {
     labels: Arc<Labels>,
     head: StreamHead,
     /// Entries that are being sealed.
-    set_aside: StreamHead,
+    set_aside: Option<Box<StreamHead>>,
     /// Oldest and newest timestamp in segments.
     sealed_bounds_ns: Option<(i64, i64)>,
     /// How many segments hold it.
@@ -199,6 +199,10 @@ pub struct Shard {
     /// Batches looked at so far; tells looks apart.
     looks: u64,
     heads: Reservation,
+    /// Memory for the blocks of heads.
+    pool: BlockPool,
+    /// What entries on their way through the log will cost in heads.
+    in_log_bytes: u64,
     stop: Option<ReplyTo<ShardReply>>,
     stopping: bool,
     stop_error: Option<Arc<str>>,
@@ -235,6 +239,8 @@ impl Shard {
             missing_bounds_ns: Vec::new(),
             looks: 0,
             heads: config.heads.try_reserve(0)?,
+            pool: BlockPool::default(),
+            in_log_bytes: 0,
             stop: None,
             stopping: false,
             stop_error: None,
@@ -326,7 +332,7 @@ impl Shard {
             tenant,
             labels,
             head: StreamHead::default(),
-            set_aside: StreamHead::default(),
+            set_aside: None,
             sealed_bounds_ns: None,
             sealed_in: 0,
             in_log: 0,
@@ -435,6 +441,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         for InFrame { waiting, range } in batches {
+            self.in_log_bytes -= waiting.reserved_bytes;
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
             for (section, &slot) in sections(&frame[range]).flatten().zip(&waiting.slots) {
@@ -446,7 +453,7 @@ impl Shard {
                     self.tail_section(slot, &section);
                 }
             }
-            self.release(waiting.reserved_bytes.saturating_sub(kept_bytes));
+            self.settle(waiting.reserved_bytes, kept_bytes);
             let reply = ShardReply::Append(Ok(waiting.outcome));
             effects.push(Effect::Reply(waiting.reply_to, reply));
         }
@@ -456,12 +463,15 @@ impl Shard {
     fn append_section(&mut self, slot: Slot, section: &Section<'_>) -> u64 {
         let stream = &mut self.streams[slot as usize];
         let was_empty = stream.head.is_empty();
-        let appended = stream.head.append(section);
+        let appended = stream.head.append(section, &mut self.pool);
         self.counters.entries += appended.entries;
         self.counters.line_bytes += appended.line_bytes;
         self.counters.duplicates += appended.duplicates;
         let cost = append::section_cost(section);
-        let kept_bytes = cost * appended.entries / (section.entry_count() as u64);
+        let mut kept_bytes = cost * appended.entries / (section.entry_count() as u64);
+        if was_empty && appended.entries > 0 {
+            kept_bytes += append::HEAD_OVERHEAD_BYTES;
+        }
         self.sealing.note_entries(slot, was_empty, kept_bytes);
         self.show(slot);
         kept_bytes
@@ -485,12 +495,26 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         for InFrame { waiting, .. } in batches {
+            self.in_log_bytes -= waiting.reserved_bytes;
             self.release(waiting.reserved_bytes);
             for &slot in &waiting.slots {
                 self.streams[slot as usize].in_log -= 1;
             }
             let reply = ShardReply::Append(Err(AppendError::Disk(cause.clone())));
             effects.push(Effect::Reply(waiting.reply_to, reply));
+        }
+    }
+
+    /// Turns what a push has reserved into what its entries have come to cost.
+    fn settle(&mut self, reserved_bytes: u64, kept_bytes: u64) {
+        match kept_bytes.checked_sub(reserved_bytes) {
+            None => self.release(reserved_bytes - kept_bytes),
+            // The heads of its streams were set aside meanwhile, so they need blocks of
+            // their own. What finds no room is not counted on release either.
+            Some(more_bytes) if !self.heads.try_grow(more_bytes) => {
+                self.sealing.forgo(more_bytes);
+            }
+            Some(_) => {}
         }
     }
 

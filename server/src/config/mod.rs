@@ -161,7 +161,7 @@ pub(crate) struct WalSettings {
 
 /// What is sealed at once on a machine with enough memory. Larger segments compress
 /// no better, and smaller ones leave more to compaction.
-const HEAD_MAX_BYTES: u64 = 64 << 20;
+const HEAD_MAX_BYTES: u64 = 48 << 20;
 
 /// Why no part can be left out.
 const ONE_PROCESS: &str = "one process has all parts";

@@ -44,7 +44,7 @@ impl Shard {
         let stream = &self.streams[slot as usize];
         let bounds = [
             stream.head.time_bounds_ns(),
-            stream.set_aside.time_bounds_ns(),
+            stream.set_aside.as_ref().and_then(|head| head.time_bounds_ns()),
             stream.sealed_bounds_ns,
         ];
         bounds.into_iter().flatten().any(|bounds| range.overlaps(bounds))
@@ -122,7 +122,8 @@ impl Shard {
         let slots = self.select(&request.tenants, &matchers);
         let snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
-            let older = stream.set_aside.blocks().enumerate();
+            let set_aside = stream.set_aside.iter();
+            let older = set_aside.flat_map(|head| head.blocks()).enumerate();
             let older = older.map(|(at, block)| HeadPart::set_aside(at as u32, Arc::clone(block)));
             let newer = stream.head.blocks().enumerate();
             let newer = newer.map(|(at, block)| HeadPart::head(at as u32, Arc::clone(block)));
@@ -154,7 +155,7 @@ impl StreamState {
     /// aside before them.
     fn head_is_late(&self) -> bool {
         let sealed_newest_ns = self.sealed_bounds_ns.map_or(i64::MIN, |bounds| bounds.1);
-        let set_aside = self.set_aside.time_bounds_ns();
+        let set_aside = self.set_aside.as_ref().and_then(|head| head.time_bounds_ns());
         let before_ns = set_aside.map_or(i64::MIN, |bounds| bounds.1).max(sealed_newest_ns);
         let overlaps = |bounds: Option<(i64, i64)>, newest_ns: i64| {
             newest_ns > i64::MIN && bounds.is_some_and(|(oldest_ns, _)| oldest_ns <= newest_ns)

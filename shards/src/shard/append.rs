@@ -22,6 +22,10 @@ pub(super) fn section_cost(section: &Section<'_>) -> u64 {
     (section.lines.len() + section.metadata.len() + section.entry_count() * fixed) as u64
 }
 
+/// What a head costs besides its entries, in bytes: its first block and what of the last
+/// one is empty.
+pub(super) const HEAD_OVERHEAD_BYTES: u64 = 640;
+
 /// What the first look at a batch found.
 #[derive(Default)]
 struct Admission {
@@ -99,7 +103,7 @@ impl Shard {
             self.deferred.push(request, reply_to, moment.now);
             return;
         }
-        self.append_now(request, reply_to, moment, effects);
+        self.append_now(request, reply_to, moment.now, moment, effects);
     }
 
     /// Tries those pushes again that wait for memory.
@@ -110,13 +114,7 @@ impl Shard {
                 self.deferred.push(request, reply_to, since);
                 continue;
             }
-            if moment.now >= since.after(DEFERRED_MAX_TIME) {
-                let reply = ShardReply::Append(Err(AppendError::HeadsFull));
-                effects.push(Effect::Reply(reply_to, reply));
-                continue;
-            }
-            let before = Moment { now: since, ..moment };
-            self.append_now(request, reply_to, before, effects);
+            self.append_now(request, reply_to, since, moment, effects);
         }
     }
 
@@ -124,9 +122,18 @@ impl Shard {
         &mut self,
         request: AppendRequest,
         reply_to: ReplyTo<ShardReply>,
+        since: Monotonic,
         moment: Moment,
         effects: &mut Vec<Effect>,
     ) {
+        let may_wait = moment.now < since.after(DEFERRED_MAX_TIME)
+            && !self.stopping
+            && self.deferred.has_room(&request);
+        let coming_bytes = self.sealing.head_bytes() + self.in_log_bytes;
+        if may_wait && self.sealing.wants_a_pause(coming_bytes + request.batch.len() as u64) {
+            self.deferred.push(request, reply_to, since);
+            return;
+        }
         let admitted = self.admit(request, moment);
         if let Err(Refusal::NoMemory(_)) = admitted {
             self.sealing.hurry();
@@ -143,13 +150,12 @@ impl Shard {
                 for &slot in &slots {
                     self.streams[slot as usize].in_log += 1;
                 }
+                self.in_log_bytes += reserved_bytes;
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
             }
-            Err(Refusal::NoMemory(request))
-                if self.sealing.will_release() && self.deferred.has_room(&request) =>
-            {
-                self.deferred.push(request, reply_to, moment.now);
+            Err(Refusal::NoMemory(request)) if may_wait && self.sealing.will_release() => {
+                self.deferred.push(request, reply_to, since);
             }
             Err(refusal) => {
                 let error = match refusal {
@@ -240,6 +246,9 @@ impl Shard {
             admission.slots.push(slot);
             admission.accepted += section.entry_count() as u64;
             admission.cost_bytes += section_cost(&section);
+            if stream.head.is_empty() && stream.in_log == 0 {
+                admission.cost_bytes += HEAD_OVERHEAD_BYTES;
+            }
             admission.definitions_len += stream.definition_len as usize;
             if let Some(window_ns) = window_ns {
                 // A stream may have several sections, each the newer for the next.

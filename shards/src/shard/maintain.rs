@@ -460,7 +460,7 @@ impl Shard {
                 return false;
             }
             if !stream.head.is_empty()
-                || !stream.set_aside.is_empty()
+                || stream.set_aside.is_some()
                 || stream.in_log > 0
                 || stream.tails.is_some()
             {

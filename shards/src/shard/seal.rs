@@ -30,6 +30,9 @@ use crate::sealed::SealedSegment;
 /// How long after a failure sealing is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
+/// Pushes do not wait for the sake of less than this, in bytes.
+const PAUSE_MIN_BYTES: u64 = 1 << 20;
+
 /// When a shard writes its heads to segments.
 #[derive(Clone, Copy, Debug)]
 pub struct SealPolicy {
@@ -57,7 +60,7 @@ impl SealPolicy {
 impl Default for SealPolicy {
     fn default() -> SealPolicy {
         SealPolicy {
-            head_max_bytes: 64 << 20,
+            head_max_bytes: 48 << 20,
             wal_max_bytes: 256 << 20,
             max_age: Duration::from_secs(30 * 60),
             on_stop: true,
@@ -157,6 +160,25 @@ impl Sealing {
             self.active.push(slot);
         }
         self.head_bytes += bytes;
+    }
+
+    /// Notes that the heads cost less than was noted.
+    pub(super) fn forgo(&mut self, bytes: u64) {
+        self.head_bytes = self.head_bytes.saturating_sub(bytes);
+    }
+
+    /// Whether pushes should wait until the generation that is being sealed is out of
+    /// memory, if the heads come to cost so much: otherwise the next one would grow for
+    /// as long as entries come faster than they are sealed.
+    pub(super) fn wants_a_pause(&self, head_and_log_bytes: u64) -> bool {
+        self.phase == Phase::Running
+            && self.generation_bytes > 0
+            && head_and_log_bytes > (self.policy.head_max_bytes / 2).max(PAUSE_MIN_BYTES)
+    }
+
+    /// What the heads cost, without what is set aside.
+    pub(super) fn head_bytes(&self) -> u64 {
+        self.head_bytes
     }
 
     /// Notes when entries came.
@@ -267,7 +289,7 @@ impl Shard {
         let generation = std::mem::take(&mut self.sealing.active);
         for &slot in &generation {
             let stream = &mut self.streams[slot as usize];
-            stream.set_aside = std::mem::take(&mut stream.head);
+            stream.set_aside = Some(Box::new(std::mem::take(&mut stream.head)));
         }
         let sealing = &mut self.sealing;
         sealing.generation = generation;
@@ -284,7 +306,7 @@ impl Shard {
                 id: stream.id,
                 tenant: stream.tenant.clone(),
                 labels: Arc::clone(&stream.labels),
-                blocks: stream.set_aside.blocks().cloned().collect(),
+                blocks: stream.set_aside.iter().flat_map(|head| head.blocks()).cloned().collect(),
             }
         });
         let job =
@@ -319,12 +341,14 @@ impl Shard {
         for segment in segments {
             self.add_segment(segment);
         }
+        self.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
-            let sealed = std::mem::take(&mut self.streams[slot as usize].set_aside);
+            let Some(sealed) = self.streams[slot as usize].set_aside.take() else { continue };
             for block in sealed.blocks() {
                 self.counters.entries -= block.len() as u64;
                 self.counters.line_bytes -= block.lines().len() as u64;
             }
+            sealed.recycle(&mut self.pool);
         }
         let released_bytes = std::mem::take(&mut self.sealing.generation_bytes);
         self.release(released_bytes);

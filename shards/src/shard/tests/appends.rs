@@ -1,5 +1,6 @@
 use super::*;
 use crate::messages::TooFarBehind;
+use crate::shard::append::HEAD_OVERHEAD_BYTES;
 use crate::wal::writer::{REOPEN_PAUSE, WalUnavailable};
 
 fn accepted(reply: AppendReply) -> u64 {
@@ -71,7 +72,7 @@ fn duplicates_count_as_stored_and_take_no_memory() {
     let entries: &[(i64, &str)] = &[(1, "x"), (1, "x"), (2, "y")];
     assert_eq!(accepted(bench.append(push(&[(&a, entries)]))), 3);
     let used_bytes = bench.budget.used_bytes();
-    assert_eq!(used_bytes, STREAM_OVERHEAD_BYTES + 2 * (1 + 12));
+    assert_eq!(used_bytes, STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + 2 * (1 + 12));
     assert_eq!(accepted(bench.append(push(&[(&a, entries)]))), 3);
     assert_eq!(bench.budget.used_bytes(), used_bytes);
     let status = bench.status();
@@ -172,7 +173,7 @@ fn a_failed_commit_leaves_nothing_behind() {
     let op = bench.end_op(true);
     assert_eq!(defined_by(&op), [b.id]);
     assert_eq!(bench.append_reply(&mut behind).map(accepted), Some(1));
-    let kept_bytes = STREAM_OVERHEAD_BYTES + "behind".len() as u64 + 12;
+    let kept_bytes = STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + "behind".len() as u64 + 12;
     assert_eq!(bench.budget.used_bytes(), used_bytes + kept_bytes);
     let streams = bench.query("acme", "{app=~`.+`}");
     let lines: Vec<_> = streams.iter().flat_map(|(_, entries)| entries).collect();
@@ -208,7 +209,7 @@ fn a_file_that_cannot_be_made_refuses_and_lets_reads_go_on() {
 fn memory_is_bounded_and_comes_back() {
     let cost = |lines: u64| lines * (10 + 12);
     let line = "0123456789";
-    let budget_bytes = 2 * STREAM_OVERHEAD_BYTES + cost(2);
+    let budget_bytes = 2 * STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + cost(2);
     let mut bench = Bench::with(SyncPolicy::Always, budget_bytes, 1 << 20);
     let (a, b) = (app("a"), app("b"));
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(1, line), (2, line)])])));
