@@ -207,7 +207,7 @@ impl<R: Runtime> Driver<R> {
                 let env = Rc::clone(&self.env);
                 drop(self.runtime.spawn(async move {
                     let result = scan::run(&env, *job).await;
-                    reply_to.send(ShardReply::Leaf(result));
+                    reply_to.send(ShardReply::Leaf(result.map(Box::new)));
                 }));
             }
             Effect::Wal(operation) => {

@@ -350,7 +350,7 @@ pub enum ShardReply {
     /// To [`ShardRequest::Append`].
     Append(Result<AppendOutcome, AppendError>),
     /// To [`ShardRequest::Leaf`], [`ShardRequest::Share`] and [`ShardRequest::TailJoin`].
-    Leaf(Result<LeafReply, ScanError>),
+    Leaf(Result<Box<LeafReply>, ScanError>),
     /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.
     Texts(Vec<Box<str>>),
     /// To [`ShardRequest::Series`].

@@ -70,7 +70,7 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
 
 fn part_of<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, LeafError> {
     match reply {
-        Ok(ShardReply::Leaf(Ok(part))) => Ok(part),
+        Ok(ShardReply::Leaf(Ok(part))) => Ok(*part),
         Ok(ShardReply::Leaf(Err(error))) => Err(error.into()),
         Ok(_) | Err(_) => Err(LeafError::Gone),
     }

@@ -95,7 +95,7 @@ impl Bench {
                     let scan = |runtime| async move {
                         scan::run(&ScanEnv::new(runtime, ScanConfig::with_cache(0)), *job).await
                     };
-                    to.send(ShardReply::Leaf(self.simulation.block_on(scan)));
+                    to.send(ShardReply::Leaf(self.simulation.block_on(scan).map(Box::new)));
                 }
                 Effect::Seal(job) => {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");

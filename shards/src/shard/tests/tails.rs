@@ -50,7 +50,7 @@ fn shows(entries: &[(u64, i64, &str)]) -> Vec<(u64, i64, String)> {
 impl Bench {
     fn join(&mut self, join: TailJoin) -> usize {
         match self.ask(ShardRequest::TailJoin(join)) {
-            ShardReply::Leaf(Ok(LeafReply { result, .. })) => result.stats().entries_kept as usize,
+            ShardReply::Leaf(Ok(part)) => part.result.stats().entries_kept as usize,
             other => panic!("{other:?}"),
         }
     }
