@@ -1,7 +1,6 @@
 //! What subscribers get, and what they cost.
 
 use super::*;
-use crate::messages::LeafReply;
 use crate::tail::{DROPPED_LISTED_MAX, TailBatch, TailJoin, TailPart, TailPoll, TailStatus};
 
 const QUEUE_MAX_BYTES: usize = 1 << 20;
