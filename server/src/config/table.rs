@@ -186,7 +186,7 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Queries that run at a time on the node; others wait for their turn, which tenants have one after another. Labels, series and index statistics have as many places of their own. 0 means 4 for each core; the reference has 4.";
     "querier.multi_tenant_queries_enabled", "querier.multi-tenant-queries-enabled",
         |c| Bool(&mut c.multi_tenant_queries_enabled),
-        "Whether a query may read the data of several tenants, whose ids stand in X-Scope-OrgID joined by |.";
+        "Whether a query may read the data of several tenants, whose ids stand in X-Scope-OrgID, joined by vertical bars.";
     "pattern_ingester.enabled", "pattern-ingester.enabled",
         |c| Bool(&mut c.patterns_enabled),
         "Whether the patterns endpoint answers. Patterns are mined when somebody asks, so they cost nothing until then.";

@@ -27,6 +27,29 @@ pub fn segment(data: &[u8]) {
     columns(data);
 }
 
+/// Takes the bytes as lines, of which each ends with a byte 0xff, and stores and reads
+/// them as templates.
+///
+/// # Panics
+/// If they do not come back as they were.
+pub fn lines_as_templates(data: &[u8]) {
+    let (mut lines, mut ends) = (Vec::with_capacity(data.len()), Vec::new());
+    for line in data.split(|&byte| byte == 0xff) {
+        lines.extend_from_slice(line);
+        ends.push(lines.len() as u32);
+    }
+    let mut encoder = templates::Encoder::new();
+    // Twice, since the second block finds the buffers of the first.
+    for _ in 0..2 {
+        let mut stored = Vec::new();
+        let Some(text) = encoder.encode(&lines, &ends, &mut stored) else { return };
+        let text = text.to_vec();
+        let as_text = |_: &[u8], _| Ok(text.clone());
+        let joined = templates::decode(&stored, lines.len(), as_text, |malformed| malformed);
+        assert_eq!(joined.as_deref(), Ok(&lines[..]));
+    }
+}
+
 /// Opens a segment and decodes everything in it; returns the number of entries.
 ///
 /// # Errors
@@ -197,6 +220,26 @@ mod tests {
         assert_eq!(decode_all(&file), Ok(9));
         assert_eq!((footer.totals.streams, footer.totals.blocks, footer.totals.runs), (3, 3, 5));
         segment(&file);
+    }
+
+    #[test]
+    fn lines_come_back_from_templates() {
+        let words: [&[u8]; 8] = [
+            b"id=",
+            b"1",
+            b"0042",
+            b"99999999999999999999",
+            b"deadbeef",
+            b"\"a b\" ",
+            b"\xff",
+            b":",
+        ];
+        for seed in seeds(300) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let data: Vec<&[u8]> = (0..rng.below(400)).map(|_| *rng.pick(&words)).collect();
+            lines_as_templates(&data.concat());
+        }
     }
 
     #[test]

@@ -136,9 +136,7 @@ impl Compressor {
         let templates = &mut self.templates;
         let tries_both = templates.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
         templates.blocks += 1;
-        if !(tries_both || templates.pays)
-            || !templates.encode(lines, ends, &mut self.zstd, tries_both)?
-        {
+        if !(tries_both || templates.pays) || !templates.encode(lines, ends, &mut self.zstd)? {
             return self.store(lines, out);
         }
         let raw_len = raw_len_of(lines)?;
@@ -200,21 +198,17 @@ impl Templates {
         lines: &[u8],
         ends: &[u32],
         zstd: &mut zstd::bulk::Compressor<'static>,
-        is_checked: bool,
     ) -> Result<bool, WriteError> {
         let Templates { encoder, stored, frame, .. } = self;
         stored.clear();
         let Some(text) = encoder.encode(lines, ends, stored) else { return Ok(false) };
-        // The original goes when its copy is stored. To look each time whether all is
-        // there would cost a quarter of the work; so it is done where both are tried.
-        if is_checked || cfg!(debug_assertions) {
-            let joined =
-                templates::decode(stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
-            if joined.as_deref() != Ok(lines) {
-                debug_assert!(false, "a block is not what it was taken apart into");
-                self.pays = false;
-                return Ok(false);
-            }
+        // The original goes when its copy is stored, so each copy is compared with it,
+        // although that is a quarter of the work.
+        let joined = templates::decode(stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
+        if joined.as_deref() != Ok(lines) {
+            debug_assert!(false, "a block is not what it was taken apart into");
+            self.pays = false;
+            return Ok(false);
         }
         frame.clear();
         frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
