@@ -36,6 +36,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
         section: "",
         keys: &[
             "legacy_read_mode",
+            "legacy_read_target",
             "ingest_limits",
             "ingest_limits_frontend",
             "ingest_limits_frontend_client",
@@ -54,12 +55,14 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "block_scheduler",
             "partition_ingester",
             "usage_tracker",
+            "rate_service",
+            "rate_service_client",
         ],
         reason: "one process has all parts",
     },
     Foreign {
         section: "",
-        keys: &["memberlist", "kafka_config", "consul", "etcd"],
+        keys: &["memberlist", "kafka_config", "kafka_ingester", "consul", "etcd"],
         reason: "there is one node",
     },
     Foreign {
@@ -72,8 +75,14 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "dataobj",
             "dataobj_consumer",
             "dataobj-consumer",
+            "dataobj_explorer",
         ],
         reason: "data is kept in files of this node, in a form of its own",
+    },
+    Foreign {
+        section: "",
+        keys: &["query_engine"],
+        reason: "all queries are run by the same engine",
     },
     Foreign {
         section: "",
@@ -119,6 +128,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "grpc_listen_address",
             "grpc_listen_port",
             "grpc_listen_conn_limit",
+            "grpc_collect_max_streams_by_conn",
             "grpc_tls_config",
             "grpc_server_max_recv_msg_size",
             "grpc_server_max_send_msg_size",
@@ -133,11 +143,13 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "grpc_server_num_workers",
             "grpc_server_stats_tracking_enabled",
             "grpc_server_recv_buffer_pools_enabled",
+            "grpc_server_read_buffer_size",
+            "grpc_server_write_buffer_size",
             "report_grpc_codes_in_instrumentation_label_enabled",
-            "cluster_validation",
         ],
         reason: "there is no gRPC",
     },
+    Foreign { section: "server", keys: &["cluster_validation"], reason: "there is one node" },
     Foreign {
         section: "server",
         keys: &[
@@ -148,11 +160,14 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "log_request_headers",
             "log_request_at_info_level_enabled",
             "log_request_exclude_headers_list",
-            "trace_request_headers",
-            "trace_request_exclude_headers_list",
             "http_log_closed_connections_without_response_enabled",
         ],
         reason: "requests are not logged",
+    },
+    Foreign {
+        section: "server",
+        keys: &["trace_request_headers", "trace_request_exclude_headers_list", "create_new_traces"],
+        reason: "requests are not traced",
     },
     Foreign {
         section: "server",
@@ -201,6 +216,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
         reason: "there is one node",
     },
     Foreign { section: "common", keys: &["storage"], reason: "data is kept in files of this node" },
+    Foreign { section: "common", keys: &["scratch_path"], reason: "all data is in data_dir" },
     Foreign {
         section: "distributor",
         keys: &[
@@ -218,6 +234,16 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "shard_streams",
         ],
         reason: "there is one node",
+    },
+    Foreign {
+        section: "distributor",
+        keys: &["inmemory_dataobj_push_timeout"],
+        reason: "data is kept in files of this node, in a form of its own",
+    },
+    Foreign {
+        section: "distributor",
+        keys: &["default_policy_stream_mappings"],
+        reason: "there are no policies of ingestion",
     },
     Foreign {
         section: "distributor",
@@ -303,6 +329,11 @@ pub(super) static FOREIGN: &[Foreign] = &[
     },
     Foreign {
         section: "frontend",
+        keys: &["experimental_apis_enabled"],
+        reason: "no endpoint is experimental",
+    },
+    Foreign {
+        section: "frontend",
         keys: &["compress_responses", "support_parquet_encoding"],
         reason: "the client decides by its headers",
     },
@@ -338,12 +369,18 @@ pub(super) static FOREIGN: &[Foreign] = &[
         reason: "queries are spread over the cores, not split into parts",
     },
     Foreign {
+        section: "query_range",
+        keys: &["forward_headers_list"],
+        reason: "one process has all parts",
+    },
+    Foreign {
         section: "ingester",
         keys: &[
             "lifecycler",
             "autoforget_unhealthy",
             "owned_streams_check_interval",
             "kafka_ingestion",
+            "delegate_stream_limits_enabled",
             "max_transfer_retries",
             "client_config",
         ],
@@ -412,6 +449,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "delete_request_store_db_type",
             "backup_delete_request_store_db_type",
             "upload_parallelism",
+            "deletion_marker_object_store_prefix",
         ],
         reason: "data is kept in files of this node",
     },
@@ -501,6 +539,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "shard_aggregations",
             "enable_multi_variant_queries",
             "cardinality_limit",
+            "max_scan_task_parallelism",
             "debug_engine_tasks",
             "debug_engine_streams",
         ],
@@ -512,6 +551,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
             "max_cache_freshness_per_query",
             "max_metadata_cache_freshness",
             "max_stats_cache_freshness",
+            "engine_results_cache_time_bucket_interval",
         ],
         reason: "there is no cache of results",
     },
