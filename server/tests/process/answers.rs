@@ -3,6 +3,7 @@
 mod cross_tenant;
 mod detected;
 mod error_table;
+mod isolation;
 mod lifecycle;
 mod limits;
 mod operating;
