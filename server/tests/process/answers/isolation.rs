@@ -8,8 +8,11 @@ const OTHER: (&str, &str) = ("X-Scope-OrgID", "other");
 
 const SELECTOR: &str = r#"{markerlabel="marker-app"}"#;
 
-/// Everything that reads data, with its parameters and a text that its owner sees.
-const READS: [(&str, &[(&str, &str)], &str); 23] = [
+/// A path, its parameters, and a text that the owner of the data sees.
+type Read = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+/// Everything that reads data.
+const READS: [Read; 23] = [
     ("/loki/api/v1/query_range", &[("query", SELECTOR)], "marker-line"),
     (
         "/loki/api/v1/query",
