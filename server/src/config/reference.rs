@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Config;
-use super::foreign::FOREIGN;
+use super::foreign;
 use super::table::SETTINGS;
 
 /// What `docs/configuration.md` holds.
@@ -36,7 +36,7 @@ pub(super) fn markdown() -> String {
 /// Keys of the reference that do nothing, by their reasons.
 fn foreign_keys(out: &mut String) {
     out.push_str(FOREIGN_KEYS);
-    for row in FOREIGN {
+    for row in foreign::rows() {
         let path = |key: &&str| match row.section {
             "" => format!("`{key}`"),
             section => format!("`{section}.{key}`"),
