@@ -484,6 +484,12 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             "Segments that could not be opened at the start.",
             |s| s.seal.damaged_segments,
         ),
+        (
+            "logsvc_refused_blocks_total",
+            "counter",
+            "Blocks whose encoded lines did not decode to what they were and were stored without templates.",
+            |s| s.seal.refused_blocks,
+        ),
     ];
     for (name, kind, help, read) in families {
         out.family(name, kind, help);

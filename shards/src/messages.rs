@@ -295,6 +295,9 @@ pub struct SealStatus {
     pub directory_bytes: u64,
     /// Segments of the live set that could not be opened at the start.
     pub damaged_segments: u64,
+    /// Blocks written since the start whose encoded lines did not decode to what they were,
+    /// so that they were stored in a simpler way.
+    pub refused_blocks: u64,
     /// What was done about segments.
     pub maintenance: MaintenanceStatus,
 }

@@ -129,7 +129,17 @@ impl<R: Runtime> SegmentFolder<R> {
         };
         let directory = Directory::open(finished.footer, finished.directory);
         let directory = directory.map_err(io::Error::other)?;
-        Ok(SealedSegment::new(live, segment.path, directory))
+        let refused_blocks = finished.refused_blocks;
+        debug_assert_eq!(refused_blocks, 0, "a block is not what it was taken apart into");
+        if refused_blocks > 0 {
+            tracing::error!(
+                file = %segment.path.display(),
+                refused_blocks,
+                "encoded lines did not decode to what they were; the rest of the segment is \
+                 stored without templates; please report this"
+            );
+        }
+        Ok(SealedSegment { refused_blocks, ..SealedSegment::new(live, segment.path, directory) })
     }
 
     async fn finish_file(

@@ -42,6 +42,8 @@ pub struct SealedSegment {
     /// Ordinals of those streams that may have entries in earlier segments at the
     /// times of this one, so that an entry may be there twice.
     pub(crate) late: AHashSet<u32>,
+    /// See [`Finished`](crate::segment::Finished); 0 if it was not written since the start.
+    pub(crate) refused_blocks: u32,
     /// Tells every core that has the file open when nobody holds the segment any more.
     alive: Arc<()>,
 }
@@ -50,7 +52,7 @@ impl SealedSegment {
     /// A segment whose directory was opened.
     pub(crate) fn new(live: LiveSegment, path: PathBuf, directory: Directory) -> SealedSegment {
         let late = AHashSet::with_hasher(hasher());
-        SealedSegment { live, path, directory, late, alive: Arc::new(()) }
+        SealedSegment { live, path, directory, late, refused_blocks: 0, alive: Arc::new(()) }
     }
 }
 

@@ -28,7 +28,8 @@ pub fn segment(data: &[u8]) {
 }
 
 /// Takes the bytes as lines, of which each ends with a byte 0xff, and stores and reads
-/// them as templates.
+/// them as templates. A writer compares a sample of its blocks only, so this must go on to
+/// compare each.
 ///
 /// # Panics
 /// If they do not come back as they were.

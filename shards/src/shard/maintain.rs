@@ -418,6 +418,7 @@ impl Shard {
             *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
             state.sealed_in += 1;
         }
+        self.sealing.refused_blocks += u64::from(segment.refused_blocks);
         let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
         self.segments.insert(place, Arc::new(segment));
         self.maintenance.segments_changed();

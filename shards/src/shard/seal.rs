@@ -131,6 +131,8 @@ pub(super) struct Sealing {
     sealed: u64,
     /// Attempts that failed.
     failures: u64,
+    /// Blocks of new segments that had to be stored without templates.
+    pub(super) refused_blocks: u64,
 }
 
 impl Sealing {
@@ -151,6 +153,7 @@ impl Sealing {
             failure: None,
             sealed: 0,
             failures: 0,
+            refused_blocks: 0,
         }
     }
 
@@ -402,6 +405,7 @@ impl Shard {
         let mut status = SealStatus {
             sealed: self.sealing.sealed,
             failures: self.sealing.failures,
+            refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,
             damaged_segments: self.missing_bounds_ns.len() as u64,
             maintenance: self.maintenance.status(),

@@ -9,7 +9,8 @@ use std::fmt;
 
 use super::super::error::WriteError;
 use super::split;
-use super::templates::{self, Encoder, MAX_RAW_BYTES};
+use super::template_store::{Plan, TemplateStore};
+use super::templates;
 
 /// How stored bytes become raw ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,26 +80,8 @@ impl ColumnPlace {
 pub(crate) struct Compressor {
     zstd: zstd::bulk::Compressor<'static>,
     buffer: Vec<u8>,
-    templates: Templates,
+    templates: TemplateStore,
 }
-
-/// What storing lines as templates needs.
-struct Templates {
-    encoder: Encoder,
-    /// The stored form of the last block.
-    stored: Vec<u8>,
-    frame: Vec<u8>,
-    /// Blocks so far.
-    blocks: usize,
-    /// Whether they beat zstd alone when both were tried last.
-    pays: bool,
-}
-
-/// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
-const TRIED_EVERY_BLOCKS: usize = 16;
-
-/// Smaller blocks do without: columns would hold too few numbers.
-const TEMPLATES_FROM_BYTES: usize = 16 << 10;
 
 impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,14 +96,7 @@ impl Compressor {
     /// If the level does not exist or there is no memory for a context.
     pub(crate) fn new(level: i32) -> Result<Compressor, WriteError> {
         let zstd = zstd::bulk::Compressor::new(level).map_err(compression)?;
-        let templates = Templates {
-            encoder: Encoder::new(),
-            stored: Vec::new(),
-            frame: Vec::new(),
-            blocks: 0,
-            pays: true,
-        };
-        Ok(Compressor { zstd, buffer: Vec::new(), templates })
+        Ok(Compressor { zstd, buffer: Vec::new(), templates: TemplateStore::new() })
     }
 
     /// Like [`Self::store`], for lines that end at `ends`: as templates where that pays.
@@ -130,36 +106,37 @@ impl Compressor {
         ends: &[u32],
         out: &mut Vec<u8>,
     ) -> Result<ColumnPlace, WriteError> {
-        if !(TEMPLATES_FROM_BYTES..=MAX_RAW_BYTES).contains(&lines.len()) {
-            return self.store(lines, out);
-        }
-        let templates = &mut self.templates;
-        let tries_both = templates.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
-        templates.blocks += 1;
-        if !(tries_both || templates.pays) || !templates.encode(lines, ends, &mut self.zstd)? {
-            return self.store(lines, out);
-        }
         let raw_len = raw_len_of(lines)?;
-        if tries_both {
-            let start = out.len();
-            let place = self.store(lines, out)?;
-            let templates = &mut self.templates;
-            templates.pays = templates.stored.len() < place.stored_len as usize;
-            if !templates.pays {
-                return Ok(place);
-            }
-            out.truncate(start);
-        }
-        if self.templates.stored.len() >= lines.len() {
+        let plan = self.templates.plan(lines.len());
+        if plan == Plan::Plain {
             return self.store(lines, out);
         }
-        Ok(append(Codec::Templates, &self.templates.stored, raw_len, out))
+        let Some(stored) = self.templates.encode(lines, ends, &mut self.zstd)? else {
+            return self.store(lines, out);
+        };
+        if plan == Plan::Templates {
+            return Ok(append(Codec::Templates, stored, raw_len, out));
+        }
+        let start = out.len();
+        let place = self.store(lines, out)?;
+        let are_smaller = self.templates.stored().len() < place.stored_len as usize;
+        self.templates.note_which_is_smaller(are_smaller);
+        if !are_smaller {
+            return Ok(place);
+        }
+        out.truncate(start);
+        Ok(append(Codec::Templates, self.templates.stored(), raw_len, out))
+    }
+
+    /// Blocks whose templates were not what they had been made from, so that they and what
+    /// came behind them are stored without.
+    pub(crate) fn refused_blocks(&self) -> u32 {
+        self.templates.refused()
     }
 
     /// Bytes that buffers occupy.
     pub(crate) fn held_bytes(&self) -> usize {
-        let Templates { encoder, stored, frame, .. } = &self.templates;
-        self.buffer.capacity() + encoder.held_bytes() + stored.capacity() + frame.capacity()
+        self.buffer.capacity() + self.templates.held_bytes()
     }
 
     /// Appends the stored form of `raw` to `out`, and says what was appended; the
@@ -191,33 +168,6 @@ impl Compressor {
     }
 }
 
-impl Templates {
-    /// Makes the stored form; false if there is none.
-    fn encode(
-        &mut self,
-        lines: &[u8],
-        ends: &[u32],
-        zstd: &mut zstd::bulk::Compressor<'static>,
-    ) -> Result<bool, WriteError> {
-        let Templates { encoder, stored, frame, .. } = self;
-        stored.clear();
-        let Some(text) = encoder.encode(lines, ends, stored) else { return Ok(false) };
-        // The original goes when its copy is stored, so each copy is compared with it,
-        // although that is a quarter of the work.
-        let joined = templates::decode(stored, lines.len(), |_, _| Ok(text.to_vec()), |bad| bad);
-        if joined.as_deref() != Ok(lines) {
-            debug_assert!(false, "a block is not what it was taken apart into");
-            self.pays = false;
-            return Ok(false);
-        }
-        frame.clear();
-        frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
-        zstd.compress_to_buffer(text, frame).map_err(compression)?;
-        stored.extend_from_slice(frame);
-        Ok(true)
-    }
-}
-
 fn raw_len_of(raw: &[u8]) -> Result<u32, WriteError> {
     u32::try_from(raw.len()).map_err(|_| WriteError::Malformed("a column has more than 4 GiB"))
 }
@@ -240,7 +190,7 @@ const COMPRESSED_FROM_BYTES: usize = 32;
 /// One huge line must not leave a huge buffer behind.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-fn compression(error: std::io::Error) -> WriteError {
+pub(super) fn compression(error: std::io::Error) -> WriteError {
     WriteError::Compression(error.to_string())
 }
 
@@ -320,6 +270,28 @@ mod tests {
             assert!(stored.len() <= raw.len());
             assert_eq!(decompressor.load(&place, stored).unwrap(), raw);
         }
+    }
+
+    #[test]
+    fn a_block_that_does_not_come_back_ends_templates() {
+        let mut rng = Rng::new(9);
+        let mut ends = Vec::new();
+        let mut lines = Vec::new();
+        for _ in 0..1000 {
+            lines.extend_from_slice(format!("id={:016x} is here\n", rng.next_u64()).as_bytes());
+            ends.push(lines.len() as u32);
+        }
+        let mut compressor = Compressor::new(1).unwrap();
+        compressor.templates.damaged_from_block = 2;
+        let mut decompressor = Decompressor::new();
+        for codec in [Codec::Templates, Codec::Templates, Codec::Zstd, Codec::Zstd] {
+            let mut out = Vec::new();
+            let place = compressor.store_lines(&lines, &ends, &mut out).unwrap();
+            assert_eq!(place.codec, codec);
+            assert_eq!(decompressor.load(&place, &out).unwrap(), lines);
+        }
+        // The last one was not tried any more.
+        assert_eq!(compressor.refused_blocks(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod lengths;
 pub(crate) mod metadata;
 pub(crate) mod packed;
 pub(crate) mod split;
+mod template_store;
 pub(crate) mod templates;
 pub(crate) mod timestamps;
 

@@ -15,6 +15,10 @@ pub struct Finished {
     pub footer: Footer,
     /// Its directory as it stands in the file: [`Directory::open`] takes it.
     pub directory: Vec<u8>,
+    /// Blocks of lines that did not decode to what they had been made from when that was
+    /// tried. They, and those behind them, are stored in a simpler way; there should be
+    /// none, ever.
+    pub refused_blocks: u32,
 }
 
 impl SegmentWriter {
@@ -76,6 +80,7 @@ impl SegmentWriter {
             totals,
         };
         out.extend_from_slice(&footer.encode());
-        Ok(Finished { bytes: out, footer, directory })
+        let refused_blocks = self.compressor.refused_blocks();
+        Ok(Finished { bytes: out, footer, directory, refused_blocks })
     }
 }

@@ -1,0 +1,139 @@
+//! When lines are stored as templates: decides, encodes and checks, one block of a writer
+//! after another.
+//!
+//! The log is given up once a segment is live, so what is stored must be what was there.
+//! The codec's bodies for fuzzing and its property tests compare every block; so does every
+//! build with debug assertions. Decoding again what was just encoded is a quarter of the
+//! work, therefore other builds compare a sample, by a fixed rule. It finds what is
+//! systematic, such as a fault of the compiler, of the machine, or lines of a kind that
+//! nobody has thought of. A writer that finds a block to differ stores no more templates.
+
+use super::super::error::WriteError;
+use super::compress::compression;
+use super::templates::{self, Encoder, MAX_RAW_BYTES};
+
+/// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
+const TRIED_EVERY_BLOCKS: usize = 16;
+
+/// The first blocks of a writer are compared, as many as this.
+const COMPARED_FIRST_BLOCKS: usize = 4;
+/// Of the others one in so many is compared.
+const COMPARED_EVERY_BLOCKS: usize = 16;
+
+/// Smaller blocks do without: columns would hold too few numbers.
+const FROM_BYTES: usize = 16 << 10;
+
+/// What storing lines as templates needs.
+pub(super) struct TemplateStore {
+    encoder: Encoder,
+    /// The stored form of the last block.
+    stored: Vec<u8>,
+    frame: Vec<u8>,
+    /// Blocks so far.
+    blocks: usize,
+    /// Whether they beat zstd alone when both were tried last.
+    pays: bool,
+    /// Blocks that did not decode to their lines.
+    refused: u32,
+    /// Blocks from this one on are damaged before they are compared.
+    #[cfg(test)]
+    pub(super) damaged_from_block: usize,
+}
+
+/// What to do with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Zstd alone.
+    Plain,
+    /// Templates, if there are any.
+    Templates,
+    /// Both, to see which is smaller.
+    Both,
+}
+
+impl TemplateStore {
+    pub(super) fn new() -> TemplateStore {
+        TemplateStore {
+            encoder: Encoder::new(),
+            stored: Vec::new(),
+            frame: Vec::new(),
+            blocks: 0,
+            pays: true,
+            refused: 0,
+            #[cfg(test)]
+            damaged_from_block: usize::MAX,
+        }
+    }
+
+    /// What to do with the next block, whose lines have so many bytes.
+    pub(super) fn plan(&mut self, line_bytes: usize) -> Plan {
+        if self.refused > 0 || !(FROM_BYTES..=MAX_RAW_BYTES).contains(&line_bytes) {
+            return Plan::Plain;
+        }
+        let tries_both = self.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
+        self.blocks += 1;
+        match tries_both {
+            true => Plan::Both,
+            false if self.pays => Plan::Templates,
+            false => Plan::Plain,
+        }
+    }
+
+    /// Makes the stored form; `None` if there is none, or if it is not what it should be.
+    pub(super) fn encode(
+        &mut self,
+        lines: &[u8],
+        ends: &[u32],
+        zstd: &mut zstd::bulk::Compressor<'static>,
+    ) -> Result<Option<&[u8]>, WriteError> {
+        let is_compared = self.is_compared();
+        let TemplateStore { encoder, stored, frame, .. } = self;
+        stored.clear();
+        let Some(text) = encoder.encode(lines, ends, stored) else { return Ok(None) };
+        #[cfg(test)]
+        if self.blocks > self.damaged_from_block {
+            stored[0] ^= 1;
+        }
+        if is_compared {
+            let as_text = |_: &[u8], _| Ok(text.to_vec());
+            let joined = templates::decode(stored, lines.len(), as_text, |malformed| malformed);
+            if joined.as_deref() != Ok(lines) {
+                self.refused += 1;
+                return Ok(None);
+            }
+        }
+        frame.clear();
+        frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        zstd.compress_to_buffer(text, frame).map_err(compression)?;
+        stored.extend_from_slice(frame);
+        Ok((stored.len() < lines.len()).then_some(stored))
+    }
+
+    /// Tells how the last block went of which both forms were made.
+    pub(super) fn note_which_is_smaller(&mut self, templates_are: bool) {
+        self.pays = templates_are;
+    }
+
+    /// Whether the block is compared that was planned last.
+    fn is_compared(&self) -> bool {
+        let last = self.blocks - 1;
+        cfg!(debug_assertions)
+            || last < COMPARED_FIRST_BLOCKS
+            || last.is_multiple_of(COMPARED_EVERY_BLOCKS)
+    }
+
+    /// The stored form of the last block.
+    pub(super) fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+
+    /// Blocks that did not decode to their lines.
+    pub(super) fn refused(&self) -> u32 {
+        self.refused
+    }
+
+    /// Bytes that buffers occupy.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.encoder.held_bytes() + self.stored.capacity() + self.frame.capacity()
+    }
+}
