@@ -352,7 +352,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 29] = [
+    let families: [(&str, &str, &str, Read); 30] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
