@@ -237,6 +237,12 @@ impl MetadataSets {
         Some(id)
     }
 
+    /// Sum of the lengths of the names and values of a set, in bytes.
+    pub(crate) fn text_bytes(&self, id: u32) -> u64 {
+        let pairs = self.set_pairs(id).iter();
+        pairs.map(|(name, value)| u64::from(name.len) + u64::from(value.len)).sum()
+    }
+
     /// False when no set has a pair of that name. May be true in vain when there
     /// are many names.
     #[must_use]

@@ -46,3 +46,4 @@ pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,
 };
+pub use volume::SizeOf;

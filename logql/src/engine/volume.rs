@@ -1,9 +1,9 @@
 //! How many bytes streams hold: the plan behind the volume and statistics endpoints.
 //!
-//! It is a sum of line lengths per bucket of time that is grouped by labels of the
-//! *streams*. So, other than `bytes_over_time`, it never looks at what entries carry
-//! themselves, and blocks that lie within one bucket are answered by their directory
-//! entries alone.
+//! It is a sum of the sizes of entries, lines and metadata, per bucket of time that is
+//! grouped by labels of the *streams*. Most blocks that lie within one bucket are answered
+//! by their directory entries, with an estimate of their metadata (`leaf/sizes.rs`); lines
+//! and numbers of entries are always exact.
 
 use std::sync::Arc;
 
@@ -13,8 +13,17 @@ use super::params::{Grid, Windows};
 use super::plan::{LeafKind, LeafPlan, Node, Plan, Root, SeriesLabels};
 use crate::syntax::ast::{LogExpr, Selector};
 
+/// What counts as the size of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizeOf {
+    /// The line: answered by directories of blocks alone.
+    Line,
+    /// The line, and the names and values of its structured metadata.
+    Entry,
+}
+
 impl Plan {
-    /// Plans the bytes of the lines with `start_ns <= t < end_ns` of the selected
+    /// Plans the bytes of the entries with `start_ns <= t < end_ns` of the selected
     /// streams. `names` are the labels that tell series apart; `None` keeps every
     /// stream apart.
     ///
@@ -31,6 +40,7 @@ impl Plan {
         names: Option<Vec<String>>,
         (start_ns, end_ns): (i64, i64),
         step_ns: Option<i64>,
+        size: SizeOf,
     ) -> Result<Plan, PlanError> {
         if end_ns <= start_ns {
             return Err(PlanError::EndBeforeStart);
@@ -52,7 +62,10 @@ impl Plan {
             now_ns: end_ns,
             kind: LeafKind::Range {
                 windows,
-                value: EntryValue::LineLength,
+                value: match size {
+                    SizeOf::Line => EntryValue::LineLength,
+                    SizeOf::Entry => EntryValue::StoredSize,
+                },
                 series: SeriesLabels::Stream(names),
             },
         };

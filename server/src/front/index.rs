@@ -1,7 +1,7 @@
 //! `index/stats` and `index/shards`: how much a selector stands for.
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Plan, QueryResult};
+use logsvc_logql::engine::{Plan, QueryResult, SizeOf};
 use logsvc_logql::syntax::{self, ast::Selector};
 use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
 use logsvc_proto::error::ApiError;
@@ -74,7 +74,7 @@ impl<R: Runtime> Front<R> {
         let Some(range) = self.visible(limits, range) else { return Ok(IndexStats::default()) };
         let work = async {
             let turn = self.turn(tenants, limits, Work::Lookup).await?;
-            self.measure(tenants, selector, range, &turn).await
+            self.measure(tenants, selector, range, SizeOf::Entry, &turn).await
         };
         self.bounded(inquiry, work).await
     }
@@ -85,12 +85,13 @@ impl<R: Runtime> Front<R> {
         tenants: &Tenants,
         selector: &Selector,
         range: TimeRange,
+        size: SizeOf,
         turn: &Turn,
     ) -> Result<IndexStats, ApiError> {
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);
-        let plan = Plan::volume(selector, Some(Vec::new()), bounds_ns, None)
+        let plan = Plan::volume(selector, Some(Vec::new()), bounds_ns, None, size)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let executed = self.execute(&tenants.merged(), &plan, turn).await?;
         Ok(stats_of(&executed))

@@ -1,7 +1,7 @@
 //! What a query may ask for, checked before any data is read.
 
 use http::StatusCode;
-use logsvc_logql::engine::{Plan, QueryTime};
+use logsvc_logql::engine::{Plan, QueryTime, SizeOf};
 use logsvc_logql::syntax::ast::{Expr, LogExpr, Matcher, MetricExpr, Selector};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{format_go_duration, format_model_duration};
@@ -109,7 +109,7 @@ impl<R: Runtime> Front<R> {
             }
             let selector = Selector { matchers: asked.0.to_vec() };
             let range = TimeRange { start_ns, end_ns };
-            bytes += self.measure(tenants, &selector, range, turn).await?.bytes;
+            bytes += self.measure(tenants, &selector, range, SizeOf::Line, turn).await?.bytes;
             seen.push(asked);
         }
         let refused = |what: &str, max_bytes: u64| {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult, ResultPoint, VectorSample};
+use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, VectorSample};
 use logsvc_logql::syntax::{
     self, SelectorError,
     ast::{MatchOp, Matcher, Selector},
@@ -55,7 +55,7 @@ impl<R: Runtime> Front<R> {
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = |bounds_ns| {
             let names = volume.aggregation.names();
-            Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns)
+            Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns, SizeOf::Entry)
                 .map_err(|error| ApiError::bad_request(error.to_string()))
         };
         let executed = match self.visible(limits, range) {

@@ -29,6 +29,7 @@ pub(crate) mod runs;
 pub(crate) mod samples;
 mod series;
 mod set_cache;
+mod sizes;
 
 use std::rc::Rc;
 

@@ -16,6 +16,9 @@ pub(crate) enum EntryValue {
     One,
     /// The length of the processed line in bytes.
     LineLength,
+    /// The length of the stored line and of its metadata in bytes. Only where series
+    /// are told apart by their streams.
+    StoredSize,
 }
 
 /// Collects the samples of a range aggregation.
@@ -57,14 +60,15 @@ impl RangeCollector {
         self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
     }
 
-    /// Adds entries of one series that fall into one cell.
-    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, line_bytes: u64) {
+    /// Adds entries of one series that fall into one cell, and `bytes`, the sum of what
+    /// [`RangeCollector::value`] asks for.
+    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, bytes: u64) {
         if cell.is_gap() {
             return;
         }
         let sum = match self.value {
             EntryValue::One => count,
-            EntryValue::LineLength => line_bytes,
+            EntryValue::LineLength | EntryValue::StoredSize => bytes,
         };
         let index = series as usize;
         if self.series.len() <= index {
@@ -74,13 +78,15 @@ impl RangeCollector {
     }
 
     /// Adds the entries `first..end` of a sorted block, all of one series: one
-    /// search for each change of the steps that see them.
+    /// search for each change of the steps that see them. `metadata_bytes` tells the bytes
+    /// of metadata of a range of them, and is asked only if they count.
     pub(crate) fn add_sorted(
         &mut self,
         series: u32,
         block: &EntryBlock<'_>,
         first: usize,
         end: usize,
+        mut metadata_bytes: impl FnMut(usize, usize) -> u64,
     ) {
         let times = block.timestamps_ns;
         let lines = block.line_view();
@@ -88,11 +94,13 @@ impl RangeCollector {
         while i < end {
             let cell = self.cell(times[i]);
             let next = i + times[i..end].partition_point(|&t| t <= cell.max_ns);
-            let line_bytes = match self.value {
+            let line_bytes = || (lines.end(next - 1) - lines.start(i)) as u64;
+            let bytes = match self.value {
                 EntryValue::One => 0,
-                EntryValue::LineLength => (lines.end(next - 1) - lines.start(i)) as u64,
+                EntryValue::LineLength => line_bytes(),
+                EntryValue::StoredSize => line_bytes() + metadata_bytes(i, next),
             };
-            self.add(series, &cell, (next - i) as u64, line_bytes);
+            self.add(series, &cell, (next - i) as u64, bytes);
             i = next;
         }
     }

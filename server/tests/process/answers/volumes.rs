@@ -7,10 +7,11 @@ use crate::support::{Client, DataDir, SECOND_NS, Server, entry, query, stream};
 /// Midnight of a day, in seconds.
 const DAY_S: i64 = 1_773_100_800;
 
-const ACCEPT_OLD: [&str; 3] = ["--limits.reject-old-samples=false", "--cores", "3"];
+const ACCEPT_OLD: [&str; 4] =
+    ["--limits.reject-old-samples=false", "--limits.discover-log-levels=false", "--cores", "3"];
 
 /// A line of ten bytes every minute for an hour in `web`, half of them in `db`, whose
-/// entries say what env they are of; `old` has no env at all.
+/// entries have twelve bytes of metadata that say what env they are of; `old` has no env at all.
 fn fill(client: &mut Client) {
     let line = "0123456789";
     let at = |minute: i64| (DAY_S + 60 * minute) * SECOND_NS;
@@ -51,33 +52,33 @@ fn volumes_follow_the_labels_of_streams() {
         answer["data"]["result"].clone()
     };
     let series = |metric: Value, bytes: &str| json!({"metric": metric, "value": [end, bytes]});
-    let (web, db, old) = ("600", "300", "30");
+    let (web, db, old) = ("600", "660", "30");
     let any = ("query", r#"{app=~".+"}"#);
     let by_app = json!([
-        series(json!({"app": "web"}), web),
         series(json!({"app": "db"}), db),
+        series(json!({"app": "web"}), web),
         series(json!({"app": "old"}), old),
     ]);
     assert_eq!(volumes(&[any]), by_app);
-    let by_env = json!([series(json!({"env": "prod"}), web), series(json!({"env": "test"}), db)]);
+    let by_env = json!([series(json!({"env": "test"}), db), series(json!({"env": "prod"}), web)]);
     assert_eq!(volumes(&[any, ("targetLabels", "env")]), by_env);
-    let first = json!([series(json!({"env": "prod"}), web)]);
+    let first = json!([series(json!({"env": "test"}), db)]);
     assert_eq!(volumes(&[any, ("targetLabels", "env"), ("limit", "1")]), first);
     let both = json!([
-        series(json!({"app": "web", "env": "prod"}), web),
         series(json!({"app": "db", "env": "test"}), db),
+        series(json!({"app": "web", "env": "prod"}), web),
     ]);
     assert_eq!(volumes(&[any, ("targetLabels", "env,app")]), both);
     let by_name = json!([
-        series(json!({"app": ""}), "930"),
-        series(json!({"service_name": ""}), "930"),
-        series(json!({"env": ""}), "900"),
+        series(json!({"app": ""}), "1290"),
+        series(json!({"service_name": ""}), "1290"),
+        series(json!({"env": ""}), "1260"),
     ]);
     assert_eq!(volumes(&[any, ("aggregateBy", "labels")]), by_name);
-    let named = json!([series(json!({"env": ""}), "900")]);
+    let named = json!([series(json!({"env": ""}), "1260")]);
     assert_eq!(volumes(&[any, ("aggregateBy", "labels"), ("targetLabels", "env")]), named);
     let everything = volumes(&[("query", "{}")]);
-    assert_eq!(everything[1]["metric"], json!({"app": "db", "env": "test", "service_name": "db"}));
+    assert_eq!(everything[0]["metric"], json!({"app": "db", "env": "test", "service_name": "db"}));
     assert_eq!(everything.as_array().map(Vec::len), Some(3));
     assert_eq!(volumes(&[("query", r#"{app="none"}"#)]), json!([]));
 }
@@ -118,7 +119,7 @@ fn index_statistics_count_what_is_there() {
     let found = ask(&mut client, stats, &[("query", r#"{app=~"web|db"}"#)]);
     let chunks = found["chunks"].as_u64().expect("a number");
     assert!(chunks >= 2, "{found}");
-    assert_eq!(found, json!({"streams": 2, "chunks": chunks, "bytes": 900, "entries": 90}));
+    assert_eq!(found, json!({"streams": 2, "chunks": chunks, "bytes": 1260, "entries": 90}));
     let none = json!({"streams": 0, "chunks": 0, "bytes": 0, "entries": 0});
     assert_eq!(ask(&mut client, stats, &[("query", r#"{app="none"}"#)]), none);
     // A form says the same as a URL.
@@ -134,12 +135,12 @@ fn index_statistics_count_what_is_there() {
 
     let shards = "/loki/api/v1/index/shards";
     let selector = ("query", r#"{app=~"web|db"}"#);
-    let found = ask(&mut client, shards, &[selector, ("targetBytesPerShard", "300")]);
+    let found = ask(&mut client, shards, &[selector, ("targetBytesPerShard", "400")]);
     let bounds: Vec<_> = found["shards"].as_array().expect("a list").iter().collect();
     assert_eq!(bounds.len(), 4, "{found}");
     assert_eq!(bounds[0]["bounds"]["min"], 0);
     assert_eq!(bounds[3]["bounds"]["max"], u64::MAX);
-    assert_eq!(bounds[0]["stats"]["bytes"], 225);
+    assert_eq!(bounds[0]["stats"]["bytes"], 315);
     let refused = client.get(&query::target(shards, &[selector])).expect(400);
     assert_eq!(refused, "targetBytesPerShard must be a positive value");
 }

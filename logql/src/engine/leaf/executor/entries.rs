@@ -44,12 +44,15 @@ impl LeafExecutor {
                 log.add(position, set, lines.get(i));
             }
             Collector::Range(range) => {
-                let line_len = match range.value() {
+                let bytes = match range.value() {
                     EntryValue::One => 0,
                     EntryValue::LineLength => lines.len_of(i) as u64,
+                    EntryValue::StoredSize => {
+                        lines.len_of(i) as u64 + self.sizes.read(stream.number, block, i, i + 1)
+                    }
                 };
                 let cell = range.cell(timestamp_ns);
-                range.add(set, &cell, 1, line_len);
+                range.add(set, &cell, 1, bytes);
             }
             Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
             Collector::Patterns(_) => unreachable!("patterns do not look at labels"),
@@ -68,7 +71,8 @@ impl LeafExecutor {
             return Some(stream.plain_set);
         };
         let metadata_set = set_ids[i];
-        if metadata_set == 0 || !stream.needs.metadata {
+        let is_sized = matches!(&self.collector, Collector::Range(range) if range.value() == EntryValue::StoredSize);
+        if metadata_set == 0 || !stream.needs.metadata || is_sized {
             return Some(stream.plain_set);
         }
         if let Some(set) = self.set_cache.get(metadata_set) {
@@ -139,7 +143,7 @@ impl LeafExecutor {
                 let line_len = match range.value() {
                     EntryValue::One => 0,
                     EntryValue::LineLength if stream.needs.lines => entry.line().len(),
-                    EntryValue::LineLength => block.line_view().len_of(i),
+                    EntryValue::LineLength | EntryValue::StoredSize => block.line_view().len_of(i),
                 };
                 let cell = range.cell(timestamp_ns);
                 range.add(series, &cell, 1, line_len as u64);

@@ -11,6 +11,7 @@ use super::range::{EntryValue, RangeCollector};
 use super::samples::SampleCollector;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
+use super::sizes::MetadataShares;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
 use crate::engine::error::{EvalError, PlanError};
@@ -48,6 +49,8 @@ pub struct LeafExecutor {
     collector: Collector,
     selection: Selection,
     set_cache: SetCache,
+    /// Where the size of entries is asked for: what is known of their metadata.
+    sizes: MetadataShares,
     line_buffer: Vec<u8>,
     stats: LeafStats,
     failure: Option<EvalError>,
@@ -100,6 +103,7 @@ impl LeafExecutor {
             collector,
             selection: Selection::default(),
             set_cache: SetCache::new(),
+            sizes: MetadataShares::default(),
             line_buffer: Vec::new(),
             stats: LeafStats::default(),
             failure: None,
@@ -122,9 +126,10 @@ impl LeafExecutor {
                 let set = self.label_sets.intern_categorized(&self.labels);
                 (StreamKey::new(labels), set, 0)
             }
-            Collector::Range(_) => {
+            Collector::Range(range) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
-                (StreamKey::first(), set, 0)
+                let is_sized = range.value() == EntryValue::StoredSize;
+                (StreamKey::first(), set, if is_sized { self.sizes.stream() } else { 0 })
             }
             Collector::Samples { samples, .. } => {
                 (StreamKey::first(), 0, samples.stream(StreamKey::new(labels)))
@@ -148,9 +153,10 @@ impl LeafExecutor {
                 Needs { line_lengths: reads_line, lines: reads_line, metadata: true }
             }
             Collector::Range(range) => Needs {
-                line_lengths: reads_line || range.value() == EntryValue::LineLength,
+                line_lengths: reads_line || range.value() != EntryValue::One,
                 lines: reads_line,
                 metadata: !self.labels_are_stored
+                    || range.value() == EntryValue::StoredSize
                     || match &self.reduction {
                         _ if is_of_streams => false,
                         Reduction::By(names) => names.iter().any(|name| !base.has(*name)),
@@ -214,6 +220,7 @@ impl LeafExecutor {
         };
         collector
             + self.label_sets.held_bytes()
+            + self.sizes.held_bytes()
             + self.labels.held_bytes()
             + self.probe.as_ref().map_or(0, Probe::held_bytes)
             + self.line_buffer.capacity()
@@ -227,21 +234,31 @@ impl LeafExecutor {
 
     /// Offers a block by its directory entry alone. True when that was enough and
     /// the block must not be given to [`LeafExecutor::block`]: nothing but counts
-    /// or lengths is asked, and all of its entries are seen by the same steps.
+    /// or lengths is asked, and all of its entries are seen by the same steps. Where the
+    /// size of entries is asked for, that of their metadata is estimated from blocks that
+    /// were given.
     pub fn summary(&mut self, stream: &StreamState, block: &BlockSummary) -> bool {
         let (min, max) = (block.min_timestamp_ns, block.max_timestamp_ns);
         let Collector::Range(range) = &mut self.collector else {
             return false;
         };
         let inside = min >= self.plan.start_ns && max < self.plan.end_ns;
-        if stream.needs.lines || stream.needs.metadata || !inside {
+        let is_sized = range.value() == EntryValue::StoredSize;
+        if stream.needs.lines || (stream.needs.metadata && !is_sized) || !inside {
             return false;
         }
         let cell = range.cell(min);
         if !cell.holds(max) {
             return false;
         }
-        range.add(stream.plain_set, &cell, block.entries, block.line_bytes);
+        let mut bytes = block.line_bytes;
+        if is_sized {
+            match self.sizes.estimate(stream.number, block) {
+                Some(metadata_bytes) => bytes += metadata_bytes,
+                None => return false,
+            }
+        }
+        range.add(stream.plain_set, &cell, block.entries, bytes);
         self.stats.summaries += 1;
         self.stats.entries += block.entries;
         self.stats.entries_kept += block.entries;
@@ -266,12 +283,16 @@ impl LeafExecutor {
         if first >= end {
             return;
         }
-        let stream_is_one_series = !stream.needs.lines && !stream.needs.metadata;
-        if stream_is_one_series
-            && block.sorted
+        if block.sorted
             && let Collector::Range(range) = &mut self.collector
+            && !stream.needs.lines
+            && (!stream.needs.metadata || range.value() == EntryValue::StoredSize)
         {
-            range.add_sorted(stream.plain_set, block, first, end);
+            // One series.
+            let sizes = &mut self.sizes;
+            range.add_sorted(stream.plain_set, block, first, end, |first, end| {
+                sizes.read(stream.number, block, first, end)
+            });
             self.stats.entries += (end - first) as u64;
             self.stats.entries_kept += (end - first) as u64;
             return;

@@ -1,0 +1,72 @@
+//! Bytes of structured metadata for volumes.
+//!
+//! Directories of blocks know the bytes of lines, not those of metadata. Reading every
+//! metadata column for a volume would make a lookup as dear as a query, so a stream's
+//! blocks are read at the first, second, fourth, eighth ... time that one is offered,
+//! and the others are taken to hold as much metadata per entry as those that were read.
+//! What is exact: streams of few blocks, and blocks that a bucket or the range cuts.
+
+use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
+
+/// What is known of one stream's metadata.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Blocks that were offered by their directory entries.
+    offered: u64,
+    /// Entries whose metadata was read, and its bytes.
+    entries: u64,
+    bytes: u64,
+}
+
+/// What is known of the metadata of all streams of a leaf.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataShares {
+    streams: Vec<Share>,
+}
+
+impl MetadataShares {
+    /// Adds a stream; the number is what the other functions know it by.
+    pub(crate) fn stream(&mut self) -> u32 {
+        let number = u32::try_from(self.streams.len());
+        self.streams.push(Share::default());
+        number.expect("streams of a shard have 32-bit numbers")
+    }
+
+    /// The bytes of metadata that a block of the stream is taken to hold; `None` if it
+    /// is to be read instead.
+    pub(crate) fn estimate(&mut self, stream: u32, block: &BlockSummary) -> Option<u64> {
+        let share = &mut self.streams[stream as usize];
+        share.offered += 1;
+        if share.offered.is_power_of_two() || share.entries == 0 {
+            return None;
+        }
+        let bytes = u128::from(share.bytes) * u128::from(block.entries) / u128::from(share.entries);
+        u64::try_from(bytes).ok()
+    }
+
+    /// The bytes of metadata of the entries `first..end` of a block that was read.
+    pub(crate) fn read(
+        &mut self,
+        stream: u32,
+        block: &EntryBlock<'_>,
+        first: usize,
+        end: usize,
+    ) -> u64 {
+        let bytes = metadata_bytes(block, first, end);
+        let share = &mut self.streams[stream as usize];
+        share.entries += (end - first) as u64;
+        share.bytes += bytes;
+        bytes
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.streams.capacity() * size_of::<Share>()
+    }
+}
+
+/// Names and values of the entries `first..end`.
+fn metadata_bytes(block: &EntryBlock<'_>, first: usize, end: usize) -> u64 {
+    let MetadataColumn::Sets { set_ids, sets } = block.metadata else { return 0 };
+    set_ids[first..end].iter().map(|&id| sets.text_bytes(id)).sum()
+}
