@@ -59,6 +59,13 @@ const STREAM_RATES: usize = 16384;
 /// Streams that are counted for the limit on active streams.
 const ACTIVE_STREAMS: usize = 1 << 17;
 
+/// Bytes that a merge holds in directories for each run: where every run is of another
+/// stream, its row in an input and its row in the output.
+const MERGED_RUN_BYTES: u64 = 2 * 53;
+
+/// Merges of so many runs are made whatever the memory.
+const MERGED_RUNS_MIN: u64 = 1 << 14;
+
 /// Where all cores wait for each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
@@ -118,6 +125,8 @@ pub(crate) struct Boot {
     pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
     pub(crate) heads: Budget,
+    /// Memory for directories of segments.
+    pub(crate) directories: Budget,
     /// Memory for intermediate results of queries.
     pub(crate) queries: Budget,
     /// Who may query now.
@@ -166,6 +175,7 @@ impl Boot {
             cache_generation: Arc::new(AtomicI64::new(0)),
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
+            directories: Budget::new("directories", config.directory_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
             queues: Queues::new(&config),
             tails: Budget::new("tails", config.tail_budget_bytes),
@@ -320,11 +330,15 @@ async fn start_shard<R: Runtime>(
             // A merge holds about 7 % of what it makes: filters and the directory.
             target_line_bytes: (boot.config.memory_max_bytes / cores)
                 .min(CompactionPolicy::default().target_line_bytes),
+            // It holds the directory of what it makes, and those of what it reads.
+            max_runs: (boot.config.directory_budget_bytes / cores / MERGED_RUN_BYTES)
+                .clamp(MERGED_RUNS_MIN, CompactionPolicy::default().max_runs),
             ..CompactionPolicy::default()
         },
         retention: Arc::new(retention::policy(&boot.config, &boot.limits.current())),
-        scan: ScanConfig::with_cache(
+        scan: ScanConfig::new(
             usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
+            boot.directories.clone(),
         ),
         tails: boot.tails.clone(),
     };

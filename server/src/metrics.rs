@@ -4,6 +4,7 @@
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
 mod histogram;
+mod memory;
 mod process;
 mod pushes;
 mod queries;
@@ -140,7 +141,7 @@ pub(crate) struct NodeMetrics {
 #[derive(Debug)]
 pub(crate) struct Gauges<'a> {
     /// Budgets of the node.
-    pub(crate) budgets: [&'a Budget; 4],
+    pub(crate) budgets: &'a [&'a Budget],
     /// Queues of queries.
     pub(crate) queues: &'a [QueueStatus],
     /// Requests waiting in the lane from the scraping core to each shard.
@@ -239,7 +240,7 @@ impl NodeMetrics {
         for (name, help, value) in counters {
             out.single(name, "counter", help, value);
         }
-        expose_budgets(&mut out, gauges.budgets);
+        memory::expose_budgets(&mut out, gauges.budgets);
         self.expose_queues(&mut out, gauges.queues);
         out.family(
             "logsvc_lane_depth",
@@ -250,6 +251,7 @@ impl NodeMetrics {
             out.sample("logsvc_lane_depth", &[("shard", &shard.to_string())], depth as f64);
         }
         expose_shards(&mut out, gauges.shards);
+        memory::expose_caches(&mut out, gauges.shards);
         if let Some((reloads, sha256)) = gauges.runtime_config {
             expose_runtime_config(&mut out, reloads, sha256);
         }
@@ -290,32 +292,6 @@ impl NodeMetrics {
     }
 }
 
-fn expose_budgets(out: &mut Exposition, budgets: [&Budget; 4]) {
-    type Read = fn(&Budget) -> u64;
-    let families: [(&str, &str, &str, Read); 4] = [
-        ("logsvc_memory_used_bytes", "gauge", "Memory reserved from a budget.", Budget::used_bytes),
-        (
-            "logsvc_memory_peak_bytes",
-            "gauge",
-            "Most memory ever reserved from a budget.",
-            Budget::peak_bytes,
-        ),
-        ("logsvc_memory_max_bytes", "gauge", "Size of a budget.", Budget::max_bytes),
-        (
-            "logsvc_memory_refused_total",
-            "counter",
-            "Requests for memory that a budget refused.",
-            Budget::refused_count,
-        ),
-    ];
-    for (name, kind, help, read) in families {
-        out.family(name, kind, help);
-        for budget in budgets {
-            out.sample(name, &[("budget", budget.name())], read(budget) as f64);
-        }
-    }
-}
-
 fn expose_runtime_config(out: &mut Exposition, reloads: &Reloads, sha256: [u8; 32]) {
     const CONFIG: (&str, &str) = ("config", "loki");
     const GOOD: &str = "loki_runtime_config_last_reload_successful";
@@ -352,7 +328,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 30] = [
+    let families: [(&str, &str, &str, Read); 29] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -418,12 +394,6 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         ("logsvc_segment_line_bytes", "gauge", "Bytes of the lines in them.", |s| {
             s.seal.line_bytes
         }),
-        (
-            "logsvc_segment_directory_bytes",
-            "gauge",
-            "Memory of the directories of segments.",
-            |s| s.seal.directory_bytes,
-        ),
         (
             "logsvc_compactions_total",
             "counter",
@@ -621,7 +591,7 @@ mod tests {
         metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
         let budget = Budget::new("test\"quote", 10);
         let text = metrics.expose(&Gauges {
-            budgets: [&budget; 4],
+            budgets: &[&budget],
             queues: &[QueueStatus {
                 work: "query",
                 places: 8,

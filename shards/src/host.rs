@@ -22,7 +22,7 @@ use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
 use crate::retention::RetentionPolicy;
 use crate::scan::{self, ScanConfig, ScanEnv};
-use crate::sealed::{self, SealedSegment, Sealer, SegmentFolder};
+use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
 use crate::wal::format::WalName;
 use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
@@ -105,7 +105,8 @@ pub async fn start<R: Runtime>(
         tails: config.tails,
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
-    sealed::open_all(runtime, plan, &mut state).await;
+    let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
+    sealed::open_all(runtime, &directories, plan, &mut state).await;
     let task = ReplayTask {
         wal_dir: &plan.wal_dir,
         files: &plan.files,
@@ -115,12 +116,12 @@ pub async fn start<R: Runtime>(
         shards,
     };
     let found = replay(runtime, task, &mut state).await?;
-    let folder = SegmentFolder::new(runtime.clone(), plan, first_wal);
+    let folder = SegmentFolder::new(runtime.clone(), plan, first_wal, Rc::clone(&directories));
     let folder = Rc::new(folder);
     let replayed = Arc::clone(&plan.replayed);
     let sealer = Sealer::new(Rc::clone(&folder), plan.wal_dir.clone(), first_wal, replayed);
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
-    let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan));
+    let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
     drop(runtime.spawn(run(env, sealer, compactor, plan.wal_dir.clone(), state, inbox)));
     Ok(found)
 }
@@ -189,7 +190,7 @@ type Running<R, T> = Option<Pin<Box<<R as Runtime>::Task<T>>>>;
 type MaintainEnd<R> = (Compactor<R>, Result<MaintenanceOutcome, CompactError>);
 
 /// The sealer, and what it has done.
-type SealEnd<R> = (Sealer<R>, io::Result<Vec<SealedSegment>>);
+type SealEnd<R> = (Sealer<R>, io::Result<Vec<OpenedSegment>>);
 
 impl<R: Runtime> Driver<R> {
     fn moment(&self) -> Moment {
@@ -202,7 +203,14 @@ impl<R: Runtime> Driver<R> {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Reply(reply_to, reply) => reply_to.send(reply),
+            Effect::Reply(reply_to, mut reply) => {
+                if let ShardReply::Status(status) = &mut reply {
+                    // What the core shares with the shard's scans, and the shard does not see.
+                    status.cache = self.env.cache.counters();
+                    status.directories = self.env.directories.counters();
+                }
+                reply_to.send(reply);
+            }
             Effect::Scan(job, reply_to) => {
                 let env = Rc::clone(&self.env);
                 drop(self.runtime.spawn(async move {
@@ -232,8 +240,9 @@ impl<R: Runtime> Driver<R> {
                     (compactor, result)
                 })));
             }
-            Effect::Retire { path } => {
-                self.env.files.close_unused();
+            Effect::Retire { name, path } => {
+                self.env.directories.forget(name);
+                self.env.directories.files.close_unused();
                 if let Some(path) = path {
                     let runtime = self.runtime.clone();
                     drop(self.runtime.spawn(async move {

@@ -10,6 +10,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use crate::retention::RetentionPolicy;
 use crate::scan::{ScanError, ScanJob};
 use crate::scope::TenantScope;
+use crate::sealed::{CacheCounters, DirectoryCounters};
 use crate::tail::{TailBatch, TailJoin, TailPoll, TailStatus};
 use crate::wal::writer::WalUnavailable;
 
@@ -273,6 +274,10 @@ pub struct ShardStatus {
     pub seal: SealStatus,
     /// Live tails.
     pub tails: TailStatus,
+    /// Decoded blocks of the shard's core.
+    pub cache: CacheCounters,
+    /// Directories of segments on the shard's core.
+    pub directories: DirectoryCounters,
 }
 
 /// Numbers of a shard's segments. A segment of another number of shards is counted
@@ -291,7 +296,7 @@ pub struct SealStatus {
     pub entries: u64,
     /// Bytes of their lines.
     pub line_bytes: u64,
-    /// Memory of their directories.
+    /// Bytes of their directories, most of which are on the disk only.
     pub directory_bytes: u64,
     /// Segments of the live set that could not be opened at the start.
     pub damaged_segments: u64,

@@ -29,11 +29,12 @@ use crate::batch::{Section, sections};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
+use crate::manifest::SegmentName;
 use crate::messages::{
     AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
 };
 use crate::scan::ScanJob;
-use crate::sealed::SealedSegment;
+use crate::sealed::{OpenedSegment, SealedSegment};
 use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
@@ -94,7 +95,7 @@ pub enum Event {
     },
     /// An [`Effect::Seal`] has ended: with the segments that it made, or with the
     /// error's text.
-    Sealed(Result<Vec<SealedSegment>, Arc<str>>),
+    Sealed(Result<Vec<OpenedSegment>, Arc<str>>),
     /// An [`Effect::Maintain`] has ended.
     Maintained(Box<Result<MaintenanceOutcome, CompactError>>),
     /// The moment of [`Shard::next_wakeup`] has come.
@@ -117,6 +118,8 @@ pub enum Effect {
     Maintain(Box<MaintenanceJob>),
     /// Close the file of a segment that nobody reads any more, and remove it.
     Retire {
+        /// Which one.
+        name: SegmentName,
         /// Where it is; `None`: it is not to be removed.
         path: Option<PathBuf>,
     },

@@ -92,6 +92,8 @@ pub(crate) struct Config {
     pub(crate) body_budget_bytes: u64,
     /// Memory for entries that are not in segments; follows from `memory_max_bytes`.
     pub(crate) heads_budget_bytes: u64,
+    /// Memory for directories of segments; follows from `memory_max_bytes`.
+    pub(crate) directory_budget_bytes: u64,
     /// Memory for results of queries; follows from `memory_max_bytes`.
     pub(crate) query_budget_bytes: u64,
     /// Memory for decoded blocks of segments; follows from `memory_max_bytes`.
@@ -196,6 +198,7 @@ impl Default for Config {
             memory_max_bytes: 0,
             body_budget_bytes: 0,
             heads_budget_bytes: 0,
+            directory_budget_bytes: 0,
             query_budget_bytes: 0,
             cache_budget_bytes: 0,
             tail_budget_bytes: 0,
@@ -246,6 +249,7 @@ impl Config {
         self.heads_budget_bytes = quarter + quarter / 4;
         self.query_budget_bytes = quarter;
         self.cache_budget_bytes = quarter / 2;
+        self.directory_budget_bytes = quarter / 4;
         self.tail_budget_bytes = quarter / 8;
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);

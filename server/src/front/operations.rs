@@ -84,7 +84,13 @@ impl<R: Runtime> Front<R> {
         let lane_depths: Vec<_> = cores.map(|core| self.caller.request_lane_depth(core)).collect();
         let files_sha256 = self.limits.current().files_sha256;
         let text = self.metrics.expose(&Gauges {
-            budgets: [&self.bodies, &self.heads, &self.queries, self.tails.memory()],
+            budgets: &[
+                &self.bodies,
+                &self.heads,
+                &self.directories,
+                &self.queries,
+                self.tails.memory(),
+            ],
             queues: &self.queues.status(),
             lane_depths: &lane_depths,
             shards: &shards,

@@ -4,15 +4,14 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ahash::AHashSet;
 use logsvc_runtime::Runtime;
 
 use super::input::Input;
 use super::merge::Merge;
-use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob};
+use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedSegment};
 use crate::manifest::{LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
-use crate::sealed::{SealedSegment, SegmentFolder, hasher};
+use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder};
 
 /// Works beside one shard.
 #[derive(Debug)]
@@ -64,19 +63,54 @@ impl<R: Runtime> Compactor<R> {
     }
 
     async fn prepare(&self, job: MaintenanceJob) -> Result<Pending, CompactError> {
-        let (removed, unlink) = match job {
+        let mut outcome = MaintenanceOutcome::default();
+        let (removed, unlink): (Vec<SegmentName>, _) = match job {
             MaintenanceJob::Merge(job) => return self.merge(job).await,
-            MaintenanceJob::Remove(names) => (names, Vec::new()),
+            MaintenanceJob::Remove(segments) => {
+                outcome.removed = self.with_directories(&segments).await;
+                (segments.iter().map(|segment| segment.live.name).collect(), Vec::new())
+            }
+            MaintenanceJob::Leave(segments) => {
+                outcome.removed = self.with_directories(&segments).await;
+                (Vec::new(), Vec::new())
+            }
+            MaintenanceJob::Look(segment) => {
+                outcome.looked_at = Some(self.with_directory(&segment).await);
+                (Vec::new(), Vec::new())
+            }
             MaintenanceJob::Release(segments) => {
                 let last = segments.into_iter().filter(|live| self.node.release(live.name));
                 let unlink: Vec<LiveSegment> = last.collect();
+                outcome.released = unlink.len() as u64;
                 (unlink.iter().map(|live| live.name).collect(), unlink)
             }
             MaintenanceJob::Resume => (Vec::new(), Vec::new()),
         };
-        let outcome = MaintenanceOutcome { removed: removed.clone(), ..Default::default() };
         let edit = ManifestEdit { removed, ..ManifestEdit::default() };
         Ok(Pending { edit, outcome, unlink })
+    }
+
+    async fn with_directories(&self, segments: &[Arc<SealedSegment>]) -> Vec<RemovedSegment> {
+        let mut removed = Vec::with_capacity(segments.len());
+        for segment in segments {
+            removed.push(self.with_directory(segment).await);
+        }
+        removed
+    }
+
+    async fn with_directory(&self, segment: &SealedSegment) -> RemovedSegment {
+        let directory = match self.folder.directories.get(segment).await {
+            Ok(directory) => Some(directory),
+            Err(error) => {
+                tracing::error!(
+                    %error, file = %segment.path.display(),
+                    "the directory of a segment cannot be read; streams that are only there \
+                     are forgotten at the next start"
+                );
+                None
+            }
+        };
+        RemovedSegment { name: segment.live.name, directory }
     }
 
     async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
@@ -85,10 +119,13 @@ impl<R: Runtime> Compactor<R> {
         let level = lives.iter().map(|live| live.level).max().unwrap_or(0).saturating_add(1);
         self.check_space(lives.iter().map(|live| live.file_len).sum()).await?;
         let mut output = self.folder.begin(last.day)?;
+        let mut directories = Vec::with_capacity(job.inputs.len());
         let merged = async {
             let mut inputs = Vec::with_capacity(job.inputs.len());
             for input in &job.inputs {
-                inputs.push(Input::open(&self.folder.runtime, Arc::clone(input)).await?);
+                let input = Input::open(&self.folder, Arc::clone(input)).await?;
+                directories.push(Arc::clone(&input.directory));
+                inputs.push(input);
             }
             let keep = &mut *job.keep;
             Merge::new(&self.folder, inputs, keep, &job.throttle, &mut output)?.run().await
@@ -96,7 +133,7 @@ impl<R: Runtime> Compactor<R> {
         let added = match merged.await {
             Ok(Some(finished)) => {
                 let mut added = self.folder.publish(output, finished, level, last.order).await?;
-                added.late = late_rows(&added, &job.inputs, &job.earlier);
+                self.note_late_rows(&mut added, &directories, &job).await;
                 Some(added)
             }
             Ok(None) => {
@@ -110,18 +147,19 @@ impl<R: Runtime> Compactor<R> {
         };
         let removed: Vec<SegmentName> = lives.iter().map(|live| live.name).collect();
         let edit = ManifestEdit {
-            added: added.iter().map(|segment| segment.live).collect(),
+            added: added.iter().map(|opened| opened.segment.live).collect(),
             removed: removed.clone(),
             covers: Vec::new(),
         };
         let outcome = MaintenanceOutcome {
             is_merge: true,
             entries_in: lives.iter().map(|live| live.entries).sum(),
-            entries_out: added.as_ref().map_or(0, |added| added.live.entries),
+            entries_out: added.as_ref().map_or(0, |added| added.segment.live.entries),
             line_bytes_in: lives.iter().map(|live| live.line_bytes).sum(),
-            line_bytes_out: added.as_ref().map_or(0, |added| added.live.line_bytes),
+            line_bytes_out: added.as_ref().map_or(0, |added| added.segment.live.line_bytes),
             added,
-            removed,
+            removed: removed.into_iter().zip(directories).map(with_name).collect(),
+            ..MaintenanceOutcome::default()
         };
         Ok(Pending { edit, outcome, unlink: Vec::new() })
     }
@@ -158,29 +196,52 @@ pub(crate) async fn unlink<R: Runtime>(runtime: &R, path: &std::path::Path) {
     }
 }
 
-/// Streams of a merged segment that may have entries in earlier ones at their times:
-/// some that had in the inputs, unless those were inputs, too.
-fn late_rows(
-    added: &SealedSegment,
-    inputs: &[Arc<SealedSegment>],
-    earlier: &[Arc<SealedSegment>],
-) -> AHashSet<u32> {
-    let mut late = AHashSet::with_hasher(hasher());
-    for input in inputs {
-        for &row in &input.late {
-            let id = input.directory.stream_id(row);
-            let Some(row) = added.directory.find_stream(id) else { continue };
-            let (min_ns, max_ns) = added.directory.stream_bounds_ns(row);
-            let overlaps = |other: &Arc<SealedSegment>| {
-                other.directory.find_stream(id).is_some_and(|other_row| {
-                    let bounds_ns = other.directory.stream_bounds_ns(other_row);
-                    bounds_ns.0 <= max_ns && bounds_ns.1 >= min_ns
-                })
-            };
-            if earlier.iter().any(overlaps) {
-                late.insert(row);
+fn with_name((name, directory): (SegmentName, Arc<HeldDirectory>)) -> RemovedSegment {
+    RemovedSegment { name, directory: Some(directory) }
+}
+
+impl<R: Runtime> Compactor<R> {
+    /// Notes the streams of a merged segment that may have entries in earlier ones at their
+    /// times: some that had in the inputs, unless those were inputs, too.
+    async fn note_late_rows(
+        &self,
+        added: &mut OpenedSegment,
+        directories: &[Arc<HeldDirectory>],
+        job: &MergeJob,
+    ) {
+        let streams = added.directory.stream_count();
+        let mut candidates = LateRows::none_of(streams);
+        for (input, directory) in job.inputs.iter().zip(directories) {
+            if input.late.is_empty() {
+                continue;
             }
+            for row in (0..directory.stream_count()).filter(|&row| input.late.contains(row)) {
+                if let Some(row) = added.directory.find_stream(directory.stream_id(row)) {
+                    candidates.insert(row, streams);
+                }
+            }
+            self.folder.runtime.yield_now().await;
+        }
+        if candidates.is_empty() {
+            return;
+        }
+        for earlier in &job.earlier {
+            let Ok(earlier) = self.folder.directories.get(earlier).await else {
+                // A stream that is taken for late costs time only.
+                added.segment.late = candidates;
+                return;
+            };
+            for row in (0..streams).filter(|&row| candidates.contains(row)) {
+                let Some(other_row) = earlier.find_stream(added.directory.stream_id(row)) else {
+                    continue;
+                };
+                let (min_ns, max_ns) = added.directory.stream_bounds_ns(row);
+                let other_ns = earlier.stream_bounds_ns(other_row);
+                if other_ns.0 <= max_ns && other_ns.1 >= min_ns {
+                    added.segment.late.insert(row, streams);
+                }
+            }
+            self.folder.runtime.yield_now().await;
         }
     }
-    late
 }

@@ -17,9 +17,9 @@ use super::CompactError;
 use super::throttle::Pace;
 use crate::filter::{BlockFilter, FilterError};
 use crate::messages::StreamDefinition;
-use crate::sealed::SealedSegment;
+use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
-    BlockMetadata, ColumnKind, Decoder, Entries, EntriesMetadata, RunInfo, SegmentError,
+    BlockMetadata, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, RunInfo, SegmentError,
 };
 
 use super::keep::EntryView;
@@ -30,6 +30,8 @@ const CACHED_BLOCKS: usize = 3;
 /// A segment that is read.
 pub(super) struct Input<R: Runtime> {
     pub(super) segment: Arc<SealedSegment>,
+    /// Held to the end.
+    pub(super) directory: Arc<HeldDirectory>,
     file: R::File,
     /// Streams of the current chunk that are still to come, with their rows.
     streams: VecDeque<(u32, StreamDefinition)>,
@@ -45,10 +47,20 @@ pub(super) struct Input<R: Runtime> {
 const FILTER_UNITS: usize = 64;
 
 impl<R: Runtime> Input<R> {
-    pub(super) async fn open(runtime: &R, segment: Arc<SealedSegment>) -> io::Result<Input<R>> {
-        let file = runtime.open(&segment.path, OpenMode::Read).await?;
+    pub(super) async fn open(
+        folder: &SegmentFolder<R>,
+        segment: Arc<SealedSegment>,
+    ) -> Result<Input<R>, CompactError> {
+        let directory = match folder.directories.get(&segment).await {
+            Ok(directory) => directory,
+            Err(DirectoryError::Io(error)) => return Err(error.into()),
+            Err(DirectoryError::Damaged(error)) => {
+                return Err(CompactError::Damaged { segment: segment.live.name, error });
+            }
+        };
+        let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
         let (streams, blocks) = (VecDeque::new(), VecDeque::new());
-        Ok(Input { segment, file, streams, next_chunk: 0, blocks, filters: None })
+        Ok(Input { segment, directory, file, streams, next_chunk: 0, blocks, filters: None })
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -63,7 +75,7 @@ impl<R: Runtime> Input<R> {
 
     /// Makes [`Self::stream`] the next one.
     pub(super) async fn load_stream(&mut self, decoder: &mut Decoder) -> Result<(), CompactError> {
-        let directory = &self.segment.directory;
+        let directory = &self.directory;
         while self.streams.is_empty() && self.next_chunk < directory.label_chunk_count() {
             let place = directory.label_chunk(self.next_chunk).place;
             let bytes = self.read(place.range()).await?;
@@ -91,7 +103,7 @@ impl<R: Runtime> Input<R> {
 
     /// The stored columns of a block.
     pub(super) async fn stored(&self, block: u32) -> io::Result<[Vec<u8>; 4]> {
-        let info = self.segment.directory.block(block);
+        let info = self.directory.block(block);
         let mut columns = [const { Vec::new() }; 4];
         for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
             *column = self.read(info.column(kind).range()).await?;
@@ -118,7 +130,7 @@ impl<R: Runtime> Input<R> {
         runtime: &R,
         pace: &mut Pace<'_>,
     ) -> Result<Vec<Option<BlockFilter>>, CompactError> {
-        let directory = &self.segment.directory;
+        let directory = &self.directory;
         let region = self.read(directory.footer().filters_range()).await?;
         let damaged = |error: FilterError| {
             tracing::error!(
@@ -158,7 +170,7 @@ impl<R: Runtime> Input<R> {
             return Ok((decoded, false));
         }
         let stored = self.stored(block).await?;
-        let decoded = Block::decode(decoder, &self.segment, block, &stored);
+        let decoded = Block::decode(decoder, &self.directory, block, &stored);
         let decoded = Rc::new(decoded.map_err(|error| self.damaged(error))?);
         if self.blocks.len() >= CACHED_BLOCKS {
             self.blocks.pop_front();
@@ -180,11 +192,10 @@ pub(super) struct Block {
 impl Block {
     fn decode(
         decoder: &mut Decoder,
-        segment: &SealedSegment,
+        directory: &Directory,
         block: u32,
         stored: &[Vec<u8>; 4],
     ) -> Result<Block, SegmentError> {
-        let directory = &segment.directory;
         let [lines, timestamps, lengths, metadata] = stored;
         Ok(Block {
             timestamps_ns: decoder.timestamps(directory, block, timestamps)?,

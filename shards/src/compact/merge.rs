@@ -21,7 +21,7 @@ use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
-use crate::sealed::{NewSegment, SealedSegment, SegmentFolder};
+use crate::sealed::{NewSegment, SegmentFolder};
 use crate::segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, Decoder,
     EncodedBlock, Finished, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentWriter, StreamKey, WriteError,
@@ -124,7 +124,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
             if input.stream().is_some_and(|next| next.id == stream.id)
                 && let Some(row) = input.take_stream()
             {
-                let runs = input.segment.directory.runs_of_stream(row).collect();
+                let runs = input.directory.runs_of_stream(row).collect();
                 sources.push(Source { input: number, runs, at: 0, open: None });
             }
         }
@@ -269,7 +269,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
     /// About how many line bytes of a stream are not copied.
     fn line_bytes_to_encode(&self, sources: &[Source]) -> u64 {
         let of_source = |source: &Source| -> u64 {
-            let directory = &self.inputs[source.input].segment.directory;
+            let directory = &self.inputs[source.input].directory;
             let encoded = source.runs.iter().filter(|run| !is_full(&directory.block(run.block)));
             encoded.map(|run| run.line_bytes.len() as u64).sum()
         };
@@ -280,7 +280,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
     /// taken over as it is stored.
     fn worth_copying(&self, sources: &[Source], chosen: usize) -> bool {
         let source = &sources[chosen];
-        let SealedSegment { directory, .. } = &*self.inputs[source.input].segment;
+        let directory = &self.inputs[source.input].directory;
         let runs = &source.runs[source.at..];
         let stands_alone = |run: &&RunInfo| {
             is_full(&directory.block(run.block))
@@ -307,7 +307,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let filter = input.take_filter(&self.folder.runtime, &mut self.pace, block).await?;
         let stored = input.stored(block).await?;
         let encoded = EncodedBlock {
-            directory: &input.segment.directory,
+            directory: &input.directory,
             block,
             columns: stored.each_ref().map(Vec::as_slice),
         };

@@ -32,7 +32,7 @@ pub(crate) use plan::{Candidate, choose};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::sealed::SealedSegment;
+use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
 use crate::segment::{SegmentError, WriteError};
 
 /// When a shard merges segments.
@@ -51,6 +51,9 @@ pub struct CompactionPolicy {
     /// Line bytes that a merged segment has at most. Segments of half of this are
     /// large enough.
     pub target_line_bytes: u64,
+    /// A merged segment has at most so many runs: a merge holds its directory, and those
+    /// of its inputs, 25 to 53 bytes for each.
+    pub max_runs: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,
     /// How long after a failure the next attempt is made; twice as long after each
@@ -71,6 +74,7 @@ impl CompactionPolicy {
         min_last_inputs: 4,
         max_inputs: 16,
         target_line_bytes: 1 << 30,
+        max_runs: 1 << 22,
         small_line_bytes: 1 << 20,
         retry_pause: Duration::from_secs(5),
         check_interval: Duration::from_secs(60),
@@ -103,7 +107,12 @@ pub enum MaintenanceJob {
     /// Merge or rewrite.
     Merge(MergeJob),
     /// Take these segments out of the live set.
-    Remove(Vec<SegmentName>),
+    Remove(Vec<Arc<SealedSegment>>),
+    /// Get the directories of segments that the shard will not read any more, without
+    /// taking them out of the live set: segments of another number of shards.
+    Leave(Vec<Arc<SealedSegment>>),
+    /// Get the directory of a segment of which the shard wants to know what has expired.
+    Look(Arc<SealedSegment>),
     /// Give up segments of another number of shards, which the shard does not read any
     /// more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
@@ -115,9 +124,11 @@ pub enum MaintenanceJob {
 #[derive(Debug, Default)]
 pub struct MaintenanceOutcome {
     /// The segment that was made; `None` if nothing was left.
-    pub added: Option<SealedSegment>,
-    /// Segments that are not live any more. Their files are still there.
-    pub removed: Vec<SegmentName>,
+    pub added: Option<OpenedSegment>,
+    /// Segments that the shard does not read any more. Their files are still there.
+    pub removed: Vec<RemovedSegment>,
+    /// What was to be looked at.
+    pub looked_at: Option<RemovedSegment>,
     /// Whether segments were merged or rewritten.
     pub is_merge: bool,
     /// Entries and line bytes of what was read and written by that.
@@ -128,6 +139,17 @@ pub struct MaintenanceOutcome {
     pub line_bytes_in: u64,
     /// See above.
     pub line_bytes_out: u64,
+    /// Segments of another number of shards that left the live set.
+    pub released: u64,
+}
+
+/// A segment by its name, with its directory as far as it could be read.
+#[derive(Debug)]
+pub struct RemovedSegment {
+    /// Which one.
+    pub name: SegmentName,
+    /// Without it, streams that nothing is left of are forgotten at the next start only.
+    pub directory: Option<Arc<HeldDirectory>>,
 }
 
 /// Why a job did not end well. Nothing has changed, as far as can be told now: an edit

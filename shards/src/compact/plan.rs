@@ -28,9 +28,6 @@ pub(crate) struct Candidate {
     pub(crate) is_mergeable: bool,
 }
 
-/// A merged segment has at most so many runs, a quarter of what the format allows.
-const MAX_RUNS: u64 = 1 << 22;
-
 /// The places of the segments to be merged among `all`, which are in their order.
 pub(crate) fn choose(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec<usize>> {
     if !policy.enabled {
@@ -113,7 +110,7 @@ fn choose_of_row(
                 runs += candidate.runs;
                 class(place) <= largest
                     && line_bytes <= policy.target_line_bytes
-                    && runs <= MAX_RUNS
+                    && runs <= policy.max_runs
             };
             let most = &row[start..row.len().min(start + policy.max_inputs)];
             let count = most.iter().take_while(fits).count();

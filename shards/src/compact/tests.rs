@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::Budget;
 use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
 
 use super::input::Input;
@@ -13,12 +14,15 @@ use super::*;
 use crate::manifest::{Day, read_manifest, survey_segments};
 use crate::messages::StreamDefinition;
 use crate::node::{Node, open_node};
-use crate::sealed::SegmentFolder;
+use crate::sealed::{Directories, SegmentFolder};
 use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
 use crate::testing::{Rng, SeedGuard, seeds};
 use crate::wal::format::WalName;
 
 const SEGMENTS_DIR: &str = "/data/segments";
+
+/// Room for one or two directories, so that merges have to read them again.
+const DIRECTORIES_BYTES: u64 = 1500;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
@@ -71,12 +75,12 @@ async fn write(
     }
     let order = segment.name.sealed_order();
     let finished = writer.finish().unwrap();
-    Arc::new(folder.publish(segment, finished, level, order).await.unwrap())
+    Arc::new(folder.publish(segment, finished, level, order).await.unwrap().segment)
 }
 
-async fn read(runtime: &SimRuntime, segment: &Arc<SealedSegment>) -> Content {
+async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) -> Content {
     let mut decoder = Decoder::new();
-    let mut input = Input::open(runtime, Arc::clone(segment)).await.unwrap();
+    let mut input = Input::open(folder, Arc::clone(segment)).await.unwrap();
     let streams = streams();
     let mut content = Content::new();
     loop {
@@ -84,7 +88,7 @@ async fn read(runtime: &SimRuntime, segment: &Arc<SealedSegment>) -> Content {
         let Some(stream) = input.stream() else { return content };
         let number = streams.iter().position(|other| other.id == stream.id).unwrap();
         let row = input.take_stream().unwrap();
-        let runs: Vec<_> = segment.directory.runs_of_stream(row).collect();
+        let runs: Vec<_> = input.directory.runs_of_stream(row).collect();
         for run in runs {
             let (block, _) = input.block(&mut decoder, run.block).await.unwrap();
             for index in run.entries.clone() {
@@ -125,7 +129,9 @@ impl Bench {
     async fn new(runtime: SimRuntime) -> Bench {
         let node = open_node(&runtime, "/data".as_ref()).await.unwrap();
         let first = WalName { epoch: node.plan.epoch, shards: 1, shard: 0, index: 0 };
-        let folder = SegmentFolder::new(runtime.clone(), &node.plan, first);
+        let directories =
+            Directories::new(runtime.clone(), &Budget::new("directories", DIRECTORIES_BYTES));
+        let folder = SegmentFolder::new(runtime.clone(), &node.plan, first, Rc::new(directories));
         let folder = Rc::new(folder);
         let node_segments = Arc::clone(&node.plan.node_segments);
         let compactor = Compactor::new(Rc::clone(&folder), node_segments);
@@ -212,22 +218,27 @@ fn a_merge_shows_what_its_inputs_have_shown() {
                 contents.push(content);
             }
             let outcome = bench.merge(&inputs, KeepAll).await.unwrap();
-            let added = Arc::new(outcome.added.unwrap());
+            let added = Arc::new(outcome.added.unwrap().segment);
             let expected = shown(&contents);
-            assert!(read(&runtime, &added).await == expected);
+            assert!(read(&bench.folder, &added).await == expected);
             assert_eq!(added.live.order, inputs.last().unwrap().live.order);
             assert_eq!(added.live.day, Day(0));
             assert!(added.live.level > 0 && added.late.is_empty());
             let count: usize = expected.values().map(Vec::len).sum();
             assert_eq!(outcome.entries_out, count as u64);
             // What was merged may be merged again, and be opened as a start does it.
-            let open = crate::sealed::open_segment(&runtime, SEGMENTS_DIR.as_ref(), added.live);
-            let opened = Arc::new(open.await.unwrap());
+            let open = crate::sealed::open_segment(
+                &runtime,
+                &bench.folder.directories,
+                SEGMENTS_DIR.as_ref(),
+                added.live,
+            );
+            let opened = Arc::new(open.await.unwrap().segment);
             let more = random_content(&mut rng, 0, spread, &[]);
             let behind = write(&bench.folder, &more, 0).await;
             let outcome = bench.merge(&[opened, behind], KeepAll).await.unwrap();
-            let added = Arc::new(outcome.added.unwrap());
-            assert!(read(&runtime, &added).await == shown(&[expected, more]));
+            let added = Arc::new(outcome.added.unwrap().segment);
+            assert!(read(&bench.folder, &added).await == shown(&[expected, more]));
         });
     }
 }
@@ -283,7 +294,7 @@ fn a_rewrite_drops_what_it_is_told_to_and_nothing_else() {
             expected.retain(|_, entries| !entries.is_empty());
             let outcome = bench.merge(&inputs, Picky::default()).await.unwrap();
             let found = match outcome.added {
-                Some(added) => read(&runtime, &Arc::new(added)).await,
+                Some(added) => read(&bench.folder, &Arc::new(added.segment)).await,
                 None => Content::new(),
             };
             assert!(found == expected);
@@ -333,7 +344,7 @@ fn a_rewrite_that_leaves_nothing_removes_the_segment() {
         assert_eq!(live(&runtime).await, [input.live.name]);
         let outcome = bench.merge(&[Arc::clone(&input)], DropAll).await.unwrap();
         assert!(outcome.added.is_none());
-        assert_eq!(outcome.removed, [input.live.name]);
+        assert!(outcome.removed.len() == 1 && outcome.removed[0].name == input.live.name);
         assert_eq!((outcome.entries_in, outcome.entries_out), (2, 0));
         assert!(live(&runtime).await.is_empty());
         let survey = survey_segments(&runtime, SEGMENTS_DIR.as_ref()).await.unwrap();
@@ -363,9 +374,9 @@ fn an_edit_that_fails_is_tried_again_and_the_merge_is_not_repeated() {
         let before = disk.files(SEGMENTS_DIR).len();
         let outcome = bench.compactor.run(MaintenanceJob::Resume).await.unwrap();
         assert_eq!(disk.files(SEGMENTS_DIR).len(), before + 1, "another log, and no other segment");
-        let added = Arc::new(outcome.added.unwrap());
+        let added = Arc::new(outcome.added.unwrap().segment);
         assert_eq!(live(&runtime).await, [added.live.name]);
-        assert!(read(&runtime, &added).await == small(&[(1, "a"), (1, "b")]));
+        assert!(read(&bench.folder, &added).await == small(&[(1, "a"), (1, "b")]));
         let nothing = bench.compactor.run(MaintenanceJob::Resume).await.unwrap();
         assert!(nothing.added.is_none() && nothing.removed.is_empty());
     });
@@ -381,7 +392,8 @@ fn damage_is_told_apart_and_changes_nothing() {
         let good = write(&bench.folder, &small(&[(1, "a")]), 0).await;
         let bad = write(&bench.folder, &small(&[(2, "some more text")]), 0).await;
         let mut bytes = disk.read(&bad.path).unwrap();
-        let lines = bad.directory.block(0).column(crate::segment::ColumnKind::Lines);
+        let directory = bench.folder.directories.get(&bad).await.unwrap();
+        let lines = directory.block(0).column(crate::segment::ColumnKind::Lines);
         bytes[lines.offset as usize] ^= 1;
         disk.write(&bad.path, &bytes);
         let error = bench.merge(&[good, Arc::clone(&bad)], KeepAll).await.unwrap_err();
@@ -421,7 +433,7 @@ fn streams_are_late_only_where_earlier_segments_remain() {
         let mut second = write(&bench.folder, &small(&[(5, "c")]), 0).await;
         let mut third = write(&bench.folder, &small(&[(6, "d"), (7, "e")]), 0).await;
         for segment in [&mut first, &mut second, &mut third] {
-            Arc::get_mut(segment).unwrap().late.insert(0);
+            Arc::get_mut(segment).unwrap().late.insert(0, 1);
         }
         for (earlier, is_late) in [(vec![Arc::clone(&first)], true), (Vec::new(), false)] {
             let job = MergeJob {
@@ -431,7 +443,7 @@ fn streams_are_late_only_where_earlier_segments_remain() {
                 throttle: Arc::default(),
             };
             let outcome = bench.compactor.run(MaintenanceJob::Merge(job)).await.unwrap();
-            assert_eq!(outcome.added.unwrap().late.contains(&0), is_late);
+            assert_eq!(outcome.added.unwrap().segment.late.contains(0), is_late);
         }
     });
 }

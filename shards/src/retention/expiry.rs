@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::RetentionPolicy;
 use crate::compact::{EntryView, Fate, Keep};
 use crate::messages::StreamDefinition;
-use crate::sealed::SealedSegment;
+use crate::segment::Directory;
 
 /// What an entry takes besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;
@@ -23,13 +23,13 @@ pub(crate) struct PeriodShares {
 /// the row, before when their entries have expired; it says `None` for streams that
 /// are none of the shard's.
 pub(crate) fn expired_share(
-    segment: &SealedSegment,
+    directory: &Directory,
     cutoff_ns: impl Fn(u32) -> Option<i64>,
 ) -> PeriodShares {
     let mut shares = PeriodShares::default();
-    for row in 0..segment.directory.stream_count() {
+    for row in 0..directory.stream_count() {
         let Some(cutoff_ns) = cutoff_ns(row) else { continue };
-        for run in segment.directory.runs_of_stream(row) {
+        for run in directory.runs_of_stream(row) {
             let bytes = run.line_bytes.len() as u64 + ENTRY_BYTES * run.entries.len() as u64;
             if run.max_ns < cutoff_ns {
                 shares.expired_bytes += bytes;

@@ -13,8 +13,8 @@ use logsvc_runtime::{File, Runtime};
 use super::ScanEnv;
 use crate::filter::FilterError;
 use crate::messages::ScanStats;
-use crate::sealed::{Cached, ColumnKey, SealedSegment};
-use crate::segment::{BlockMetadata, ColumnKind, RunInfo, SegmentError};
+use crate::sealed::{Cached, ColumnKey, DirectoryError, SealedSegment};
+use crate::segment::{BlockMetadata, ColumnKind, Directory, RunInfo, SegmentError};
 
 /// Why a part of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub(super) enum ReadError {
     /// The bytes are not what was written.
     #[error(transparent)]
     Damaged(#[from] SegmentError),
+    /// The directory is not there.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// A filter's bytes are not what was written.
     #[error(transparent)]
     Filter(#[from] FilterError),
@@ -45,7 +48,7 @@ pub(super) async fn read<R: Runtime>(
     let begun = env.runtime.now();
     let offset = range.start;
     let refused = |error| ReadError::Io { offset, error };
-    let file = env.files.get(&env.runtime, segment).await.map_err(refused)?;
+    let file = env.directories.files.get(&env.runtime, segment).await.map_err(refused)?;
     let len = (range.end - range.start) as usize;
     let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
     stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
@@ -58,6 +61,7 @@ pub(super) async fn read<R: Runtime>(
 pub(super) struct OpenBlock<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     segment: &'a SealedSegment,
+    directory: &'a Directory,
     block: u32,
     timestamps: Option<Rc<Vec<i64>>>,
     ends: Option<Rc<Vec<u32>>>,
@@ -66,8 +70,14 @@ pub(super) struct OpenBlock<'a, R: Runtime> {
 }
 
 impl<'a, R: Runtime> OpenBlock<'a, R> {
-    pub(super) fn new(env: &'a ScanEnv<R>, segment: &'a SealedSegment, block: u32) -> Self {
-        OpenBlock { env, segment, block, timestamps: None, ends: None, lines: None, metadata: None }
+    pub(super) fn new(
+        env: &'a ScanEnv<R>,
+        segment: &'a SealedSegment,
+        directory: &'a Directory,
+        block: u32,
+    ) -> Self {
+        let (timestamps, ends, lines, metadata) = (None, None, None, None);
+        OpenBlock { env, segment, directory, block, timestamps, ends, lines, metadata }
     }
 
     /// The columns of a run of this block.
@@ -150,7 +160,7 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
         }
         match self.column(ColumnKind::Metadata, stats).await? {
             Cached::Metadata(column) => {
-                let info = self.segment.directory.block(self.block);
+                let info = self.directory.block(self.block);
                 stats.sealed_metadata_bytes += u64::from(info.metadata_bytes);
                 self.metadata = column;
             }
@@ -166,7 +176,7 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
             stats.cache_hits += 1;
             return Ok(column);
         }
-        let directory = &self.segment.directory;
+        let directory = self.directory;
         let place = directory.block(self.block).column(kind);
         let bytes = read(self.env, self.segment, place.range(), stats).await?;
         let decoder = &mut *self.env.decoder.borrow_mut();

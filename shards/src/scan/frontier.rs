@@ -14,7 +14,7 @@ use logsvc_proto::StreamId;
 use super::{ScanJob, StreamSnapshot};
 use crate::messages::TimeRange;
 use crate::sealed::hasher;
-use crate::segment::RunInfo;
+use crate::segment::{Directory, RunInfo};
 
 /// A run that a unit reads.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(super) struct RunPlace {
 pub(super) enum UnitKind {
     /// A block of a head: places in the job.
     Head { stream: u32, block: u32 },
-    /// Runs of a sealed block.
-    Sealed { segment: u32, block: u32, runs: Vec<RunPlace> },
+    /// A sealed block: its segment's place in the job, and its number in the segment.
+    Sealed { segment: u32, block: u32 },
 }
 
 /// Something to read.
@@ -110,11 +110,14 @@ pub(super) struct Frontier {
     units: BinaryHeap<Unit>,
     /// Segments that are not expanded yet; the next one is last.
     segments: Vec<(i64, u32)>,
+    /// Whether a segment is expanded only when nothing of those before is left.
+    one_by_one: bool,
 }
 
 impl Frontier {
-    /// What a job has to visit.
-    pub(super) fn new(job: &ScanJob, work: Work) -> Frontier {
+    /// What a job has to visit, with room for directories of so many bytes: if those of the
+    /// job take more, segments are visited one by one, so that each directory is read once.
+    pub(super) fn new(job: &ScanJob, work: Work, directories_bytes: u64) -> Frontier {
         let direction = job.request.plan.direction();
         let bounds = |place: u32| {
             let live = &job.segments[place as usize].live;
@@ -122,7 +125,9 @@ impl Frontier {
         };
         let mut segments: Vec<_> = work.segments.into_iter().map(bounds).collect();
         segments.sort_unstable();
-        Frontier { units: work.units.into(), segments }
+        let lens = job.segments.iter().map(|segment| segment.footer.directory_len_bytes());
+        let one_by_one = lens.sum::<u64>() > directories_bytes;
+        Frontier { units: work.units.into(), segments, one_by_one }
     }
 
     /// Takes out what was not visited.
@@ -139,7 +144,8 @@ impl Frontier {
     /// A segment that has to be expanded before the next unit is known.
     pub(super) fn next_segment(&mut self) -> Option<u32> {
         let &(key, segment) = self.segments.last()?;
-        if self.units.peek().is_some_and(|unit| unit.key > key) {
+        let comes_later = |unit: &Unit| self.one_by_one || unit.key > key;
+        if self.units.peek().is_some_and(comes_later) {
             return None;
         }
         self.segments.pop();
@@ -170,61 +176,91 @@ impl WantedStreams {
 }
 
 /// The blocks of a segment in which streams of the job have entries of its time.
-pub(super) fn units_of(job: &ScanJob, wanted: &mut WantedStreams, index: u32) -> Vec<Unit> {
-    let segment = &job.segments[index as usize];
+pub(super) fn units_of(
+    job: &ScanJob,
+    wanted: &mut WantedStreams,
+    index: u32,
+    directory: &Directory,
+) -> Vec<Unit> {
     let direction = job.request.plan.direction();
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
     let range = TimeRange { start_ns, end_ns };
     let mut units: Vec<Unit> = Vec::new();
-    let mut open: Option<(u32, (i64, i64), Vec<RunPlace>)> = None;
-    let mut close = |open: &mut Option<(u32, (i64, i64), Vec<RunPlace>)>| {
-        if let Some((block, bounds, runs)) = open.take() {
-            let kind = UnitKind::Sealed { segment: index, block, runs };
+    let mut open: Option<(u32, (i64, i64))> = None;
+    let mut close = |open: Option<(u32, (i64, i64))>| {
+        if let Some((block, bounds)) = open {
+            let kind = UnitKind::Sealed { segment: index, block };
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
-    for (row, stream) in streams_of(job, wanted, index) {
-        let is_late = segment.late.contains(&row);
-        for run in segment.directory.runs_of_stream(row) {
+    for row in rows_of(job, wanted, directory) {
+        for run in directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(index, run.block) {
                 continue;
             }
-            let block_of_run = run.block;
-            let place = RunPlace { run, stream, is_late };
             match &mut open {
-                Some((block, outer, runs)) if *block == block_of_run => {
+                Some((block, outer)) if *block == run.block => {
                     *outer = (outer.0.min(bounds.0), outer.1.max(bounds.1));
-                    runs.push(place);
                 }
-                _ => {
-                    close(&mut open);
-                    open = Some((block_of_run, bounds, vec![place]));
-                }
+                _ => close(open.replace((run.block, bounds))),
             }
         }
     }
-    close(&mut open);
+    close(open);
     units
 }
 
-/// Streams of the job that the segment holds: their place in the segment, rising,
-/// and in the job.
-fn streams_of(job: &ScanJob, wanted: &mut WantedStreams, index: u32) -> Vec<(u32, u32)> {
-    let directory = &job.segments[index as usize].directory;
-    let mut found = Vec::new();
-    // Searching costs about a dozen steps per stream, walking one step per stream of
-    // the segment.
-    if job.streams.len() * 8 < directory.stream_count() as usize {
-        for (place, stream) in job.streams.iter().enumerate() {
-            found.extend(directory.find_stream(stream.id).map(|row| (row, place as u32)));
-        }
+/// Searching for a stream costs about a dozen steps, walking one step per stream that is
+/// there.
+const SEARCH_STEPS: usize = 8;
+
+/// Streams of the job that the segment holds, by their number in it, rising.
+fn rows_of(job: &ScanJob, wanted: &mut WantedStreams, directory: &Directory) -> Vec<u32> {
+    if job.streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
+        let found = job.streams.iter().filter_map(|stream| directory.find_stream(stream.id));
+        let mut found: Vec<u32> = found.collect();
         found.sort_unstable();
         return found;
     }
     let wanted = wanted.places(job);
-    for row in 0..directory.stream_count() {
-        found.extend(wanted.get(&directory.stream_id(row)).map(|&place| (row, place)));
+    let rows = 0..directory.stream_count();
+    rows.filter(|&row| wanted.contains_key(&directory.stream_id(row))).collect()
+}
+
+/// The runs of a block that are of streams of the job and of its time. They are found again
+/// when the block's turn comes: a scan of many streams would hold more runs than all
+/// directories together take.
+pub(super) fn runs_of(
+    job: &ScanJob,
+    wanted: &mut WantedStreams,
+    index: u32,
+    directory: &Directory,
+    block: u32,
+) -> Vec<RunPlace> {
+    let segment = &job.segments[index as usize];
+    let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
+    let range = TimeRange { start_ns, end_ns };
+    let place = |run: RunInfo, stream: u32| {
+        let is_late = segment.late.contains(run.stream);
+        range.overlaps((run.min_ns, run.max_ns)).then_some(RunPlace { run, stream, is_late })
+    };
+    let info = directory.block(block);
+    if job.streams.len() * SEARCH_STEPS < info.runs.len() {
+        let rows = info.first_stream..info.first_stream + info.runs.len() as u32;
+        let mut places = Vec::new();
+        for (stream, snapshot) in job.streams.iter().enumerate() {
+            let row = directory.find_stream(snapshot.id).filter(|row| rows.contains(row));
+            let run = row.and_then(|row| directory.run_of_stream_in(row, block));
+            places.extend(run.and_then(|run| place(run, stream as u32)));
+        }
+        places.sort_unstable_by_key(|place| place.run.run);
+        return places;
     }
-    found
+    let wanted = wanted.places(job);
+    let found = directory.runs_of_block(block).filter_map(|run| {
+        let stream = *wanted.get(&directory.stream_id(run.stream))?;
+        place(run, stream)
+    });
+    found.collect()
 }

@@ -11,6 +11,7 @@
 //! where timestamps are equal.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_logql::engine::{MetadataSets, Needs};
@@ -20,7 +21,7 @@ use super::columns::{OpenBlock, ReadError, RunColumns};
 use super::{HeadPart, ScanEnv, ScanJob};
 use crate::head::HeadBlock;
 use crate::messages::ScanStats;
-use crate::sealed::hasher;
+use crate::sealed::{HeldDirectory, hasher};
 use crate::segment::{BlockMetadata, RunInfo};
 
 const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: true };
@@ -34,62 +35,47 @@ pub(super) enum Part<'a> {
     Run { segment: u32, run: &'a RunInfo },
 }
 
-/// Where one part of a stream is, and when.
-#[derive(Debug)]
-struct Place {
-    /// For a segment its place in the job.
-    generation: u32,
-    bounds_ns: (i64, i64),
-    part: PlacePart,
-}
-
-#[derive(Debug)]
-enum PlacePart {
-    /// Block of the snapshot.
-    Head(u32),
-    Run(RunInfo),
-}
-
-/// Parts of streams that overlap, found when first asked for.
+/// Runs of streams that are late, by stream and segment of the job, found when first asked
+/// for.
 #[derive(Debug)]
 pub(super) struct LateStreams {
-    places: HashMap<u32, Rc<Vec<Place>>>,
+    runs: HashMap<(u32, u32), Rc<[RunInfo]>>,
 }
 
 impl Default for LateStreams {
     fn default() -> LateStreams {
-        LateStreams { places: HashMap::with_hasher(hasher()) }
+        LateStreams { runs: HashMap::with_hasher(hasher()) }
     }
 }
 
 impl LateStreams {
-    fn of(&mut self, job: &ScanJob, stream: u32) -> Rc<Vec<Place>> {
-        let found = self.places.entry(stream).or_insert_with(|| Rc::new(places(job, stream)));
-        Rc::clone(found)
+    /// The runs of a stream in a segment.
+    async fn runs<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        job: &ScanJob,
+        stream: u32,
+        segment: u32,
+    ) -> Result<Rc<[RunInfo]>, SegmentFailure> {
+        if let Some(runs) = self.runs.get(&(stream, segment)) {
+            return Ok(Rc::clone(runs));
+        }
+        let directory = directory(env, job, segment).await?;
+        let row = directory.find_stream(job.streams[stream as usize].id);
+        let runs = row.into_iter().flat_map(|row| directory.runs_of_stream(row));
+        let runs: Rc<[RunInfo]> = runs.collect();
+        self.runs.insert((stream, segment), Rc::clone(&runs));
+        Ok(runs)
     }
 }
 
-fn places(job: &ScanJob, stream: u32) -> Vec<Place> {
-    let snapshot = &job.streams[stream as usize];
-    let mut places = Vec::new();
-    for (at, segment) in job.segments.iter().enumerate() {
-        let Some(row) = segment.directory.find_stream(snapshot.id) else { continue };
-        for run in segment.directory.runs_of_stream(row) {
-            places.push(Place {
-                generation: at as u32,
-                bounds_ns: (run.min_ns, run.max_ns),
-                part: PlacePart::Run(run),
-            });
-        }
-    }
-    for (at, part) in snapshot.blocks.iter().enumerate() {
-        places.push(Place {
-            generation: part.generation,
-            bounds_ns: part.time_bounds_ns(),
-            part: PlacePart::Head(at as u32),
-        });
-    }
-    places
+async fn directory<R: Runtime>(
+    env: &ScanEnv<R>,
+    job: &ScanJob,
+    segment: u32,
+) -> Result<Arc<HeldDirectory>, SegmentFailure> {
+    let directory = env.directories.get(&job.segments[segment as usize]).await;
+    directory.map_err(|error| (segment, error.into()))
 }
 
 /// A failure to read a segment, given by its place in the job.
@@ -112,39 +98,64 @@ pub(super) async fn without_repeated<R: Runtime>(
         Part::Head(head) => (head.generation, head.time_bounds_ns()),
         Part::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
     };
-    let overlaps = |place: &&Place| {
-        place.generation < generation
-            && place.bounds_ns.0 <= bounds_ns.1
-            && place.bounds_ns.1 >= bounds_ns.0
-    };
-    let places = late.of(job, stream);
-    let mut mine = None;
-    let mut keep = Vec::new();
-    for place in places.iter().filter(overlaps) {
-        let mine = match &mut mine {
-            Some(mine) => mine,
-            none => none.insert(Loaded::of(env, job, part, stats).await?),
-        };
-        let other = match &place.part {
-            PlacePart::Head(at) => Part::Head(&job.streams[stream as usize].blocks[*at as usize]),
-            PlacePart::Run(run) => Part::Run { segment: place.generation, run },
-        };
-        // Timestamps decide mostly; the cache keeps the columns for what follows.
-        let times = Times::of(env, job, other, stats).await?;
-        if !mine.shares_time_with(times.as_slice()) {
+    let overlaps = |other_ns: (i64, i64)| other_ns.0 <= bounds_ns.1 && other_ns.1 >= bounds_ns.0;
+    let mut search = Search { env, job, part, mine: None, keep: Vec::new() };
+    for (segment, sealed) in (0..generation).zip(job.segments.iter()) {
+        if !overlaps((sealed.live.min_ns, sealed.live.max_ns)) {
             continue;
         }
-        let other = Loaded::of(env, job, other, stats).await?;
-        if keep.is_empty() {
-            keep.resize(mine.len(), true);
+        let runs = late.runs(env, job, stream, segment).await?;
+        for run in runs.iter().filter(|run| overlaps((run.min_ns, run.max_ns))) {
+            search.compare(Part::Run { segment, run }, stats).await?;
         }
-        mine.drop_those_in(&other, &mut keep);
     }
+    for head in &job.streams[stream as usize].blocks {
+        if head.generation < generation && overlaps(head.time_bounds_ns()) {
+            search.compare(Part::Head(head), stats).await?;
+        }
+    }
+    let Search { mine, keep, .. } = search;
     let Some(mine) = mine else { return Ok(None) };
     if keep.iter().all(|&kept| kept) {
         return Ok(None);
     }
     Ok(Some(mine.kept(&keep)))
+}
+
+/// Looks for the entries of a part in earlier parts.
+struct Search<'a, R: Runtime> {
+    env: &'a ScanEnv<R>,
+    job: &'a ScanJob,
+    part: Part<'a>,
+    /// The part, from the first one on that overlaps it.
+    mine: Option<Loaded<'a>>,
+    /// Which of its entries no earlier part has; empty as long as all of them.
+    keep: Vec<bool>,
+}
+
+impl<R: Runtime> Search<'_, R> {
+    async fn compare(
+        &mut self,
+        other: Part<'_>,
+        stats: &mut ScanStats,
+    ) -> Result<(), SegmentFailure> {
+        let Search { env, job, part, mine, keep } = self;
+        let mine = match mine {
+            Some(mine) => mine,
+            none => none.insert(Loaded::of(env, job, *part, stats).await?),
+        };
+        // Timestamps decide mostly; the cache keeps the columns for what follows.
+        let times = Times::of(env, job, other, stats).await?;
+        if !mine.shares_time_with(times.as_slice()) {
+            return Ok(());
+        }
+        let other = Loaded::of(env, job, other, stats).await?;
+        if keep.is_empty() {
+            keep.resize(mine.len(), true);
+        }
+        mine.drop_those_in(&other, keep);
+        Ok(())
+    }
 }
 
 /// Timestamps of a part.
@@ -186,7 +197,8 @@ async fn load<R: Runtime>(
     stats: &mut ScanStats,
 ) -> Result<RunColumns, SegmentFailure> {
     let sealed = &job.segments[segment as usize];
-    let mut block = OpenBlock::new(env, sealed, run.block);
+    let directory = directory(env, job, segment).await?;
+    let mut block = OpenBlock::new(env, sealed, &directory, run.block);
     block.run(run, needs, stats).await.map_err(|error| (segment, error))
 }
 

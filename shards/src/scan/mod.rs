@@ -12,7 +12,7 @@
 //!
 //! Guarantees: the snapshot does not change while it is read; the core's other
 //! tasks get their turn at least once per [`SLICE`] plus the time of one block, or of
-//! looking up the streams in one segment's directory; a
+//! checking one segment's directory and looking up the streams in it; a
 //! cancelled query stops within one block. A block whose bytes are damaged is left
 //! out, counted, and logged once; the rest is answered. What else can go wrong is in
 //! [`ScanError`].
@@ -24,6 +24,7 @@ mod prune;
 mod share;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,14 +33,14 @@ use logsvc_logql::engine::{
     BlockSummary, EntryBlock, LeafExecutor, MetadataColumn, MetadataSets, StreamState,
 };
 use logsvc_proto::{Labels, StreamId};
-use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_runtime::{Budget, Monotonic, Runtime};
 
 use crate::filter::BlockSet;
 use crate::head::HeadBlock;
 use crate::manifest::SegmentName;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
-use crate::sealed::{BlockCache, SealedSegment, SegmentFiles, hasher};
-use crate::segment::Decoder;
+use crate::sealed::{BlockCache, Directories, HeldDirectory, SealedSegment, hasher};
+use crate::segment::{Decoder, Directory};
 use columns::{ReadError, RunColumns};
 use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
 use late::{LateStreams, Part};
@@ -50,18 +51,20 @@ use share::Share;
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Settings of the scans of one core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ScanConfig {
     /// Memory for decoded blocks of segments, in bytes.
     pub cache_max_bytes: usize,
+    /// Memory for directories of segments; shared by all cores of the node.
+    pub directories: Budget,
     /// A scan that has decoded so many bytes offers its rest to all cores.
     pub divide_after_bytes: u64,
 }
 
 impl ScanConfig {
-    /// Scans with a cache of this size, in bytes.
-    pub fn with_cache(cache_max_bytes: usize) -> ScanConfig {
-        ScanConfig { cache_max_bytes, divide_after_bytes: 8 << 20 }
+    /// Scans with a cache of this size, in bytes, and with this memory for directories.
+    pub fn new(cache_max_bytes: usize, directories: Budget) -> ScanConfig {
+        ScanConfig { cache_max_bytes, directories, divide_after_bytes: 8 << 20 }
     }
 }
 
@@ -80,8 +83,8 @@ fn arrival(generation: u32, within: u32) -> u64 {
 pub struct ScanEnv<R: Runtime> {
     /// The core.
     pub runtime: R,
-    /// Its open segment files.
-    pub files: SegmentFiles<R>,
+    /// Its open segment files, and directories of segments.
+    pub directories: Rc<Directories<R>>,
     /// Its decoded blocks.
     pub cache: BlockCache,
     divide_after_bytes: u64,
@@ -102,11 +105,11 @@ impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
 }
 
 impl<R: Runtime> ScanEnv<R> {
-    /// An environment without open files and blocks.
-    pub fn new(runtime: R, config: ScanConfig) -> ScanEnv<R> {
+    /// An environment without decoded blocks.
+    pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
         ScanEnv {
             runtime,
-            files: SegmentFiles::default(),
+            directories,
             cache: BlockCache::new(config.cache_max_bytes),
             divide_after_bytes: config.divide_after_bytes,
             decoder: RefCell::new(Decoder::new()),
@@ -115,11 +118,20 @@ impl<R: Runtime> ScanEnv<R> {
     }
 
     /// Logs a place of a segment that cannot be read, the first time.
-    fn note_damage(&self, segment: &SealedSegment, what: &str, error: &ReadError) {
-        let offset = match error {
-            ReadError::Damaged(error) => segment.directory.offset_of(error.part),
-            ReadError::Filter(_) => segment.directory.footer().filters_offset,
-            ReadError::Io { offset, .. } => *offset,
+    fn note_damage(
+        &self,
+        segment: &SealedSegment,
+        directory: Option<&Directory>,
+        what: &str,
+        error: &ReadError,
+    ) {
+        let footer = &segment.footer;
+        let offset = match (error, directory) {
+            (ReadError::Damaged(error), Some(directory)) => directory.offset_of(error.part),
+            // Nothing else is read without a directory.
+            (ReadError::Damaged(_), None) | (ReadError::Directory(_), _) => footer.directory_offset,
+            (ReadError::Filter(_), _) => footer.filters_offset,
+            (ReadError::Io { offset, .. }, _) => *offset,
         };
         let mut damaged = self.damaged.borrow_mut();
         let place = (segment.live.name, offset);
@@ -240,7 +252,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     let executor =
         LeafExecutor::new(&job.request.plan).map_err(|error| ScanError::Plan(error.to_string()))?;
     let work = std::mem::take(&mut job.work);
-    let mut frontier = Frontier::new(&job, work);
+    // Others need some, too.
+    let directories_bytes = env.directories.share_bytes() / 2;
+    let mut frontier = Frontier::new(&job, work, directories_bytes);
     let mut scan = Scan {
         env,
         executor,
@@ -310,24 +324,25 @@ impl<R: Runtime> Scan<'_, R> {
     /// The units of a segment.
     async fn expand(&mut self, index: u32) -> Result<Vec<Unit>, ScanError> {
         self.pause().await?;
-        let mut units = frontier::units_of(self.job, &mut self.wanted, index);
+        let segment = &self.job.segments[index as usize];
+        let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
+        let mut units = frontier::units_of(self.job, &mut self.wanted, index, &directory);
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
-        let segment = &self.job.segments[index as usize];
-        let mut blocks = BlockSet::empty(segment.directory.block_count() as usize);
+        let mut blocks = BlockSet::empty(directory.block_count() as usize);
         for block in units.iter().filter_map(Unit::block) {
             blocks.insert(block as usize);
         }
         let (env, stats) = (self.env, &mut self.stats);
-        match prune::candidates(env, segment, &self.conditions, blocks, stats).await {
+        match prune::candidates(env, segment, &directory, &self.conditions, blocks, stats).await {
             Ok(left) => {
                 let before = units.len();
                 units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
                 self.stats.blocks_filtered += (before - units.len()) as u64;
             }
             // Reading everything gives the right answer too.
-            Err(error) => self.env.note_damage(segment, "filters", &error),
+            Err(error) => self.env.note_damage(segment, Some(&directory), "filters", &error),
         }
         Ok(units)
     }
@@ -335,9 +350,9 @@ impl<R: Runtime> Scan<'_, R> {
     async fn unit(&mut self, unit: Unit) {
         match unit.kind {
             UnitKind::Head { stream, block } => self.head_block(stream, block).await,
-            UnitKind::Sealed { segment, block, runs } => {
+            UnitKind::Sealed { segment, block } => {
                 let before = self.executor.stats();
-                self.sealed_block(segment, block, &runs).await;
+                self.sealed_block(segment, block).await;
                 let after = self.executor.stats();
                 self.stats.sealed_entries += after.entries - before.entries;
                 self.stats.sealed_line_bytes += after.line_bytes - before.line_bytes;
@@ -403,10 +418,24 @@ impl<R: Runtime> Scan<'_, R> {
         self.executor.block(state, &columns);
     }
 
-    async fn sealed_block(&mut self, segment: u32, block: u32, runs: &[RunPlace]) {
+    /// The directory of a segment; `None` if it cannot be read, which is counted.
+    async fn directory(&mut self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
+        match self.env.directories.get(segment).await {
+            Ok(directory) => Some(directory),
+            Err(error) => {
+                self.stats.unreadable_parts += 1;
+                self.env.note_damage(segment, None, "directory", &error.into());
+                None
+            }
+        }
+    }
+
+    async fn sealed_block(&mut self, segment: u32, block: u32) {
         let sealed = &self.job.segments[segment as usize];
-        let mut opened = columns::OpenBlock::new(self.env, sealed, block);
-        for RunPlace { run, stream, is_late } in runs {
+        let Some(directory) = self.directory(sealed).await else { return };
+        let runs = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
+        let mut opened = columns::OpenBlock::new(self.env, sealed, &directory, block);
+        for RunPlace { run, stream, is_late } in &runs {
             if !self.executor.wants(run.min_ns, run.max_ns) {
                 continue;
             }
@@ -427,7 +456,7 @@ impl<R: Runtime> Scan<'_, R> {
                 Err(error) => {
                     // The block's other runs share the damaged column.
                     self.stats.unreadable_parts += 1;
-                    self.env.note_damage(sealed, "block", &error);
+                    self.env.note_damage(sealed, Some(&directory), "block", &error);
                     return;
                 }
             }
@@ -452,7 +481,8 @@ impl<R: Runtime> Scan<'_, R> {
                 // Seen twice is better than not at all.
                 self.stats.unreadable_parts += 1;
                 let segment = &self.job.segments[segment as usize];
-                self.env.note_damage(segment, "block", &error);
+                let directory = self.env.directories.get(segment).await.ok();
+                self.env.note_damage(segment, directory.as_deref().map(|d| &**d), "block", &error);
                 None
             }
         }

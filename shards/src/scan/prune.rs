@@ -11,6 +11,7 @@ use super::{ScanEnv, ScanJob};
 use crate::filter::{BlockSet, Needle};
 use crate::messages::ScanStats;
 use crate::sealed::SealedSegment;
+use crate::segment::Directory;
 
 /// What every entry that the query uses must have: all of these, of each one of the
 /// alternatives.
@@ -42,12 +43,13 @@ pub(super) fn conditions(job: &ScanJob) -> Conditions {
 pub(super) async fn candidates<R: Runtime>(
     env: &ScanEnv<R>,
     segment: &SealedSegment,
+    directory: &Directory,
     conditions: &Conditions,
     blocks: BlockSet,
     stats: &mut ScanStats,
 ) -> Result<BlockSet, ReadError> {
-    let region = segment.directory.footer().filters_range();
-    let mut probe = segment.directory.filters().probe(conditions.clone(), blocks);
+    let region = segment.footer.filters_range();
+    let mut probe = directory.filters().probe(conditions.clone(), blocks);
     while let Some(ranges) = probe.next_reads() {
         let mut pieces = Vec::with_capacity(ranges.len());
         for range in ranges {

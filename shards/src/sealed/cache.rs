@@ -53,6 +53,8 @@ pub struct CacheCounters {
     pub hits: u64,
     /// Columns that had to be read.
     pub misses: u64,
+    /// Columns that had to go for others.
+    pub evictions: u64,
     /// Bytes held now.
     pub held_bytes: u64,
 }
@@ -142,6 +144,7 @@ impl State {
             return;
         }
         self.held_bytes -= entry.bytes;
+        self.counters.evictions += 1;
         self.entries.remove(&key);
     }
 }

@@ -7,10 +7,11 @@
 use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 
-use super::SealedSegment;
+use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
 use crate::segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
@@ -25,6 +26,8 @@ const WRITE_BYTES: usize = 1 << 20;
 pub struct SegmentFolder<R: Runtime> {
     pub(crate) runtime: R,
     pub(crate) segments_dir: PathBuf,
+    /// Directories of the core.
+    pub(crate) directories: Rc<Directories<R>>,
     /// Edits of the live set.
     pub(crate) manifest: ManifestLog<R>,
     /// The shard's first name of this start.
@@ -47,14 +50,20 @@ pub(crate) struct NewSegment<R: Runtime> {
 impl<R: Runtime> SegmentFolder<R> {
     /// The folder as the shard sees it whose first log file of this start is
     /// `first_wal`.
-    pub fn new(runtime: R, plan: &NodePlan, first_wal: WalName) -> SegmentFolder<R> {
+    pub fn new(
+        runtime: R,
+        plan: &NodePlan,
+        first_wal: WalName,
+        directories: Rc<Directories<R>>,
+    ) -> SegmentFolder<R> {
         let shard = runtime.core().0;
         let segments_dir = plan.segments_dir.clone();
         let manifest = ManifestLog::new(runtime.clone(), &segments_dir, first_wal.epoch, shard)
             .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
-        SegmentFolder { runtime, segments_dir, manifest, first, next_seq: Cell::new(0) }
+        let next_seq = Cell::new(0);
+        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq }
     }
 
     /// Begins a segment of a day; makes no file before it has bytes.
@@ -110,7 +119,7 @@ impl<R: Runtime> SegmentFolder<R> {
         mut finished: Finished,
         level: u32,
         order: u64,
-    ) -> io::Result<SealedSegment> {
+    ) -> io::Result<OpenedSegment> {
         if let Err(error) = self.finish_file(&mut segment, &mut finished).await {
             self.discard(segment).await;
             return Err(error);
@@ -139,7 +148,10 @@ impl<R: Runtime> SegmentFolder<R> {
                  stored without templates; please report this"
             );
         }
-        Ok(SealedSegment { refused_blocks, ..SealedSegment::new(live, segment.path, directory) })
+        let segment = SealedSegment::new(live, segment.path, finished.footer);
+        let segment = SealedSegment { refused_blocks, ..segment };
+        let directory = self.directories.admit(&segment, directory);
+        Ok(OpenedSegment { segment, directory })
     }
 
     async fn finish_file(

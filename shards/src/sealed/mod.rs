@@ -8,52 +8,77 @@
 mod arrange;
 mod cache;
 mod days;
+mod directories;
 mod files;
 mod folder;
+mod late_rows;
 mod open;
 mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ahash::{AHashSet, RandomState};
+use ahash::RandomState;
 
 use crate::manifest::LiveSegment;
-use crate::segment::Directory;
+use crate::segment::Footer;
 
 pub use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
+use directories::Whereabouts;
+pub use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
 pub use files::SegmentFiles;
 pub(crate) use folder::NewSegment;
 pub use folder::SegmentFolder;
+pub(crate) use late_rows::LateRows;
 pub(crate) use open::open_all;
 pub use open::open_segment;
 pub use write::Sealer;
 
-/// A segment whose directory is in memory.
+/// A segment as it stays in memory as long as it is live: a record of fixed size. Its
+/// directory is with [`Directories`].
 #[derive(Debug)]
 pub struct SealedSegment {
     /// What the manifest says of it.
     pub live: LiveSegment,
     /// Where it is.
     pub path: PathBuf,
-    /// Its directory.
-    pub directory: Directory,
-    /// Ordinals of those streams that may have entries in earlier segments at the
-    /// times of this one, so that an entry may be there twice.
-    pub(crate) late: AHashSet<u32>,
+    /// Where its parts are, and how much it holds.
+    pub footer: Footer,
+    /// Those streams that may have entries in earlier segments at the times of this one,
+    /// so that an entry may be there twice.
+    pub(crate) late: LateRows,
     /// See [`Finished`](crate::segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
+    whereabouts: Whereabouts,
     /// Tells every core that has the file open when nobody holds the segment any more.
     alive: Arc<()>,
 }
 
 impl SealedSegment {
-    /// A segment whose directory was opened.
-    pub(crate) fn new(live: LiveSegment, path: PathBuf, directory: Directory) -> SealedSegment {
-        let late = AHashSet::with_hasher(hasher());
-        SealedSegment { live, path, directory, late, refused_blocks: 0, alive: Arc::new(()) }
+    /// A segment with this footer.
+    pub(crate) fn new(live: LiveSegment, path: PathBuf, footer: Footer) -> SealedSegment {
+        let late = LateRows::none_of(footer.totals.streams);
+        let whereabouts = Whereabouts::default();
+        SealedSegment {
+            live,
+            path,
+            footer,
+            late,
+            refused_blocks: 0,
+            whereabouts,
+            alive: Arc::new(()),
+        }
     }
+}
+
+/// A segment whose directory was just read or written.
+#[derive(Debug)]
+pub struct OpenedSegment {
+    /// The segment.
+    pub segment: SealedSegment,
+    /// Its directory.
+    pub directory: Arc<HeldDirectory>,
 }
 
 /// The hasher of this module's maps.

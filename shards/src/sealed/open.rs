@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use super::SealedSegment;
+use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::StreamDefinition;
 use crate::node::NodePlan;
@@ -27,9 +27,10 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// The file cannot be read, or does not check.
 pub async fn open_segment<R: Runtime>(
     runtime: &R,
+    directories: &Directories<R>,
     segments_dir: &Path,
     live: LiveSegment,
-) -> io::Result<SealedSegment> {
+) -> io::Result<OpenedSegment> {
     let path = live.name.path(segments_dir, live.day);
     let file = runtime.open(&path, OpenMode::Read).await?;
     let file_len = file.len_bytes().await?;
@@ -54,7 +55,9 @@ pub async fn open_segment<R: Runtime>(
         read(&file, range.start, range.end).await?
     };
     let directory = Directory::open(footer, directory).map_err(invalid)?;
-    Ok(SealedSegment::new(live, path, directory))
+    let segment = SealedSegment::new(live, path, footer);
+    let directory = directories.admit(&segment, directory);
+    Ok(OpenedSegment { segment, directory })
 }
 
 async fn read<F: File>(file: &F, start: u64, end: u64) -> io::Result<Vec<u8>> {
@@ -80,7 +83,12 @@ fn may_pass(error: &io::Error) -> bool {
 }
 
 /// Opens the segments that concern a shard and makes their streams known to it.
-pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &mut Shard) {
+pub(crate) async fn open_all<R: Runtime>(
+    runtime: &R,
+    directories: &Directories<R>,
+    plan: &NodePlan,
+    state: &mut Shard,
+) {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
     let mut decoder = Decoder::new();
     // Those of another number of shards have streams of everybody.
@@ -93,7 +101,7 @@ pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &m
         let mut pauses = RETRY_PAUSES.into_iter();
         loop {
             let opened = async {
-                let segment = open_segment(runtime, &plan.segments_dir, live).await?;
+                let segment = open_segment(runtime, directories, &plan.segments_dir, live).await?;
                 learn_streams(runtime, &segment, &mut decoder, state).await?;
                 Ok::<_, io::Error>(segment)
             };
@@ -124,12 +132,12 @@ pub(crate) async fn open_all<R: Runtime>(runtime: &R, plan: &NodePlan, state: &m
 /// Makes those streams of a segment known that the shard owns and does not know.
 async fn learn_streams<R: Runtime>(
     runtime: &R,
-    segment: &SealedSegment,
+    opened: &OpenedSegment,
     decoder: &mut Decoder,
     state: &mut Shard,
 ) -> io::Result<()> {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
-    let directory = &segment.directory;
+    let OpenedSegment { segment, directory } = opened;
     let mut file = None;
     for chunk in 0..directory.label_chunk_count() {
         let place = directory.label_chunk(chunk);

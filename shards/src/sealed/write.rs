@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use logsvc_runtime::Runtime;
 
-use super::SealedSegment;
+use super::OpenedSegment;
 use super::arrange::{Piece, arrange};
 use super::days::{Part, parts};
 use super::folder::{NewSegment, SegmentFolder};
@@ -36,7 +36,7 @@ pub struct Sealer<R: Runtime> {
     /// Whether the manifest says that they are in segments.
     replayed_is_covered: bool,
     /// An edit that failed and has to be tried again before anything else.
-    pending: Option<(ManifestEdit, Vec<SealedSegment>)>,
+    pending: Option<(ManifestEdit, Vec<OpenedSegment>)>,
 }
 
 impl<R: Runtime> Sealer<R> {
@@ -62,14 +62,14 @@ impl<R: Runtime> Sealer<R> {
     /// # Errors
     /// An operation on the disk failed. The same job has to be given again until it
     /// succeeds, before any other.
-    pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<SealedSegment>> {
+    pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
         let (edit, segments) = match self.pending.take() {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
             None => {
                 let segments = self.write_segments(job.streams).await?;
                 let edit = ManifestEdit {
-                    added: segments.iter().map(|segment| segment.live).collect(),
+                    added: segments.iter().map(|opened| opened.segment.live).collect(),
                     removed: Vec::new(),
                     covers: self.covers(job.closed_wal_index),
                 };
@@ -104,7 +104,7 @@ impl<R: Runtime> Sealer<R> {
         covers
     }
 
-    async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<SealedSegment>> {
+    async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
         let mut added = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
@@ -119,7 +119,7 @@ impl<R: Runtime> Sealer<R> {
         &self,
         streams: &[SealStream],
         part: Part,
-    ) -> io::Result<Option<SealedSegment>> {
+    ) -> io::Result<Option<OpenedSegment>> {
         let mut segment = self.folder.begin(part.day)?;
         match self.write_blocks(streams, part.range, &mut segment).await {
             Ok(Some(finished)) => {

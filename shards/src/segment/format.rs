@@ -137,6 +137,12 @@ pub struct Footer {
 }
 
 impl Footer {
+    /// Length of the directory.
+    pub fn directory_len_bytes(&self) -> u64 {
+        let range = self.directory_range();
+        range.end - range.start
+    }
+
     /// The footer's bytes.
     pub fn encode(&self) -> [u8; FOOTER_LEN] {
         let mut out = [0; FOOTER_LEN];

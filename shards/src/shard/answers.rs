@@ -12,7 +12,7 @@ use crate::index::{Slot, SlotSet};
 use crate::messages::{LeafRequest, ShardStatus, StreamSelection, TimeRange};
 use crate::scan::{HeadPart, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
-use crate::sealed::SealedSegment;
+use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
 
 impl Shard {
     /// Streams that matchers select, which must all hold; rising.
@@ -107,6 +107,9 @@ impl Shard {
             recovery: self.recovery.clone(),
             seal: self.seal_status(),
             tails: self.tails.status(),
+            // The driver knows these.
+            cache: CacheCounters::default(),
+            directories: DirectoryCounters::default(),
         }
     }
 

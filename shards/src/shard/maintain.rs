@@ -9,6 +9,8 @@
 //! What can go wrong is the disk: the next attempt comes after a pause, which grows
 //! with each failure.
 
+mod expiry;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +19,22 @@ use ahash::{AHashMap, AHashSet};
 use logsvc_proto::Labels;
 use logsvc_runtime::Monotonic;
 
-use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard, StreamState};
+use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
-    MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
+    MergeJob, RETRY_PAUSE_MAX, RemovedSegment, Throttle, choose,
 };
 use crate::index::Slot;
-use crate::manifest::{Day, LiveSegment, SegmentName};
+use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
-use crate::retention::{DropExpired, NodeSegments, RetentionPolicy, expired_share};
-use crate::sealed::{SealedSegment, hasher};
+use crate::retention::{DropExpired, NodeSegments, RetentionPolicy};
+use crate::sealed::{OpenedSegment, SealedSegment, hasher};
 use crate::wal::format::WalName;
+use expiry::Expiry;
+pub(super) use expiry::KnownPeriod;
 
 /// How often it is looked whether scans have let go of segments that are not live.
 const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How long a segment is not looked at again of which too little has expired.
-const LOOK_AGAIN_NS: i64 = 3_600_000_000_000;
 
 /// What a shard keeps of its segments, and why.
 #[derive(Clone, Debug, Default)]
@@ -59,14 +60,19 @@ enum Phase {
     },
 }
 
-/// How long the entries of a stream stay, as of a policy: finding it out takes a look at
-/// every rule.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct KnownPeriod {
-    /// Number of the policy; 0 is none.
-    policy: u32,
-    /// In ns; `i64::MAX`: for ever.
-    ns: i64,
+/// Directories of segments that leave the list are held at once up to this many bytes.
+const LEAVING_DIRECTORIES_BYTES: u64 = 8 << 20;
+
+/// The first of these segments, so many that their directories may be held at once.
+fn some_of(mut segments: Vec<Arc<SealedSegment>>) -> Vec<Arc<SealedSegment>> {
+    let mut bytes = 0;
+    let fits = |segment: &&Arc<SealedSegment>| {
+        bytes += segment.footer.directory_len_bytes();
+        bytes <= LEAVING_DIRECTORIES_BYTES
+    };
+    let count = segments.iter().take_while(fits).count().max(1);
+    segments.truncate(count);
+    segments
 }
 
 /// The maintenance part of a shard's state.
@@ -90,9 +96,10 @@ pub(super) struct Maintenance {
     failures_in_a_row: u32,
     /// Segments with damage.
     unmergeable: AHashSet<SegmentName>,
-    /// Segments of which too little had expired, and when they are looked at again, in
-    /// ns since the Unix epoch.
-    looked_at: AHashMap<SegmentName, i64>,
+    /// What is known of what expires when.
+    expiries: AHashMap<SegmentName, Expiry>,
+    /// A segment of which half has expired.
+    to_rewrite: Option<SegmentName>,
     /// Segments that are not live any more, but may be read.
     retired: Vec<Arc<SealedSegment>>,
     next_sweep: Option<Monotonic>,
@@ -119,7 +126,8 @@ impl Maintenance {
             next_check: None,
             failures_in_a_row: 0,
             unmergeable: AHashSet::with_hasher(hasher()),
-            looked_at: AHashMap::with_hasher(hasher()),
+            expiries: AHashMap::with_hasher(hasher()),
+            to_rewrite: None,
             retired: Vec::new(),
             next_sweep: None,
             to_release: Vec::new(),
@@ -217,18 +225,16 @@ impl Shard {
         // the last shard does not read them any more.
         let (own, foreign): (Vec<_>, Vec<_>) =
             expired.into_iter().partition(|segment| self.maintenance.is_own(&segment.live));
-        for segment in &foreign {
-            self.maintenance.status.removed_segments += 1;
-            self.remove_segment(segment.live.name);
-        }
         if !foreign.is_empty() {
-            self.forget_doomed();
+            return Some(MaintenanceJob::Leave(some_of(foreign)));
         }
         if !own.is_empty() {
-            let names = own.iter().map(|segment| segment.live.name).collect();
-            return Some(MaintenanceJob::Remove(names));
+            return Some(MaintenanceJob::Remove(some_of(own)));
         }
-        let inputs = self.half_expired(moment.unix_ns).or_else(|| self.small_neighbours())?;
+        if let Some(segment) = self.to_be_looked_at(moment.unix_ns) {
+            return Some(MaintenanceJob::Look(segment));
+        }
+        let inputs = self.half_expired().or_else(|| self.small_neighbours())?;
         let places = || self.segments.iter().enumerate();
         let first = inputs.iter().map(|&place| self.segments[place].live.min_ns).min()?;
         let last = inputs.iter().map(|&place| self.segments[place].live.max_ns).max()?;
@@ -246,36 +252,6 @@ impl Shard {
             keep: Box::new(DropExpired::new(retention, moment.unix_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
         }))
-    }
-
-    /// Segments of whose streams, as far as they are the shard's, nothing must stay.
-    fn expired_segments(&self, now_ns: i64) -> Vec<Arc<SealedSegment>> {
-        let retention = &self.maintenance.config.retention;
-        let Some((shortest_ns, longest_ns)) = retention.bounds_ns() else { return Vec::new() };
-        let is_expired = |segment: &&Arc<SealedSegment>| {
-            let max_ns = segment.live.max_ns;
-            if max_ns >= now_ns.saturating_sub(shortest_ns) {
-                return false;
-            }
-            if longest_ns.is_some_and(|longest_ns| max_ns < now_ns.saturating_sub(longest_ns)) {
-                return true;
-            }
-            // Mostly the first streams decide it.
-            (0..segment.directory.stream_count()).all(|row| {
-                let cutoff_ns = self.cutoff_ns(segment, row, now_ns);
-                let max_ns = segment.directory.stream_bounds_ns(row).1;
-                cutoff_ns.is_none_or(|cutoff_ns| max_ns < cutoff_ns)
-            })
-        };
-        self.segments.iter().filter(is_expired).cloned().collect()
-    }
-
-    /// Before when the entries of a stream of a segment have expired; `None` if the
-    /// stream is not the shard's.
-    fn cutoff_ns(&self, segment: &SealedSegment, row: u32, now_ns: i64) -> Option<i64> {
-        let slot = *self.by_id.get(&segment.directory.stream_id(row))?;
-        let period_ns = self.period_ns(&self.streams[slot as usize]);
-        Some(period_ns.map_or(i64::MIN, |period_ns| now_ns.saturating_sub(period_ns)))
     }
 
     /// Segments that have to go for the disk's sake, besides those that go anyway.
@@ -309,39 +285,12 @@ impl Shard {
         staying[..gone].iter().map(|segment| Arc::clone(segment)).collect()
     }
 
-    /// A segment of which half has expired, to be rewritten. Looks at one segment only,
-    /// since that may take long.
-    fn half_expired(&mut self, now_ns: i64) -> Option<Vec<usize>> {
-        let Maintenance { config, looked_at, unmergeable, .. } = &self.maintenance;
-        let (shortest_ns, longest_ns) = config.retention.bounds_ns()?;
-        // Where all streams have one period, those of a day expire within a day: it goes
-        // as a whole. A segment of several days does not.
-        let is_uniform = Some(shortest_ns) == longest_ns;
-        let is_due = |segment: &Arc<SealedSegment>| {
-            let LiveSegment { name, min_ns, max_ns, .. } = segment.live;
-            let goes_as_a_whole = is_uniform && Day::of(min_ns) == Day::of(max_ns);
-            self.maintenance.is_own(&segment.live)
-                && !goes_as_a_whole
-                && !unmergeable.contains(&name)
-                && segment.live.min_ns < now_ns.saturating_sub(shortest_ns)
-                && looked_at.get(&name).is_none_or(|&again_ns| now_ns >= again_ns)
-        };
-        let place = self.segments.iter().position(is_due)?;
-        let segment = &self.segments[place];
-        let shares = expired_share(segment, |row| self.cutoff_ns(segment, row, now_ns));
-        let name = segment.live.name;
-        self.maintenance.looked_at.insert(name, now_ns.saturating_add(LOOK_AGAIN_NS));
-        // On to the next one, now or after this one was rewritten.
-        self.maintenance.segments_changed();
-        (shares.expired_bytes >= shares.kept_bytes).then(|| vec![place])
-    }
-
     /// Segments to be merged.
     fn small_neighbours(&self) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
         let candidate = |segment: &Arc<SealedSegment>| Candidate {
             live: segment.live,
-            runs: u64::from(segment.directory.run_count()),
+            runs: u64::from(segment.footer.totals.runs),
             is_mergeable: maintenance.is_own(&segment.live)
                 && !maintenance.unmergeable.contains(&segment.live.name),
         };
@@ -365,7 +314,7 @@ impl Shard {
             }
         };
         maintenance.phase = Phase::Idle;
-        if outcome.is_merge || !outcome.removed.is_empty() {
+        if outcome.is_merge || !outcome.removed.is_empty() || outcome.released > 0 {
             maintenance.failures_in_a_row = 0;
         }
         if outcome.is_merge {
@@ -376,13 +325,16 @@ impl Shard {
             status.line_bytes_out += outcome.line_bytes_out;
             status.dropped_entries += outcome.entries_in.saturating_sub(outcome.entries_out);
         } else {
-            maintenance.status.removed_segments += outcome.removed.len() as u64;
+            maintenance.status.removed_segments += outcome.removed.len() as u64 + outcome.released;
+        }
+        if let Some(looked_at) = outcome.looked_at {
+            self.look(&looked_at, moment.unix_ns);
         }
         if let Some(added) = outcome.added {
             self.insert_segment(added);
         }
-        for name in outcome.removed {
-            self.remove_segment(name);
+        for removed in outcome.removed {
+            self.remove_segment(removed);
         }
         self.forget_doomed();
     }
@@ -409,10 +361,11 @@ impl Shard {
     }
 
     /// Puts a segment into the list; its streams are known.
-    pub(super) fn insert_segment(&mut self, segment: SealedSegment) {
-        for row in 0..segment.directory.stream_count() {
-            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
-            let (min_ns, max_ns) = segment.directory.stream_bounds_ns(row);
+    pub(super) fn insert_segment(&mut self, opened: OpenedSegment) {
+        let OpenedSegment { segment, directory } = opened;
+        for row in 0..directory.stream_count() {
+            let Some(&slot) = self.by_id.get(&directory.stream_id(row)) else { continue };
+            let (min_ns, max_ns) = directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
             let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
             *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
@@ -425,7 +378,8 @@ impl Shard {
     }
 
     /// Takes a segment out of the list.
-    fn remove_segment(&mut self, name: SegmentName) {
+    fn remove_segment(&mut self, removed: RemovedSegment) {
+        let RemovedSegment { name, directory } = removed;
         let Some(place) = self.segments.iter().position(|other| other.live.name == name) else {
             return;
         };
@@ -433,8 +387,10 @@ impl Shard {
         let lives = || self.segments.iter().map(|segment| segment.live);
         let first_ns = lives().map(|live| live.min_ns).min().unwrap_or(i64::MIN);
         let last_ns = lives().map(|live| live.max_ns).max().unwrap_or(i64::MAX);
-        for row in 0..segment.directory.stream_count() {
-            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
+        let rows = directory.as_ref().map_or(0, |directory| directory.stream_count());
+        let ids = directory.iter().flat_map(|d| (0..rows).map(|row| d.stream_id(row)));
+        for id in ids {
+            let Some(&slot) = self.by_id.get(&id) else { continue };
             let state = &mut self.streams[slot as usize];
             state.sealed_in = state.sealed_in.saturating_sub(1);
             if state.sealed_in == 0 {
@@ -445,7 +401,7 @@ impl Shard {
                 *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
             }
         }
-        self.maintenance.looked_at.remove(&name);
+        self.maintenance.expiries.remove(&name);
         self.maintenance.unmergeable.remove(&name);
         self.maintenance.retired.push(segment);
     }
@@ -500,23 +456,11 @@ impl Shard {
                 maintenance.to_release.push(live);
                 maintenance.wanted = true;
             }
-            effects.push(Effect::Retire { path });
+            effects.push(Effect::Retire { name: live.name, path });
             false
         });
         maintenance.next_sweep = (!retired.is_empty()).then(|| moment.now.after(RETIRE_INTERVAL));
         maintenance.retired = retired;
-    }
-
-    /// The period of a stream in ns; `None`: for ever.
-    fn period_ns(&self, stream: &StreamState) -> Option<i64> {
-        let Maintenance { config, policy, .. } = &self.maintenance;
-        let mut known = stream.period.get();
-        if known.policy != *policy {
-            let period_ns = config.retention.of_stream(&stream.tenant, &stream.labels);
-            known = KnownPeriod { policy: *policy, ns: period_ns.unwrap_or(i64::MAX) };
-            stream.period.set(known);
-        }
-        (known.ns != i64::MAX).then_some(known.ns)
     }
 
     /// Keeps entries for other periods from now on. A job that is under way ends with what
@@ -526,7 +470,8 @@ impl Shard {
         maintenance.config.retention = policy;
         maintenance.policy = maintenance.policy.wrapping_add(1).max(1);
         // Shorter periods may make them worth a look.
-        maintenance.looked_at.clear();
+        maintenance.expiries.clear();
+        maintenance.to_rewrite = None;
         maintenance.segments_changed();
     }
 }

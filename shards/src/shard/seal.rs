@@ -15,7 +15,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahash::AHashSet;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
@@ -25,7 +24,7 @@ use crate::head::HeadBlock;
 use crate::index::Slot;
 use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply, StreamDefinition};
-use crate::sealed::SealedSegment;
+use crate::sealed::OpenedSegment;
 
 /// How long after a failure sealing is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -321,7 +320,7 @@ impl Shard {
     /// Takes over what a [`SealJob`] has given.
     pub(super) fn sealed(
         &mut self,
-        result: Result<Vec<SealedSegment>, Arc<str>>,
+        result: Result<Vec<OpenedSegment>, Arc<str>>,
         moment: Moment,
         effects: &mut Vec<Effect>,
     ) {
@@ -364,19 +363,19 @@ impl Shard {
     }
 
     /// Makes a segment of this node readable. Segments come in their order.
-    pub(crate) fn add_segment(&mut self, mut segment: SealedSegment) {
-        let mut late = AHashSet::with_hasher(crate::sealed::hasher());
-        for row in 0..segment.directory.stream_count() {
-            let Some(&slot) = self.by_id.get(&segment.directory.stream_id(row)) else { continue };
-            let (min_ns, max_ns) = segment.directory.stream_bounds_ns(row);
+    pub(crate) fn add_segment(&mut self, mut opened: OpenedSegment) {
+        let OpenedSegment { segment, directory } = &mut opened;
+        let streams = directory.stream_count();
+        for row in 0..streams {
+            let Some(&slot) = self.by_id.get(&directory.stream_id(row)) else { continue };
+            let (min_ns, max_ns) = directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
             if state.sealed_bounds_ns.is_some_and(|(_, newest_ns)| min_ns <= newest_ns) {
-                late.insert(row);
+                segment.late.insert(row, streams);
             }
             state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
         }
-        segment.late = late;
-        self.insert_segment(segment);
+        self.insert_segment(opened);
     }
 
     /// Notes that a live segment cannot be read.
@@ -415,7 +414,7 @@ impl Shard {
             status.file_bytes += segment.live.file_len;
             status.entries += segment.live.entries;
             status.line_bytes += segment.live.line_bytes;
-            status.directory_bytes += segment.directory.held_bytes() as u64;
+            status.directory_bytes += segment.footer.directory_len_bytes();
         }
         status
     }

@@ -8,6 +8,7 @@ mod stops;
 mod tails;
 
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions, PendingReply};
-use logsvc_runtime::sim::Simulation;
+use logsvc_runtime::sim::{SimRuntime, Simulation};
 
 use super::*;
 use crate::batch::BatchBuilder;
@@ -25,6 +26,7 @@ use crate::messages::{
     AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
 };
 use crate::scan::{self, ScanConfig, ScanEnv};
+use crate::sealed::Directories;
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
 
@@ -92,8 +94,11 @@ impl Bench {
                     assert!(self.op.replace(op).is_none(), "one operation at a time");
                 }
                 Effect::Scan(job, to) => {
-                    let scan = |runtime| async move {
-                        scan::run(&ScanEnv::new(runtime, ScanConfig::with_cache(0)), *job).await
+                    let scan = |runtime: SimRuntime| async move {
+                        let config = ScanConfig::new(0, Budget::new("directories", 1 << 20));
+                        let directories = Directories::new(runtime.clone(), &config.directories);
+                        let env = ScanEnv::new(runtime, config, Rc::new(directories));
+                        scan::run(&env, *job).await
                     };
                     to.send(ShardReply::Leaf(self.simulation.block_on(scan).map(Box::new)));
                 }
@@ -101,7 +106,7 @@ impl Bench {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");
                 }
                 Effect::Maintain(job) => panic!("too few segments for {job:?}"),
-                Effect::Retire { path } => panic!("{path:?} is live"),
+                Effect::Retire { path, .. } => panic!("{path:?} is live"),
             }
         }
     }
@@ -155,7 +160,7 @@ impl Bench {
     }
 
     /// Ends the sealing under way.
-    fn end_seal(&mut self, result: Result<Vec<SealedSegment>, Arc<str>>) -> SealJob {
+    fn end_seal(&mut self, result: Result<Vec<OpenedSegment>, Arc<str>>) -> SealJob {
         let job = self.seal.take().expect("something is being sealed");
         self.step(Event::Sealed(result));
         job

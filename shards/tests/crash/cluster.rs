@@ -124,7 +124,11 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             seal: boot.upkeep.seal,
             compaction: boot.upkeep.compaction,
             retention: Arc::clone(&boot.upkeep.retention),
-            scan: ScanConfig { cache_max_bytes: 1 << 20, divide_after_bytes: 2_000 },
+            scan: ScanConfig {
+                divide_after_bytes: 2_000,
+                // Little enough that directories have to be read again and again.
+                ..ScanConfig::new(1 << 20, Budget::new("directories", 4 << 10))
+            },
             tails: Budget::new("tails", 1 << 20),
         };
         match host::start(&runtime, &plan, config, inbox).await {

@@ -84,6 +84,7 @@ impl Life<'_> {
             return upkeep;
         }
         let compaction = CompactionPolicy {
+            max_runs: 1 << 22,
             enabled: true,
             min_inputs: if rng.one_in(4) { 3 } else { 2 },
             min_last_inputs: 2,

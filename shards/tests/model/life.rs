@@ -95,6 +95,7 @@ impl<'s> Life<'s> {
             return upkeep;
         }
         let compaction = CompactionPolicy {
+            max_runs: 1 << 22,
             enabled: true,
             min_inputs: rng.between(2, 3) as usize,
             min_last_inputs: 2,

@@ -192,6 +192,16 @@ impl Directory {
         runs.map(move |run| run_info(root, run, stream, first_block + (run - first_run)))
     }
 
+    /// The run of a stream in a block, each of which is below its count; `None` if the
+    /// stream has none there.
+    pub fn run_of_stream_in(&self, stream: u32, block: u32) -> Option<RunInfo> {
+        let root = self.root();
+        let runs = runs_of(root, block);
+        let first_stream = root.blocks[block as usize].first_stream.to_native();
+        let run = runs.start.checked_add(stream.checked_sub(first_stream)?)?;
+        runs.contains(&run).then(|| run_info(root, run, stream, block))
+    }
+
     /// A block, which is below [`Self::block_count`].
     pub fn block(&self, block: u32) -> BlockInfo {
         let root = self.root();

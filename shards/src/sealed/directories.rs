@@ -1,0 +1,333 @@
+//! The directories of segments, as far as there is memory for them.
+//!
+//! A directory takes about 53 bytes for each stream of its segment, so many segments of
+//! many streams have more than fits. What stays with a segment is a record of fixed size
+//! ([`SealedSegment`]); its directory is kept while there is room, and read again when
+//! somebody needs it: one read at a known place.
+//!
+//! It is checked each time as if it came for the first time: the checksum, the archive's
+//! structure and what the rows say. The bytes come from the disk again, and accessors read
+//! them without further checks ([`Directory`]), so a checksum alone, which any bytes pass
+//! with a chance of one in four billion, is no ground for that.
+//!
+//! Guarantees: each core keeps at most its share of the budget, those that were used last;
+//! a directory that several cores use at once is in memory once; nobody is refused. One
+//! that finds no room is handed out all the same, counts in
+//! [`DirectoryCounters::excess_bytes`], and goes with its last user. What can go wrong is
+//! the disk, and damage.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Deref;
+#[expect(clippy::disallowed_types, reason = "it is only tried, so that no core waits for it")]
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use ahash::HashMap;
+use logsvc_runtime::{Budget, File, Latch, Reservation, Runtime};
+
+use super::{SealedSegment, SegmentFiles, hasher};
+use crate::manifest::SegmentName;
+use crate::segment::{Directory, SegmentError};
+
+/// A directory in memory, which is counted as long as somebody holds it.
+#[derive(Debug)]
+pub struct HeldDirectory {
+    directory: Directory,
+    /// Accounts for it, if the budget had room.
+    _memory: Option<Reservation>,
+    excess: Option<Excess>,
+}
+
+impl Deref for HeldDirectory {
+    type Target = Directory;
+
+    fn deref(&self) -> &Directory {
+        &self.directory
+    }
+}
+
+/// Counts bytes that the budget had no room for.
+#[derive(Debug)]
+struct Excess {
+    total_bytes: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Excess {
+    fn drop(&mut self) {
+        self.total_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where a segment's directory is, if some core has it.
+#[derive(Debug, Default)]
+pub(super) struct Whereabouts {
+    #[expect(clippy::disallowed_types, reason = "it is only tried, so that no core waits for it")]
+    held: Mutex<Weak<HeldDirectory>>,
+}
+
+impl Whereabouts {
+    /// The directory, if it is in memory. `None` also if another core is just asking.
+    fn find(&self) -> Option<Arc<HeldDirectory>> {
+        self.held.try_lock().ok()?.upgrade()
+    }
+
+    /// Notes where it is. If another core is just asking, it reads it once more.
+    fn note(&self, directory: &Arc<HeldDirectory>) {
+        if let Ok(mut held) = self.held.try_lock() {
+            *held = Arc::downgrade(directory);
+        }
+    }
+}
+
+/// Why a directory is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The disk refuses.
+    #[error("cannot read the directory: {0}")]
+    Io(#[from] io::Error),
+    /// The bytes are not what was written.
+    #[error(transparent)]
+    Damaged(#[from] SegmentError),
+}
+
+impl From<DirectoryError> for io::Error {
+    fn from(error: DirectoryError) -> io::Error {
+        match error {
+            DirectoryError::Io(error) => error,
+            DirectoryError::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error),
+        }
+    }
+}
+
+/// What a core did with directories since the start, and what it keeps now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryCounters {
+    /// Times that one was needed and in memory.
+    pub hits: u64,
+    /// Times that one was read.
+    pub loads: u64,
+    /// Times that one had to go for another one.
+    pub evictions: u64,
+    /// How many are kept.
+    pub held: u64,
+    /// Bytes of those.
+    pub held_bytes: u64,
+    /// Bytes in use for which the budget had no room.
+    pub excess_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    directory: Arc<HeldDirectory>,
+    bytes: u64,
+    used_at: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    kept: HashMap<SegmentName, Kept>,
+    /// Those that are kept by when they were used.
+    by_use: BTreeMap<u64, SegmentName>,
+    uses: u64,
+    /// Those that are being read, so that each is read once however many wait for it.
+    loading: HashMap<SegmentName, Latch>,
+    counters: DirectoryCounters,
+}
+
+/// See the module. One per core.
+#[derive(Debug)]
+pub struct Directories<R: Runtime> {
+    runtime: R,
+    /// The core's open segment files.
+    pub files: SegmentFiles<R>,
+    budget: Budget,
+    share_bytes: u64,
+    excess_bytes: Arc<AtomicU64>,
+    /// Never held across a wait.
+    state: RefCell<State>,
+}
+
+/// Ends the reading of a directory, also when whoever reads it goes away.
+struct Loading<'a> {
+    state: &'a RefCell<State>,
+    name: SegmentName,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let latch = self.state.borrow_mut().loading.remove(&self.name);
+        if let Some(latch) = latch {
+            latch.trigger();
+        }
+    }
+}
+
+impl<R: Runtime> Directories<R> {
+    /// Nothing yet. The core keeps at most its share of `budget`, which all cores of the
+    /// node share.
+    pub fn new(runtime: R, budget: &Budget) -> Directories<R> {
+        let share_bytes = budget.max_bytes() / u64::from(runtime.core_count().max(1));
+        Directories {
+            runtime,
+            files: SegmentFiles::default(),
+            budget: budget.clone(),
+            share_bytes,
+            excess_bytes: Arc::default(),
+            state: RefCell::new(State {
+                kept: HashMap::with_hasher(hasher()),
+                by_use: BTreeMap::new(),
+                uses: 0,
+                loading: HashMap::with_hasher(hasher()),
+                counters: DirectoryCounters::default(),
+            }),
+        }
+    }
+
+    /// What this core keeps at most, in bytes.
+    pub fn share_bytes(&self) -> u64 {
+        self.share_bytes
+    }
+
+    /// Totals since the start, and what is kept now.
+    pub fn counters(&self) -> DirectoryCounters {
+        let excess_bytes = self.excess_bytes.load(Ordering::Relaxed);
+        DirectoryCounters { excess_bytes, ..self.state.borrow().counters }
+    }
+
+    /// The directory of a segment, read if need be.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not check.
+    pub async fn get(&self, segment: &SealedSegment) -> Result<Arc<HeldDirectory>, DirectoryError> {
+        loop {
+            if let Some(found) = self.find(segment) {
+                return Ok(found);
+            }
+            let name = segment.live.name;
+            let under_way = self.state.borrow().loading.get(&name).cloned();
+            match under_way {
+                // It may fail, so it is looked again.
+                Some(latch) => latch.wait().await,
+                None => break,
+            }
+        }
+        let name = segment.live.name;
+        self.state.borrow_mut().loading.insert(name, Latch::new());
+        let _loading = Loading { state: &self.state, name };
+        let file = self.files.get(&self.runtime, segment).await?;
+        let range = segment.footer.directory_range();
+        let len = (range.end - range.start) as usize;
+        let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+        result?;
+        let directory = Directory::open(segment.footer, bytes)?;
+        self.state.borrow_mut().counters.loads += 1;
+        Ok(self.admit(segment, directory))
+    }
+
+    fn find(&self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
+        let state = &mut *self.state.borrow_mut();
+        let kept = state.kept.get_mut(&segment.live.name);
+        let found = match kept {
+            Some(kept) => {
+                state.uses += 1;
+                state.by_use.remove(&kept.used_at);
+                state.by_use.insert(state.uses, segment.live.name);
+                kept.used_at = state.uses;
+                Arc::clone(&kept.directory)
+            }
+            // Another core keeps it, or somebody holds what has gone from here.
+            None => segment.whereabouts.find()?,
+        };
+        state.counters.hits += 1;
+        Some(found)
+    }
+
+    /// Takes a directory over that was just read or written.
+    pub(crate) fn admit(
+        &self,
+        segment: &SealedSegment,
+        directory: Directory,
+    ) -> Arc<HeldDirectory> {
+        let bytes = directory.held_bytes() as u64;
+        let mut state = self.state.borrow_mut();
+        let is_kept = bytes <= self.share_bytes;
+        while is_kept
+            && state.counters.held_bytes + bytes > self.share_bytes
+            && state.evict_oldest()
+        {}
+        let mut memory = self.budget.try_reserve(bytes);
+        // What other cores and running scans hold in excess of their share has to be made
+        // up for.
+        while memory.is_none() && state.evict_unused() {
+            memory = self.budget.try_reserve(bytes);
+        }
+        let is_kept = is_kept && memory.is_some();
+        let excess = memory.is_none().then(|| {
+            self.excess_bytes.fetch_add(bytes, Ordering::Relaxed);
+            Excess { total_bytes: Arc::clone(&self.excess_bytes), bytes }
+        });
+        let directory = Arc::new(HeldDirectory { directory, _memory: memory, excess });
+        segment.whereabouts.note(&directory);
+        if is_kept {
+            state.keep(segment.live.name, Arc::clone(&directory), bytes);
+        }
+        directory
+    }
+
+    /// Gives up the directory of a segment that is not live any more.
+    pub(crate) fn forget(&self, name: SegmentName) {
+        self.state.borrow_mut().take(name);
+    }
+}
+
+impl State {
+    fn keep(&mut self, name: SegmentName, directory: Arc<HeldDirectory>, bytes: u64) {
+        self.take(name);
+        self.uses += 1;
+        self.by_use.insert(self.uses, name);
+        self.kept.insert(name, Kept { directory, bytes, used_at: self.uses });
+        self.counters.held += 1;
+        self.counters.held_bytes += bytes;
+    }
+
+    fn take(&mut self, name: SegmentName) {
+        if let Some(kept) = self.kept.remove(&name) {
+            self.by_use.remove(&kept.used_at);
+            self.counters.held -= 1;
+            self.counters.held_bytes -= kept.bytes;
+        }
+    }
+
+    /// Gives the memory of the oldest back that nobody uses. Returns whether there was one.
+    fn evict_unused(&mut self) -> bool {
+        let is_unused = |name: &&SegmentName| {
+            self.kept.get(name).is_some_and(|kept| Arc::strong_count(&kept.directory) == 1)
+        };
+        let Some(&name) = self.by_use.values().find(is_unused) else { return false };
+        self.take(name);
+        self.counters.evictions += 1;
+        true
+    }
+
+    /// Returns whether there was one.
+    fn evict_oldest(&mut self) -> bool {
+        let Some((_, &name)) = self.by_use.first_key_value() else { return false };
+        self.take(name);
+        self.counters.evictions += 1;
+        true
+    }
+}
+
+impl HeldDirectory {
+    /// Whether the budget had no room for it.
+    pub fn is_in_excess(&self) -> bool {
+        self.excess.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;
