@@ -11,11 +11,14 @@
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::aligned::DIRECT_BLOCK_BYTES;
 use crate::{DirEntry, DiskSpace, OpenMode};
 
 /// Most bytes that one read or write call is asked for; the kernel's own limit
@@ -33,8 +36,72 @@ pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
         OpenMode::CreateNew => {
             options.write(true).create_new(true);
         }
+        OpenMode::CreateNewDurable => return create_durable(path),
     }
     options.open(path)
+}
+
+/// Whether a file system has refused to write around the page cache; said once.
+static REFUSAL_IS_LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// Creates a file whose writes are durable when they return, around the page cache if the
+/// file system can.
+fn create_durable(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let file = options.custom_flags(libc::O_DSYNC | libc::O_DIRECT).open(path);
+    let refusal = match file {
+        Ok(file) if takes_blocks(&file) => return Ok(file),
+        Ok(file) => {
+            set_buffered(&file)?;
+            Ok(file)
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            // Some file systems have made the file by now.
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => options.custom_flags(libc::O_DSYNC).open(path),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    if refusal.is_ok() && !REFUSAL_IS_LOGGED.swap(true, Ordering::Relaxed) {
+        tracing::info!(
+            file = %path.display(),
+            "the file system does not write around the page cache; the log costs more CPU time"
+        );
+    }
+    refusal
+}
+
+/// Whether direct writes of [`DIRECT_BLOCK_BYTES`] at multiples of them will be taken. A
+/// kernel that cannot tell has taken the flag when the file was opened.
+fn takes_blocks(file: &File) -> bool {
+    // SAFETY: `statx` holds integers only, for which zero is valid.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    let (flags, wanted) = (libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
+    // SAFETY: the path is a string that ends in NUL, `stat` is writable, and `file` keeps
+    // the descriptor open.
+    let result =
+        unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, wanted, &raw mut stat) };
+    if result != 0 || stat.stx_mask & wanted == 0 {
+        return true;
+    }
+    let fits = |align: u32| align > 0 && DIRECT_BLOCK_BYTES.is_multiple_of(align as usize);
+    fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)
+}
+
+/// Lets an open file's writes go through the page cache.
+fn set_buffered(file: &File) -> io::Result<()> {
+    // SAFETY: calls with plain integers on a descriptor that `file` keeps open.
+    let result = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        if flags < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_DIRECT)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Opens for the lock alone; the content of an existing file stays.
@@ -213,13 +280,17 @@ pub(crate) fn read_into_spare(
     }
 }
 
-pub(crate) fn write_all_at(
+/// Writes a part of a buffer. A file that takes whole blocks only gets them: what it takes
+/// of a write is whole blocks, too.
+pub(crate) fn write_range_at(
     file: &File,
     buffer: Vec<u8>,
+    range: Range<usize>,
     offset_bytes: u64,
 ) -> (io::Result<()>, Vec<u8>) {
-    let result = checked_range(offset_bytes, buffer.len())
-        .and_then(|()| file.write_all_at(&buffer, offset_bytes));
+    let bytes = &buffer[range];
+    let result = checked_range(offset_bytes, bytes.len())
+        .and_then(|()| file.write_all_at(bytes, offset_bytes));
     (result, buffer)
 }
 

@@ -20,9 +20,11 @@
 //! - Dropping a task handle detaches the task.
 //! - A failed [`File::sync_data`] poisons the file: every later write or sync on
 //!   it fails. The kernel may have dropped the dirty pages, so trying again on
-//!   the same pages would report success for lost bytes.
+//!   the same pages would report success for lost bytes. So does a failed write to a
+//!   file whose writes are durable at once ([`OpenMode::CreateNewDurable`]).
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 
+mod aligned;
 mod budget;
 mod clock;
 pub mod conformance;
@@ -49,6 +51,7 @@ mod streak;
 mod testing;
 mod traits;
 
+pub use aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 pub use budget::{Budget, Reservation};
 pub use fair_queue::{FairQueue, KeyBounds, Place, QueueFull, Ticket};
 pub use huge_pages::refuse_huge_pages;

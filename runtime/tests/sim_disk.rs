@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use logsvc_runtime::sim::{DiskOperation, FaultRates, SimRuntime, Simulation, for_each_seed};
-use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime, temporary_path};
 
 const LOG: &str = "/data/log";
 const RECORD_BYTES: usize = 24;
@@ -120,6 +120,63 @@ fn a_killed_process_loses_nothing_that_it_wrote() {
         // The write in flight may have happened, in part.
         assert!(content.len() <= (file_len.get() as usize + 1) * RECORD_BYTES);
     });
+}
+
+/// Appends blocks whose bytes are their number, and notes in `acknowledged` how many are
+/// durable. Ends at the first failure.
+async fn append_blocks(runtime: SimRuntime, acknowledged: Rc<Cell<u64>>) {
+    let folder = Path::new(LOG).parent().expect("a folder");
+    let set_up = async {
+        runtime.create_dir_all(folder).await?;
+        runtime.sync_dir(Path::new("/")).await?;
+        let file = runtime.open(LOG.as_ref(), OpenMode::CreateNewDurable).await?;
+        runtime.sync_dir(folder).await?;
+        Ok::<_, io::Error>(file)
+    };
+    let Ok(file) = set_up.await else { return };
+    for number in 0..200_u64 {
+        let mut block = AlignedBuffer::new();
+        block.resize(DIRECT_BLOCK_BYTES, number as u8 + 1);
+        let offset = number * DIRECT_BLOCK_BYTES as u64;
+        let (result, block) = file.write_aligned_at(block, offset).await;
+        if result.is_err() {
+            let (again, _) = file.write_aligned_at(block, offset).await;
+            assert!(again.is_err(), "a failed write to such a file poisons it");
+            return;
+        }
+        acknowledged.set(number + 1);
+    }
+}
+
+#[test]
+fn durable_writes_survive_a_power_loss_without_a_sync() {
+    let (total, failures) = (Cell::new(0), Cell::new(0));
+    for_each_seed(0..200, |simulation| {
+        simulation.disk().set_fault_rates(FaultRates {
+            syncs_per_million: 5_000,
+            writes_per_million: 5_000,
+            ..FaultRates::default()
+        });
+        let acknowledged = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&acknowledged);
+        let node =
+            simulation.start_node(1, move |runtime| append_blocks(runtime, Rc::clone(&counter)));
+        let millis = simulation.block_on(|runtime| async move { runtime.random_u64() % 60 });
+        simulation.run_for(Duration::from_millis(millis));
+        node.crash();
+        simulation.disk().power_loss();
+        let log = simulation.disk().read(LOG).unwrap_or_default();
+        let blocks = log.chunks_exact(DIRECT_BLOCK_BYTES).zip(1_u64..);
+        let is_whole = |(block, number): &(&[u8], u64)| block.iter().all(|&b| b == *number as u8);
+        let intact = blocks.take_while(is_whole).count() as u64;
+        assert!(intact >= acknowledged.get(), "{intact} of {acknowledged:?} survived");
+        total.set(total.get() + acknowledged.get());
+        failures.set(failures.get() + u32::from(intact > acknowledged.get()));
+    });
+    if std::env::var(logsvc_runtime::sim::SEED_VARIABLE).is_err() {
+        assert!(total.get() > 2_000, "{total:?}");
+        assert!(failures.get() > 5, "{failures:?} blocks arrived without an answer");
+    }
 }
 
 #[test]

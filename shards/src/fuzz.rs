@@ -96,6 +96,7 @@ pub fn manifest(data: &[u8]) {
 mod tests {
     use super::*;
     use crate::testing::{Rng, SeedGuard, seeds};
+    use crate::wal::format::Layout;
     use logsvc_proto::{Labels, StreamId, TenantId};
 
     fn random_batch(rng: &mut Rng) -> Vec<u8> {
@@ -164,12 +165,14 @@ mod tests {
 
     #[test]
     fn headers_and_names_are_read_too() {
+        let layout = Layout::Padded;
         let name = WalName { epoch: 1, shards: 2, shard: 1, index: 9 };
         wal_records(name.file_name().as_bytes());
-        let header = FileHeader { name, nonce: 5, created_ns: -1, previous: None };
+        let header = FileHeader { name, nonce: 5, created_ns: -1, layout, previous: None };
         wal_records(&header.encode());
+        let (nonce, number, payload_len, payload_crc) = (5, 1, 3, 9);
         let frame =
-            FrameHeader { nonce: 5, number: 1, durable_len: 64, payload_len: 3, payload_crc: 9 };
+            FrameHeader { nonce, number, durable_len: 64, payload_len, payload_crc, layout };
         wal_records(&frame.encode());
     }
 }

@@ -8,14 +8,14 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
 use logsvc_runtime::mesh::Inbox;
-use logsvc_runtime::{Budget, File, Monotonic, OpenMode, Runtime};
+use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, OpenMode, Runtime};
 
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::messages::{ShardReply, ShardRequest};
@@ -24,6 +24,7 @@ use crate::retention::RetentionPolicy;
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
+use crate::wal::SyncPolicy;
 use crate::wal::format::WalName;
 use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
 use crate::wal::writer::{WalConfig, WalOp};
@@ -122,7 +123,8 @@ pub async fn start<R: Runtime>(
     let sealer = Sealer::new(Rc::clone(&folder), plan.wal_dir.clone(), first_wal, replayed);
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
-    drop(runtime.spawn(run(env, sealer, compactor, plan.wal_dir.clone(), state, inbox)));
+    let wal_folder = WalFolder { path: plan.wal_dir.clone(), sync: config.wal.sync };
+    drop(runtime.spawn(run(env, sealer, compactor, wal_folder, state, inbox)));
     Ok(found)
 }
 
@@ -131,14 +133,14 @@ async fn run<R: Runtime>(
     env: Rc<ScanEnv<R>>,
     sealer: Sealer<R>,
     compactor: Compactor<R>,
-    wal_dir: PathBuf,
+    wal_folder: WalFolder,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
 ) {
     let mut driver = Driver {
         runtime: env.runtime.clone(),
         env,
-        wal_dir: wal_dir.into(),
+        wal_folder: Rc::new(wal_folder),
         file: None,
         operation: None,
         sealer: Some(sealer),
@@ -168,10 +170,16 @@ async fn run<R: Runtime>(
     }
 }
 
+/// Where log files are made, and how.
+struct WalFolder {
+    path: PathBuf,
+    sync: SyncPolicy,
+}
+
 struct Driver<R: Runtime> {
     runtime: R,
     env: Rc<ScanEnv<R>>,
-    wal_dir: Rc<Path>,
+    wal_folder: Rc<WalFolder>,
     /// The log file that commits go to.
     file: Option<Rc<R::File>>,
     operation: Option<Operation<R::File>>,
@@ -258,9 +266,9 @@ impl<R: Runtime> Driver<R> {
         match operation {
             WalOp::Open { name, header } => {
                 self.file = None;
-                let wal_dir = Rc::clone(&self.wal_dir);
+                let folder = Rc::clone(&self.wal_folder);
                 Box::pin(async move {
-                    let result = open_file(&runtime, &wal_dir, name, header).await;
+                    let result = open_file(&runtime, &folder, name, header).await;
                     let result = result.map_err(|error| {
                         tracing::error!(%error, file = %name.file_name(), "cannot make a log file");
                         Arc::from(error.to_string())
@@ -274,10 +282,11 @@ impl<R: Runtime> Driver<R> {
             }
             WalOp::Commit { frame, offset, sync } => {
                 let file = self.file.clone();
+                let policy = self.wal_folder.sync;
                 Box::pin(async move {
                     let begun = runtime.now();
                     let (result, frame) = match file {
-                        Some(file) => commit(&*file, frame, offset, sync).await,
+                        Some(file) => commit(&*file, frame, offset, sync, policy).await,
                         None => (Err(io::Error::other("the log file is not open")), frame),
                     };
                     let latency = runtime.now().since(begun);
@@ -364,17 +373,24 @@ async fn disk_max_bytes<R: Runtime>(
 /// Makes a log file whose header is on stable storage, and its name too.
 async fn open_file<R: Runtime>(
     runtime: &R,
-    wal_dir: &Path,
+    folder: &WalFolder,
     name: WalName,
-    header: Vec<u8>,
+    header: AlignedBuffer,
 ) -> io::Result<R::File> {
-    let path = wal_dir.join(name.file_name());
-    let file = runtime.open(&path, OpenMode::CreateNew).await?;
+    let path = folder.path.join(name.file_name());
+    let mode = match folder.sync {
+        SyncPolicy::Always => OpenMode::CreateNewDurable,
+        // What is not synced at once need not wait for the device either.
+        SyncPolicy::Interval(_) | SyncPolicy::Never => OpenMode::CreateNew,
+    };
+    let file = runtime.open(&path, mode).await?;
     let written = async {
-        let (result, _) = file.write_all_at(header, 0).await;
+        let (result, _) = file.write_aligned_at(header, 0).await;
         result?;
-        file.sync_data().await?;
-        runtime.sync_dir(wal_dir).await
+        if mode == OpenMode::CreateNew {
+            file.sync_data().await?;
+        }
+        runtime.sync_dir(&folder.path).await
     };
     if let Err(error) = written.await {
         // The name is not used again; removing the file only tidies up, and the
@@ -389,12 +405,17 @@ async fn open_file<R: Runtime>(
 
 async fn commit<F: File>(
     file: &F,
-    mut frame: Vec<u8>,
+    mut frame: AlignedBuffer,
     offset: u64,
     sync: bool,
-) -> (io::Result<()>, Vec<u8>) {
+    policy: SyncPolicy,
+) -> (io::Result<()>, AlignedBuffer) {
+    if policy == SyncPolicy::Always {
+        // The file's writes are durable when they return.
+        return file.write_aligned_at(frame, offset).await;
+    }
     if !frame.is_empty() {
-        let (result, returned) = file.write_all_at(frame, offset).await;
+        let (result, returned) = file.write_aligned_at(frame, offset).await;
         frame = returned;
         if result.is_err() {
             // The file is closed for good now. By an interval's policy it may hold

@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use logsvc_runtime::{OpenMode, Runtime};
+use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::manifest::{
     Cover, FileCovers, LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
 use crate::retention::NodeSegments;
-use crate::wal::format::{FILE_HEADER_LEN, FileHeader, WalName};
-use crate::wal::recovery::{PlannedFile, counts_len};
+use crate::wal::format::{FILE_HEADER_LEN, FileHeader, Layout, WalName};
+use crate::wal::recovery::{PlannedFile, counts_len, has_frames, is_bare};
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 
 /// What the FORMAT file says.
@@ -222,7 +222,7 @@ async fn survey<R: Runtime>(
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     let mut headers: Vec<FileHeader> = Vec::new();
     let mut planned = Vec::new();
-    let mut empty = Vec::new();
+    let mut damaged = Vec::new();
     let mut all = Vec::new();
     let mut covered = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
@@ -242,19 +242,21 @@ async fn survey<R: Runtime>(
         }
         match read_header(runtime, &path).await.map_err(io_error("read", &path))? {
             Some(header) if header.name == name => {
-                planned.push(PlannedFile { name, nonce: Some(header.nonce), counts_len: None });
+                let (nonce, layout) = (Some(header.nonce), header.layout);
+                planned.push(PlannedFile { name, nonce, layout, counts_len: None });
                 headers.push(header);
             }
-            _ if entry.len_bytes <= FILE_HEADER_LEN as u64 => empty.push((name, path)),
-            // Its frames may be good; recovery looks and reports.
-            _ => planned.push(PlannedFile { name, nonce: None, counts_len: None }),
+            _ => damaged.push((name, path)),
         }
     }
-    let counts_len = |name| counts_len(&headers, name);
-    for (name, path) in empty {
-        if counts_len(name).is_some_and(|len| len > FILE_HEADER_LEN as u64) {
-            // It has lost what it held; recovery reports it.
-            planned.push(PlannedFile { name, nonce: None, counts_len: None });
+    for (name, path) in damaged {
+        let read = |error| io_error("read", &path)(error);
+        let file = runtime.open(&path, OpenMode::Read).await.map_err(read)?;
+        let file_len = file.len_bytes().await.map_err(read)?;
+        if has_frames(&headers, name) || !is_bare(&file, file_len).await.map_err(read)? {
+            // Its frames may be good, or it has lost what it held: recovery looks and reports.
+            let layout = Layout::default();
+            planned.push(PlannedFile { name, nonce: None, layout, counts_len: None });
             continue;
         }
         tracing::info!(file = %path.display(), "removed a log file that was never used");
@@ -262,15 +264,14 @@ async fn survey<R: Runtime>(
     }
     planned.sort_by_key(|file| (file.name.epoch, file.name.index, file.name.shard));
     for file in &mut planned {
-        file.counts_len = counts_len(file.name);
+        file.counts_len = counts_len(&headers, file.name);
     }
     Ok(Survey { all, covered, planned })
 }
 
 async fn read_header<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<FileHeader>> {
     let file = runtime.open(path, OpenMode::Read).await?;
-    let (result, bytes) =
-        logsvc_runtime::File::read_exact_at(&file, Vec::new(), 0, FILE_HEADER_LEN).await;
+    let (result, bytes) = file.read_exact_at(Vec::new(), 0, FILE_HEADER_LEN).await;
     match result {
         Ok(()) => Ok(FileHeader::decode(&bytes)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),

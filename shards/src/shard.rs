@@ -23,7 +23,7 @@ use std::sync::Arc;
 use ahash::{HashMap, RandomState};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::{Incoming, ReplyTo};
-use logsvc_runtime::{Budget, Monotonic, Reservation};
+use logsvc_runtime::{AlignedBuffer, Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, sections};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
@@ -89,7 +89,7 @@ pub enum Event {
         /// The error's text if it failed.
         result: Result<(), Arc<str>>,
         /// The operation's buffer.
-        frame: Vec<u8>,
+        frame: AlignedBuffer,
         /// How long it took.
         latency: std::time::Duration,
     },

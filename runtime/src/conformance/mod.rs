@@ -95,6 +95,8 @@ checks! {
     files::allocate_extends_with_zeros,
     files::truncate_cuts_and_extends,
     files::operations_share_a_file,
+    files::aligned_memory_goes_to_any_file,
+    files::durable_files_take_whole_blocks,
     files::read_only_files_refuse_writes,
     files::impossible_offsets_are_errors,
     folders::lists_sorted,

@@ -1,7 +1,8 @@
 //! Files of the glommio backend.
 //!
 //! Reads, writes and syncs are buffered operations through the ring; the rest
-//! goes to the side threads, as on monoio.
+//! goes to the side threads, as on monoio. So do writes from aligned memory: glommio's own
+//! direct writes take only memory that it has allocated itself.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use glommio::io::BufferedFile;
 
 use super::ring_file;
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::poison::Poison;
-use crate::{File, SideThreads, file_ops};
+use crate::{File, OpenMode, SideThreads, file_ops};
 
 /// Most bytes that one operation moves. glommio allocates a buffer for each.
 const LONGEST_TRANSFER: usize = 1 << 20;
@@ -21,22 +23,29 @@ pub struct GlommioFile {
     file: BufferedFile,
     side: SideThreads,
     poison: Poison,
+    /// Whether each write is durable when it returns, [`OpenMode::CreateNewDurable`].
+    is_durable: bool,
 }
 
 impl GlommioFile {
-    pub(super) fn new(file: fs::File, side: SideThreads) -> GlommioFile {
-        GlommioFile { file: ring_file(file), side, poison: Poison::default() }
+    pub(super) fn new(file: fs::File, mode: OpenMode, side: SideThreads) -> GlommioFile {
+        let is_durable = mode == OpenMode::CreateNewDurable;
+        GlommioFile { file: ring_file(file), side, poison: Poison::default(), is_durable }
     }
 
     async fn on_side<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
+        let file = self.for_side()?;
+        self.side.file(move || operation(&file)).await
+    }
+
+    /// A file of its own for a side thread, in case this one closes while it works.
+    fn for_side(&self) -> io::Result<fs::File> {
         // SAFETY: `self.file` owns the descriptor and outlives the borrow.
         let fd = unsafe { BorrowedFd::borrow_raw(self.file.as_raw_fd()) };
-        // A copy of its own, in case this file closes while the thread works.
-        let file = fs::File::from(fd.try_clone_to_owned()?);
-        self.side.file(move || operation(&file)).await
+        Ok(fs::File::from(fd.try_clone_to_owned()?))
     }
 }
 
@@ -63,6 +72,9 @@ impl File for GlommioFile {
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
+        if self.is_durable {
+            return (Err(not_aligned()), buffer);
+        }
         let checked =
             self.poison.check().and_then(|()| file_ops::checked_range(offset_bytes, buffer.len()));
         if let Err(error) = checked {
@@ -79,6 +91,31 @@ impl File for GlommioFile {
             }
         }
         (Ok(()), buffer)
+    }
+
+    async fn write_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let mut is_allowed = self.poison.check();
+        if self.is_durable {
+            is_allowed = is_allowed.and_then(|()| check_blocks(buffer.len(), offset_bytes));
+        }
+        let file = match is_allowed.and_then(|()| self.for_side()) {
+            Ok(file) => file,
+            Err(error) => return (Err(error), buffer),
+        };
+        let guard = self.is_durable.then(|| self.poison.begin_sync());
+        let (memory, range) = buffer.into_parts();
+        let part = range.clone();
+        let write = move || file_ops::write_range_at(&file, memory, part, offset_bytes);
+        let (result, memory) = self.side.file(write).await;
+        let result = match guard {
+            Some(guard) => guard.finish(result),
+            None => result,
+        };
+        (result, AlignedBuffer::from_parts(memory, range))
     }
 
     async fn sync_data(&self) -> io::Result<()> {

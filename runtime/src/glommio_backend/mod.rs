@@ -173,7 +173,7 @@ impl Runtime for GlommioRuntime {
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<GlommioFile> {
         let path = path.to_owned();
         let file = self.side().file(move || file_ops::open(&path, mode)).await?;
-        Ok(GlommioFile::new(file, self.side().clone()))
+        Ok(GlommioFile::new(file, mode, self.side().clone()))
     }
 
     async fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -209,6 +209,6 @@ impl Runtime for GlommioRuntime {
     async fn lock_file(&self, path: &Path) -> io::Result<GlommioFile> {
         let path = path.to_owned();
         let file = self.side().file(move || file_ops::lock(&path)).await?;
-        Ok(GlommioFile::new(file, self.side().clone()))
+        Ok(GlommioFile::new(file, OpenMode::ReadWrite, self.side().clone()))
     }
 }

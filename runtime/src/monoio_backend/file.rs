@@ -7,16 +7,18 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use monoio::buf::{IoBuf, IoBufMut};
 
 use super::{ChosenDriver, MonoioRuntime};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::file_ops::{self, LONGEST_TRANSFER};
 use crate::poison::Poison;
 use crate::streak::Streak;
-use crate::{File, Runtime};
+use crate::{File, OpenMode, Runtime};
 
 /// A file of the monoio backend.
 pub struct MonoioFile {
@@ -24,6 +26,8 @@ pub struct MonoioFile {
     runtime: MonoioRuntime,
     poison: Poison,
     streak: Streak,
+    /// Whether each write is durable when it returns, [`OpenMode::CreateNewDurable`].
+    is_durable: bool,
 }
 
 enum Handle {
@@ -32,12 +36,18 @@ enum Handle {
 }
 
 impl MonoioFile {
-    pub(super) fn new(file: fs::File, runtime: MonoioRuntime) -> io::Result<MonoioFile> {
+    pub(super) fn new(
+        file: fs::File,
+        mode: OpenMode,
+        runtime: MonoioRuntime,
+    ) -> io::Result<MonoioFile> {
         let handle = match runtime.shared.driver {
             ChosenDriver::Ring => Handle::Ring(monoio::fs::File::from_std(file)?),
             ChosenDriver::Epoll => Handle::Side(Arc::new(file)),
         };
-        Ok(MonoioFile { handle, runtime, poison: Poison::default(), streak: Streak::default() })
+        let (poison, streak) = (Poison::default(), Streak::default());
+        let is_durable = mode == OpenMode::CreateNewDurable;
+        Ok(MonoioFile { handle, runtime, poison, streak, is_durable })
     }
 
     /// The file for a side thread. It stays open there even if this one closes
@@ -103,39 +113,35 @@ impl File for MonoioFile {
         }
     }
 
-    async fn write_all_at(
+    async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
+        let is_allowed = if self.is_durable { Err(not_aligned()) } else { self.poison.check() };
+        if let Err(error) = is_allowed {
+            return (Err(error), buffer);
+        }
+        let all = 0..buffer.len();
+        self.write_range(buffer, all, offset_bytes).await
+    }
+
+    async fn write_aligned_at(
         &self,
-        mut buffer: Vec<u8>,
+        buffer: AlignedBuffer,
         offset_bytes: u64,
-    ) -> (io::Result<()>, Vec<u8>) {
-        if let Err(error) = self.poison.check() {
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let mut is_allowed = self.poison.check();
+        if self.is_durable {
+            is_allowed = is_allowed.and_then(|()| check_blocks(buffer.len(), offset_bytes));
+        }
+        if let Err(error) = is_allowed {
             return (Err(error), buffer);
         }
-        let file = match &self.handle {
-            Handle::Ring(file) => file,
-            Handle::Side(file) => {
-                let file = Arc::clone(file);
-                let write = move || file_ops::write_all_at(&file, buffer, offset_bytes);
-                return self.runtime.side().file(write).await;
-            }
+        let guard = self.is_durable.then(|| self.poison.begin_sync());
+        let (memory, range) = buffer.into_parts();
+        let (result, memory) = self.write_range(memory, range.clone(), offset_bytes).await;
+        let result = match guard {
+            Some(guard) => guard.finish(result),
+            None => result,
         };
-        if let Err(error) = file_ops::checked_range(offset_bytes, buffer.len()) {
-            return (Err(error), buffer);
-        }
-        let mut done = 0;
-        while done < buffer.len() {
-            let end = buffer.len().min(done + LONGEST_TRANSFER);
-            let slice = buffer.slice(done..end);
-            let (result, returned) = file.write_at(slice, offset_bytes + done as u64).await;
-            buffer = returned.into_inner();
-            match result {
-                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (Err(error), buffer),
-            }
-        }
-        (Ok(()), buffer)
+        (result, AlignedBuffer::from_parts(memory, range))
     }
 
     async fn sync_data(&self) -> io::Result<()> {
@@ -160,5 +166,42 @@ impl File for MonoioFile {
 
     async fn len_bytes(&self) -> io::Result<u64> {
         self.on_side(file_ops::len_bytes).await
+    }
+}
+
+impl MonoioFile {
+    /// Writes a part of the buffer.
+    async fn write_range(
+        &self,
+        mut buffer: Vec<u8>,
+        range: Range<usize>,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, Vec<u8>) {
+        let file = match &self.handle {
+            Handle::Ring(file) => file,
+            Handle::Side(file) => {
+                let file = Arc::clone(file);
+                let write = move || file_ops::write_range_at(&file, buffer, range, offset_bytes);
+                return self.runtime.side().file(write).await;
+            }
+        };
+        if let Err(error) = file_ops::checked_range(offset_bytes, range.len()) {
+            return (Err(error), buffer);
+        }
+        let mut done = range.start;
+        while done < range.end {
+            let end = range.end.min(done + LONGEST_TRANSFER);
+            let slice = buffer.slice(done..end);
+            let offset = offset_bytes + (done - range.start) as u64;
+            let (result, returned) = file.write_at(slice, offset).await;
+            buffer = returned.into_inner();
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
     }
 }

@@ -157,7 +157,7 @@ impl Runtime for MonoioRuntime {
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<MonoioFile> {
         let path = path.to_owned();
         let file = self.side().file(move || file_ops::open(&path, mode)).await?;
-        MonoioFile::new(file, self.clone())
+        MonoioFile::new(file, mode, self.clone())
     }
 
     async fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -193,6 +193,6 @@ impl Runtime for MonoioRuntime {
     async fn lock_file(&self, path: &Path) -> io::Result<MonoioFile> {
         let path = path.to_owned();
         let file = self.side().file(move || file_ops::lock(&path)).await?;
-        MonoioFile::new(file, self.clone())
+        MonoioFile::new(file, OpenMode::ReadWrite, self.clone())
     }
 }

@@ -176,7 +176,9 @@ impl Disk {
         let path = normalized(path)?;
         self.state.strike(DiskOperation::Open, &path)?;
         let node = match mode {
-            OpenMode::CreateNew => self.state.link_new(&path, Inode::default())?,
+            OpenMode::CreateNew | OpenMode::CreateNewDurable => {
+                self.state.link_new(&path, Inode::default())?
+            }
             OpenMode::Read | OpenMode::ReadWrite => self.state.names.borrow().file(&path)?,
         };
         Ok(OpenFile::new(self, node, false))

@@ -12,6 +12,8 @@ use super::disk_faults::DiskOperation;
 use super::runtime::SimRuntime;
 use super::world::Fate;
 use crate::File;
+use crate::OpenMode;
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::poison::Poison;
 
 /// One read in so many is short.
@@ -21,13 +23,13 @@ const SHORT_READ_ONE_IN: u64 = 4;
 pub struct SimFile {
     runtime: SimRuntime,
     open: Rc<OpenFile>,
-    writable: bool,
+    mode: OpenMode,
     poison: Poison,
 }
 
 impl SimFile {
-    pub(super) fn new(runtime: SimRuntime, open: OpenFile, writable: bool) -> SimFile {
-        SimFile { runtime, open: Rc::new(open), writable, poison: Poison::default() }
+    pub(super) fn new(runtime: SimRuntime, open: OpenFile, mode: OpenMode) -> SimFile {
+        SimFile { runtime, open: Rc::new(open), mode, poison: Poison::default() }
     }
 
     async fn submit<T: 'static>(
@@ -42,7 +44,10 @@ impl SimFile {
 
     fn check_writable(&self) -> io::Result<()> {
         self.poison.check()?;
-        if self.writable { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF)) }
+        if self.mode == OpenMode::Read {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        Ok(())
     }
 
     async fn resize(&self, len_bytes: u64, may_shrink: bool) -> io::Result<()> {
@@ -102,7 +107,11 @@ impl File for SimFile {
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
         let room = buffer.capacity() - buffer.len();
-        if let Err(error) = check_range(offset_bytes, 0) {
+        let mut allowed = check_range(offset_bytes, 0);
+        if self.mode == OpenMode::CreateNewDurable {
+            allowed = Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        if let Err(error) = allowed {
             return (Err(error), buffer);
         }
         self.submit(DiskOperation::Read, move |open, _| {
@@ -120,14 +129,45 @@ impl File for SimFile {
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
-        let allowed = self.check_writable().and_then(|()| check_range(offset_bytes, buffer.len()));
-        if let Err(error) = allowed {
+        let mut allowed = self.check_writable();
+        if self.mode == OpenMode::CreateNewDurable {
+            allowed = Err(not_aligned());
+        }
+        if let Err(error) = allowed.and_then(|()| check_range(offset_bytes, buffer.len())) {
             return (Err(error), buffer);
         }
         self.submit(DiskOperation::Write, move |open, fate| {
             (write(open, &buffer, offset_bytes, fate), buffer)
         })
         .await
+    }
+
+    async fn write_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let is_durable = self.mode == OpenMode::CreateNewDurable;
+        let mut allowed = self.check_writable();
+        if is_durable {
+            allowed = allowed.and_then(|()| check_blocks(buffer.len(), offset_bytes));
+        }
+        if let Err(error) = allowed.and_then(|()| check_range(offset_bytes, buffer.len())) {
+            return (Err(error), buffer);
+        }
+        let guard = is_durable.then(|| self.poison.begin_sync());
+        let written = self.submit(DiskOperation::Write, move |open, fate| {
+            (write(open, &buffer, offset_bytes, fate), buffer)
+        });
+        let (mut result, buffer) = written.await;
+        if let Some(guard) = guard {
+            if result.is_ok() {
+                // What is written is not durable yet, and may be torn until it is.
+                result = self.sync_data().await;
+            }
+            result = guard.finish(result);
+        }
+        (result, buffer)
     }
 
     async fn sync_data(&self) -> io::Result<()> {

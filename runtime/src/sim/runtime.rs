@@ -179,7 +179,7 @@ impl Runtime for SimRuntime {
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<SimFile> {
         let path = path.to_owned();
         let open = self.on_disk(DiskOperation::Open, move |disk| disk.open(&path, mode)).await?;
-        Ok(SimFile::new(self.clone(), open, mode != OpenMode::Read))
+        Ok(SimFile::new(self.clone(), open, mode))
     }
 
     async fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -215,6 +215,6 @@ impl Runtime for SimRuntime {
     async fn lock_file(&self, path: &Path) -> io::Result<SimFile> {
         let path = path.to_owned();
         let open = self.on_disk(DiskOperation::Open, move |disk| disk.lock(&path)).await?;
-        Ok(SimFile::new(self.clone(), open, true))
+        Ok(SimFile::new(self.clone(), open, OpenMode::ReadWrite))
     }
 }

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::batch::sections;
-use crate::wal::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Record, WalName, records};
+use crate::wal::format::{
+    FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Layout, Record, WalName, records,
+};
 use crate::wal::frames::FrameReader;
-use crate::wal::recovery::counts_len;
+use crate::wal::recovery::{counts_len, has_frames, is_bare};
 
 use super::CheckReport;
 
@@ -43,8 +45,8 @@ pub(super) async fn check_wal<R: Runtime>(
         }
         let header = headers.iter().find(|header| header.name == file.name);
         let counts_len = counts_len(&headers, file.name);
-        let nonce = header.map(|header| header.nonce);
-        if let Err(error) = check_file(runtime, &file, nonce, counts_len, report).await {
+        let found = Found { header, counts_len, has_frames: has_frames(&headers, file.name) };
+        if let Err(error) = check_file(runtime, &file, found, report).await {
             report.damage(&file.path, 0, format!("cannot read it: {error}"));
         }
     }
@@ -58,22 +60,30 @@ async fn read_header<R: Runtime>(runtime: &R, file: &LogFile) -> io::Result<Opti
     Ok(FileHeader::decode(&bytes))
 }
 
+/// What headers say of a file: its own, and that of the next.
+struct Found<'a> {
+    header: Option<&'a FileHeader>,
+    counts_len: Option<u64>,
+    has_frames: bool,
+}
+
 async fn check_file<R: Runtime>(
     runtime: &R,
     file: &LogFile,
-    nonce: Option<u64>,
-    counts_len: Option<u64>,
+    found: Found<'_>,
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let path = &file.path;
+    let Found { header, counts_len, has_frames } = found;
+    let nonce = header.map(|header| header.nonce);
     let end = counts_len.unwrap_or(file.len_bytes);
-    if nonce.is_none() && file.len_bytes.max(end) <= FILE_HEADER_LEN as u64 {
+    let open = runtime.open(path, OpenMode::Read).await?;
+    if nonce.is_none() && !has_frames && is_bare(&open, file.len_bytes).await? {
         report.note(path, 0, "a log file that was never used");
         return Ok(());
     }
-    let open = runtime.open(path, OpenMode::Read).await?;
     let mut reader = FrameReader::new(&open, nonce, end.min(file.len_bytes));
-    let mut offset = FILE_HEADER_LEN as u64;
+    let mut offset = header.map_or(Layout::default(), |header| header.layout).first_frame();
     let mut number = 0;
     if nonce.is_none() {
         report.damage(path, 0, "the file's header does not check");
@@ -93,7 +103,7 @@ async fn check_file<R: Runtime>(
             }
             report.wal_frames += 1;
             report.read_bytes += len;
-            offset += len;
+            offset = header.layout.place_behind(offset + len);
             number = header.number.saturating_add(1);
             runtime.yield_now().await;
             continue;

@@ -2,7 +2,7 @@
 //! inside the frames are in [`super::edit`].
 
 use crate::batch::{u32_at, u64_at};
-use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader};
+use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Layout};
 
 use super::edit::ManifestEdit;
 use super::names::ManifestLogName;
@@ -127,6 +127,7 @@ pub(super) fn push_frame(
         durable_len: file_offset + start as u64,
         payload_len: payload.len() as u32,
         payload_crc: crc32c::crc32c(payload),
+        layout: Layout::Packed,
     };
     out[start..start + FRAME_HEADER_LEN].copy_from_slice(&header.encode());
     Some(())

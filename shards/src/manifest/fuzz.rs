@@ -5,7 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use logsvc_runtime::File;
+use logsvc_runtime::{AlignedBuffer, File};
 
 use super::content::read_content;
 use super::edit::ManifestEdit;
@@ -25,6 +25,14 @@ impl File for Bytes {
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, _: u64) -> (io::Result<()>, Vec<u8>) {
+        (Err(io::ErrorKind::ReadOnlyFilesystem.into()), buffer)
+    }
+
+    async fn write_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        _: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
         (Err(io::ErrorKind::ReadOnlyFilesystem.into()), buffer)
     }
 

@@ -28,7 +28,7 @@ use crate::messages::{
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::Directories;
 use crate::wal::SyncPolicy;
-use crate::wal::format::{FRAME_HEADER_LEN, Record, records};
+use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Record, records};
 
 /// Memory for tails in these tests.
 const TAILS_BUDGET_BYTES: u64 = 1 << 20;
@@ -265,5 +265,7 @@ fn defined_by(op: &WalOp) -> Vec<StreamId> {
         Ok(Record::Batch(_)) => None,
         Err(error) => panic!("{error}"),
     };
-    records(&frame[FRAME_HEADER_LEN..]).filter_map(id).collect()
+    let header = FrameHeader::decode_any(frame).expect("a frame header that checks");
+    let payload = &frame[FRAME_HEADER_LEN..][..header.payload_len as usize];
+    records(payload).filter_map(id).collect()
 }

@@ -16,12 +16,56 @@ pub const FRAME_HEADER_LEN: usize = 40;
 /// Largest payload of a frame in bytes.
 pub const PAYLOAD_MAX_BYTES: usize = 256 << 20;
 
-const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
-const FRAME_MAGIC: &[u8; 4] = b"WFRM";
-const VERSION: u32 = 1;
+/// In a [`Layout::Padded`] file the header and every frame begin at multiples of this many
+/// bytes.
+pub const BLOCK_LEN: u64 = 4096;
 
-/// The four bytes that every frame begins with, for the search after damage.
-pub const FRAME_MAGIC_BYTES: [u8; 4] = *FRAME_MAGIC;
+const _: () = assert!(BLOCK_LEN == logsvc_runtime::DIRECT_BLOCK_BYTES as u64);
+
+const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
+
+/// The bytes that every frame begins with, for the search after damage.
+pub const FRAME_MAGIC_START: &[u8; 3] = b"WFR";
+
+/// How the frames of a file lie in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// One behind the other. What is written when syncs come later.
+    #[default]
+    Packed,
+    /// Each in whole blocks of [`BLOCK_LEN`] bytes, filled up with zeros, so that frames
+    /// can be written around the page cache. What is written when each commit is synced.
+    Padded,
+}
+
+impl Layout {
+    fn version(self) -> u32 {
+        match self {
+            Layout::Packed => 1,
+            Layout::Padded => 2,
+        }
+    }
+
+    fn frame_magic(self) -> &'static [u8; 4] {
+        match self {
+            Layout::Packed => b"WFRM",
+            Layout::Padded => b"WFRP",
+        }
+    }
+
+    /// Where a frame goes that follows a header or a frame which ends at `end`.
+    pub fn place_behind(self, end: u64) -> u64 {
+        match self {
+            Layout::Packed => end,
+            Layout::Padded => end.saturating_add(BLOCK_LEN - 1) / BLOCK_LEN * BLOCK_LEN,
+        }
+    }
+
+    /// Where a file's first frame goes.
+    pub fn first_frame(self) -> u64 {
+        self.place_behind(FILE_HEADER_LEN as u64)
+    }
+}
 
 /// Which file this is. Orders by epoch first, which is the order of replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -69,6 +113,8 @@ pub struct FileHeader {
     pub nonce: u64,
     /// Nanoseconds since the Unix epoch.
     pub created_ns: i64,
+    /// How its frames lie in it.
+    pub layout: Layout,
     /// The writer's file before this one; `None` for its first.
     pub previous: Option<Previous>,
 }
@@ -87,7 +133,7 @@ impl FileHeader {
     pub fn encode(&self) -> [u8; FILE_HEADER_LEN] {
         let mut out = [0; FILE_HEADER_LEN];
         out[0..8].copy_from_slice(FILE_MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.layout.version().to_le_bytes());
         out[16..24].copy_from_slice(&self.nonce.to_le_bytes());
         out[24..28].copy_from_slice(&self.name.epoch.to_le_bytes());
         out[28..32].copy_from_slice(&self.name.shards.to_le_bytes());
@@ -106,10 +152,9 @@ impl FileHeader {
     /// Reads a header; `None` if it does not check.
     pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
         let bytes = bytes.get(..FILE_HEADER_LEN)?;
-        if &bytes[0..8] != FILE_MAGIC || u32_at(bytes, 8) != VERSION {
-            return None;
-        }
-        if !header_crc_matches(bytes, 12) {
+        let layouts = [Layout::Packed, Layout::Padded];
+        let layout = layouts.into_iter().find(|one| one.version() == u32_at(bytes, 8))?;
+        if &bytes[0..8] != FILE_MAGIC || !header_crc_matches(bytes, 12) {
             return None;
         }
         Some(FileHeader {
@@ -121,6 +166,7 @@ impl FileHeader {
             },
             nonce: u64_at(bytes, 16),
             created_ns: u64_at(bytes, 40) as i64,
+            layout,
             previous: (u64_at(bytes, 48) > 0)
                 .then(|| Previous { index: u32_at(bytes, 56), durable_len: u64_at(bytes, 48) }),
         })
@@ -140,13 +186,15 @@ pub struct FrameHeader {
     pub payload_len: u32,
     /// CRC-32C of the payload.
     pub payload_crc: u32,
+    /// How the file's frames lie in it.
+    pub layout: Layout,
 }
 
 impl FrameHeader {
     /// The header's bytes.
     pub fn encode(&self) -> [u8; FRAME_HEADER_LEN] {
         let mut out = [0; FRAME_HEADER_LEN];
-        out[0..4].copy_from_slice(FRAME_MAGIC);
+        out[0..4].copy_from_slice(self.layout.frame_magic());
         out[8..16].copy_from_slice(&self.nonce.to_le_bytes());
         out[16..24].copy_from_slice(&self.number.to_le_bytes());
         out[24..32].copy_from_slice(&self.durable_len.to_le_bytes());
@@ -167,7 +215,9 @@ impl FrameHeader {
     /// own header, and with it their nonce, is damaged.
     pub fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_LEN)?;
-        if &bytes[0..4] != FRAME_MAGIC || !header_crc_matches(bytes, 4) {
+        let layouts = [Layout::Packed, Layout::Padded];
+        let layout = layouts.into_iter().find(|one| bytes[..4] == *one.frame_magic())?;
+        if !header_crc_matches(bytes, 4) {
             return None;
         }
         let header = FrameHeader {
@@ -176,6 +226,7 @@ impl FrameHeader {
             durable_len: u64_at(bytes, 24),
             payload_len: u32_at(bytes, 32),
             payload_crc: u32_at(bytes, 36),
+            layout,
         };
         (header.payload_len as usize <= PAYLOAD_MAX_BYTES).then_some(header)
     }
@@ -212,9 +263,14 @@ pub fn write_definition(out: &mut Vec<u8>, id: StreamId, tenant: &TenantId, labe
 
 /// Appends a batch to a payload.
 pub fn write_batch(out: &mut Vec<u8>, batch: &[u8]) {
-    out.push(KIND_BATCH);
-    out.extend_from_slice(&(batch.len() as u32).to_le_bytes());
+    out.extend_from_slice(&batch_record_header(batch.len()));
     out.extend_from_slice(batch);
+}
+
+/// What stands before a batch in a payload.
+pub fn batch_record_header(batch_len: usize) -> [u8; BATCH_RECORD_OVERHEAD] {
+    let [a, b, c, d] = (batch_len as u32).to_le_bytes();
+    [KIND_BATCH, a, b, c, d]
 }
 
 /// One record of a payload.
@@ -307,21 +363,37 @@ mod tests {
     }
 
     #[test]
+    fn padded_frames_begin_at_blocks() {
+        assert_eq!(Layout::Packed.first_frame(), FILE_HEADER_LEN as u64);
+        assert_eq!(Layout::Padded.first_frame(), 4096);
+        for (end, place) in [(4096, 4096), (4097, 8192), (u64::MAX, u64::MAX - 4095)] {
+            assert_eq!(Layout::Packed.place_behind(end), end);
+            assert_eq!(Layout::Padded.place_behind(end), place);
+        }
+    }
+
+    #[test]
     fn any_flipped_bit_of_a_header_is_noticed() {
         let previous = Some(Previous { index: 0x1e, durable_len: 1 << 40 });
-        let header = FileHeader { name: NAME, nonce: 99, created_ns: -1, previous };
+        let layout = Layout::Padded;
+        let header = FileHeader { name: NAME, nonce: 99, created_ns: -1, layout, previous };
         let bytes = header.encode();
         assert_eq!(FileHeader::decode(&bytes), Some(header));
+        let packed = FileHeader { layout: Layout::Packed, ..header };
+        assert_eq!(FileHeader::decode(&packed.encode()), Some(packed));
         let frame = FrameHeader {
             nonce: 99,
             number: 4,
             durable_len: 64,
             payload_len: 10,
             payload_crc: 0xdead_beef,
+            layout,
         };
         let frame_bytes = frame.encode();
         assert_eq!(FrameHeader::decode(&frame_bytes, 99), Some(frame));
         assert_eq!(FrameHeader::decode(&frame_bytes, 98), None, "another file's frame");
+        let packed = FrameHeader { layout: Layout::Packed, ..frame };
+        assert_eq!(FrameHeader::decode_any(&packed.encode()), Some(packed));
         for bit in 0..FILE_HEADER_LEN * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);

@@ -9,7 +9,7 @@ use std::io;
 
 use logsvc_runtime::File;
 
-use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_BYTES, FrameHeader};
+use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_START, FrameHeader};
 
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -74,9 +74,9 @@ impl<'f, F: File> FrameReader<'f, F> {
                 return Ok(None);
             }
             let window_len = window.len() as u64;
-            let Some(hit) = memchr::memmem::find(window, &FRAME_MAGIC_BYTES) else {
+            let Some(hit) = memchr::memmem::find(window, FRAME_MAGIC_START) else {
                 // The magic may straddle the window's end.
-                offset += window_len - (FRAME_MAGIC_BYTES.len() as u64 - 1);
+                offset += window_len - (FRAME_MAGIC_START.len() as u64 - 1);
                 continue;
             };
             let candidate = offset + hit as u64;

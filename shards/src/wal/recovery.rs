@@ -15,7 +15,9 @@ use std::sync::Arc;
 use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use super::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Record, WalName, records};
+use super::format::{
+    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Layout, Record, WalName, records,
+};
 use super::frames::FrameReader;
 use super::replayed::ReplayedFiles;
 use crate::batch::sections;
@@ -31,6 +33,8 @@ pub struct PlannedFile {
     /// Its nonce; `None` if the file's header is damaged, so that only its frames
     /// can tell.
     pub nonce: Option<u64>,
+    /// How its frames lie in it, as its header says; as good as any if that is damaged.
+    pub layout: Layout,
     /// How many of its bytes count, if a later file of the writer says so.
     pub counts_len: Option<u64>,
 }
@@ -42,6 +46,25 @@ pub(crate) fn counts_len(headers: &[FileHeader], name: WalName) -> Option<u64> {
         (WalName { index: previous.index, ..header.name } == name).then_some(previous.durable_len)
     };
     headers.iter().find_map(says)
+}
+
+/// Whether a later file of the writer says that there are frames in the file. A writer's
+/// files all have one layout.
+pub(crate) fn has_frames(headers: &[FileHeader], name: WalName) -> bool {
+    let writers = |one: &&FileHeader| WalName { index: name.index, ..one.name } == name;
+    let layout = headers.iter().find(writers).map_or(Layout::Packed, |one| one.layout);
+    counts_len(headers, name).is_some_and(|len| len > layout.first_frame())
+}
+
+/// Whether a file of `file_len` bytes whose header does not check has nothing behind it: it
+/// is the trace of a crash or of a full disk while the file was made.
+pub(crate) async fn is_bare<F: File>(file: &F, file_len: u64) -> io::Result<bool> {
+    if file_len > BLOCK_LEN {
+        return Ok(false);
+    }
+    let (result, bytes) = file.read_exact_at(Vec::new(), 0, file_len as usize).await;
+    result?;
+    Ok(bytes.iter().skip(FILE_HEADER_LEN).all(|&byte| byte == 0))
 }
 
 /// What recovery found. Totals of one shard, or of the node.
@@ -183,12 +206,13 @@ impl<R: Runtime> FileReplay<'_, R> {
         let counts_len = self.planned.counts_len;
         let end = counts_len.unwrap_or(file_len);
         let mut reader = FrameReader::new(&file, self.planned.nonce, end.min(file_len));
-        let mut offset = FILE_HEADER_LEN as u64;
+        let mut offset = self.planned.layout.first_frame();
         let mut number = 0;
-        let mut durable_len = FILE_HEADER_LEN as u64;
+        let mut durable_len = offset;
         self.summary.files += 1;
         if self.planned.nonce.is_none() {
-            let Some((found, header)) = reader.find_frame(offset, 0).await? else {
+            let from = FILE_HEADER_LEN as u64;
+            let Some((found, header)) = reader.find_frame(from, 0).await? else {
                 // Whatever this is, it stays as it is.
                 return self.damage(&file, 0..end, "the file holds nothing that checks").await;
             };
@@ -212,7 +236,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 }
                 self.summary.frames += 1;
                 self.summary.read_bytes += frame_len;
-                offset += frame_len;
+                offset = header.layout.place_behind(offset + frame_len);
                 number = header.number + 1;
                 durable_len = durable_len.max(header.durable_len);
                 // Replay may take long; other tasks of the core go on meanwhile.

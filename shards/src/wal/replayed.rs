@@ -163,6 +163,7 @@ mod tests {
     use logsvc_runtime::sim::{DiskOperation, Simulation};
 
     use super::*;
+    use crate::wal::format::Layout;
 
     const WAL_DIR: &str = "/wal";
 
@@ -173,7 +174,12 @@ mod tests {
     /// A disk with these files, and the plan of a start with this many shards.
     fn plan(names: &[WalName], covers: &[Cover], shards: u16) -> (Simulation, Arc<ReplayedFiles>) {
         let simulation = Simulation::new(1);
-        let file = |name: &WalName| PlannedFile { name: *name, nonce: None, counts_len: None };
+        let file = |name: &WalName| PlannedFile {
+            name: *name,
+            nonce: None,
+            layout: Layout::default(),
+            counts_len: None,
+        };
         let files: Vec<PlannedFile> = names.iter().map(file).collect();
         for name in names {
             simulation.disk().write(Path::new(WAL_DIR).join(name.file_name()), b"log");

@@ -11,14 +11,14 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use logsvc_runtime::Monotonic;
+use logsvc_runtime::{AlignedBuffer, Monotonic};
 
 use crate::batch::BATCH_MAX_BYTES;
 
 use super::SyncPolicy;
 use super::format::{
-    BATCH_RECORD_OVERHEAD, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader,
-    PAYLOAD_MAX_BYTES, Previous, WalName, write_batch,
+    BATCH_RECORD_OVERHEAD, FRAME_HEADER_LEN, FileHeader, FrameHeader, Layout, PAYLOAD_MAX_BYTES,
+    Previous, WalName, batch_record_header,
 };
 
 /// How long pushes are refused after a file could not be made.
@@ -34,13 +34,13 @@ pub enum WalOp {
         /// Name of the new file.
         name: WalName,
         /// Its first bytes.
-        header: Vec<u8>,
+        header: AlignedBuffer,
     },
     /// Write `frame` (possibly empty) at `offset`, then sync if asked. Answer:
     /// [`WalWriter::committed`].
     Commit {
         /// The bytes; to be handed back for reuse.
-        frame: Vec<u8>,
+        frame: AlignedBuffer,
         /// Where they go.
         offset: u64,
         /// Whether the file is to be synced after the write.
@@ -57,6 +57,16 @@ pub struct WalConfig {
     pub file_max_bytes: u64,
     /// Batches that wait for the commit under way are refused beyond this.
     pub waiting_max_bytes: usize,
+}
+
+impl WalConfig {
+    /// How frames lie in the files that are written.
+    pub fn layout(&self) -> Layout {
+        match self.sync {
+            SyncPolicy::Always => Layout::Padded,
+            SyncPolicy::Interval(_) | SyncPolicy::Never => Layout::Packed,
+        }
+    }
 }
 
 impl Default for WalConfig {
@@ -83,6 +93,9 @@ const DEFINITIONS_MAX_BYTES: usize = 64 << 20;
 
 /// A frame's buffer is kept for the next one unless it has grown beyond this.
 const KEPT_BUFFER_MAX_BYTES: usize = 64 << 20;
+
+/// The memory for definitions is kept for the next frame up to this size.
+const KEPT_DEFINITIONS_MAX_BYTES: usize = 1 << 20;
 
 /// The file being written.
 #[derive(Debug)]
@@ -125,7 +138,7 @@ pub struct Commit<T> {
     /// Its batches, in the order of arrival.
     pub batches: Vec<InFrame<T>>,
     /// The frame's bytes; hand them to [`WalWriter::recycle`] when done.
-    pub frame: Vec<u8>,
+    pub frame: AlignedBuffer,
 }
 
 /// The log's state. `T` is what the owner wants back with each batch's fate.
@@ -142,11 +155,13 @@ pub struct WalWriter<T> {
     /// Batches of the commit under way.
     committing: Vec<InFrame<T>>,
     /// The frame being filled: header room, then records.
-    next_frame: Vec<u8>,
+    next_frame: AlignedBuffer,
     next_waiting: Vec<InFrame<T>>,
     /// What the definitions of the next frame's streams may need.
     next_definitions_len: usize,
-    spare: Vec<u8>,
+    spare: AlignedBuffer,
+    /// The definitions of a frame; empty between calls.
+    definitions: Vec<u8>,
     counters: WalCounters,
 }
 
@@ -197,10 +212,11 @@ impl<T> WalWriter<T> {
             phase: Phase::Idle,
             reopen_not_before: Monotonic(0),
             committing: Vec::new(),
-            next_frame: Vec::new(),
+            next_frame: AlignedBuffer::new(),
             next_waiting: Vec::new(),
             next_definitions_len: 0,
-            spare: Vec::new(),
+            spare: AlignedBuffer::new(),
+            definitions: Vec::new(),
             counters: WalCounters::default(),
         };
         writer.clear_next_frame();
@@ -246,7 +262,8 @@ impl<T> WalWriter<T> {
     /// Adds a batch to the next frame; [`WalWriter::accepts`] must have agreed.
     pub fn add(&mut self, batch: &[u8], definitions_len: usize, waiting: T) {
         self.next_definitions_len += definitions_len;
-        write_batch(&mut self.next_frame, batch);
+        self.next_frame.extend_from_slice(&batch_record_header(batch.len()));
+        self.next_frame.extend_from_slice(batch);
         let end = self.next_frame.len();
         self.next_waiting.push(InFrame { waiting, range: end - batch.len()..end });
     }
@@ -265,6 +282,7 @@ impl<T> WalWriter<T> {
         if self.phase != Phase::Idle {
             return None;
         }
+        let layout = self.config.layout();
         let Some(file) = &mut self.file else {
             if self.next_waiting.is_empty() || now < self.reopen_not_before {
                 return None;
@@ -273,17 +291,20 @@ impl<T> WalWriter<T> {
                 name: self.name,
                 nonce: random,
                 created_ns: unix_ns,
+                layout,
                 previous: self.previous,
             };
             self.phase = Phase::Opening;
             self.file = Some(OpenFile {
                 nonce: random,
-                len: FILE_HEADER_LEN as u64,
-                durable_len: FILE_HEADER_LEN as u64,
+                len: layout.first_frame(),
+                durable_len: layout.first_frame(),
                 frame_number: 0,
                 dirty_since: None,
             });
-            return Some(WalOp::Open { name: self.name, header: header.encode().to_vec() });
+            let mut header = AlignedBuffer::from(&header.encode()[..]);
+            header.resize(layout.first_frame() as usize, 0);
+            return Some(WalOp::Open { name: self.name, header });
         };
         let sync_due = match (self.config.sync, file.dirty_since) {
             (SyncPolicy::Always, _) => true,
@@ -296,7 +317,8 @@ impl<T> WalWriter<T> {
                 return None;
             }
             self.phase = Phase::Committing { end: file.len, sync: true };
-            return Some(WalOp::Commit { frame: Vec::new(), offset: file.len, sync: true });
+            let frame = AlignedBuffer::new();
+            return Some(WalOp::Commit { frame, offset: file.len, sync: true });
         }
         let mut frame = std::mem::replace(&mut self.next_frame, std::mem::take(&mut self.spare));
         std::mem::swap(&mut self.committing, &mut self.next_waiting);
@@ -304,8 +326,11 @@ impl<T> WalWriter<T> {
         // frame really goes to; replay reads them first.
         let place = FramePlace { file: self.name.index, frame: file.frame_number };
         for batch in &self.committing {
-            define(&batch.waiting, place, &mut frame);
+            define(&batch.waiting, place, &mut self.definitions);
         }
+        frame.extend_from_slice(&self.definitions);
+        self.definitions.clear();
+        self.definitions.shrink_to(KEPT_DEFINITIONS_MAX_BYTES);
         let payload = &frame[FRAME_HEADER_LEN..];
         let header = FrameHeader {
             nonce: file.nonce,
@@ -313,8 +338,10 @@ impl<T> WalWriter<T> {
             durable_len: file.durable_len,
             payload_len: payload.len() as u32,
             payload_crc: crc32c::crc32c(payload),
+            layout,
         };
         frame[..FRAME_HEADER_LEN].copy_from_slice(&header.encode());
+        frame.resize(layout.place_behind(frame.len() as u64) as usize, 0);
         let offset = file.len;
         // The last commit of a file is synced whatever the policy, since nothing
         // will sync the file afterwards, not even a graceful stop.
@@ -346,7 +373,7 @@ impl<T> WalWriter<T> {
         self.phase = Phase::Idle;
         if success {
             self.counters.files += 1;
-            self.counters.written_bytes += FILE_HEADER_LEN as u64;
+            self.counters.written_bytes += self.config.layout().first_frame();
             self.counters.syncs += 1;
             return Vec::new();
         }
@@ -360,7 +387,7 @@ impl<T> WalWriter<T> {
     }
 
     /// Reports the end of [`WalOp::Commit`].
-    pub fn committed(&mut self, success: bool, frame: Vec<u8>, now: Monotonic) -> Commit<T> {
+    pub fn committed(&mut self, success: bool, frame: AlignedBuffer, now: Monotonic) -> Commit<T> {
         let commit = Commit { success, batches: std::mem::take(&mut self.committing), frame };
         let Phase::Committing { end, sync } = std::mem::replace(&mut self.phase, Phase::Idle)
         else {
@@ -398,7 +425,7 @@ impl<T> WalWriter<T> {
     }
 
     /// Takes back the buffer of a commit that has ended.
-    pub fn recycle(&mut self, mut frame: Vec<u8>) {
+    pub fn recycle(&mut self, mut frame: AlignedBuffer) {
         if frame.capacity() > KEPT_BUFFER_MAX_BYTES {
             return;
         }
@@ -420,7 +447,7 @@ impl<T> WalWriter<T> {
             return None;
         }
         self.phase = Phase::Committing { end: file.len, sync: true };
-        Some(WalOp::Commit { frame: Vec::new(), offset: file.len, sync: true })
+        Some(WalOp::Commit { frame: AlignedBuffer::new(), offset: file.len, sync: true })
     }
 
     /// Closes the file if one is open, so that what is added from now on goes to

@@ -10,7 +10,7 @@ use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::manifest::{Cover, ManifestEdit, ManifestLog};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::node::open_node;
-use logsvc_shards::wal::format::WalName;
+use logsvc_shards::wal::format::{BLOCK_LEN, WalName};
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{Cluster, DATA_DIR, WAL_DIR, append_outcome, send_append, sleep};
@@ -20,7 +20,7 @@ const STREAMS: usize = 12;
 const LINES: usize = 60;
 
 fn config() -> WalConfig {
-    WalConfig { file_max_bytes: 700, ..WalConfig::default() }
+    WalConfig { file_max_bytes: 5 * BLOCK_LEN, ..WalConfig::default() }
 }
 
 /// Writes a log of two shards with several files each, and leaves it without a stop.

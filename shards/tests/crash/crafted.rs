@@ -6,7 +6,8 @@ use logsvc_runtime::sim::Simulation;
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::messages::StreamDefinition;
 use logsvc_shards::wal::format::{
-    FILE_HEADER_LEN, FileHeader, FrameHeader, Previous, WalName, write_batch, write_definition,
+    BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, WalName, write_batch,
+    write_definition,
 };
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -21,12 +22,19 @@ struct Crafted {
     bytes: Vec<u8>,
     nonce: u64,
     frames: u64,
+    layout: Layout,
 }
 
 impl Crafted {
     fn new(name: WalName) -> Crafted {
-        let header = FileHeader { name, nonce: NONCE, created_ns: 1, previous: None };
-        Crafted { bytes: header.encode().to_vec(), nonce: NONCE, frames: 0 }
+        Crafted::with(name, Layout::Packed)
+    }
+
+    fn with(name: WalName, layout: Layout) -> Crafted {
+        let header = FileHeader { name, nonce: NONCE, created_ns: 1, layout, previous: None };
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(layout.first_frame() as usize, 0);
+        Crafted { bytes, nonce: NONCE, frames: 0, layout }
     }
 
     fn len(&self) -> u64 {
@@ -41,10 +49,13 @@ impl Crafted {
             durable_len,
             payload_len: payload.len() as u32,
             payload_crc: crc32c::crc32c(payload),
+            layout: self.layout,
         };
         self.frames += 1;
         let frame = [&header.encode()[..], payload].concat();
         self.bytes.extend_from_slice(&frame);
+        let end = self.layout.place_behind(self.len());
+        self.bytes.resize(end as usize, 0);
         frame
     }
 
@@ -99,9 +110,10 @@ fn recovered(file: &Crafted, ledger: &Ledger) -> (Vec<String>, RecoverySummary) 
 fn a_hole_is_damage_only_if_it_was_synced() {
     let ledger = Ledger::new(&["acme"], 1);
     let stream = &ledger.streams[0];
-    for synced_bytes_of_hole in [0, 1] {
-        let mut file = Crafted::new(NAME);
-        file.frame(64, &[defined(stream), entry(stream, 1, "one")].concat());
+    let layouts = [Layout::Packed, Layout::Padded];
+    for (synced_bytes_of_hole, layout) in layouts.into_iter().flat_map(|l| [(0, l), (1, l)]) {
+        let mut file = Crafted::with(NAME, layout);
+        file.frame(layout.first_frame(), &[defined(stream), entry(stream, 1, "one")].concat());
         let hole = file.len();
         file.broken_frame(&entry(stream, 2, "lost"));
         file.frame(hole + synced_bytes_of_hole, &entry(stream, 3, "three"));
@@ -110,6 +122,35 @@ fn a_hole_is_damage_only_if_it_was_synced() {
         let expected = (synced_bytes_of_hole, 1 - synced_bytes_of_hole);
         assert_eq!((found.damaged_places, found.unsynced_holes), expected, "{found:?}");
         assert_eq!((found.frames, found.torn_tails), (2, 0));
+    }
+}
+
+#[test]
+fn a_padded_file_without_its_header_comes_back() {
+    let ledger = Ledger::new(&["acme"], 1);
+    let stream = &ledger.streams[0];
+    let mut file = Crafted::with(NAME, Layout::Padded);
+    file.frame(BLOCK_LEN, &[defined(stream), entry(stream, 1, "one")].concat());
+    file.frame(file.len(), &entry(stream, 2, "two"));
+    file.bytes[20] ^= 1;
+    let (lines, found) = recovered(&file, &ledger);
+    assert_eq!(lines, ["one", "two"]);
+    assert_eq!((found.damaged_places, found.damaged_bytes), (1, BLOCK_LEN));
+    assert_eq!(found.torn_tails, 0, "{found:?}");
+}
+
+#[test]
+fn a_header_that_was_not_written_whole_leaves_no_trace() {
+    let ledger = Ledger::new(&["acme"], 1);
+    let whole = Crafted::with(NAME, Layout::Padded).bytes;
+    for (written, len) in [(0, 0), (0, 4096), (40, 40), (40, 512), (20, 4096)] {
+        let mut bytes = whole[..written].to_vec();
+        bytes.resize(len, 0);
+        let simulation = Simulation::new(1);
+        simulation.disk().write(path(NAME), &bytes);
+        let (lines, found) = recover(&simulation, &ledger, 1);
+        assert_eq!((lines.len(), found), (0, RecoverySummary::default()));
+        assert_eq!(simulation.disk().read(path(NAME)), None, "it is removed");
     }
 }
 
@@ -123,7 +164,8 @@ fn stale_frames_are_not_taken_for_new_ones() {
     let end = file.len();
     // An old frame of this file, right behind the end and after some garbage.
     for garbage in [0, 13] {
-        let mut file = Crafted { bytes: file.bytes.clone(), nonce: NONCE, frames: 2 };
+        let bytes = file.bytes.clone();
+        let mut file = Crafted { bytes, nonce: NONCE, frames: 2, layout: file.layout };
         file.bytes.resize(file.bytes.len() + garbage, 0);
         file.bytes.extend_from_slice(&second);
         let torn = file.len() - end;
@@ -214,6 +256,7 @@ fn bytes_that_do_not_count_are_cut_whatever_they_are() {
         name: next,
         nonce: NONCE + 1,
         created_ns: 1,
+        layout: Layout::Packed,
         previous: Some(Previous { index: 0, durable_len }),
     };
     for shards in 1..4 {

@@ -209,7 +209,7 @@ impl Life<'_> {
         let policy = self.random_policy();
         let wal = WalConfig {
             sync: policy,
-            file_max_bytes: self.rng.between(300, 6_000),
+            file_max_bytes: self.rng.between(300, 40_000),
             waiting_max_bytes: self.rng.between(1_000, 1 << 20) as usize,
         };
         let upkeep = self.random_upkeep();

@@ -14,7 +14,8 @@ use logsvc_shards::batch::{BatchBuilder, sections};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::format::{
-    FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, Record, WalName, records,
+    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, Layout, Record, WalName,
+    records,
 };
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -31,6 +32,13 @@ type Lines = BTreeSet<String>;
 struct Frame {
     range: Range<u64>,
     lines: Lines,
+}
+
+impl Frame {
+    /// The frame, and what fills up its last block.
+    fn blocks(&self) -> Range<u64> {
+        self.range.start..Layout::Padded.place_behind(self.range.end)
+    }
 }
 
 /// A log file as it was written.
@@ -59,7 +67,7 @@ struct Wal {
 }
 
 fn config() -> WalConfig {
-    WalConfig { file_max_bytes: 700, ..WalConfig::default() }
+    WalConfig { file_max_bytes: 4 * BLOCK_LEN, ..WalConfig::default() }
 }
 
 impl Wal {
@@ -209,6 +217,17 @@ impl WalFile {
         self.frames.iter().flat_map(|frame| frame.lines.iter().cloned()).collect()
     }
 
+    /// Which bytes to damage and where to cut: everywhere but in the long runs of zeros that
+    /// fill up blocks, of which a few places are enough.
+    fn places(&self) -> impl Iterator<Item = u64> {
+        let is_used = |at: &u64| *at < FILE_HEADER_LEN as u64 || self.frame_at(*at).is_some();
+        let is_edge = |at: u64| at.is_multiple_of(BLOCK_LEN) || (at + 1).is_multiple_of(BLOCK_LEN);
+        let len = self.bytes.len() as u64;
+        (0..len).filter(move |at| {
+            is_used(at) || (*at > 0 && is_used(&(at - 1))) || is_edge(*at) || at % 701 == 0
+        })
+    }
+
     fn frame_at(&self, offset: u64) -> Option<usize> {
         self.frames.iter().position(|frame| frame.range.contains(&offset))
     }
@@ -221,7 +240,7 @@ impl WalFile {
 
 fn frames_of(bytes: &[u8], nonce: u64) -> Vec<Frame> {
     let mut frames = Vec::new();
-    let mut offset = FILE_HEADER_LEN;
+    let mut offset = BLOCK_LEN as usize;
     while offset < bytes.len() {
         let header = FrameHeader::decode(&bytes[offset..], nonce).expect("a good frame");
         let end = offset + FRAME_HEADER_LEN + header.payload_len as usize;
@@ -235,7 +254,7 @@ fn frames_of(bytes: &[u8], nonce: u64) -> Vec<Frame> {
             }
         }
         frames.push(Frame { range: offset as u64..end as u64, lines });
-        offset = end;
+        offset = header.layout.place_behind(end as u64) as usize;
     }
     frames
 }
@@ -271,7 +290,7 @@ fn every_flipped_byte_is_noticed_and_costs_its_frame_only() {
     let wal = Wal::write();
     let mut case = 0;
     for (number, file) in wal.files.iter().enumerate() {
-        for offset in 0..file.bytes.len() as u64 {
+        for offset in file.places() {
             case += 1;
             let mask = if case % 5 == 0 { 0xff } else { 1 << (offset % 8) };
             let mut bytes = file.bytes.clone();
@@ -301,14 +320,15 @@ fn check_flip(
     let lost = |k| frame == Some(k);
     assert_eq!(lines, wal.without(number, lost), "{place}");
     if is_last || (frame.is_none() && !is_header) {
-        // The end of the log, or what was never acknowledged: no damage.
+        // The end of the log, zeros that fill up a block, or what was never acknowledged: no
+        // damage.
         assert_eq!(found.damaged_places, 0, "{place}: {found:?}");
         // One belongs to the failed commit.
         assert_eq!(found.torn_tails, 1 + u64::from(is_last), "{place}: {found:?}");
     } else {
         let range = match frame {
-            Some(k) => file.frames[k].range.clone(),
-            None => 0..FILE_HEADER_LEN as u64,
+            Some(k) => file.frames[k].blocks(),
+            None => 0..file.frames[0].range.start,
         };
         assert_eq!(found.damaged_places, 1, "{place}: {found:?}");
         assert_eq!(found.damaged_bytes, range.end - range.start, "{place}");
@@ -336,7 +356,7 @@ fn every_cut_leaves_the_frames_before_it() {
     let wal = Wal::write();
     let mut case = 0;
     for (number, file) in wal.files.iter().enumerate() {
-        for len in 0..file.bytes.len() as u64 {
+        for len in file.places() {
             case += 1;
             let simulation = wal.damaged(case, number, &file.bytes[..len as usize]);
             let shards = shards_for(case);
@@ -345,7 +365,8 @@ fn every_cut_leaves_the_frames_before_it() {
             wal.check_failed(number, len < FILE_HEADER_LEN as u64, &mut lines);
             let lost = |k: usize| file.frames[k].range.end > len;
             assert_eq!(lines, wal.without(number, lost), "{place}");
-            let is_damaged = file.has_successor && len < file.counts_len;
+            let used_len = file.frames.last().map_or(BLOCK_LEN, |frame| frame.range.end);
+            let is_damaged = file.has_successor && len < used_len;
             assert_eq!(found.damaged_places, u64::from(is_damaged), "{place}: {found:?}");
             assert_eq!(found.uncopied_places, 0, "{place}");
             let (mut again, found_again) = wal.recover(&simulation, shards);
@@ -428,9 +449,10 @@ fn a_name_that_uses_up_the_epochs_is_refused() {
 fn damage_on_a_full_disk_keeps_nobody_down() {
     let wal = Wal::write();
     let mut bytes = wal.files[0].bytes.clone();
-    bytes[FILE_HEADER_LEN + 3] ^= 1;
+    bytes[BLOCK_LEN as usize + 3] ^= 1;
     let simulation = wal.damaged(1, 0, &bytes);
-    simulation.disk().set_capacity_bytes(simulation.disk().used_bytes());
+    // Full even when what belongs to the failed commit is cut off.
+    simulation.disk().set_capacity_bytes(simulation.disk().used_bytes() - BLOCK_LEN);
     let (lines, found) = wal.recover(&simulation, SHARDS);
     assert_eq!(lines, wal.without(0, |k| k == 0));
     assert_eq!((found.damaged_places, found.uncopied_places), (1, 1));
@@ -438,7 +460,7 @@ fn damage_on_a_full_disk_keeps_nobody_down() {
     simulation.disk().set_capacity_bytes(1 << 40);
     let (_, found) = wal.recover(&simulation, SHARDS);
     assert_eq!((found.damaged_places, found.uncopied_places), (1, 0));
-    let start = wal.files[0].frames[0].range.start;
-    let copy = wal.files[0].quarantined(&simulation, start).expect("a copy");
-    assert_eq!(copy, &bytes[start as usize..wal.files[0].frames[0].range.end as usize]);
+    let blocks = wal.files[0].frames[0].blocks();
+    let copy = wal.files[0].quarantined(&simulation, blocks.start).expect("a copy");
+    assert_eq!(copy, &bytes[blocks.start as usize..blocks.end as usize]);
 }

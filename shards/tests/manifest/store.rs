@@ -18,7 +18,7 @@ use logsvc_shards::manifest::{
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
 use logsvc_shards::testing::Rng;
-use logsvc_shards::wal::format::{FileHeader, WalName};
+use logsvc_shards::wal::format::{FileHeader, Layout, WalName};
 use logsvc_shards::wal::replayed::remove_own_files;
 
 pub(crate) const DATA_DIR: &str = "/srv/data";
@@ -181,7 +181,13 @@ impl Writer {
         };
         let wal = self.next_wal;
         self.next_wal = wal.successor();
-        let header = FileHeader { name: wal, nonce: 1, created_ns: 0, previous: None };
+        let header = FileHeader {
+            name: wal,
+            nonce: 1,
+            created_ns: 0,
+            layout: Layout::Packed,
+            previous: None,
+        };
         let content = [&header.encode()[..], b"a token"].concat();
         let path = self.plan.wal_dir.join(wal.file_name());
         let file = self.runtime.open(&path, OpenMode::CreateNew).await?;

@@ -73,7 +73,7 @@ impl<'s> Life<'s> {
     fn wal(&mut self) -> WalConfig {
         WalConfig {
             sync: SyncPolicy::Always,
-            file_max_bytes: self.rng.between(500, 20_000),
+            file_max_bytes: self.rng.between(500, 40_000),
             ..WalConfig::default()
         }
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::messages::TooFarBehind;
 use crate::shard::append::HEAD_OVERHEAD_BYTES;
+use crate::wal::format::BLOCK_LEN;
 use crate::wal::writer::{REOPEN_PAUSE, WalUnavailable};
 
 fn accepted(reply: AppendReply) -> u64 {
@@ -249,7 +250,7 @@ fn memory_is_bounded_and_comes_back() {
 
 #[test]
 fn a_file_defines_a_stream_in_the_first_two_frames_that_use_it() {
-    let mut bench = Bench::with(SyncPolicy::Always, 1 << 30, 1300);
+    let mut bench = Bench::with(SyncPolicy::Always, 1 << 30, 6 * BLOCK_LEN);
     let (a, b) = (app("a"), app("b"));
     let mut defined = Vec::new();
     for ts in 0..8 {

@@ -1,6 +1,7 @@
 //! When heads are set aside, and what is visible meanwhile.
 
 use super::*;
+use crate::wal::format::BLOCK_LEN;
 
 fn sealing_bench(seal: SealPolicy) -> Bench {
     let mut bench = Bench::new();
@@ -75,7 +76,9 @@ fn age_and_log_size_begin_sealing_too() {
     bench.step(Event::Timer);
     assert!(bench.seal.is_some());
 
-    let mut bench = sealing_bench(SealPolicy { wal_max_bytes: 400, ..SealPolicy::ON_REQUEST });
+    // The header and two frames.
+    let wal_max_bytes = 3 * BLOCK_LEN;
+    let mut bench = sealing_bench(SealPolicy { wal_max_bytes, ..SealPolicy::ON_REQUEST });
     bench.append(push(&[(&app("a"), &[(1, "one")])])).unwrap();
     assert!(bench.seal.is_none());
     bench.append(push(&[(&app("a"), &[(2, &"x".repeat(300))])])).unwrap();

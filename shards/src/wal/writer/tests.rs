@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::wal::format::{Record, records};
+use crate::wal::format::{BLOCK_LEN, FILE_HEADER_LEN, Record, records, write_batch};
 
 const NAME: WalName = WalName { epoch: 5, shards: 2, shard: 1, index: 0 };
 
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     /// Expects a commit and gives its bytes, offset and whether it syncs.
-    fn commit(&mut self) -> (Vec<u8>, u64, bool) {
+    fn commit(&mut self) -> (AlignedBuffer, u64, bool) {
         let Some(WalOp::Commit { frame, offset, sync }) = self.next() else { panic!("no commit") };
         assert!(self.next().is_none(), "one operation at a time");
         (frame, offset, sync)
@@ -64,7 +64,7 @@ impl Bench {
 
     /// Reports the end of a commit; gives the numbers of its batches, after
     /// checking that each lies where it is said to.
-    fn end(&mut self, success: bool, frame: Vec<u8>) -> Vec<u32> {
+    fn end(&mut self, success: bool, frame: AlignedBuffer) -> Vec<u32> {
         let commit = self.writer.committed(success, frame, self.now);
         assert_eq!(commit.success, success);
         let numbers = commit.batches.iter().map(|batch| {
@@ -79,8 +79,10 @@ impl Bench {
 
 fn batches_of(frame: &[u8], nonce: u64) -> (FrameHeader, Vec<Vec<u8>>) {
     let header = FrameHeader::decode(frame, nonce).expect("a frame header that checks");
-    let payload = &frame[FRAME_HEADER_LEN..];
-    assert_eq!(header.payload_len as usize, payload.len());
+    let end = FRAME_HEADER_LEN + header.payload_len as usize;
+    assert_eq!(header.layout.place_behind(end as u64), frame.len() as u64);
+    assert!(frame[end..].iter().all(|&byte| byte == 0), "padding is empty");
+    let payload = &frame[FRAME_HEADER_LEN..end];
     assert_eq!(header.payload_crc, crc32c::crc32c(payload));
     let batch = |record| match record {
         Ok(Record::Batch(batch)) => batch.to_vec(),
@@ -98,10 +100,11 @@ fn what_arrives_during_a_commit_goes_with_the_next_one() {
     assert_eq!((header.previous, failed), (None, vec![]));
     bench.add(2, 3);
     let (frame, offset, sync) = bench.commit();
-    assert_eq!((offset, sync), (FILE_HEADER_LEN as u64, true));
+    assert_eq!((offset, sync), (BLOCK_LEN, true));
     let (first, batches) = batches_of(&frame, header.nonce);
     assert_eq!(batches, vec![vec![1; 10], vec![2; 3], b"def".to_vec(), b"def".to_vec()]);
-    assert_eq!((first.number, first.durable_len), (0, 64));
+    assert_eq!((first.number, first.durable_len), (0, BLOCK_LEN));
+    assert_eq!((header.layout, first.layout), (Layout::Padded, Layout::Padded));
     let first_end = offset + frame.len() as u64;
 
     for number in 3..6 {
@@ -188,9 +191,13 @@ fn without_syncs_only_rotation_and_a_stop_sync() {
 
 #[test]
 fn a_full_file_is_followed_by_one_that_knows_its_length() {
-    for policy in [SyncPolicy::Always, SyncPolicy::Interval(Duration::from_secs(9))] {
-        let mut bench = Bench::new(policy, 300);
-        let mut len = FILE_HEADER_LEN as u64;
+    let cases = [
+        (SyncPolicy::Always, 3 * BLOCK_LEN + 300, BLOCK_LEN),
+        (SyncPolicy::Interval(Duration::from_secs(9)), 300, FILE_HEADER_LEN as u64),
+    ];
+    for (policy, file_max_bytes, first_frame) in cases {
+        let mut bench = Bench::new(policy, file_max_bytes);
+        let mut len = first_frame;
         for number in 0..3 {
             bench.add(number, 60);
             if number == 0 {
@@ -201,14 +208,14 @@ fn a_full_file_is_followed_by_one_that_knows_its_length() {
             len += frame.len() as u64;
             assert_eq!(bench.end(true, frame), vec![number]);
         }
-        assert!(len >= 300, "the limit is passed by less than a frame");
+        assert!(len >= file_max_bytes, "the limit is passed by less than a frame");
         assert!(bench.next().is_none(), "no new file before there is something to write");
         bench.add(3, 60);
         let (header, _) = bench.open(true);
         assert_eq!(header.name, WalName { index: 1, ..NAME });
         assert_eq!(header.previous, Some(Previous { index: 0, durable_len: len }));
         let (frame, offset, _) = bench.commit();
-        assert_eq!(offset, 64);
+        assert_eq!(offset, first_frame);
         assert_eq!(batches_of(&frame, header.nonce).0.number, 0);
         assert_eq!(bench.end(true, frame), vec![3]);
         assert_eq!(bench.defined[&3], vec![FramePlace { file: 1, frame: 0 }]);
@@ -244,7 +251,7 @@ fn a_failed_commit_fails_its_batches_only_and_is_cut_off() {
     bench.add(1, 10);
     bench.open(true);
     let (frame, ..) = bench.commit();
-    let durable_len = 64 + frame.len() as u64;
+    let durable_len = BLOCK_LEN + frame.len() as u64;
     bench.end(true, frame);
     bench.add(2, 10);
     bench.add(3, 10);
@@ -274,7 +281,7 @@ fn a_failed_commit_fails_its_batches_only_and_is_cut_off() {
     assert_eq!(bench.writer.next_wakeup(), Some(until), "the one that waits goes then");
     bench.now = until;
     let (header, _) = bench.open(true);
-    assert_eq!(header.previous, Some(Previous { index: 2, durable_len: 64 }));
+    assert_eq!(header.previous, Some(Previous { index: 2, durable_len: BLOCK_LEN }));
     let (frame, ..) = bench.commit();
     assert_eq!(bench.end(true, frame), vec![7]);
     assert_eq!(bench.writer.counters().failures, 3);
