@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::table::SETTINGS;
-use crate::config::{Config, GivenFlag};
+use crate::config::{Config, GivenFlag, IgnoredKey, foreign_flags};
 
 /// What the command line says.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Cli {
     pub(crate) verify_config: bool,
     /// Settings that were given as flags, in the order of the table.
     pub(crate) flags: Vec<GivenFlag>,
+    /// Flags that only the reference has.
+    pub(crate) ignored_flags: Vec<IgnoredKey>,
     /// What to do instead of serving.
     pub(crate) tool: Option<Tool>,
 }
@@ -53,7 +55,8 @@ const AFTER: &str = "-h shows the common settings, --help shows all. Each can al
 /// Reads the command line; the first argument is the program's name. The error is
 /// clap's, also for `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let mut matches = command().try_get_matches_from(with_two_dashes(args))?;
+    let (args, ignored_flags) = without_foreign(with_two_dashes(args));
+    let mut matches = command().try_get_matches_from(args)?;
     let flags = SETTINGS
         .iter()
         .filter_map(|setting| Some((setting, matches.remove_one::<String>(setting.path)?)))
@@ -72,7 +75,46 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         expands_env: matches.remove_one(EXPAND_ENV).unwrap_or(false),
         verify_config: matches.get_flag(VERIFY_CONFIG),
         flags,
+        ignored_flags,
     })
+}
+
+/// Gives flags of the reference the names that they have here, and takes out those that
+/// mean nothing here, with their values: whatever follows and is no flag.
+fn without_foreign(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<IgnoredKey>) {
+    let mut kept = Vec::new();
+    let mut ignored = Vec::new();
+    let mut args = args.peekable();
+    while let Some(arg) = args.next() {
+        if arg == "--" {
+            kept.push(arg);
+            break;
+        }
+        let flag = arg.to_str().and_then(|text| text.strip_prefix("--"));
+        let (name, value) = match flag.map(|flag| flag.split_once('=').ok_or(flag)) {
+            Some(Ok((name, value))) => (name, Some(value)),
+            Some(Err(name)) => (name, None),
+            None => ("", None),
+        };
+        if let Some(ours) = foreign_flags::alias(name) {
+            let value = value.map(|value| format!("={value}")).unwrap_or_default();
+            kept.push(format!("--{ours}{value}").into());
+            continue;
+        }
+        let is_own = SETTINGS.iter().any(|setting| setting.flag == name);
+        match foreign_flags::reason(name).filter(|_| !is_own) {
+            Some(reason) => {
+                ignored.push(IgnoredKey { path: format!("--{name}"), reason });
+                let is_flag = |next: &OsString| next.as_encoded_bytes().starts_with(b"-");
+                if value.is_none() {
+                    args.next_if(|next| !is_flag(next));
+                }
+            }
+            None => kept.push(arg),
+        }
+    }
+    kept.extend(args);
+    (kept, ignored)
 }
 
 fn command() -> Command {
@@ -247,6 +289,35 @@ mod tests {
         for line in ["inspect", "check x", "--cores=1 check", "check --cores=1", "inspect a b"] {
             assert!(parse_line(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn flags_of_the_reference_are_renamed_or_ignored() {
+        let line = "-target=all -validation.reject-old-samples=false -memberlist.join a:1 \
+                    -boltdb.shipper.compactor.shared-store=filesystem -log-config-reverse-order \
+                    -querier.query-timeout 5m --cores=1 -print-config-stderr -store.retention=48h";
+        let cli = parse_line(line).unwrap_or_else(|error| panic!("{error}"));
+        let ignored: Vec<_> = cli.ignored_flags.iter().map(|flag| flag.path.as_str()).collect();
+        let expected = [
+            "--memberlist.join",
+            "--boltdb.shipper.compactor.shared-store",
+            "--log-config-reverse-order",
+            "--print-config-stderr",
+        ];
+        assert_eq!(ignored, expected);
+        let mut flags = flags_of(line);
+        flags.sort_unstable();
+        let own = |path, value: &str| (path, value.to_owned());
+        let expected = [
+            own("cores", "1"),
+            own("limits_config.query_timeout", "5m"),
+            own("limits_config.reject_old_samples", "false"),
+            own("limits_config.retention_period", "48h"),
+            own("target", "all"),
+        ];
+        assert_eq!(flags, expected);
+        // What follows the end of flags is none.
+        assert!(parse_line("-- --memberlist.join=a").is_err());
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(crate) async fn run<R: Runtime>(
             Ok(None) => seen.failure = None,
             Ok(Some(files)) => {
                 seen.failure = None;
-                warn_of_ignored_keys(&files.ignored_keys);
+                warn_of_ignored_keys("config key", &files.ignored_keys);
                 apply(&runtime, &boot, &caller, files.limits).await;
             }
             Err(failure) => {
@@ -181,7 +181,7 @@ async fn apply<R: Runtime>(
 
 /// One line for each reason, so that a file of the reference does not push everything
 /// else off the screen.
-pub(crate) fn warn_of_ignored_keys(keys: &[IgnoredKey]) {
+pub(crate) fn warn_of_ignored_keys(what: &str, keys: &[IgnoredKey]) {
     let mut reasons: Vec<&str> = Vec::new();
     for key in keys {
         if !reasons.contains(&key.reason) {
@@ -191,6 +191,6 @@ pub(crate) fn warn_of_ignored_keys(keys: &[IgnoredKey]) {
     for reason in reasons {
         let of_reason = keys.iter().filter(|key| key.reason == reason);
         let paths: Vec<&str> = of_reason.map(|key| key.path.as_str()).collect();
-        tracing::warn!(keys = paths.join(", "), "config key ignored: {reason}");
+        tracing::warn!(keys = paths.join(", "), "{what} ignored: {reason}");
     }
 }

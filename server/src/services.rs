@@ -24,20 +24,24 @@ pub(crate) enum Part {
     Querier,
     /// Takes queries.
     QueryFrontend,
+    /// Knows the limits of tenants, and reads their files again.
+    RuntimeConfig,
 }
 
 impl Part {
-    const ALL: [Part; 6] = [
+    const ALL: [Part; 7] = [
         Part::Server,
         Part::Store,
         Part::Ingester,
         Part::Distributor,
         Part::Querier,
         Part::QueryFrontend,
+        Part::RuntimeConfig,
     ];
 
-    /// What only passes requests on, and so works when the shards do.
-    pub(crate) const FRONT: [Part; 3] = [Part::Distributor, Part::Querier, Part::QueryFrontend];
+    /// What only passes requests on or needs nothing, and so works when the shards do.
+    pub(crate) const FRONT: [Part; 4] =
+        [Part::Distributor, Part::Querier, Part::QueryFrontend, Part::RuntimeConfig];
 
     fn name(self) -> &'static str {
         match self {
@@ -47,6 +51,7 @@ impl Part {
             Part::Distributor => "distributor",
             Part::Querier => "querier",
             Part::QueryFrontend => "query-frontend",
+            Part::RuntimeConfig => "runtime-config",
         }
     }
 }
@@ -205,6 +210,6 @@ mod tests {
         services.set(CoreId(1), Part::Store, State::Running);
         assert_eq!(services.state(Part::Store), State::Failed);
         let counts = services.not_running().expect("a part that failed");
-        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 5)]);
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 6)]);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! They are accepted, so that files of the reference load, and named in a warning.
 
+pub(crate) mod flags;
 mod limits;
 
 use limits::LIMITS;
@@ -22,6 +23,16 @@ pub(super) fn reason(path: &str) -> Option<&'static str> {
     let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
     let row = rows().find(|row| row.section == section && row.keys.contains(&key));
     row.map(|row| row.reason)
+}
+
+/// What is wrong with the value of a key that means nothing here: where the reference
+/// would not start, a mistake is not passed over in silence.
+pub(super) fn fault(path: &str, value: Option<&str>) -> Option<String> {
+    const MODES: [&str; 3] = ["disabled", "filter-only", "filter-and-delete"];
+    let is_mode = matches!(path, "limits_config.deletion_mode" | "compactor.deletion_mode");
+    let is_good = value.is_some_and(|mode| MODES.contains(&mode));
+    (is_mode && !is_good)
+        .then(|| format!("{path}: unknown deletion mode: must be one of {}", MODES.join("|")))
 }
 
 /// The paths of all of them.
@@ -280,11 +291,6 @@ static SECTIONS: &[Foreign] = &[
         section: "querier",
         keys: &["extra_query_delay", "engine", "engine_v2", "worker_parallelism"],
         reason: "every core runs queries",
-    },
-    Foreign {
-        section: "querier",
-        keys: &["per_request_limits_enabled"],
-        reason: "limits come from the files of settings alone",
     },
     Foreign {
         section: "querier",

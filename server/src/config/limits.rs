@@ -2,7 +2,7 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::{HOUR_NS, OtlpConfig, StreamRetention};
+use super::{BlockedQueries, HOUR_NS, OtlpConfig, StreamRetention};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -85,6 +85,8 @@ pub(crate) struct Limits {
     pub(crate) required_labels: Vec<String>,
     /// Fewest matchers that a stream selector of a range query must have.
     pub(crate) minimum_labels_number: usize,
+    /// Queries that are refused.
+    pub(crate) blocked_queries: BlockedQueries,
     /// Most queries of the tenant that run at a time; 0 refuses queries. Counts only if it
     /// is 0: the reference has two settings, and the other one supersedes this.
     pub(crate) max_query_parallelism: usize,
@@ -143,6 +145,7 @@ impl Default for Limits {
             max_streams_matchers_per_query: 1000,
             required_labels: Vec::new(),
             minimum_labels_number: 0,
+            blocked_queries: BlockedQueries::default(),
             max_query_parallelism: 32,
             tsdb_max_query_parallelism: 128,
             max_concurrent_tail_requests: 10,
@@ -155,6 +158,25 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Limits that [`Limits::tighten`] leaves those of another tenant alone with.
+    pub(crate) fn unlimited_queries() -> Limits {
+        Limits {
+            max_entries_limit_per_query: 0,
+            max_query_series: 0,
+            max_query_length_ns: 0,
+            max_query_lookback_ns: 0,
+            query_timeout_ns: 0,
+            max_query_range_ns: 0,
+            max_query_bytes_read: 0,
+            max_querier_bytes_read: 0,
+            max_streams_matchers_per_query: 0,
+            max_query_parallelism: usize::MAX,
+            tsdb_max_query_parallelism: usize::MAX,
+            volume_max_series: 0,
+            ..Limits::default()
+        }
+    }
+
     /// Makes the limits of queries as strict as those of another tenant, whose data the
     /// same query reads. Other limits stay.
     pub(crate) fn tighten(&mut self, other: &Limits) {
@@ -185,6 +207,7 @@ impl Limits {
             }
         }
         self.volume_enabled &= other.volume_enabled;
+        self.blocked_queries.add(&other.blocked_queries);
     }
 }
 
@@ -233,6 +256,9 @@ mod tests {
         let mut both = first.clone();
         both.tighten(&second);
         assert_eq!(sorted(both), expected);
+        let mut alone = first.clone();
+        alone.tighten(&Limits::unlimited_queries());
+        assert_eq!(alone, first);
         let mut both = second;
         both.tighten(&first);
         let expected = Limits { max_line_size_bytes: 1, ..expected };

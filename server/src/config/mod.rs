@@ -9,6 +9,7 @@
 //! known to nobody. All such faults are reported together. Keys that only the reference
 //! has are no error; [`Loaded::ignored_keys`] names them.
 
+mod blocked;
 mod check;
 mod choice;
 mod expand;
@@ -41,8 +42,10 @@ use std::time::Duration;
 use logsvc_runtime::monoio_backend::MonoioDriver;
 use logsvc_shards::wal::SyncPolicy;
 
+pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use file::IgnoredKey;
+pub(crate) use foreign::flags as foreign_flags;
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
@@ -141,6 +144,8 @@ pub(crate) struct Config {
     pub(crate) max_outstanding_per_tenant: usize,
     /// Whether a query may read the data of several tenants.
     pub(crate) multi_tenant_queries_enabled: bool,
+    /// Whether a request may make the limits of its tenant stricter.
+    pub(crate) per_request_limits_enabled: bool,
     /// What a tenant may do that has no limits of its own; [`TenantLimits`] knows what a
     /// given tenant may do.
     pub(crate) limits: Limits,
@@ -227,6 +232,7 @@ impl Default for Config {
             max_concurrent_queries: 0,
             max_outstanding_per_tenant: 32_000,
             multi_tenant_queries_enabled: false,
+            per_request_limits_enabled: false,
             limits: Limits::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
         }

@@ -71,7 +71,9 @@ limits_config:
 
 Configuration files of the reference server load as they are: keys that mean
 nothing here are named in a warning when the server starts, with the reason. A key
-that nobody knows is an error, which names its line and the nearest known key.
+that nobody knows is an error, which names its line and the nearest known key. The same
+holds for flags: those of the reference that have another name here, such as
+`-validation.reject-old-samples`, mean what they mean there.
 Duplicate keys and bad values are errors, too, and the server does not start; all
 are told at once; `logsvc --config.file=logsvc.yaml --verify-config` only
 checks, prints `config is valid` or all errors, and exits with 0 or 1.

@@ -197,6 +197,7 @@ configs:
             let structured = [
                 r#"{"severity_text_as_label":true}"#,
                 r#"[{"period":"24h","selector":"{a=\"b\"}"}]"#,
+                r#"[{"pattern":"x"}]"#,
             ];
             let value = values.into_iter().chain(structured).find(|value| {
                 // Most values suit only some settings.

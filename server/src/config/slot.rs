@@ -11,6 +11,7 @@ use logsvc_proto::time::{
 };
 use logsvc_shards::wal::SyncPolicy;
 
+use super::BlockedQueries;
 use super::OtlpConfig;
 use super::StreamRetention;
 use super::choice::Choice;
@@ -53,6 +54,8 @@ pub(crate) enum Slot<'c> {
     Otlp(&'c mut OtlpConfig),
     /// Rules for how long entries of streams stay.
     Retention(&'c mut StreamRetention),
+    /// Rules for queries that are refused.
+    Blocked(&'c mut BlockedQueries),
     /// A time in ns since the Unix epoch, or none.
     Time(&'c mut Option<i64>),
 }
@@ -61,7 +64,14 @@ impl Slot<'_> {
     /// Whether the value may be a list or a section of the file. [`Slot::set`] takes it
     /// as JSON then.
     pub(crate) fn is_structured(&self) -> bool {
-        matches!(self, Slot::Words(_) | Slot::Fields(_) | Slot::Otlp(_) | Slot::Retention(_))
+        matches!(
+            self,
+            Slot::Words(_)
+                | Slot::Fields(_)
+                | Slot::Otlp(_)
+                | Slot::Retention(_)
+                | Slot::Blocked(_)
+        )
     }
 
     /// Reads `text` into the field, which keeps its value if the text is bad. The
@@ -99,6 +109,7 @@ impl Slot<'_> {
             Slot::Megabytes(field) => *field = parse_megabytes(text)?,
             Slot::Otlp(field) => *field = OtlpConfig::parse(text)?,
             Slot::Retention(field) => *field = StreamRetention::parse(text)?,
+            Slot::Blocked(field) => *field = BlockedQueries::parse(text)?,
             Slot::Time(field) => *field = parse_time(text)?,
         }
         Ok(())
@@ -125,6 +136,7 @@ impl Slot<'_> {
             Slot::Megabytes(field) => field.to_string(),
             Slot::Otlp(field) => field.print().to_owned(),
             Slot::Retention(field) => field.print().to_owned(),
+            Slot::Blocked(field) => field.print().to_owned(),
             Slot::Time(field) => print_time(**field),
         }
     }
@@ -145,7 +157,7 @@ impl Slot<'_> {
             Slot::Words(_) | Slot::Fields(_) => "list",
             Slot::Megabytes(_) => "number",
             Slot::Otlp(_) => "section",
-            Slot::Retention(_) => "list of rules",
+            Slot::Retention(_) | Slot::Blocked(_) => "list of rules",
             Slot::Time(_) => "time",
         }
     }

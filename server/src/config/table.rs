@@ -187,6 +187,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "querier.multi_tenant_queries_enabled", "querier.multi-tenant-queries-enabled",
         |c| Bool(&mut c.multi_tenant_queries_enabled),
         "Whether a query may read the data of several tenants, whose ids stand in X-Scope-OrgID, joined by vertical bars.";
+    "querier.per_request_limits_enabled", "querier.per-request-limits-enabled",
+        |c| Bool(&mut c.per_request_limits_enabled),
+        "Whether the header X-Loki-Query-Limits makes the limits of a query stricter.";
     "pattern_ingester.enabled", "pattern-ingester.enabled",
         |c| Bool(&mut c.patterns_enabled),
         "Whether the patterns endpoint answers. Patterns are mined when somebody asks, so they cost nothing until then.";
@@ -310,6 +313,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.minimum_labels_number", "limits.minimum-labels-number",
         |c| Count(&mut c.limits.minimum_labels_number),
         "Fewest matchers that a stream selector of a range query must have.";
+    "limits_config.blocked_queries", "limits.blocked-queries",
+        |c| Blocked(&mut c.limits.blocked_queries),
+        "Queries that are refused: each rule has a pattern that is the text of the query or, with regex: true, a regular expression for a part of it, or a hash (FNV-1, 32 bits, of the text), and types of queries (metric, filter, limited); what it does not name it blocks all of. The flag takes JSON.";
     "limits_config.max_query_parallelism", "limits.max-query-parallelism",
         |c| Count(&mut c.limits.max_query_parallelism),
         "0 forbids queries. Other values have no effect, since tsdb_max_query_parallelism counts.";

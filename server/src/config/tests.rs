@@ -108,6 +108,7 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
             "2030-01-01T00:00:00Z",
             "{\"severity_text_as_label\":true}",
             "[{\"selector\":\"{a=\\\"b\\\"}\",\"period\":\"24h\"}]",
+            "[{\"pattern\":\"x\"}]",
         ];
         let mut config = Config::default();
         for value in values {

@@ -27,6 +27,7 @@ mod query_limits;
 pub(crate) mod queue;
 pub(crate) mod rate_limit;
 mod refusals;
+mod request_limits;
 mod scatter;
 pub(crate) mod shutdown;
 mod stream_cache;

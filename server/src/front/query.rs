@@ -29,16 +29,16 @@ impl<R: Runtime> Front<R> {
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
-        let expr = parse(params.get("query").unwrap_or_default())?;
-        self.answer(&inquiry, &expr, query_params, &request).await
+        let text = params.get("query").unwrap_or_default();
+        self.answer(&inquiry, (text, &parse(text)?), query_params, &request).await
     }
 
     pub(super) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
         let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
-        let expr = parse(params.get("query").unwrap_or_default())?;
-        self.answer(&inquiry, &expr, query_params, &request).await
+        let text = params.get("query").unwrap_or_default();
+        self.answer(&inquiry, (text, &parse(text)?), query_params, &request).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
@@ -47,7 +47,8 @@ impl<R: Runtime> Front<R> {
         let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
-        let mut expr = parse(params.get("query").unwrap_or_default())?;
+        let text = params.get("query").unwrap_or_default();
+        let mut expr = parse(text)?;
         if matches!(expr, Expr::Metric(_)) {
             let text = "legacy endpoints only support streams result type";
             return Err(ApiError::bad_request(text));
@@ -56,7 +57,7 @@ impl<R: Runtime> Front<R> {
             let regexp = syntax::go_text::quote(regexp.as_bytes());
             expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
         }
-        let evaluated = self.evaluate(&inquiry, &expr, query_params, &request).await?;
+        let evaluated = self.evaluate(&inquiry, (text, &expr), query_params, &request).await?;
         if let Some(media_type) = parquet::accepted(&request.head) {
             let Evaluated { result, warnings, .. } = evaluated;
             return self.parquet_response(media_type, result, &warnings).await;
@@ -96,7 +97,7 @@ impl<R: Runtime> Front<R> {
     async fn answer(
         &self,
         inquiry: &Inquiry<'_>,
-        expr: &Expr,
+        query: (&str, &Expr),
         mut query_params: QueryParams,
         request: &Request,
     ) -> Result<Response, ApiError> {
@@ -104,7 +105,7 @@ impl<R: Runtime> Front<R> {
         let parquet = parquet::accepted(&request.head);
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && flags.contains(&CATEGORIZE_LABELS);
-        let evaluated = self.evaluate(inquiry, expr, query_params, request).await?;
+        let evaluated = self.evaluate(inquiry, query, query_params, request).await?;
         if let Some(media_type) = parquet {
             let Evaluated { result, warnings, .. } = evaluated;
             return self.parquet_response(media_type, result, &warnings).await;
@@ -114,17 +115,19 @@ impl<R: Runtime> Front<R> {
         json_response(body, &self.queries)
     }
 
-    /// Runs a query within the limits of its tenants, and counts it.
+    /// Runs a query, as it was sent and as it was read, within the limits of its tenants,
+    /// and counts it.
     async fn evaluate(
         &self,
         inquiry: &Inquiry<'_>,
-        expr: &Expr,
+        (text, expr): (&str, &Expr),
         query_params: QueryParams,
         request: &Request,
     ) -> Result<Evaluated, ApiError> {
         let begun = self.runtime.now();
         let is_range = matches!(query_params.time, QueryTime::Range { .. });
-        let evaluated = self.evaluate_within_limits(inquiry, expr, query_params, request).await;
+        let evaluated =
+            self.evaluate_within_limits(inquiry, (text, expr), query_params, request).await;
         let (status, read_bytes) = match &evaluated {
             Ok(evaluated) => (200, evaluated.stats.total_bytes()),
             Err(error) => (error.status.as_u16(), 0),
@@ -137,7 +140,7 @@ impl<R: Runtime> Front<R> {
     async fn evaluate_within_limits(
         &self,
         inquiry: &Inquiry<'_>,
-        expr: &Expr,
+        (text, expr): (&str, &Expr),
         mut query_params: QueryParams,
         request: &Request,
     ) -> Result<Evaluated, ApiError> {
@@ -145,6 +148,9 @@ impl<R: Runtime> Front<R> {
         check_enabled(limits)?;
         check_query(limits, expr, query_params.time, query_params.limit)?;
         check_tenant_matchers(tenants, expr)?;
+        if limits.blocked_queries.blocks(text, kind_of(expr).word()) {
+            return Err(ApiError::bad_request("query blocked by policy"));
+        }
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
         let max_series = limits.max_query_series;

@@ -24,6 +24,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Front;
 use super::query_limits::check_enabled;
+use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
 use crate::metrics::add;
@@ -122,7 +123,12 @@ impl<R: Runtime> Front<R> {
     }
 
     fn inquiry_of<'r>(&self, tenants: Tenants, request: &'r Request) -> Inquiry<'r> {
-        let limits = self.limits_of(&tenants);
+        let mut limits = self.limits_of(&tenants);
+        if self.config.per_request_limits_enabled
+            && let Some(stricter) = request_limits::of(&request.head)
+        {
+            Arc::make_mut(&mut limits).tighten(&stricter);
+        }
         let deadline = match u64::try_from(limits.query_timeout_ns) {
             Ok(timeout_ns) if timeout_ns > 0 => {
                 self.runtime.now().after(Duration::from_nanos(timeout_ns))

@@ -29,6 +29,13 @@ pub(crate) enum QueryKind {
     Limited,
 }
 
+impl QueryKind {
+    /// Its name in metrics and settings.
+    pub(crate) fn word(self) -> &'static str {
+        KINDS[self as usize]
+    }
+}
+
 const KINDS: [&str; 3] = ["metric", "filter", "limited"];
 const RANGES: [&str; 2] = ["instant", "range"];
 

@@ -8,9 +8,11 @@
 mod compare;
 mod document;
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
+use crate::queue::{await_metric, fill, quick, send, send_form, slow};
 use crate::support::websocket::{Frame, WebSocket};
 use crate::support::{Client, DataDir, Reply, SECOND_NS, Server, now_ns, query};
 use compare::{Clock, differs};
@@ -25,16 +27,38 @@ const SHOWN_CHARS: usize = 3000;
 /// A running server and its data.
 struct Setting {
     server: Server,
+    /// Clients whose queries take all places and fill the queue.
+    busy: Vec<TcpStream>,
     /// Removed after the server has been killed.
     _folder: DataDir,
 }
 
 impl Setting {
-    fn new(flags: &[String]) -> Setting {
+    fn new(flags: &[String], files: &[(String, String)]) -> Setting {
         let folder = DataDir::new();
+        let mut flags = flags.to_vec();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("the folder can be written");
+            for flag in &mut flags {
+                *flag = flag.replace(&format!("={name}"), &format!("={}", path.display()));
+            }
+        }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let server = Server::start(folder.path(), &[&["--cores", "2"], &flags[..]].concat());
-        Setting { server, _folder: folder }
+        let data = folder.path().join("data");
+        let server = Server::start(&data, &[&["--cores", "2"], &flags[..]].concat());
+        Setting { server, busy: Vec::new(), _folder: folder }
+    }
+
+    /// Fills the queue of a server that runs one query and lets one wait.
+    fn occupy(&mut self) {
+        let now_ns = now_ns();
+        fill(&mut self.server.client(), "any", now_ns);
+        let form = slow("first", now_ns);
+        self.busy.push(send_form(&self.server, "/loki/api/v1/query", &form, "any"));
+        await_metric(&self.server, "logsvc_queries_running{work=\"query\"}", 1.0);
+        self.busy.push(send(&self.server, &quick("second", now_ns), "any"));
+        await_metric(&self.server, "logsvc_queries_waiting{work=\"query\"}", 1.0);
     }
 }
 
@@ -44,10 +68,13 @@ fn every_example_of_the_reference_is_true() {
     let text = std::fs::read_to_string(&path).expect("the reference is there");
     let steps = document::parse(&text).unwrap_or_else(|fault| panic!("docs/api.md: {fault}"));
     let clock = Clock::at(now_ns() / SECOND_NS);
-    let (mut setting, mut faults, mut count) = (Setting::new(&[]), Vec::new(), 0);
+    let (mut setting, mut faults, mut count) = (Setting::new(&[], &[]), Vec::new(), 0);
+    let mut files = Vec::new();
     for step in &steps {
         match step {
-            Step::Server(flags) => setting = Setting::new(flags),
+            Step::File(name, text) => files.push((name.clone(), text.clone())),
+            Step::Server(flags) => setting = Setting::new(flags, &files),
+            Step::Busy => setting.occupy(),
             Step::Example(example) => {
                 count += 1;
                 faults.extend(check(&setting.server, example, &clock));

@@ -43,13 +43,25 @@ fn unknown_keys_stop_the_start_and_foreign_ones_are_named() {
     let said = String::from_utf8_lossy(&good.stderr).into_owned();
     assert!(said.contains("config key ignored: there is one node"), "{said}");
     assert!(said.contains("memberlist") && said.contains("frontend.encoding"), "{said}");
-    text += "limits_config:\n  max_line_sise: 1KB\nauth_enabled: perhaps\n";
+    let flags = ["-memberlist.join", "a:1", "-log-config-reverse-order", "--log.format=json"];
+    let good = verify(&path, &flags);
+    assert_eq!(good.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&good.stderr).into_owned();
+    assert!(said.contains("flag ignored: there is one node"), "{said}");
+    assert!(said.contains("--memberlist.join") && said.contains("reverse-order"), "{said}");
+    let bad = verify(&path, &["-ingester.max-chunk-agee=1h"]);
+    assert_eq!(bad.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert!(said.contains("'--ingester.max-chunk-age'"), "{said}");
+    text +=
+        "limits_config:\n  max_line_sise: 1KB\n  deletion_mode: filter\nauth_enabled: perhaps\n";
     std::fs::write(&file, &text).expect("the folder can be written");
     let bad = verify(&path, &[]);
     assert_eq!(bad.status.code(), Some(1));
     let expected = "\
 MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY
 limits_config.max_line_sise: unknown key in line 4; did you mean limits_config.max_line_size?
+limits_config.deletion_mode: unknown deletion mode: must be one of disabled|filter-only|filter-and-delete
 auth_enabled: \"perhaps\" is neither true nor false
 ";
     assert_eq!(String::from_utf8_lossy(&bad.stderr), expected);

@@ -171,11 +171,6 @@ pub(super) static LIMITS: &[Foreign] = &[
     },
     Foreign {
         section: "limits_config",
-        keys: &["blocked_queries"],
-        reason: "queries cannot be blocked by policy",
-    },
-    Foreign {
-        section: "limits_config",
         keys: &["discover_generic_fields"],
         reason: "fields are found when they are asked for",
     },

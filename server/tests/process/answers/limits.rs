@@ -89,6 +89,47 @@ fn selectors_and_windows_are_bounded() {
 }
 
 #[test]
+fn queries_are_blocked_by_policy() {
+    let folder = DataDir::new();
+    let rules = r#"[{"pattern": ".*secret.*", "regex": true}, {"types": "metric"}]"#;
+    let server =
+        Server::start(folder.path(), &["--cores=1", &format!("--limits.blocked-queries={rules}")]);
+    let ask = |path: &str, query: &str| server.get(&query::target(path, &[("query", query)]));
+    for (path, query) in [
+        ("/loki/api/v1/query_range", r#"{app="web"} |= "a secret""#),
+        ("/api/prom/query", r#"{app="secret"}"#),
+        ("/loki/api/v1/query", r#"rate({app="web"}[1m])"#),
+        ("/loki/api/v1/query_range", "vector(1)"),
+    ] {
+        assert_eq!(ask(path, query).expect(400), "query blocked by policy", "{query}");
+    }
+    ask("/loki/api/v1/query_range", r#"{app="web"} |= "known""#).expect(200);
+    // What cannot be read is told as such, and only queries are blocked.
+    let unreadable = ask("/loki/api/v1/query_range", r#"{app="secret""#).expect(400);
+    assert!(unreadable.starts_with("parse error"), "{unreadable}");
+    ask("/loki/api/v1/labels", r#"{app="secret"}"#).expect(200);
+    ask("/loki/api/v1/index/stats", r#"{app="secret"}"#).expect(200);
+}
+
+#[test]
+fn requests_make_their_limits_stricter_if_they_may() {
+    let target = query::target("/loki/api/v1/query_range", &[("query", r#"{app="web"}"#)]);
+    let headers = [("X-Loki-Query-Limits", r#"{"maxQueryLength": "30m"}"#)];
+    let text = "the query time range exceeds the limit (query length: 1h0m0s, limit: 30m)";
+    for (flag, status) in [("=true", 400), ("=false", 200)] {
+        let folder = DataDir::new();
+        let flag = format!("--querier.per-request-limits-enabled{flag}");
+        let server = Server::start(folder.path(), &["--cores=1", &flag]);
+        let mut client = server.client();
+        let reply = client.request("GET", &target, &headers, None);
+        let body = reply.expect(status);
+        assert!(status == 200 || body == text, "{body}");
+        let ignored = [("X-Loki-Query-Limits", r#"{"maxQueryLength": 30}"#)];
+        client.request("GET", &target, &ignored, None).expect(200);
+    }
+}
+
+#[test]
 fn drilldown_gets_a_part_of_too_many_series() {
     let folder = DataDir::new();
     let now_ns = now_ns();

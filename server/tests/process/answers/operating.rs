@@ -43,7 +43,15 @@ fn services_run_and_rings_have_members() {
     let services = client.get("/services");
     assert_eq!(services.header("content-type"), Some("text/plain; charset=utf-8"));
     let text = services.expect(200);
-    for name in ["server", "store", "ingester", "distributor", "querier", "query-frontend"] {
+    for name in [
+        "server",
+        "store",
+        "ingester",
+        "distributor",
+        "querier",
+        "query-frontend",
+        "runtime-config",
+    ] {
         assert!(text.contains(&format!("{name} => Running\n")), "{text}");
     }
     for path in ["/ring", "/distributor/ring", "/ruler/ring", "/compactor/ring", "/scheduler/ring"]

@@ -5,6 +5,10 @@
 pub(crate) enum Step {
     /// An empty server is started with these flags; examples that follow use it.
     Server(Vec<String>),
+    /// A file that flags of servers may name: its name and what stands in it.
+    File(String, String),
+    /// The server gets queries that take all places and fill the queue.
+    Busy,
     Example(Example),
 }
 
@@ -51,6 +55,9 @@ impl Answer {
 /// What stands before a request that needs a server of its own.
 const SERVER: &str = "<!-- server:";
 
+/// What stands before requests that find a full queue.
+const BUSY: &str = "<!-- busy -->";
+
 /// The steps of a document; an error names the line that does not follow the notation.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
     let (mut steps, mut waiting): (Vec<Step>, Option<(usize, Request)>) = (Vec::new(), None);
@@ -60,9 +67,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
         if let Some(flags) = line.strip_prefix(SERVER) {
             let flags = flags.strip_suffix("-->").ok_or(format!("line {here}: no -->"))?;
             steps.push(Step::Server(flags.split_whitespace().map(str::to_owned).collect()));
+        } else if line == BUSY {
+            steps.push(Step::Busy);
         } else if let Some(kind) = line.strip_prefix("```") {
             let block: Vec<&str> =
                 lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+            if kind == "yaml"
+                && let Some(name) = block.first().and_then(|line| line.strip_prefix("# "))
+            {
+                steps.push(Step::File(name.to_owned(), block.join("\n")));
+            }
             if kind != "http" {
                 continue;
             }
