@@ -1,7 +1,7 @@
 //! Reads a segment that is being rewritten, front to back.
 //!
 //! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and from
-//! the first block that is copied on the filters of those that were not copied yet. Every
+//! the first block that is copied on the filters of all blocks. Every
 //! byte is checked. Its own reads and blocks, not those of scans: what is read once
 //! must not push out what is asked for again and again.
 
@@ -15,7 +15,7 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
 use super::throttle::Pace;
-use crate::filter::{BlockFilter, FilterError};
+use crate::filter::{BlockFilter, FilterError, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
@@ -38,9 +38,8 @@ pub(super) struct Input<R: Runtime> {
     next_chunk: u32,
     /// Used last at the back.
     blocks: VecDeque<(u32, Rc<Block>)>,
-    /// Filters by block, as long as nobody has taken them; there from the first on that
-    /// was asked for.
-    filters: Option<Vec<Option<BlockFilter>>>,
+    /// There from the first on that was asked for; none are in it if they are damaged.
+    filters: Option<RegionFilters>,
 }
 
 /// Units of filters that are taken apart at once: about a tenth of a millisecond.
@@ -111,8 +110,8 @@ impl<R: Runtime> Input<R> {
         Ok(columns)
     }
 
-    /// The filter of a block, once; `None` if the filters are damaged.
-    pub(super) async fn take_filter(
+    /// The filter of a block; `None` if the filters are damaged.
+    pub(super) async fn filter(
         &mut self,
         runtime: &R,
         pace: &mut Pace<'_>,
@@ -121,15 +120,14 @@ impl<R: Runtime> Input<R> {
         if self.filters.is_none() {
             self.filters = Some(self.load_filters(runtime, pace).await?);
         }
-        let filters = self.filters.as_mut().and_then(|all| all.get_mut(block as usize));
-        Ok(filters.and_then(Option::take))
+        Ok(self.filters.as_ref().and_then(|filters| filters.get(block as usize)))
     }
 
     async fn load_filters(
         &self,
         runtime: &R,
         pace: &mut Pace<'_>,
-    ) -> Result<Vec<Option<BlockFilter>>, CompactError> {
+    ) -> Result<RegionFilters, CompactError> {
         let directory = &self.directory;
         let region = self.read(directory.footer().filters_range()).await?;
         let damaged = |error: FilterError| {
@@ -138,7 +136,7 @@ impl<R: Runtime> Input<R> {
                 offset = directory.footer().filters_offset,
                 "the filters of a segment are damaged; they are made anew"
             );
-            Vec::new()
+            RegionFilters::default()
         };
         let mut loader = match directory.filters().load(region) {
             Ok(loader) => loader,
@@ -148,7 +146,7 @@ impl<R: Runtime> Input<R> {
             for _ in 0..FILTER_UNITS {
                 match loader.advance() {
                     Ok(true) => {}
-                    Ok(false) => return Ok(loader.finish().into_iter().map(Some).collect()),
+                    Ok(false) => return Ok(loader.finish()),
                     Err(error) => return Ok(damaged(error)),
                 }
             }

@@ -304,7 +304,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         block: u32,
     ) -> Result<(), CompactError> {
         let input = &mut self.inputs[input];
-        let filter = input.take_filter(&self.folder.runtime, &mut self.pace, block).await?;
+        let filter = input.filter(&self.folder.runtime, &mut self.pace, block).await?;
         let stored = input.stored(block).await?;
         let encoded = EncodedBlock {
             directory: &input.directory,

@@ -72,78 +72,51 @@ pub(super) fn estimated_keys(bits_set: u64) -> f64 {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Folded {
     pub(super) descriptor: Descriptor,
-    /// The slices one after another, `descriptor.bits()` bits each, least significant
-    /// bit first.
-    words: Box<[u64]>,
+    /// One word per slice, of which only the low `descriptor.bits()` bits may be set; none
+    /// if there are no bits.
+    pub(super) slices: Box<[u64]>,
 }
+
+/// Slices that are folded together, so that they stay in registers or close by.
+const FOLDED_TOGETHER: usize = 64;
 
 impl Folded {
     pub(super) fn empty() -> Folded {
-        Folded { descriptor: Descriptor::EMPTY, words: Box::default() }
+        Folded { descriptor: Descriptor::EMPTY, slices: Box::default() }
     }
 
     pub(super) fn unknown() -> Folded {
-        Folded { descriptor: Descriptor::UNKNOWN, words: Box::default() }
+        Folded { descriptor: Descriptor::UNKNOWN, slices: Box::default() }
     }
 
     /// Folds a bitmap: bit *i* of a slice becomes bit *i* modulo `bits`.
-    pub(super) fn new(bitmap: &[u64], bits: usize, quarter_of_mixed: bool) -> Folded {
-        let mut words = Vec::with_capacity(SLICES * bits / 64);
-        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-        let (mut pending, mut pending_bits) = (0u64, 0usize);
-        for &word in bitmap {
+    #[inline(always)]
+    pub(super) fn new(bitmap: &Bitmap, bits: usize, quarter_of_mixed: bool) -> Folded {
+        let mut slices: Box<[u64]> = bitmap[..].into();
+        let mask = mask_of(bits);
+        for some in slices.chunks_exact_mut(FOLDED_TOGETHER) {
             // Each step doubles how many pieces of `bits` bits are in the lowest one.
-            let mut slice = word;
             let mut shift = bits;
             while shift < 64 {
-                slice |= slice >> shift;
+                some.iter_mut().for_each(|slice| *slice |= *slice >> shift);
                 shift *= 2;
             }
-            slice &= mask;
-            pending |= slice << pending_bits;
-            pending_bits += bits;
-            if pending_bits >= 64 {
-                words.push(pending);
-                pending_bits -= 64;
-                // What did not fit; nothing is left of a slice that ended with the word.
-                pending = if pending_bits == 0 { 0 } else { slice >> (bits - pending_bits) };
-            }
+            some.iter_mut().for_each(|slice| *slice &= mask);
         }
-        debug_assert_eq!(words.len(), SLICES * bits / 64);
-        let descriptor = Descriptor::new(bits, quarter_of_mixed);
-        Folded { descriptor, words: words.into_boxed_slice() }
-    }
-
-    /// How many words a filter with this descriptor has.
-    pub(super) fn word_count(descriptor: Descriptor) -> usize {
-        SLICES * descriptor.bits() / 64
-    }
-
-    /// A filter that was folded before; `words` are all of it.
-    pub(super) fn from_words(descriptor: Descriptor, words: Vec<u64>) -> Folded {
-        debug_assert_eq!(words.len(), Folded::word_count(descriptor));
-        Folded { descriptor, words: words.into_boxed_slice() }
-    }
-
-    /// The bits of a slice. Others of the number are zero.
-    pub(super) fn slice(&self, slice: usize) -> u64 {
-        let bits = self.descriptor.bits();
-        if bits == 0 {
-            return 0;
-        }
-        let (word, shift) = (slice * bits / 64, slice * bits % 64);
-        let mut value = self.words[word] >> shift;
-        if shift + bits > 64 {
-            value |= self.words[word + 1] << (64 - shift);
-        }
-        if bits == 64 { value } else { value & ((1 << bits) - 1) }
+        Folded { descriptor: Descriptor::new(bits, quarter_of_mixed), slices }
     }
 
     /// The share of bits that are set; the chance that an absent key seems present.
+    #[inline(always)]
     pub(super) fn load(&self) -> f64 {
-        let set: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
-        set as f64 / (self.words.len().max(1) * 64) as f64
+        let set: u64 = self.slices.iter().map(|slice| u64::from(slice.count_ones())).sum();
+        set as f64 / (self.slices.len() * self.descriptor.bits()).max(1) as f64
     }
+}
+
+/// The low `bits` bits, 1 to 64.
+pub(super) fn mask_of(bits: usize) -> u64 {
+    u64::MAX >> (64 - bits)
 }
 
 #[cfg(test)]
@@ -161,11 +134,11 @@ mod tests {
             let folded = Folded::new(&bitmap, bits, false);
             assert_eq!(folded.descriptor.bits(), bits);
             for key in &keys {
-                let slice = folded.slice(key.slice());
+                let slice = folded.slices[key.slice()];
                 assert!(slice >> (key.bit() as usize % bits) & 1 != 0);
                 assert!(bits == 64 || slice >> bits == 0);
             }
-            let set: u32 = (0..SLICES).map(|slice| folded.slice(slice).count_ones()).sum();
+            let set: u32 = folded.slices.iter().map(|slice| slice.count_ones()).sum();
             assert!(set as usize <= keys.len());
             let load = f64::from(set) / (SLICES * bits) as f64;
             assert!((folded.load() - load).abs() < 1e-9);

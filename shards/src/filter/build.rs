@@ -1,11 +1,8 @@
 //! The filter of one block, made from its lines and metadata.
 
 use super::bitmap::{Bitmap, Folded, estimated_keys, insert};
-use super::keys::{
-    GRAM_LEN, Key, SLICE_BITS, SLICES, hash_of_name, hash_of_pair, kept_quarter, metadata_keys,
-    word_flag,
-};
-use std::ops::Range;
+use super::grams::GramBits;
+use super::keys::{SLICE_BITS, SLICES, hash_of_name, hash_of_pair, kept_quarter, metadata_keys};
 
 /// Bits per gram: a load of 0.55, so that the eight grams of twelve bytes pass by chance
 /// with a probability below one in a hundred.
@@ -23,9 +20,6 @@ const BITS_PER_METADATA_KEY: f64 = 1.44;
 /// A filter that is fuller than this is not worth its bytes.
 const MAX_LOAD: f64 = 0.97;
 
-/// How many bytes of a line are looked at together.
-const CHUNK: usize = 4096;
-
 /// The filter of one block, before it goes into the region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockFilter {
@@ -41,25 +35,15 @@ impl BlockFilter {
     }
 }
 
-/// Makes filters, block after block. It holds about 110 KiB and allocates in
+/// Makes filters, block after block. It holds about 120 KiB and allocates in
 /// [`BlockFilterBuilder::finish`] only.
 #[derive(Debug)]
 pub struct BlockFilterBuilder {
-    /// A bitmap for grams of word bytes alone, then one for the mixed ones.
-    grams: Box<[u64; 2 * SLICES]>,
+    grams: GramBits,
     metadata: Box<Bitmap>,
     has_metadata: bool,
     line_bytes: u64,
-    /// Part of a line in lower case.
-    lower: Box<[u8; CHUNK + PADDING]>,
-    /// For each byte of it 1 if it is a word's.
-    words: Box<[u8; CHUNK + PADDING]>,
-    /// For each gram of it 1 if it is mixed.
-    mixed: Box<[u8; CHUNK + PADDING]>,
 }
-
-/// Lets loops run over whole vectors and read beyond the last gram.
-const PADDING: usize = 64;
 
 impl Default for BlockFilterBuilder {
     fn default() -> BlockFilterBuilder {
@@ -72,13 +56,10 @@ impl BlockFilterBuilder {
     #[must_use]
     pub fn new() -> BlockFilterBuilder {
         BlockFilterBuilder {
-            grams: Box::new([0; 2 * SLICES]),
+            grams: GramBits::new(),
             metadata: Box::new([0; SLICES]),
             has_metadata: false,
             line_bytes: 0,
-            lower: Box::new([0; CHUNK + PADDING]),
-            words: Box::new([0; CHUNK + PADDING]),
-            mixed: Box::new([0; CHUNK + PADDING]),
         }
     }
 
@@ -88,71 +69,16 @@ impl BlockFilterBuilder {
     /// # Panics
     /// If `line_ends` decrease or lie outside of `lines`.
     pub fn add_lines(&mut self, lines: &[u8], line_ends: &[u32]) {
-        // The piece of `lines` that is prepared. It may hold many lines or part of one.
-        let mut chunk = 0..0;
-        let mut start = 0;
-        for &end in line_ends {
-            let end = end as usize;
-            assert!(start <= end && end <= lines.len(), "line ends are in order and in bounds");
-            self.line_bytes += (end - start) as u64;
-            while end - start >= GRAM_LEN {
-                if start + GRAM_LEN > chunk.end {
-                    chunk = start..lines.len().min(start + CHUNK);
-                    self.prepare(&lines[chunk.clone()]);
-                }
-                let grams_end = end.min(chunk.end) - (GRAM_LEN - 1);
-                self.insert_grams(start - chunk.start..grams_end - chunk.start);
-                start = grams_end;
-            }
-            start = end;
-        }
+        self.grams.add_lines(lines, line_ends);
+        self.line_bytes += u64::from(line_ends.last().copied().unwrap_or(0));
     }
 
     /// Adds a line.
+    ///
+    /// # Panics
+    /// If it has more than 4 GiB.
     pub fn add_line(&mut self, line: &[u8]) {
-        self.line_bytes += line.len() as u64;
-        let mut rest = line;
-        while rest.len() >= GRAM_LEN {
-            let chunk = &rest[..rest.len().min(CHUNK)];
-            let grams = chunk.len() - (GRAM_LEN - 1);
-            self.prepare(chunk);
-            self.insert_grams(0..grams);
-            rest = &rest[grams..];
-        }
-    }
-
-    /// Puts at most [`CHUNK`] bytes into the buffers.
-    fn prepare(&mut self, chunk: &[u8]) {
-        // What lies behind the chunk in the buffers is left over and not used.
-        let padded = chunk.len().next_multiple_of(32);
-        self.lower[..chunk.len()].copy_from_slice(chunk);
-        let lower = &mut self.lower[..padded];
-        lower.make_ascii_lowercase();
-        for (word, &byte) in self.words[..padded].iter_mut().zip(lower.iter()) {
-            *word = word_flag(byte);
-        }
-        let words = &self.words[..padded + GRAM_LEN - 1];
-        for (at, mixed) in self.mixed[..padded].iter_mut().enumerate() {
-            let all = words[at] & words[at + 1] & words[at + 2] & words[at + 3] & words[at + 4];
-            *mixed = all ^ 1;
-        }
-    }
-
-    /// Adds the grams that begin at these places of the chunk.
-    fn insert_grams(&mut self, places: Range<usize>) {
-        // Four at a time, as the loop itself costs a quarter of one; up to three of the
-        // last grams come twice then.
-        let fours = if places.len() < 4 { 0..0 } else { places.clone() };
-        let mixed = self.mixed[fours.clone()].chunks_exact(4);
-        let windows = self.lower[fours.start..fours.end + 7].windows(11).step_by(4);
-        for (window, mixed) in windows.zip(mixed) {
-            for at in 0..4 {
-                insert_gram(&mut self.grams, &window[at..at + 8], mixed[at]);
-            }
-        }
-        for place in places.end.saturating_sub(3).max(places.start)..places.end {
-            insert_gram(&mut self.grams, &self.lower[place..place + 8], self.mixed[place]);
-        }
+        self.add_lines(line, &[u32::try_from(line.len()).expect("a line of less than 4 GiB")]);
     }
 
     /// Adds a pair of structured metadata that an entry of the block has. Adding a pair
@@ -168,13 +94,16 @@ impl BlockFilterBuilder {
 
     /// The filter of what was added since the last call. The builder is empty again.
     pub fn finish(&mut self) -> BlockFilter {
-        let text = self.finish_text();
-        let metadata = self.finish_metadata();
-        BlockFilter { text, metadata }
+        with_wide_vectors(|| BlockFilter {
+            text: self.finish_text(),
+            metadata: self.finish_metadata(),
+        })
     }
 
+    #[inline(always)]
     fn finish_text(&mut self) -> Folded {
-        let (words, mixed) = self.grams.split_at_mut(SLICES);
+        let (words, mixed) =
+            self.grams.bits.split_first_chunk_mut::<SLICES>().expect("two bitmaps");
         let all_bits = ones(words.iter().zip(mixed.iter()).map(|(&word, &mixed)| word | mixed));
         let line_bits = std::mem::take(&mut self.line_bytes) as f64 * 8.0;
         if all_bits == 0 {
@@ -197,26 +126,42 @@ impl BlockFilterBuilder {
         if folded.load() > MAX_LOAD { Folded::unknown() } else { folded }
     }
 
+    #[inline(always)]
     fn finish_metadata(&mut self) -> Folded {
         if !std::mem::take(&mut self.has_metadata) {
             return Folded::empty();
         }
         let keys = estimated_keys(ones(self.metadata.iter().copied()));
         let bits = bits_per_slice((keys * BITS_PER_METADATA_KEY).max(1.0));
-        let folded = Folded::new(&self.metadata[..], bits, false);
+        let folded = Folded::new(&self.metadata, bits, false);
         self.metadata.fill(0);
         if folded.load() > MAX_LOAD { Folded::unknown() } else { folded }
     }
 }
 
-/// Adds the gram at the start of eight bytes; `mixed` is 0 or 1.
-fn insert_gram(grams: &mut [u64; 2 * SLICES], bytes: &[u8], mixed: u8) {
-    let key = Key::of_gram(bytes.try_into().expect("eight bytes"));
-    // Without a branch, which nobody could predict, and without a bounds check.
-    let hash = key.0 >> 1 | u64::from(mixed) << 63;
-    grams[(hash >> 51) as usize] |= 1 << (hash >> 45 & 63);
+/// Does some work, compiled for vectors of 32 bytes and counting of bits if the CPU has
+/// them; all functions that it calls must be inlined to be compiled so.
+#[inline(always)]
+fn with_wide_vectors<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+        fn wide<T>(work: impl FnOnce() -> T) -> T {
+            work()
+        }
+        let has_all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt");
+        if has_all {
+            // SAFETY: the CPU has the features, as was just found out.
+            return unsafe { wide(work) };
+        }
+    }
+    work()
 }
 
+#[inline(always)]
 fn ones(words: impl Iterator<Item = u64>) -> u64 {
     words.map(|word| u64::from(word.count_ones())).sum()
 }

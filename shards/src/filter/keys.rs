@@ -20,7 +20,7 @@ pub(super) const METADATA_KEYS: usize = 6;
 
 /// The second prime of XXH64. Of the multipliers that were tried on logs it is one of
 /// those that spread grams like a random function.
-const GRAM_MULTIPLIER: u64 = 0xC2B2_AE3D_27D4_EB4F;
+pub(super) const GRAM_MULTIPLIER: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
 /// The step of SplitMix64.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;

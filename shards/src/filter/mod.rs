@@ -69,6 +69,7 @@ mod block_set;
 mod build;
 mod error;
 pub mod fuzz;
+mod grams;
 mod index;
 mod keys;
 mod layout;
@@ -76,6 +77,7 @@ mod load;
 mod needle;
 mod probe;
 mod region;
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -84,7 +86,7 @@ pub use build::{BlockFilter, BlockFilterBuilder};
 pub use error::FilterError;
 pub use index::FilterIndex;
 pub use keys::{GRAM_LEN, SLICES};
-pub use load::RegionLoader;
+pub use load::{RegionFilters, RegionLoader};
 pub use needle::Needle;
 pub use probe::Probe;
 pub use region::RegionWriter;

@@ -1,16 +1,16 @@
 //! Writes the region of a segment: the filters of all blocks, slice by slice.
 
-use super::bitmap::Folded;
 use super::build::BlockFilter;
 use super::index::{FilterIndex, Part};
 use super::layout::{Layout, unit_crc};
+use super::slices::Slices;
 
 /// Gathers the filters of a segment's blocks. It holds them until the end, about 3 % of
 /// the raw bytes.
 #[derive(Debug, Default)]
 pub struct RegionWriter {
-    text: Vec<Folded>,
-    metadata: Vec<Folded>,
+    text: Slices,
+    metadata: Slices,
 }
 
 impl RegionWriter {
@@ -29,8 +29,7 @@ impl RegionWriter {
     /// The bytes of the region, and what the directory must hold of it.
     #[must_use]
     pub fn finish(self) -> (Vec<u8>, FilterIndex) {
-        let descriptors = |part: &[Folded]| part.iter().map(|block| block.descriptor).collect();
-        let index = FilterIndex::new(descriptors(&self.text), descriptors(&self.metadata));
+        let index = FilterIndex::new(self.text.descriptors(), self.metadata.descriptors());
         let mut out = Vec::with_capacity(index.region_len() as usize);
         write_part(&mut out, &self.text, index.layout(Part::Text));
         write_part(&mut out, &self.metadata, index.layout(Part::Metadata));
@@ -39,16 +38,14 @@ impl RegionWriter {
     }
 }
 
-fn write_part(out: &mut Vec<u8>, blocks: &[Folded], layout: &Layout) {
+fn write_part(out: &mut Vec<u8>, slices: &Slices, layout: &Layout) {
     let first_unit = layout.next_unit() - layout.unit_count();
     for unit in 0..layout.unit_count() {
         let start = out.len();
         let mut bits = BitWriter { out, pending: 0, pending_bits: 0 };
         let first_slice = unit as usize * layout.unit_slices();
         for slice in first_slice..first_slice + layout.unit_slices() {
-            for block in blocks {
-                bits.push(block.slice(slice), block.descriptor.bits());
-            }
+            slices.words(slice).for_each(|(word, len)| bits.push(word, len));
         }
         bits.finish();
         let crc = unit_crc(&out[start..], first_unit + unit);

@@ -37,7 +37,8 @@ impl Source {
         let region = part(&self.file, self.directory.footer().filters_range()).to_vec();
         let mut loader = self.directory.filters().load(region).unwrap();
         while loader.advance().unwrap() {}
-        loader.finish()
+        let filters = loader.finish();
+        (0..self.directory.block_count()).filter_map(|block| filters.get(block as usize)).collect()
     }
 
     fn copy_with(
