@@ -14,7 +14,7 @@
 #[allow(dead_code, unreachable_pub, reason = "the load generator uses more of it")]
 mod line_styles;
 #[path = "../../bench/src/random.rs"]
-#[allow(dead_code, reason = "the load generator uses more of it")]
+#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
 mod random;
 #[path = "../../bench/src/units.rs"]
 #[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
