@@ -125,6 +125,10 @@ pub(crate) struct Boot {
     pub(crate) bodies: Budget,
     /// Memory for entries that are not in segments.
     pub(crate) heads: Budget,
+    /// Memory for streams, besides their entries.
+    pub(crate) streams: Budget,
+    /// Memory for decoded blocks of segments.
+    pub(crate) cache: Budget,
     /// Memory for directories of segments.
     pub(crate) directories: Budget,
     /// Memory for intermediate results of queries.
@@ -175,6 +179,8 @@ impl Boot {
             cache_generation: Arc::new(AtomicI64::new(0)),
             bodies: Budget::new("bodies", config.body_budget_bytes),
             heads: Budget::new("heads", config.heads_budget_bytes),
+            streams: Budget::new("streams", config.stream_budget_bytes),
+            cache: Budget::new("cache", config.cache_budget_bytes),
             directories: Budget::new("directories", config.directory_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
             queues: Queues::new(&config),
@@ -318,6 +324,7 @@ async fn start_shard<R: Runtime>(
             ..WalConfig::default()
         },
         heads: boot.heads.clone(),
+        streams: boot.streams.clone(),
         seal: SealPolicy {
             head_max_bytes: boot.config.head_max_bytes,
             // While one half is being sealed the other one fills.
@@ -336,10 +343,7 @@ async fn start_shard<R: Runtime>(
             ..CompactionPolicy::default()
         },
         retention: Arc::new(retention::policy(&boot.config, &boot.limits.current())),
-        scan: ScanConfig::new(
-            usize::try_from(boot.config.cache_budget_bytes / cores).unwrap_or(usize::MAX),
-            boot.directories.clone(),
-        ),
+        scan: ScanConfig::new(boot.cache.clone(), boot.directories.clone()),
         tails: boot.tails.clone(),
     };
     let begun = runtime.now();

@@ -49,6 +49,8 @@ pub struct HostConfig {
     pub wal: WalConfig,
     /// Memory for entries; shared by all shards of the node.
     pub heads: Budget,
+    /// Memory for streams, besides their entries; shared by all shards of the node.
+    pub streams: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
     /// When segments are merged.
@@ -64,8 +66,8 @@ pub struct HostConfig {
 /// Why a shard cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The budget for entries does not even allow an empty reservation.
-    #[error("the memory for recent entries allows nothing; raise memory.max-bytes")]
+    /// The budget for entries or streams does not even allow an empty reservation.
+    #[error("the memory for recent entries and streams allows nothing; raise memory.max-bytes")]
     NoMemory,
     /// A log file cannot be read or mended.
     #[error("cannot replay the write-ahead log: {0}")]
@@ -101,6 +103,7 @@ pub async fn start<R: Runtime>(
         wal: config.wal,
         first_wal,
         heads: config.heads,
+        streams: config.streams,
         seal: config.seal,
         maintenance,
         tails: config.tails,

@@ -157,6 +157,12 @@ impl TenantIndex {
         self.names.keys().map(|name| &**name)
     }
 
+    /// Whether a stream of the set has the label.
+    pub(crate) fn has_name(&self, name: &str, streams: &SlotSet) -> bool {
+        let lists = self.names.get(name).into_iter().flat_map(BTreeMap::values);
+        lists.flatten().any(|&slot| streams.contains(slot))
+    }
+
     /// Values of a label with the streams that have them, sorted by value.
     pub fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
         self.names

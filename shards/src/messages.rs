@@ -155,13 +155,15 @@ pub struct AppendOutcome {
     pub accepted: u64,
     /// Streams with entries that were too far behind.
     pub too_far_behind: Vec<TooFarBehind>,
+    /// New streams that there is no memory for, with their number of entries; by id.
+    pub refused_streams: Vec<(StreamId, u64)>,
 }
 
 /// Why a shard stored nothing of an [`AppendRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// The batch uses streams that the shard does not know. Send it again with
-    /// all definitions.
+    /// The batch uses streams that the shard does not know, although all that it uses
+    /// were defined.
     #[error("the shard does not know a stream of the batch")]
     UnknownStream,
     /// The log cannot take it now.
@@ -263,6 +265,8 @@ pub struct ShardStatus {
     pub head_reserved_bytes: u64,
     /// Entries dropped as duplicates since the start.
     pub duplicates: u64,
+    /// Times that a new stream was refused because there was no memory for it.
+    pub refused_streams: u64,
     /// Log counters since the start.
     pub wal: crate::wal::writer::WalCounters,
     /// Commit latency since the start, in counts per bucket of
@@ -357,6 +361,9 @@ impl CommitLatency {
 pub enum ShardReply {
     /// To [`ShardRequest::Append`].
     Append(Result<AppendOutcome, AppendError>),
+    /// To [`ShardRequest::Append`]: it uses streams that the shard does not know, or has
+    /// forgotten since. Nothing is stored. To be sent again with all definitions.
+    Unknown(Box<AppendRequest>),
     /// To [`ShardRequest::Leaf`], [`ShardRequest::Share`] and [`ShardRequest::TailJoin`].
     Leaf(Result<Box<LeafReply>, ScanError>),
     /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.

@@ -45,9 +45,15 @@ use seal::Sealing;
 pub use seal::{SealJob, SealPolicy, SealStream};
 use tails::{Places, Tails};
 
-/// What a stream costs in memory besides its entries, roughly: its state, its
-/// labels, its place in the index.
-const STREAM_OVERHEAD_BYTES: u64 = 1024;
+/// What a stream costs in memory besides its entries and its labels, in bytes: its
+/// state, its places in the table of ids and in the index. `benches/index.rs` measures it.
+const STREAM_OVERHEAD_BYTES: u64 = 512;
+
+/// What a stream costs in memory besides its entries, in bytes. Most streams have a
+/// value of a label to themselves, which is in the index, too.
+fn stream_cost(labels: &Labels) -> u64 {
+    STREAM_OVERHEAD_BYTES + labels.as_bytes().len() as u64 * 5 / 4
+}
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -58,6 +64,8 @@ pub struct ShardConfig {
     pub first_wal: WalName,
     /// Memory for entries; shared by all shards of the node.
     pub heads: Budget,
+    /// Memory for streams, besides their entries; shared by all shards of the node.
+    pub streams: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
     /// What becomes of segments.
@@ -202,6 +210,7 @@ pub struct Shard {
     /// Batches looked at so far; tells looks apart.
     looks: u64,
     heads: Reservation,
+    stream_memory: StreamMemory,
     /// Memory for the blocks of heads.
     pool: BlockPool,
     /// What entries on their way through the log will cost in heads.
@@ -211,6 +220,26 @@ pub struct Shard {
     stop_error: Option<Arc<str>>,
     counters: Counters,
     recovery: RecoverySummary,
+}
+
+/// What the streams cost besides their entries.
+#[derive(Debug)]
+struct StreamMemory {
+    reserved: Reservation,
+    /// What the budget had no room for when the shard started: what is stored is known,
+    /// even if there is less memory today.
+    uncounted_bytes: u64,
+    /// How many times a stream was refused.
+    refused: u64,
+}
+
+impl StreamMemory {
+    fn release(&mut self, bytes: u64) {
+        let uncounted_bytes = bytes.min(self.uncounted_bytes);
+        self.uncounted_bytes -= uncounted_bytes;
+        let left_bytes = self.reserved.bytes().saturating_sub(bytes - uncounted_bytes);
+        self.reserved.shrink_to(left_bytes);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -226,7 +255,7 @@ impl Shard {
     /// An empty shard.
     ///
     /// # Errors
-    /// The heads' budget does not even allow an empty reservation.
+    /// A budget does not even allow an empty reservation.
     pub fn new(config: &ShardConfig) -> Option<Shard> {
         Some(Shard {
             streams: Vec::new(),
@@ -242,6 +271,11 @@ impl Shard {
             missing_bounds_ns: Vec::new(),
             looks: 0,
             heads: config.heads.try_reserve(0)?,
+            stream_memory: StreamMemory {
+                reserved: config.streams.try_reserve(0)?,
+                uncounted_bytes: 0,
+                refused: 0,
+            },
             pool: BlockPool::default(),
             in_log_bytes: 0,
             stop: None,
@@ -311,7 +345,11 @@ impl Shard {
     /// Makes a replayed stream known; it is kept even if the budget is smaller today.
     pub(crate) fn redefine(&mut self, definition: StreamDefinition) {
         if !self.by_id.contains_key(&definition.id) {
-            self.charge_replayed(STREAM_OVERHEAD_BYTES);
+            let cost_bytes = stream_cost(&definition.labels);
+            if !self.stream_memory.reserved.try_grow(cost_bytes) {
+                self.stream_memory.uncounted_bytes += cost_bytes;
+                self.recovery.over_budget_bytes += cost_bytes;
+            }
             self.define(definition);
         }
     }

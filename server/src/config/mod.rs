@@ -95,6 +95,11 @@ pub(crate) struct Config {
     pub(crate) body_budget_bytes: u64,
     /// Memory for entries that are not in segments; follows from `memory_max_bytes`.
     pub(crate) heads_budget_bytes: u64,
+    /// Memory for streams, besides their entries; follows from `memory_max_bytes`.
+    pub(crate) stream_budget_bytes: u64,
+    /// Memory in which the fronts of all cores together remember what pushed labels resolve
+    /// to; follows from `memory_max_bytes`.
+    pub(crate) resolved_budget_bytes: u64,
     /// Memory for directories of segments; follows from `memory_max_bytes`.
     pub(crate) directory_budget_bytes: u64,
     /// Memory for results of queries; follows from `memory_max_bytes`.
@@ -203,6 +208,8 @@ impl Default for Config {
             memory_max_bytes: 0,
             body_budget_bytes: 0,
             heads_budget_bytes: 0,
+            stream_budget_bytes: 0,
+            resolved_budget_bytes: 0,
             directory_budget_bytes: 0,
             query_budget_bytes: 0,
             cache_budget_bytes: 0,
@@ -250,19 +257,21 @@ impl Config {
             self.memory_max_bytes =
                 memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 4;
         }
-        // A sixteenth remains for tails and everything that is small.
+        // What remains is for what is small, and for what the allocator holds in excess.
         let quarter = self.memory_max_bytes / 4;
-        self.heads_budget_bytes = quarter + quarter / 4;
-        self.query_budget_bytes = quarter;
+        self.heads_budget_bytes = quarter / 4 * 3;
+        self.stream_budget_bytes = quarter / 4 * 3;
+        self.query_budget_bytes = quarter / 4 * 3;
+        self.resolved_budget_bytes = quarter / 4;
         self.cache_budget_bytes = quarter / 2;
         self.directory_budget_bytes = quarter / 4;
         self.tail_budget_bytes = quarter / 8;
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
         if self.head_max_bytes == 0 {
-            // While one generation is being sealed the next one fills, and streams
-            // themselves take memory too.
-            let share = self.heads_budget_bytes / (4 * u64::from(self.cores));
+            // While one generation is being sealed the next one gets half as large before
+            // pushes have to wait.
+            let share = self.heads_budget_bytes / (2 * u64::from(self.cores));
             self.head_max_bytes = share.min(HEAD_MAX_BYTES);
         }
         if self.max_concurrent_queries == 0 {

@@ -128,7 +128,7 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "How monoio does input and output. auto takes io_uring, or epoll where the system refuses io_uring.";
     "memory.max_bytes", "memory.max-bytes",
         |c| Bytes(&mut c.memory_max_bytes),
-        "Memory that bodies, recent entries, queries and the cache share. 0 means a quarter of what the machine or the control group has.";
+        "Memory that bodies, recent entries, streams, directories of segments, queries and the cache share. 0 means a quarter of what the machine or the control group has.";
     "wal.sync", "wal.sync",
         |c| Sync(&mut c.wal.sync),
         "When entries are forced to the disk. always: before they are acknowledged, nothing is lost. An interval such as 1s: if the machine crashes, at most that much time is lost. never: when the system likes, about 30 seconds are lost. A crash of the process alone loses nothing in any mode.";

@@ -9,7 +9,6 @@
 //! is reused, and from there into its shard's batch. Nothing is allocated per line.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::StatusCode;
 use logsvc_http::Response;
@@ -20,9 +19,7 @@ use logsvc_proto::time::write_rfc3339_nano;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::batch::BatchBuilder;
-use logsvc_shards::messages::{
-    AppendError, AppendRequest, ShardReply, ShardRequest, StreamDefinition, TooFarBehind,
-};
+use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest, TooFarBehind};
 use logsvc_shards::wal::writer::WalUnavailable;
 
 use super::Front;
@@ -37,6 +34,9 @@ use crate::metrics::{Amount, Reason};
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
 const BATCH_TARGET_BYTES: usize = 4 << 20;
+
+/// When a client may try again for whose streams there is no memory, in seconds.
+const TOO_MANY_STREAMS_RETRY_S: u32 = 60;
 
 /// A stream of a push, whatever form the push has.
 pub(super) trait PushedStream {
@@ -86,22 +86,24 @@ pub(super) struct PushKind {
 
 /// A batch on its way to a shard.
 struct Sent {
+    shard: CoreId,
     reply: PendingReply<ShardReply>,
-    /// Its streams that the shard had not been told of before.
-    new_streams: Vec<Rc<CachedStream>>,
+    /// Its streams.
+    streams: Vec<Rc<CachedStream>>,
 }
 
 /// The batch being filled for one shard.
 struct Filling {
     builder: BatchBuilder,
-    new_streams: Vec<Rc<CachedStream>>,
+    /// The streams in it, one for each section.
+    streams: Vec<Rc<CachedStream>>,
     /// Bytes of the definitions that go along.
     definitions_len: usize,
 }
 
 impl Filling {
     fn new() -> Filling {
-        Filling { builder: BatchBuilder::default(), new_streams: Vec::new(), definitions_len: 0 }
+        Filling { builder: BatchBuilder::default(), streams: Vec::new(), definitions_len: 0 }
     }
 }
 
@@ -130,7 +132,7 @@ impl<R: Runtime> Front<R> {
         let mut sent = Vec::new();
         let check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
         let outcome = self.store(tenant, streams, check, &verdict, &mut passed, &mut sent).await;
-        let stored = self.gather_appends(sent).await;
+        let stored = self.gather_appends(tenant, sent).await;
         let Passed { refusals, good, metadata_bytes } = passed;
         for &(reason, amount) in &refusals.discarded {
             counters.discarded(reason, amount);
@@ -144,6 +146,7 @@ impl<R: Runtime> Front<R> {
             u64::try_from(bytes).unwrap_or(u64::MAX)
         };
         let amount = |entries| Amount { entries, bytes: share(good.bytes, entries) };
+        counters.discarded(Reason::StreamLimit, amount(stored.refused_streams.entries));
         let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
         counters.discarded(Reason::TooFarBehind, amount(too_late));
         counters.received(amount(stored.accepted), share(metadata_bytes, stored.accepted));
@@ -155,6 +158,9 @@ impl<R: Runtime> Front<R> {
         // with 400; what was stored meanwhile is a duplicate then and dropped.
         if let Some(error) = verdict.into_error(tenant) {
             return Err(error);
+        }
+        if stored.refused_streams.streams > 0 {
+            return Err(stored.refused_streams.error());
         }
         if !stored.too_far_behind.is_empty() {
             return Err(too_far_behind(tenant.as_str(), &stored.too_far_behind));
@@ -279,30 +285,42 @@ impl<R: Runtime> Front<R> {
         if filled.builder.is_empty() {
             return Ok(());
         }
-        let definition = |stream: &Rc<CachedStream>| StreamDefinition {
-            id: stream.id,
-            tenant: tenant.clone(),
-            labels: Arc::clone(&stream.labels),
-        };
+        let new_streams = filled.streams.iter().filter(|stream| !stream.announced.get());
         let window_ns = self.config.out_of_order_window_ns;
         let append = AppendRequest {
             batch: filled.builder.finish(),
-            definitions: filled.new_streams.iter().map(definition).collect(),
+            definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
         };
         let reply = self.ask(shard, ShardRequest::Append(append))?;
-        sent.push(Sent { reply, new_streams: filled.new_streams });
+        sent.push(Sent { shard, reply, streams: filled.streams });
         Ok(())
     }
 
-    async fn gather_appends(&self, sent: Vec<Sent>) -> Stored {
+    async fn gather_appends(&self, tenant: &TenantId, sent: Vec<Sent>) -> Stored {
         let mut stored = Stored::default();
-        for Sent { reply, new_streams } in sent {
-            match reply.await {
-                Ok(ShardReply::Append(Ok(outcome))) => {
-                    for stream in new_streams {
-                        stream.announced.set(true);
+        for Sent { shard, reply, streams } in sent {
+            let mut reply = reply.await;
+            if let Ok(ShardReply::Unknown(mut append)) = reply {
+                // It has forgotten streams of which nothing was left.
+                append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
+                reply = match self.ask(shard, ShardRequest::Append(*append)) {
+                    Ok(reply) => reply.await,
+                    Err(error) => {
+                        stored.fail(error);
+                        continue;
                     }
+                };
+            }
+            match reply {
+                Ok(ShardReply::Append(Ok(outcome))) => {
+                    let refused = &outcome.refused_streams;
+                    for stream in streams {
+                        let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
+                        stream.announced.set(is_known);
+                    }
+                    stored.refused_streams.streams += refused.len() as u64;
+                    stored.refused_streams.entries += refused.iter().map(|r| r.1).sum::<u64>();
                     stored.accepted += outcome.accepted;
                     stored.too_far_behind.extend(outcome.too_far_behind);
                 }
@@ -333,8 +351,8 @@ impl Filling {
     fn note_stream(&mut self, stream: &Rc<CachedStream>) {
         if !stream.announced.get() {
             self.definitions_len += stream.labels.as_bytes().len() + 64;
-            self.new_streams.push(Rc::clone(stream));
         }
+        self.streams.push(Rc::clone(stream));
     }
 }
 
@@ -353,7 +371,27 @@ struct Passed {
 struct Stored {
     accepted: u64,
     too_far_behind: Vec<TooFarBehind>,
+    refused_streams: RefusedStreams,
     failure: Option<ApiError>,
+}
+
+/// New streams of a push that there is no memory for.
+#[derive(Default)]
+struct RefusedStreams {
+    streams: u64,
+    entries: u64,
+}
+
+impl RefusedStreams {
+    fn error(&self) -> ApiError {
+        let text = format!(
+            "there is no memory for more streams: {} new streams with {} entries were refused, \
+             and the other entries were stored; no new stream is taken until others have expired \
+             or memory.max_bytes is raised; use fewer labels whose values vary",
+            self.streams, self.entries
+        );
+        ApiError::too_many_requests(text, TOO_MANY_STREAMS_RETRY_S).with_newline()
+    }
 }
 
 impl Stored {

@@ -277,6 +277,8 @@ pub(crate) struct Front<R: Runtime> {
     metrics: Arc<NodeMetrics>,
     bodies: Budget,
     heads: Budget,
+    stream_memory: Budget,
+    cache: Budget,
     directories: Budget,
     queries: Budget,
     queues: Queues,
@@ -308,6 +310,8 @@ impl<R: Runtime> Front<R> {
     ) -> Front<R> {
         let started_ns = runtime.unix_nanos();
         let tails = TailHub::new(runtime.clone(), boot, caller.clone());
+        let resolved_share = boot.config.resolved_budget_bytes / u64::from(boot.config.cores);
+        let streams = StreamCache::new(resolved_share, runtime.random_u64());
         Front {
             runtime,
             config: Arc::clone(&boot.config),
@@ -317,6 +321,8 @@ impl<R: Runtime> Front<R> {
             metrics: Arc::clone(&boot.metrics),
             bodies: boot.bodies.clone(),
             heads: boot.heads.clone(),
+            stream_memory: boot.streams.clone(),
+            cache: boot.cache.clone(),
             directories: boot.directories.clone(),
             queries: boot.queries.clone(),
             queues: boot.queues.clone(),
@@ -327,7 +333,7 @@ impl<R: Runtime> Front<R> {
             started_ns,
             stopping: boot.stop.clone(),
             router: routes(),
-            streams: RefCell::new(StreamCache::default()),
+            streams: RefCell::new(streams),
             tenant_rates: Arc::clone(&boot.tenant_rates),
             stream_rates: Arc::clone(&boot.stream_rates),
             active_streams: Arc::clone(&boot.active_streams),

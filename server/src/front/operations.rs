@@ -87,8 +87,10 @@ impl<R: Runtime> Front<R> {
             budgets: &[
                 &self.bodies,
                 &self.heads,
+                &self.stream_memory,
                 &self.directories,
                 &self.queries,
+                &self.cache,
                 self.tails.memory(),
             ],
             queues: &self.queues.status(),

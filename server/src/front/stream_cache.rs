@@ -1,7 +1,8 @@
 //! Remembers what the label strings of pushed streams resolve to, so that the
 //! labels of a known stream are never parsed again.
 //!
-//! Bounded: when the younger of two generations is full it becomes the older one
+//! Label strings are told apart by 128 bits of a hash with a random seed, so that they
+//! need not be kept themselves. Bounded: when the younger of two generations is full it becomes the older one
 //! and what was not used meanwhile is forgotten. What was resolved with other limits
 //! than those of today is forgotten, too. Forgetting costs a parse, never an answer.
 
@@ -13,15 +14,17 @@ use ahash::{HashMap, RandomState};
 use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::CoreId;
+use logsvc_shards::messages::StreamDefinition;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::refusals::Refusal;
 use crate::config::Limits;
 
-/// Bytes of keys and labels that one generation may hold, roughly.
+/// Bytes that one generation may hold at most, roughly, whatever the memory.
 const GENERATION_MAX_BYTES: usize = 32 << 20;
 
-/// What a stream costs besides its texts, roughly.
-const STREAM_OVERHEAD_BYTES: usize = 256;
+/// What a stream costs besides its labels, in bytes, roughly.
+const STREAM_OVERHEAD_BYTES: usize = 192;
 
 /// A resolved stream.
 #[derive(Debug)]
@@ -39,6 +42,14 @@ pub(super) struct CachedStream {
     pub(super) refusal: Option<Box<Refusal>>,
 }
 
+impl CachedStream {
+    /// What a shard has to know of it.
+    pub(super) fn definition(&self, tenant: &TenantId) -> StreamDefinition {
+        let labels = Arc::clone(&self.labels);
+        StreamDefinition { id: self.id, tenant: tenant.clone(), labels }
+    }
+}
+
 type Generation = HashMap<TenantId, TenantStreams>;
 
 /// The streams of a tenant in a generation.
@@ -46,8 +57,8 @@ type Generation = HashMap<TenantId, TenantStreams>;
 struct TenantStreams {
     /// Those that the streams were resolved with.
     limits: Arc<Limits>,
-    /// By the form of the labels.
-    by_form: [HashMap<Box<[u8]>, Rc<CachedStream>>; 4],
+    /// By the form of the label strings and their hash.
+    by_form: [HashMap<u128, Rc<CachedStream>>; 4],
     /// What they count for in their generation.
     bytes: usize,
 }
@@ -65,12 +76,8 @@ pub(super) struct StreamCache {
     young: Generation,
     old: Generation,
     young_bytes: usize,
-}
-
-impl Default for StreamCache {
-    fn default() -> StreamCache {
-        StreamCache { young: new_map(), old: new_map(), young_bytes: 0 }
-    }
+    generation_max_bytes: usize,
+    seed: u64,
 }
 
 fn new_map<K, V>() -> HashMap<K, V> {
@@ -87,6 +94,23 @@ fn form_index(form: LabelForm) -> usize {
 }
 
 impl StreamCache {
+    /// An empty cache that holds at most about `max_bytes`. `seed` is a number that no
+    /// client can guess.
+    pub(super) fn new(max_bytes: u64, seed: u64) -> StreamCache {
+        let generation_max_bytes = usize::try_from(max_bytes / 2).unwrap_or(usize::MAX);
+        StreamCache {
+            young: new_map(),
+            old: new_map(),
+            young_bytes: 0,
+            generation_max_bytes: generation_max_bytes.min(GENERATION_MAX_BYTES),
+            seed,
+        }
+    }
+
+    fn key(&self, source: &LabelSource<'_>) -> u128 {
+        xxh3_128_with_seed(source.bytes, self.seed)
+    }
+
     /// What the labels of a tenant's stream resolve to under these limits, if that is
     /// remembered.
     pub(super) fn get(
@@ -95,10 +119,10 @@ impl StreamCache {
         limits: &Arc<Limits>,
         source: &LabelSource<'_>,
     ) -> Option<Rc<CachedStream>> {
-        let form = form_index(source.form);
+        let (form, key) = (form_index(source.form), self.key(source));
         if let Some(streams) = self.young.get(tenant)
             && Arc::ptr_eq(&streams.limits, limits)
-            && let Some(found) = streams.by_form[form].get(source.bytes)
+            && let Some(found) = streams.by_form[form].get(&key)
         {
             return Some(Rc::clone(found));
         }
@@ -107,7 +131,7 @@ impl StreamCache {
             self.old.remove(tenant);
             return None;
         }
-        let (key, stream) = streams.by_form[form].remove_entry(source.bytes)?;
+        let stream = streams.by_form[form].remove(&key)?;
         self.keep(tenant, limits, form, key, Rc::clone(&stream));
         Some(stream)
     }
@@ -120,7 +144,7 @@ impl StreamCache {
         source: &LabelSource<'_>,
         stream: Rc<CachedStream>,
     ) {
-        self.keep(tenant, limits, form_index(source.form), source.bytes.into(), stream);
+        self.keep(tenant, limits, form_index(source.form), self.key(source), stream);
     }
 
     fn keep(
@@ -128,11 +152,11 @@ impl StreamCache {
         tenant: &TenantId,
         limits: &Arc<Limits>,
         form: usize,
-        key: Box<[u8]>,
+        key: u128,
         stream: Rc<CachedStream>,
     ) {
-        let bytes = key.len() + stream.labels.as_bytes().len() + STREAM_OVERHEAD_BYTES;
-        if self.young_bytes + bytes > GENERATION_MAX_BYTES {
+        let bytes = stream.labels.as_bytes().len() + STREAM_OVERHEAD_BYTES;
+        if self.young_bytes + bytes > self.generation_max_bytes {
             self.old = std::mem::replace(&mut self.young, new_map());
             self.young_bytes = 0;
         }
@@ -171,7 +195,7 @@ mod tests {
     #[test]
     fn tenants_do_not_share_and_used_streams_outlive_a_generation() {
         let (a, b) = (TenantId::new("a").unwrap(), TenantId::new("b").unwrap());
-        let mut cache = StreamCache::default();
+        let mut cache = StreamCache::new(1 << 30, 7);
         let used = LabelSource::text(b"{used=\"1\"}");
         let unused = LabelSource::text(b"{unused=\"1\"}");
         let limits = Arc::new(Limits::default());
@@ -192,7 +216,7 @@ mod tests {
         let (was, now) = (Arc::new(Limits::default()), Arc::new(Limits::default()));
         let source = LabelSource::text(b"{x=\"1\"}");
         for is_old in [false, true] {
-            let mut cache = StreamCache::default();
+            let mut cache = StreamCache::new(1 << 30, 7);
             cache.insert(&a, &was, &source, stream(1));
             cache.insert(&b, &was, &source, stream(1));
             if is_old {

@@ -35,12 +35,18 @@ pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
 /// Writes what cores keep of segments in memory.
 pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
     type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 10] = [
+    let families: [(&str, &str, &str, Read); 11] = [
         (
             "logsvc_segment_directory_bytes",
             "gauge",
             "Bytes of the directories of segments, in memory or not.",
             |s| s.seal.directory_bytes,
+        ),
+        (
+            "logsvc_refused_streams_total",
+            "counter",
+            "Times that a new stream was refused because there was no memory for it.",
+            |s| s.refused_streams,
         ),
         ("logsvc_directories_held_bytes", "gauge", "Bytes of the directories in memory.", |s| {
             s.directories.held_bytes

@@ -53,8 +53,9 @@ const SLICE: Duration = Duration::from_millis(1);
 /// Settings of the scans of one core.
 #[derive(Clone, Debug)]
 pub struct ScanConfig {
-    /// Memory for decoded blocks of segments, in bytes.
-    pub cache_max_bytes: usize,
+    /// Memory for decoded blocks of segments; shared by all cores of the node, each of
+    /// which may take an equal part.
+    pub cache: Budget,
     /// Memory for directories of segments; shared by all cores of the node.
     pub directories: Budget,
     /// A scan that has decoded so many bytes offers its rest to all cores.
@@ -62,9 +63,9 @@ pub struct ScanConfig {
 }
 
 impl ScanConfig {
-    /// Scans with a cache of this size, in bytes, and with this memory for directories.
-    pub fn new(cache_max_bytes: usize, directories: Budget) -> ScanConfig {
-        ScanConfig { cache_max_bytes, directories, divide_after_bytes: 8 << 20 }
+    /// Scans with this memory for decoded blocks, and for directories.
+    pub fn new(cache: Budget, directories: Budget) -> ScanConfig {
+        ScanConfig { cache, directories, divide_after_bytes: 8 << 20 }
     }
 }
 
@@ -107,10 +108,12 @@ impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
 impl<R: Runtime> ScanEnv<R> {
     /// An environment without decoded blocks.
     pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
+        let share_bytes = config.cache.max_bytes() / u64::from(runtime.core_count().max(1));
+        let share_bytes = usize::try_from(share_bytes).unwrap_or(usize::MAX);
         ScanEnv {
             runtime,
             directories,
-            cache: BlockCache::new(config.cache_max_bytes),
+            cache: BlockCache::new(&config.cache, share_bytes),
             divide_after_bytes: config.divide_after_bytes,
             decoder: RefCell::new(Decoder::new()),
             damaged: RefCell::new(AHashSet::with_hasher(hasher())),

@@ -1,18 +1,28 @@
 //! Decoded columns of sealed blocks, kept for the next query.
 //!
-//! Guarantees: holds at most its share of the cache's memory; what a scan holds
-//! stays valid after it was evicted. Eviction is by second chance: what was used
-//! since the hand last passed stays one round longer.
+//! Guarantees: holds at most its share of the cache's memory, which is reserved from the
+//! node's budget for it; what a scan holds stays valid after it was evicted.
+//!
+//! A scan of more than fits must not push out, block by block, what its repetition would
+//! have found: so once the cache is full, a new column gets in only where the hand stands
+//! on one that was not used since the hand's last visit, and of [`INSPECT_EVERY`] new
+//! columns only one may look. What is used once per scan stays as long as scans are no
+//! longer than about that many times the cache, plus one; what is not used any more goes
+//! after about twice that many.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ahash::HashMap;
+use logsvc_runtime::{Budget, Reservation};
 
 use super::hasher;
 use crate::manifest::SegmentName;
 use crate::segment::{BlockMetadata, ColumnKind};
+
+/// Of so many columns that come to a full cache one moves the hand.
+const INSPECT_EVERY: u64 = 4;
 
 /// Which column of which block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -71,6 +81,10 @@ struct State {
     entries: HashMap<ColumnKey, Entry>,
     hand: VecDeque<ColumnKey>,
     held_bytes: usize,
+    /// Accounts for `held_bytes`; `None` if the budget allows nothing.
+    memory: Option<Reservation>,
+    /// Columns that came when the cache was full.
+    came_to_full: u64,
     counters: CacheCounters,
 }
 
@@ -82,14 +96,17 @@ pub struct BlockCache {
 }
 
 impl BlockCache {
-    /// A cache that holds at most `max_bytes` of columns.
-    pub fn new(max_bytes: usize) -> BlockCache {
+    /// A cache that holds at most `max_bytes` of columns, as far as there is room in
+    /// `budget`.
+    pub fn new(budget: &Budget, max_bytes: usize) -> BlockCache {
         BlockCache {
             max_bytes,
             state: RefCell::new(State {
                 entries: HashMap::with_hasher(hasher()),
                 hand: VecDeque::new(),
                 held_bytes: 0,
+                memory: budget.try_reserve(0),
+                came_to_full: 0,
                 counters: CacheCounters::default(),
             }),
         }
@@ -120,32 +137,51 @@ impl BlockCache {
             // One that would push out a good part of the rest is not worth it.
             return;
         }
-        let mut state = self.state.borrow_mut();
-        let entry = Entry { column, bytes, used: false };
-        if let Some(previous) = state.entries.insert(key, entry) {
-            // Two scans have read the same.
-            state.held_bytes -= previous.bytes;
-        } else {
-            state.hand.push_back(key);
+        let state = &mut *self.state.borrow_mut();
+        // Two scans may have read the same.
+        if state.entries.contains_key(&key) || !state.make_room(bytes, self.max_bytes) {
+            return;
         }
         state.held_bytes += bytes;
-        while state.held_bytes > self.max_bytes {
-            state.evict();
-        }
+        // A round of grace: a scan comes back to it when it is repeated.
+        state.entries.insert(key, Entry { column, bytes, used: true });
+        state.hand.push_back(key);
     }
 }
 
 impl State {
-    fn evict(&mut self) {
-        let Some(key) = self.hand.pop_front() else { return };
-        let Some(entry) = self.entries.get_mut(&key) else { return };
+    /// Reserves memory for a column, as far as the module's rules give it any.
+    fn make_room(&mut self, bytes: usize, max_bytes: usize) -> bool {
+        if self.held_bytes + bytes > max_bytes {
+            self.came_to_full += 1;
+            if !self.came_to_full.is_multiple_of(INSPECT_EVERY) {
+                return false;
+            }
+            while self.held_bytes + bytes > max_bytes {
+                if !self.evict_if_unused() {
+                    return false;
+                }
+            }
+        }
+        self.memory.as_mut().is_some_and(|memory| memory.try_grow(bytes as u64))
+    }
+
+    /// Moves the hand on by one. Returns whether that one went.
+    fn evict_if_unused(&mut self) -> bool {
+        let Some(key) = self.hand.pop_front() else { return false };
+        let Some(entry) = self.entries.get_mut(&key) else { return false };
         if std::mem::take(&mut entry.used) {
             self.hand.push_back(key);
-            return;
+            return false;
         }
-        self.held_bytes -= entry.bytes;
+        let bytes = entry.bytes;
+        self.held_bytes -= bytes;
         self.counters.evictions += 1;
         self.entries.remove(&key);
+        if let Some(memory) = &mut self.memory {
+            memory.shrink_to(memory.bytes().saturating_sub(bytes as u64));
+        }
+        true
     }
 }
 
@@ -162,23 +198,74 @@ mod tests {
         Cached::Lines(Rc::new(vec![b'x'; len]))
     }
 
-    #[test]
-    fn the_cache_stays_within_its_bytes_and_keeps_what_is_used() {
-        let cache = BlockCache::new(10_000);
-        for block in 0..100 {
-            cache.put(key(block), lines(800));
-            assert!(cache.get(key(0)).is_some(), "used all the time");
-            assert!(cache.counters().held_bytes <= 10_000);
+    /// A cache for 100 columns of [`scan`].
+    fn cache_of_100() -> (Budget, BlockCache) {
+        let each_bytes = 800 + size_of::<Entry>() + 2 * size_of::<ColumnKey>();
+        let budget = Budget::new("cache", 100 * each_bytes as u64);
+        let cache = BlockCache::new(&budget, 100 * each_bytes);
+        (budget, cache)
+    }
+
+    /// Asks for columns as a scan does; returns how many were there.
+    fn scan(cache: &BlockCache, blocks: std::ops::Range<u32>) -> usize {
+        let mut hits = 0;
+        for block in blocks {
+            match cache.get(key(block)) {
+                Some(_) => hits += 1,
+                None => cache.put(key(block), lines(800)),
+            }
         }
-        assert!(cache.get(key(99)).is_some());
-        assert!(cache.get(key(50)).is_none());
-        cache.put(key(200), lines(5_000));
-        assert!(cache.get(key(200)).is_none(), "too large a share");
+        hits
+    }
+
+    #[test]
+    fn the_cache_stays_within_its_bytes() {
+        let (budget, cache) = cache_of_100();
+        for round in 0..20 {
+            scan(&cache, 0..50 + 37 * round);
+            assert_eq!(cache.counters().held_bytes, budget.used_bytes());
+            assert!(budget.used_bytes() <= budget.max_bytes());
+        }
+        cache.put(key(5000), lines(80 * 800));
+        assert!(cache.get(key(5000)).is_none(), "too large a share");
+        drop(cache);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_repeated_scan_finds_the_share_that_fits() {
+        for blocks in [110, 200, 270, 400] {
+            let (_budget, cache) = cache_of_100();
+            assert_eq!(scan(&cache, 0..blocks), 0);
+            for round in 1..10 {
+                let hits = scan(&cache, 0..blocks);
+                assert!(hits >= 95, "{hits} of 100 in round {round} of {blocks} blocks");
+            }
+        }
+    }
+
+    #[test]
+    fn one_long_scan_leaves_what_is_in_use() {
+        let (_budget, cache) = cache_of_100();
+        scan(&cache, 0..90);
+        scan(&cache, 0..90);
+        scan(&cache, 1000..1400);
+        assert!(scan(&cache, 0..90) >= 85);
+    }
+
+    #[test]
+    fn what_is_not_used_any_more_gives_way() {
+        let (_budget, cache) = cache_of_100();
+        for _ in 0..50 {
+            scan(&cache, 0..100);
+        }
+        let rounds = (0..100).position(|_| scan(&cache, 200..300) >= 95);
+        assert!(rounds.is_some_and(|rounds| rounds < 30), "{rounds:?}");
     }
 
     #[test]
     fn putting_a_column_twice_counts_it_once() {
-        let cache = BlockCache::new(10_000);
+        let cache = BlockCache::new(&Budget::new("cache", 10_000), 10_000);
         cache.put(key(1), lines(800));
         let once = cache.counters().held_bytes;
         cache.put(key(1), lines(800));

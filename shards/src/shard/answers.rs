@@ -14,6 +14,10 @@ use crate::scan::{HeadPart, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
 use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
 
+/// One in so many of a tenant's streams are few: their own labels are looked at instead of
+/// the lists of the index.
+const FEW_STREAMS: usize = 64;
+
 impl Shard {
     /// Streams that matchers select, which must all hold; rising.
     fn select(&self, tenants: &TenantScope, matchers: &[CompiledMatcher]) -> Vec<Slot> {
@@ -51,8 +55,18 @@ impl Shard {
     }
 
     pub(super) fn label_names(&self, selection: &StreamSelection) -> Vec<Box<str>> {
+        let slots = self.selected(selection);
+        if let [tenant] = selection.tenants.tenants()
+            && let Some(index) = self.index.tenant(tenant)
+            && slots.len() > index.streams().len() / FEW_STREAMS
+        {
+            // Most names are found with the first stream that the index gives for them.
+            let selected = SlotSet::of(&slots);
+            let names = index.names().filter(|name| index.has_name(name, &selected));
+            return names.map(Box::from).collect();
+        }
         let mut names = BTreeSet::new();
-        for slot in self.selected(selection) {
+        for slot in slots {
             for (name, _) in self.streams[slot as usize].labels.iter() {
                 let name = selection.tenants.shown_name(name);
                 if !names.contains(name) {
@@ -102,6 +116,7 @@ impl Shard {
             head_line_bytes: self.counters.line_bytes,
             head_reserved_bytes: self.heads.bytes(),
             duplicates: self.counters.duplicates,
+            refused_streams: self.stream_memory.refused,
             wal: self.wal.counters(),
             commit_latency: self.counters.commit_latency,
             recovery: self.recovery.clone(),

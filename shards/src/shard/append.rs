@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use logsvc_proto::StreamId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
-use super::{Effect, Moment, PendingAppend, STREAM_OVERHEAD_BYTES, Shard};
+use super::{Effect, Moment, PendingAppend, Shard, stream_cost};
 use crate::batch::{BatchBuilder, Section, sections};
 use crate::index::Slot;
 use crate::messages::{
@@ -37,11 +38,21 @@ struct Admission {
     needs_filter: bool,
 }
 
+/// What of a push goes on to the log.
+struct Admitted {
+    batch: Vec<u8>,
+    admission: Admission,
+    too_far_behind: Vec<TooFarBehind>,
+    refused_streams: Vec<(StreamId, u64)>,
+}
+
 /// Why a push does not go on to the log.
 enum Refusal {
     Error(AppendError),
     /// There is no memory for it now.
     NoMemory(AppendRequest),
+    /// It uses streams that are neither known nor defined.
+    Unknown(AppendRequest),
 }
 
 impl From<AppendError> for Refusal {
@@ -139,8 +150,9 @@ impl Shard {
             self.sealing.hurry();
         }
         match admitted {
-            Ok((batch, admission, too_far_behind)) => {
-                let outcome = AppendOutcome { accepted: admission.accepted, too_far_behind };
+            Ok(Admitted { batch, admission, too_far_behind, refused_streams }) => {
+                let accepted = admission.accepted;
+                let outcome = AppendOutcome { accepted, too_far_behind, refused_streams };
                 if batch.is_empty() {
                     effects.push(Effect::Reply(reply_to, ShardReply::Append(Ok(outcome))));
                     return;
@@ -157,8 +169,12 @@ impl Shard {
             Err(Refusal::NoMemory(request)) if may_wait && self.sealing.will_release() => {
                 self.deferred.push(request, reply_to, since);
             }
+            Err(Refusal::Unknown(request)) => {
+                effects.push(Effect::Reply(reply_to, ShardReply::Unknown(Box::new(request))));
+            }
             Err(refusal) => {
                 let error = match refusal {
+                    Refusal::Unknown(_) => AppendError::UnknownStream,
                     Refusal::Error(error) => error,
                     // The memory is full because the disk refuses to take it over.
                     Refusal::NoMemory(_) => match self.sealing.failure() {
@@ -171,21 +187,40 @@ impl Shard {
         }
     }
 
-    fn admit(
-        &mut self,
-        request: AppendRequest,
-        moment: Moment,
-    ) -> Result<(Vec<u8>, Admission, Vec<TooFarBehind>), Refusal> {
+    fn admit(&mut self, request: AppendRequest, moment: Moment) -> Result<Admitted, Refusal> {
         if self.stopping {
             return Err(AppendError::Stopping.into());
         }
         // Nothing is remembered of a push that has no chance.
         self.wal.accepts(request.batch.len(), 0, moment.now).map_err(AppendError::from)?;
-        if !self.define_all(&request.definitions) {
-            return Err(Refusal::NoMemory(request));
+        let (new, refused) = self.define_all(&request.definitions);
+        let admitted = self.admit_known(request, &refused, moment);
+        if admitted.is_err() {
+            // They may never get an entry.
+            self.maintenance.may_be_forgotten(new);
         }
+        admitted
+    }
+
+    /// Admits a push whose streams are known, but for those in `refused`.
+    fn admit_known(
+        &mut self,
+        request: AppendRequest,
+        refused: &[StreamId],
+        moment: Moment,
+    ) -> Result<Admitted, Refusal> {
         let AppendRequest { mut batch, definitions, out_of_order_window_ns } = request;
-        let mut admission = self.look_at(&batch, out_of_order_window_ns)?;
+        let mut refused_streams = Vec::new();
+        if !refused.is_empty() {
+            (batch, refused_streams) = self.without_streams(&batch, refused)?;
+        }
+        let mut admission = match self.look_at(&batch, out_of_order_window_ns) {
+            Err(AppendError::UnknownStream) => {
+                let request = AppendRequest { batch, definitions, out_of_order_window_ns };
+                return Err(Refusal::Unknown(request));
+            }
+            other => other?,
+        };
         let mut too_far_behind = Vec::new();
         if admission.needs_filter
             && let Some(window_ns) = out_of_order_window_ns
@@ -195,15 +230,14 @@ impl Shard {
             admission = self.look_at(&batch, None)?;
         }
         if batch.is_empty() {
-            return Ok((batch, admission, too_far_behind));
+            return Ok(Admitted { batch, admission, too_far_behind, refused_streams });
         }
         let accepts = self.wal.accepts(batch.len(), admission.definitions_len, moment.now);
         accepts.map_err(AppendError::from)?;
         if !self.heads.try_grow(admission.cost_bytes) {
-            // Late entries that were taken out would be refused again, so what is
-            // left may be tried again as it is.
+            // What was taken out is told only once, so the rest is not tried again.
             let request = AppendRequest { batch, definitions, out_of_order_window_ns };
-            return Err(if too_far_behind.is_empty() {
+            return Err(if too_far_behind.is_empty() && refused_streams.is_empty() {
                 Refusal::NoMemory(request)
             } else {
                 AppendError::HeadsFull.into()
@@ -213,22 +247,53 @@ impl Shard {
             let newest_ns = &mut self.streams[slot as usize].newest_admitted_ns;
             *newest_ns = (*newest_ns).max(section.max_ns);
         }
-        Ok((batch, admission, too_far_behind))
+        Ok(Admitted { batch, admission, too_far_behind, refused_streams })
     }
 
     /// Makes streams known. They stay so even if the push is refused later on, so
-    /// their memory is paid for here. Returns whether there was enough.
-    fn define_all(&mut self, definitions: &[StreamDefinition]) -> bool {
+    /// their memory is paid for here. Returns the new ones, and those that there is no
+    /// memory for, sorted.
+    fn define_all(&mut self, definitions: &[StreamDefinition]) -> (Vec<Slot>, Vec<StreamId>) {
+        let (mut new, mut refused) = (Vec::new(), Vec::new());
         for definition in definitions {
             if self.by_id.contains_key(&definition.id) {
                 continue;
             }
-            if !self.heads.try_grow(STREAM_OVERHEAD_BYTES) {
-                return false;
+            if self.stream_memory.reserved.try_grow(stream_cost(&definition.labels)) {
+                self.define(definition.clone());
+                new.extend(self.by_id.get(&definition.id));
+            } else {
+                refused.push(definition.id);
             }
-            self.define(definition.clone());
         }
-        true
+        refused.sort_unstable();
+        refused.dedup();
+        self.stream_memory.refused += refused.len() as u64;
+        (new, refused)
+    }
+
+    /// Rebuilds a batch without the streams of `refused`, which is sorted; tells which it
+    /// had, and how many entries of each.
+    fn without_streams(
+        &self,
+        batch: &[u8],
+        refused: &[StreamId],
+    ) -> Result<(Vec<u8>, Vec<(StreamId, u64)>), AppendError> {
+        let mut builder = BatchBuilder::new(Vec::with_capacity(batch.len()));
+        let mut left_out: BTreeMap<StreamId, u64> = BTreeMap::new();
+        for section in sections(batch) {
+            let section = section.map_err(|error| AppendError::Malformed(error.to_string()))?;
+            if refused.binary_search(&section.stream).is_ok() {
+                *left_out.entry(section.stream).or_default() += section.entry_count() as u64;
+                continue;
+            }
+            builder.begin(section.stream);
+            for entry in section.entries() {
+                builder.push(entry.timestamp_ns, entry.line, entry.metadata);
+            }
+            builder.end();
+        }
+        Ok((builder.finish(), left_out.into_iter().collect()))
     }
 
     fn look_at(&mut self, batch: &[u8], window_ns: Option<i64>) -> Result<Admission, AppendError> {

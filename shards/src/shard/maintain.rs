@@ -19,7 +19,7 @@ use ahash::{AHashMap, AHashSet};
 use logsvc_proto::Labels;
 use logsvc_runtime::Monotonic;
 
-use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
+use super::{Effect, Moment, Shard, stream_cost};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
     MergeJob, RETRY_PAUSE_MAX, RemovedSegment, Throttle, choose,
@@ -143,6 +143,13 @@ impl Maintenance {
         self.needs_step = true;
     }
 
+    /// Notes streams that may have no entries.
+    pub(super) fn may_be_forgotten(&mut self, slots: Vec<Slot>) {
+        self.wanted |= !slots.is_empty();
+        self.needs_step |= !slots.is_empty();
+        self.doomed.extend(slots);
+    }
+
     pub(super) fn is_running(&self) -> bool {
         self.phase == Phase::Running
     }
@@ -201,6 +208,7 @@ impl Shard {
         };
         maintenance.wanted = false;
         maintenance.phase = Phase::Idle;
+        self.forget_doomed();
         // What a failure has left undone comes first.
         let job = if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment) };
         let maintenance = &mut self.maintenance;
@@ -428,10 +436,11 @@ impl Shard {
                 self.index.remove(&stream.tenant, slot, &stream.labels);
             }
             self.by_id.remove(&stream.id);
+            let cost_bytes = stream_cost(&stream.labels);
             stream.labels = Arc::new(Labels::default());
             self.free.push(slot);
             self.maintenance.status.forgotten_streams += 1;
-            self.heads.shrink_to(self.heads.bytes().saturating_sub(STREAM_OVERHEAD_BYTES));
+            self.stream_memory.release(cost_bytes);
             false
         });
         self.maintenance.doomed = doomed;

@@ -19,7 +19,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
-use super::{Effect, Moment, STREAM_OVERHEAD_BYTES, Shard};
+use super::{Effect, Moment, Shard};
 use crate::head::HeadBlock;
 use crate::index::Slot;
 use crate::manifest::LiveSegment;
@@ -391,10 +391,7 @@ impl Shard {
     /// Makes a stream known that a segment holds, and shows it in the index.
     pub(crate) fn define_sealed(&mut self, definition: StreamDefinition) {
         let id = definition.id;
-        if !self.by_id.contains_key(&id) {
-            self.charge_replayed(STREAM_OVERHEAD_BYTES);
-            self.define(definition);
-        }
+        self.redefine(definition);
         let Some(&slot) = self.by_id.get(&id) else { return };
         self.show(slot);
     }

@@ -44,6 +44,7 @@ struct Bench {
     pump: Pin<Box<dyn Future<Output = ()>>>,
     inbox: Inbox<ShardRequest, ShardReply>,
     budget: Budget,
+    streams: Budget,
     now: Monotonic,
     /// The log operation under way.
     op: Option<WalOp>,
@@ -62,10 +63,12 @@ impl Bench {
         let mesh = Mesh::new(1, options);
         let (caller, inbox) = mesh.attach(CoreId(0));
         let budget = Budget::new("heads", budget_bytes);
+        let streams = Budget::new("streams", 1 << 20);
         let config = ShardConfig {
             wal: WalConfig { sync, file_max_bytes, waiting_max_bytes: 4096 },
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget.clone(),
+            streams: streams.clone(),
             seal: SealPolicy::ON_REQUEST,
             maintenance: MaintenanceConfig::default(),
             tails: Budget::new("tails", TAILS_BUDGET_BYTES),
@@ -76,6 +79,7 @@ impl Bench {
             caller,
             inbox,
             budget,
+            streams,
             now: Monotonic(1_000_000_000),
             op: None,
             seal: None,
@@ -95,7 +99,10 @@ impl Bench {
                 }
                 Effect::Scan(job, to) => {
                     let scan = |runtime: SimRuntime| async move {
-                        let config = ScanConfig::new(0, Budget::new("directories", 1 << 20));
+                        let config = ScanConfig::new(
+                            Budget::new("cache", 0),
+                            Budget::new("directories", 1 << 20),
+                        );
                         let directories = Directories::new(runtime.clone(), &config.directories);
                         let env = ScanEnv::new(runtime, config, Rc::new(directories));
                         scan::run(&env, *job).await
@@ -136,6 +143,7 @@ impl Bench {
     fn append_reply(&mut self, reply: &mut Reply) -> Option<AppendReply> {
         self.reply(reply).map(|reply| match reply {
             ShardReply::Append(result) => result,
+            ShardReply::Unknown(_) => Err(AppendError::UnknownStream),
             other => panic!("{other:?}"),
         })
     }

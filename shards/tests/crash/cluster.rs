@@ -121,13 +121,17 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
         let config = HostConfig {
             wal: boot.wal,
             heads: boot.heads.clone(),
+            streams: Budget::new("streams", 1 << 30),
             seal: boot.upkeep.seal,
             compaction: boot.upkeep.compaction,
             retention: Arc::clone(&boot.upkeep.retention),
             scan: ScanConfig {
                 divide_after_bytes: 2_000,
                 // Little enough that directories have to be read again and again.
-                ..ScanConfig::new(1 << 20, Budget::new("directories", 4 << 10))
+                ..ScanConfig::new(
+                    Budget::new("cache", 1 << 20),
+                    Budget::new("directories", 4 << 10),
+                )
             },
             tails: Budget::new("tails", 1 << 20),
         };
@@ -335,6 +339,7 @@ pub(crate) async fn append_outcome(
 ) -> Option<Result<AppendOutcome, AppendError>> {
     match reply.await.ok()? {
         ShardReply::Append(result) => Some(result),
+        ShardReply::Unknown(_) => Some(Err(AppendError::UnknownStream)),
         other => panic!("{other:?}"),
     }
 }

@@ -73,7 +73,7 @@ fn duplicates_count_as_stored_and_take_no_memory() {
     let entries: &[(i64, &str)] = &[(1, "x"), (1, "x"), (2, "y")];
     assert_eq!(accepted(bench.append(push(&[(&a, entries)]))), 3);
     let used_bytes = bench.budget.used_bytes();
-    assert_eq!(used_bytes, STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + 2 * (1 + 12));
+    assert_eq!(used_bytes, HEAD_OVERHEAD_BYTES + 2 * (1 + 12));
     assert_eq!(accepted(bench.append(push(&[(&a, entries)]))), 3);
     assert_eq!(bench.budget.used_bytes(), used_bytes);
     let status = bench.status();
@@ -165,7 +165,7 @@ fn a_failed_commit_leaves_nothing_behind() {
     let used_bytes = bench.budget.used_bytes();
     let mut lost = bench.send(ShardRequest::Append(push(&[(&a, &[(2, "lost")])])));
     let mut behind = bench.send(ShardRequest::Append(push(&[(&b, &[(3, "behind")])])));
-    assert!(bench.budget.used_bytes() > used_bytes + STREAM_OVERHEAD_BYTES);
+    assert!(bench.budget.used_bytes() > used_bytes + HEAD_OVERHEAD_BYTES);
     bench.end_op(false);
     let refused = bench.append_reply(&mut lost).unwrap();
     assert_eq!(refused, Err(AppendError::Disk("the disk said no".into())));
@@ -174,7 +174,7 @@ fn a_failed_commit_leaves_nothing_behind() {
     let op = bench.end_op(true);
     assert_eq!(defined_by(&op), [b.id]);
     assert_eq!(bench.append_reply(&mut behind).map(accepted), Some(1));
-    let kept_bytes = STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + "behind".len() as u64 + 12;
+    let kept_bytes = HEAD_OVERHEAD_BYTES + "behind".len() as u64 + 12;
     assert_eq!(bench.budget.used_bytes(), used_bytes + kept_bytes);
     let streams = bench.query("acme", "{app=~`.+`}");
     let lines: Vec<_> = streams.iter().flat_map(|(_, entries)| entries).collect();
@@ -210,14 +210,14 @@ fn a_file_that_cannot_be_made_refuses_and_lets_reads_go_on() {
 fn memory_is_bounded_and_comes_back() {
     let cost = |lines: u64| lines * (10 + 12);
     let line = "0123456789";
-    let budget_bytes = 2 * STREAM_OVERHEAD_BYTES + HEAD_OVERHEAD_BYTES + cost(2);
+    let budget_bytes = HEAD_OVERHEAD_BYTES + cost(2);
     let mut bench = Bench::with(SyncPolicy::Always, budget_bytes, 1 << 20);
     let (a, b) = (app("a"), app("b"));
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(1, line), (2, line)])])));
     assert_eq!(bench.append(push(&[(&b, &[(1, line)])])), Err(AppendError::HeadsFull));
     bench.settle();
     assert_eq!(bench.append_reply(&mut reply).map(accepted), Some(2));
-    assert_eq!(bench.budget.used_bytes(), budget_bytes, "what is held, and two streams");
+    assert_eq!(bench.budget.used_bytes(), budget_bytes, "what is held");
     // A push that comes while sealing is about to release memory waits for it.
     let mut waits = bench.send(ShardRequest::Append(push(&[(&b, &[(1, line)])])));
     assert_eq!(bench.append_reply(&mut waits), None);
@@ -225,18 +225,19 @@ fn memory_is_bounded_and_comes_back() {
     bench.end_seal(Err("no space".into()));
     let full = || Err(AppendError::Disk("no space".into()));
     assert_eq!(bench.append_reply(&mut waits), Some(full()), "the disk is to blame");
-    // Streams that nobody has room for are not remembered either.
+    // Streams whose entries nobody has room for are forgotten again.
     for number in 0..100 {
         let stream = app(&format!("refused {number}"));
         assert_eq!(bench.append(push(&[(&stream, &[(1, "x")])])), full());
     }
-    assert_eq!(bench.shard.streams.len(), 2);
     assert_eq!(bench.query("acme", "{app=`a`}")[0].1.len(), 2, "reads go on");
     bench.now = bench.shard.next_wakeup().expect("sealing is tried again");
     bench.step(Event::Timer);
     bench.end_seal(Ok(Vec::new()));
-    assert_eq!(bench.budget.used_bytes(), 2 * STREAM_OVERHEAD_BYTES);
+    assert_eq!(bench.budget.used_bytes(), 0);
     assert_eq!(accepted(bench.append(push(&[(&b, &[(1, line)])]))), 1);
+    let known = bench.shard.by_id.len();
+    assert!(known <= 3, "{known} streams are known");
 
     let mut bench = Bench::with(SyncPolicy::Always, budget_bytes, 1 << 20);
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(1, line), (2, line)])])));
@@ -300,10 +301,63 @@ fn more_than_may_wait_is_refused_as_busy() {
 fn a_stream_may_get_its_first_entry_after_younger_streams() {
     let mut bench = Bench::new();
     let (a, b) = (app("a"), app("b"));
-    let half = AppendRequest { definitions: vec![a.clone()], ..push(&[(&b, &[(1, "x")])]) };
-    assert_eq!(bench.append(half), Err(AppendError::UnknownStream));
-    assert_eq!(accepted(bench.append(push(&[(&b, &[(1, "x")])]))), 1);
+    let definitions = vec![a.clone(), b.clone()];
+    let both = AppendRequest { definitions, ..push(&[(&b, &[(1, "x")])]) };
+    assert_eq!(accepted(bench.append(both)), 1);
     assert_eq!(bench.series(everything(&[], ALL)), ["{app=\"b\"}"]);
     assert_eq!(accepted(bench.append(push(&[(&a, &[(1, "x")])]))), 1);
     assert_eq!(bench.series(everything(&[], ALL)), ["{app=\"a\"}", "{app=\"b\"}"]);
+}
+
+/// How many streams fit the bench's memory for streams.
+fn fill_up(bench: &mut Bench) -> u64 {
+    let mut known = 0;
+    loop {
+        let stream = app(&format!("stream {known:05}"));
+        let outcome = bench.append(push(&[(&stream, &[(1, "x")])])).unwrap();
+        if outcome.accepted == 0 {
+            assert_eq!(outcome.refused_streams, [(stream.id, 1)]);
+            return known;
+        }
+        assert_eq!(outcome.refused_streams, []);
+        known += 1;
+    }
+}
+
+#[test]
+fn streams_beyond_their_memory_are_refused_one_by_one_and_known_ones_go_on() {
+    let mut bench = Bench::new();
+    let known = fill_up(&mut bench);
+    let cost_bytes = bench.streams.used_bytes() / known;
+    assert!(bench.streams.used_bytes() + cost_bytes > bench.streams.max_bytes());
+    let first = app("stream 00000");
+    for number in 0..100i64 {
+        let refused = app(&format!("refused {number:06}"));
+        let sections: &[(&StreamDefinition, &[(i64, &str)])] = &[
+            (&first, &[(10 + number, "y")]),
+            (&refused, &[(1, "x"), (2, "x")]),
+            (&refused, &[(3, "x")]),
+        ];
+        let outcome = bench.append(push(sections)).unwrap();
+        assert_eq!(outcome.accepted, 1, "the entries of the others are taken");
+        assert_eq!(outcome.refused_streams, [(refused.id, 3)]);
+    }
+    assert_eq!(bench.shard.by_id.len() as u64, known, "nothing is remembered of them");
+    assert_eq!(bench.status().refused_streams, 101);
+    assert_eq!(bench.query("acme", "{app=~`refused.*`}"), []);
+    assert_eq!(bench.query("acme", "{app=`stream 00000`}")[0].1.len(), 101);
+}
+
+#[test]
+fn unknown_streams_come_back_to_be_defined() {
+    let mut bench = Bench::new();
+    let (a, b) = (app("a"), app("b"));
+    let mut request = push(&[(&a, &[(1, "x")]), (&b, &[(1, "y")])]);
+    request.definitions.pop();
+    let batch = request.batch.clone();
+    let mut reply = bench.send(ShardRequest::Append(request));
+    let Some(ShardReply::Unknown(mut back)) = bench.reply(&mut reply) else { panic!() };
+    assert_eq!(back.batch, batch);
+    back.definitions = vec![a.clone(), b.clone()];
+    assert_eq!(accepted(bench.append(*back)), 2);
 }

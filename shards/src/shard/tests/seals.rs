@@ -13,6 +13,7 @@ fn sealing_bench(seal: SealPolicy) -> Bench {
         },
         first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
         heads: bench.budget.clone(),
+        streams: bench.streams.clone(),
         seal,
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", TAILS_BUDGET_BYTES),
