@@ -34,9 +34,8 @@ pub(crate) const DIRECTORY_MAX_BYTES: u64 = 1 << 30;
 
 const HEADER_MAGIC: &[u8; 8] = b"LSVC-SEG";
 const FOOTER_MAGIC: &[u8; 8] = b"LSVC-SGF";
-/// The version that is written; the one before it is read too, and lacks a codec.
+/// The version that is written and read.
 const VERSION: u32 = 2;
-const OLDEST_VERSION: u32 = 1;
 
 /// Which segment this is, repeated by header and footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
@@ -274,7 +273,7 @@ fn check_seal(bytes: &[u8], magic: &[u8; 8], part: Part) -> Result<(), SegmentEr
     if crc != u32_at(bytes, CRC_AT) {
         return Err(SegmentError::new(part, "the checksum does not match"));
     }
-    if !(OLDEST_VERSION..=VERSION).contains(&u32_at(bytes, 8)) {
+    if u32_at(bytes, 8) != VERSION {
         return Err(SegmentError::new(part, "the version is unknown"));
     }
     Ok(())

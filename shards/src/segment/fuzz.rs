@@ -9,7 +9,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 
 use super::columns::lengths::RunLines;
 use super::columns::timestamps::RunTimes;
-use super::columns::{lengths, metadata, split, templates, timestamps};
+use super::columns::{lengths, metadata, templates, timestamps};
 use super::{
     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, SegmentError,
     SegmentIdentity, SegmentWriter,
@@ -157,9 +157,6 @@ fn columns(data: &[u8]) {
         assert!(ends.is_sorted());
     }
     let as_text = |text: &[u8], _| Ok(text.to_vec());
-    if let Ok(lines) = split::decode(rest, usize::from(first), as_text, |malformed| malformed) {
-        assert_eq!(lines.len(), usize::from(first));
-    }
     if let Ok(lines) = templates::decode(rest, usize::from(first), as_text, |malformed| malformed) {
         assert_eq!(lines.len(), usize::from(first));
     }

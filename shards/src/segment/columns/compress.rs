@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::super::error::WriteError;
-use super::split;
 use super::template_store::{Plan, TemplateStore};
 use super::templates;
 
@@ -19,9 +18,6 @@ pub enum Codec {
     Raw,
     /// They are one zstd frame.
     Zstd,
-    /// Numbers stand apart from a zstd frame of the text; for lines only. Not written
-    /// any more.
-    Split,
     /// Segments and numbers, and a zstd frame of the distinct segments; for lines only.
     Templates,
 }
@@ -32,7 +28,6 @@ impl Codec {
         match self {
             Codec::Raw => 0,
             Codec::Zstd => 1,
-            Codec::Split => 2,
             Codec::Templates => 3,
         }
     }
@@ -42,7 +37,6 @@ impl Codec {
         match byte {
             0 => Some(Codec::Raw),
             1 => Some(Codec::Zstd),
-            2 => Some(Codec::Split),
             3 => Some(Codec::Templates),
             _ => None,
         }
@@ -50,7 +44,7 @@ impl Codec {
 
     /// Whether only lines may be stored so, and no more than 1 MiB of them.
     pub(crate) fn is_for_lines(self) -> bool {
-        matches!(self, Codec::Split | Codec::Templates)
+        self == Codec::Templates
     }
 }
 
@@ -228,11 +222,6 @@ impl Decompressor {
             Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
             Codec::Raw => Err("its raw length is wrong"),
             Codec::Zstd => self.decompress(stored, raw_len).map(Cow::Owned),
-            Codec::Split => {
-                let decompress = |text: &[u8], len| self.decompress(text, len);
-                split::decode(stored, raw_len, decompress, |_| "its numbers do not fit its text")
-                    .map(Cow::Owned)
-            }
             Codec::Templates => {
                 let decompress = |text: &[u8], len| self.decompress(text, len);
                 templates::decode(stored, raw_len, decompress, |_| "its templates do not fit")

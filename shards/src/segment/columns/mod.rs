@@ -4,7 +4,6 @@ pub(crate) mod compress;
 pub(crate) mod lengths;
 pub(crate) mod metadata;
 pub(crate) mod packed;
-pub(crate) mod split;
 mod template_store;
 pub(crate) mod templates;
 pub(crate) mod timestamps;

@@ -2,8 +2,9 @@
 //! base subtracted where that saves bytes. `docs/format.md` gives the bytes.
 //!
 //! Guarantees: what [`encode`] writes, [`decode`] reads back; [`decode`] meets
-//! arbitrary bytes without panic and without allocating. Unpacking is a function
-//! of its own for each width, so that every shift and mask is a constant.
+//! arbitrary bytes without panic and without allocating. Packing and
+//! unpacking are functions of their own for each width, so that every shift and mask is a
+//! constant.
 
 use logsvc_proto::varint;
 
@@ -24,6 +25,10 @@ pub(crate) fn encode(values: &[u64], out: &mut Vec<u8>) {
     for group in values.chunks(GROUP) {
         let min = group.iter().copied().fold(u64::MAX, u64::min);
         let max = group.iter().copied().fold(0, u64::max);
+        if max == 0 {
+            out.push(0);
+            continue;
+        }
         let (plain, based) = (width_of(max), width_of(max - min));
         let saved = packed_len(plain, group.len()) - packed_len(based, group.len());
         let base = if saved > varint_len(min) { min } else { 0 };
@@ -50,20 +55,21 @@ fn varint_len(value: u64) -> usize {
 }
 
 fn pack(group: &[u64], base: u64, width: u32, out: &mut Vec<u8>) {
-    let end = out.len() + packed_len(width, group.len());
-    let mut pending: u128 = 0;
-    let mut bits = 0;
-    for value in group {
-        pending |= u128::from(value - base) << bits;
-        bits += width;
-        if bits >= u64::BITS {
-            out.extend_from_slice(&(pending as u64).to_le_bytes());
-            pending >>= u64::BITS;
-            bits -= u64::BITS;
-        }
+    let len = packed_len(width, group.len());
+    if len == 0 {
+        return;
     }
-    out.extend_from_slice(&(pending as u64).to_le_bytes()[..(bits as usize).div_ceil(8)]);
-    debug_assert_eq!(out.len(), end);
+    let mut values = [0; GROUP];
+    for (value, from) in values.iter_mut().zip(group) {
+        *value = from - base;
+    }
+    let mut words = [0; GROUP];
+    PACK[width as usize](&values, &mut words);
+    let mut bytes = [0; GROUP * 8];
+    for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    out.extend_from_slice(&bytes[..len]);
 }
 
 /// Reads `count` numbers, which must take up all of `bytes`, and hands them over
@@ -182,6 +188,92 @@ static UNPACK: [Unpack; 65] = [
     unpack::<64>,
     unpack::<64>,
 ];
+
+type Pack = fn(&[u64; GROUP], &mut [u64; GROUP]);
+
+/// Packers by width, like [`UNPACK`].
+static PACK: [Pack; 65] = [
+    pack_words::<0>,
+    pack_words::<1>,
+    pack_words::<2>,
+    pack_words::<3>,
+    pack_words::<4>,
+    pack_words::<5>,
+    pack_words::<6>,
+    pack_words::<7>,
+    pack_words::<8>,
+    pack_words::<9>,
+    pack_words::<10>,
+    pack_words::<11>,
+    pack_words::<12>,
+    pack_words::<13>,
+    pack_words::<14>,
+    pack_words::<15>,
+    pack_words::<16>,
+    pack_words::<17>,
+    pack_words::<18>,
+    pack_words::<19>,
+    pack_words::<20>,
+    pack_words::<21>,
+    pack_words::<22>,
+    pack_words::<23>,
+    pack_words::<24>,
+    pack_words::<25>,
+    pack_words::<26>,
+    pack_words::<27>,
+    pack_words::<28>,
+    pack_words::<29>,
+    pack_words::<30>,
+    pack_words::<31>,
+    pack_words::<32>,
+    pack_words::<33>,
+    pack_words::<34>,
+    pack_words::<35>,
+    pack_words::<36>,
+    pack_words::<37>,
+    pack_words::<38>,
+    pack_words::<39>,
+    pack_words::<40>,
+    pack_words::<41>,
+    pack_words::<42>,
+    pack_words::<43>,
+    pack_words::<44>,
+    pack_words::<45>,
+    pack_words::<46>,
+    pack_words::<47>,
+    pack_words::<48>,
+    pack_words::<49>,
+    pack_words::<50>,
+    pack_words::<51>,
+    pack_words::<52>,
+    pack_words::<53>,
+    pack_words::<54>,
+    pack_words::<55>,
+    pack_words::<56>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+    pack_words::<64>,
+];
+
+/// Packs a group into the first `W` words.
+fn pack_words<const W: usize>(values: &[u64; GROUP], words: &mut [u64; GROUP]) {
+    if W == 64 {
+        *words = *values;
+        return;
+    }
+    for (index, &value) in values.iter().enumerate() {
+        let (word, shift) = (index * W / 64, index * W % 64);
+        words[word] |= value << shift;
+        if shift + W > 64 {
+            words[word + 1] |= value >> (64 - shift);
+        }
+    }
+}
 
 /// Unpacks a group from `8 * W + SLACK` bytes. A sum that does not fit wraps: it
 /// can only come from damaged bytes, and the columns check what they get.

@@ -15,7 +15,7 @@ struct Chunk {
     /// Behind runs of hexadecimal digits that are a word, and of digits at the beginning
     /// of a word that goes on with a letter which is no hexadecimal digit, such as a unit.
     word_ends: u64,
-    /// Behind quotes that open a text.
+    /// Behind quotes that open a text, and where a letter stands behind a mark and a space.
     cuts: u64,
 }
 
@@ -30,6 +30,9 @@ struct Bytes {
     quotes: u64,
     /// What stands before a quote that opens a text.
     openers: u64,
+    spaces: u64,
+    /// What stands before a space behind which another part of a message begins.
+    marks: u64,
 }
 
 impl Classes {
@@ -50,14 +53,16 @@ impl Classes {
             let hex_ends = run_ends(bytes.hex, starts, &mut hex_carry);
             let digit_ends = run_ends(bytes.digits, starts & bytes.digits, &mut digit_carry);
             let openings = bytes.quotes & shifted(bytes.openers, before.openers);
-            let openings_before = self.chunks.last().map_or(0, |_| before.quotes);
+            let spaces = bytes.spaces & shifted(bytes.marks, before.marks);
+            let letters = bytes.words & !bytes.digits;
             self.chunks.push(Chunk {
                 digits: bytes.digits,
                 starts,
                 word_ends: hex_ends & !bytes.words | digit_ends & bytes.words & !bytes.hex,
-                cuts: shifted(openings, openings_before),
+                cuts: shifted(openings, before.quotes) | shifted(spaces, before.spaces) & letters,
             });
-            before = Bytes { quotes: openings, ..bytes };
+            // Of these only those count that make a cut.
+            before = Bytes { quotes: openings, spaces, ..bytes };
         }
     }
 
@@ -66,13 +71,12 @@ impl Classes {
         self.chunks.len().saturating_sub(1)
     }
 
-    /// In a chunk, places behind words of hexadecimal digits and at the beginnings of
-    /// quoted texts.
+    /// In a chunk, places behind words of hexadecimal digits, and where texts begin.
     pub(super) fn events(&self, chunk: usize) -> u64 {
         self.chunks[chunk].word_ends | self.chunks[chunk].cuts
     }
 
-    /// Whether a quoted text begins there.
+    /// Whether a text begins there that is quoted or a part of a message.
     pub(super) fn is_cut(&self, at: usize) -> bool {
         self.chunks[at / 64].cuts >> (at % 64) & 1 == 1
     }
@@ -139,16 +143,20 @@ fn classify(bytes: &[u8; 64]) -> Bytes {
             let letter = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), b'a', 26);
             // The upper bit of each byte counts: it is set from 0x80 on.
             let word = _mm_or_si128(_mm_or_si128(digit, letter), _mm_or_si128(is(b'_'), bytes));
-            let opener = _mm_or_si128(_mm_or_si128(is(b' '), is(b':')), is(b'='));
-            [word, hex, digit, is(b'"'), opener].map(|mask| _mm_movemask_epi8(mask))
+            let (space, colon) = (is(b' '), is(b':'));
+            let opener = _mm_or_si128(_mm_or_si128(space, colon), is(b'='));
+            let mark = _mm_or_si128(colon, is(b'-'));
+            [word, hex, digit, is(b'"'), opener, space, mark].map(|mask| _mm_movemask_epi8(mask))
         };
-        let [words, hex, digits, quotes, openers] =
+        let [words, hex, digits, quotes, openers, spaces, marks] =
             masks.map(|mask| u64::from(mask as u16) << (16 * part));
         found.words |= words;
         found.hex |= hex;
         found.digits |= digits;
         found.quotes |= quotes;
         found.openers |= openers;
+        found.spaces |= spaces;
+        found.marks |= marks;
     }
     found
 }
@@ -167,6 +175,8 @@ fn classify_each(bytes: &[u8; 64]) -> Bytes {
         digits: mask(|byte| byte.is_ascii_digit()),
         quotes: mask(|byte| byte == b'"'),
         openers: mask(|byte| matches!(byte, b' ' | b':' | b'=')),
+        spaces: mask(|byte| byte == b' '),
+        marks: mask(|byte| matches!(byte, b':' | b'-')),
     }
 }
 
@@ -208,7 +218,10 @@ mod tests {
             at += len.max(1);
         }
         for at in 1..text.len() {
-            if text[at] == b'"' && b" :=".contains(&text[at - 1]) {
+            let is_letter = |byte: u8| is_word(byte) && !byte.is_ascii_digit();
+            let after_quote = text[at] == b'"' && b" :=".contains(&text[at - 1]);
+            let after_mark = text[at] == b' ' && b":-".contains(&text[at - 1]);
+            if after_quote || after_mark && text.get(at + 1).is_some_and(|&byte| is_letter(byte)) {
                 cuts.push(at + 1);
             }
         }
@@ -226,6 +239,7 @@ mod tests {
                 b"a1-",
                 b"7",
                 b" :=\"x0",
+                b" :-y1",
                 b"12s ",
             ]);
             let len = rng.below(400);

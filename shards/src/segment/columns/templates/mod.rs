@@ -21,8 +21,10 @@ mod classes;
 mod decode;
 mod encode;
 mod numbers;
+mod segments;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::Encoder;

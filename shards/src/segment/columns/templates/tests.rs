@@ -107,9 +107,8 @@ fn ids_take_half_their_digits_and_segments_are_stored_once() {
         .collect();
     let (raw, stored) = encode(&lines);
     let text_len = varint::read(&stored, &mut 0).unwrap() as usize;
-    // `op="`, `read" id=`, `write" id=`, and twice, since ids come behind two texts,
-    // ` in ` and ` ms` with a line's end.
-    assert_eq!(text_len, 4 + 9 + 10 + 2 * (4 + 4));
+    // `op="`, `read" id=`, `write" id=`, ` in ` and ` ms` with a line's end.
+    assert_eq!(text_len, 4 + 9 + 10 + 4 + 4);
     let numbers = stored.len() - text_len;
     // Ids, times, and two bits for the word.
     assert!(numbers < 1000 * 8 + 1000 * 12 / 8 + 16 * 8 + 100, "{numbers}");
@@ -199,4 +198,59 @@ fn what_makes_no_bytes_is_bounded() {
         stored.extend_from_slice(&section);
     }
     assert!(join(&stored, 1 << 20).is_err());
+}
+
+/// Prints what a block of each kind costs and how small it gets:
+/// `cargo test --release -p logsvc-shards -- --nocapture cost_of_a_block`. The bound is far
+/// above what any build needs, and far below a mistake such as time that grows with the
+/// square of the size.
+#[test]
+fn cost_of_a_block() {
+    for (kind, name) in [(0, "times and addresses"), (1, "JSON"), (2, "numbers"), (4, "noise")] {
+        const ROUNDS: u32 = 5;
+        let mut rng = Rng::new(kind);
+        let mut lines = Vec::new();
+        let mut raw_len = 0;
+        while raw_len < 256 << 10 {
+            lines.push(line(&mut rng, kind));
+            raw_len += lines[lines.len() - 1].len();
+        }
+        let raw = lines.concat();
+        let mut end = 0;
+        let ends: Vec<u32> = lines
+            .iter()
+            .map(|line| {
+                end += line.len() as u32;
+                end
+            })
+            .collect();
+        let mut encoder = Encoder::new();
+        let (mut stored, mut text) = (Vec::new(), Vec::new());
+        #[expect(clippy::disallowed_methods, reason = "a measurement outside of any core")]
+        let now = std::time::Instant::now;
+        let begun = now();
+        for _ in 0..ROUNDS {
+            stored.clear();
+            text = encoder.encode(&raw, &ends, &mut stored).unwrap().to_vec();
+        }
+        let encoded = now();
+        for _ in 0..ROUNDS {
+            let as_text = |_: &[u8], _| Ok(text.clone());
+            assert!(decode(&stored, raw.len(), as_text, |malformed: Malformed| malformed).is_ok());
+        }
+        let decoded = now();
+        let ns_per_byte = |from: std::time::Instant, to: std::time::Instant| {
+            (to - from).as_nanos() as f64 / f64::from(ROUNDS) / raw.len() as f64
+        };
+        let (encode, decode) = (ns_per_byte(begun, encoded), ns_per_byte(encoded, decoded));
+        let (numbers, text) = (stored.len() as f64, text.len() as f64);
+        let of_raw = raw.len() as f64;
+        println!(
+            "{name}: encode {encode:.2} ns/byte, decode {decode:.2} ns/byte, numbers {:.3} and \
+             text {:.3} per raw byte",
+            numbers / of_raw,
+            text / of_raw
+        );
+        assert!(encode < 10_000.0 && decode < 10_000.0, "{name}: {encode} and {decode} ns/byte");
+    }
 }
