@@ -73,14 +73,14 @@ fn range_of(region: Region, bytes: &[u8]) -> Range<u64> {
 }
 
 /// All files of a stopped store with several segments, and what it holds.
-struct Stopped<'s> {
+pub(crate) struct Stopped<'s> {
     life: Life<'s>,
-    files: Vec<(PathBuf, Vec<u8>)>,
+    pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     stores: Vec<(TenantId, TestStore)>,
 }
 
 impl<'s> Stopped<'s> {
-    fn write(simulation: &'s Simulation, seed: u64) -> Stopped<'s> {
+    pub(crate) fn write(simulation: &'s Simulation, seed: u64) -> Stopped<'s> {
         let mut life = Life::new(simulation, seed);
         for shards in [2, 1] {
             let cluster = life.start(shards);
@@ -104,7 +104,7 @@ impl<'s> Stopped<'s> {
         Stopped { life, files, stores }
     }
 
-    fn segments(&self) -> Vec<usize> {
+    pub(crate) fn segments(&self) -> Vec<usize> {
         let is_segment = |path: &PathBuf| {
             path.starts_with(SEGMENTS_DIR) && path.extension().is_some_and(|e| e == "seg")
         };
@@ -113,7 +113,7 @@ impl<'s> Stopped<'s> {
 
     /// Puts the store on a new disk, with another content of one file; `None`: without
     /// that file.
-    fn copy(&self, seed: u64, changed: usize, content: Option<&[u8]>) -> Simulation {
+    pub(crate) fn copy(&self, seed: u64, changed: usize, content: Option<&[u8]>) -> Simulation {
         let simulation = Simulation::new(seed);
         for (at, (path, bytes)) in self.files.iter().enumerate() {
             match content {
@@ -126,7 +126,7 @@ impl<'s> Stopped<'s> {
     }
 
     /// Reads everything; returns how many blocks were damaged.
-    fn read_all(&self, cluster: &Cluster<'_>, is_whole: bool) -> u64 {
+    pub(crate) fn read_all(&self, cluster: &Cluster<'_>, is_whole: bool) -> u64 {
         let mut unreadable_parts = 0;
         for (tenant, _) in &self.stores {
             let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };

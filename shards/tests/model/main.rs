@@ -8,6 +8,7 @@
 mod cluster;
 mod damage;
 mod data;
+mod faults;
 mod life;
 mod naive;
 mod queries;
