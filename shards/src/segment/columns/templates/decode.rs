@@ -177,36 +177,101 @@ fn fill(
     if used && at == raw_len { Ok(out) } else { Err(Malformed) }
 }
 
-/// Writes a number to the start of `out`, and says how many digits it has.
+/// Writes a number to the start of `out`, which has room for [`MOST_DIGITS`], and says how
+/// many digits it has; what is behind them in `out` is changed too.
+#[inline]
 fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
     match form {
         Form::Decimal => {
             let len = value.checked_ilog10().unwrap_or(0) as usize + 1;
-            write_decimal(&mut out[..len], value);
+            write_decimal(out, value, len);
             len
         }
         Form::Nothing => 0,
         Form::FixedDecimal(len) => {
             let len = usize::from(len);
-            write_decimal(&mut out[..len], value);
+            write_decimal(out, value, len);
             len
         }
         Form::FixedHex(len) => {
             let len = usize::from(len);
-            let mut value = value;
-            for digit in out[..len].iter_mut().rev() {
-                *digit = b"0123456789abcdef"[(value & 15) as usize];
-                value >>= 4;
+            // The first digit comes first: what is shifted out is zero.
+            let value = value << (64 - 4 * len);
+            out[..8].copy_from_slice(&hex_digits((value >> 32) as u32));
+            if len > 8 {
+                out[8..16].copy_from_slice(&hex_digits(value as u32));
             }
             len
         }
     }
 }
 
-/// Fills `out` with the last digits of a number.
-fn write_decimal(out: &mut [u8], mut value: u64) {
-    for digit in out.iter_mut().rev() {
+/// Writes the last `len` digits of a number to the start of `out`.
+#[inline]
+fn write_decimal(out: &mut [u8], mut value: u64, len: usize) {
+    if len <= 8 && value < 100_000_000 {
+        let digits = decimal_digits(value) >> (64 - 8 * len);
+        out[..8].copy_from_slice(&digits.to_le_bytes());
+        return;
+    }
+    for digit in out[..len].iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;
         value /= 10;
+    }
+}
+
+/// Eight decimal digits, the first one in the lowest byte, of a number of no more: halves,
+/// pairs and then digits next to each other, with a product for each division.
+#[inline]
+fn decimal_digits(value: u64) -> u64 {
+    let halves = (value / 10_000) | ((value % 10_000) << 32);
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | ((halves - 100 * hundreds) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    (tens | ((pairs - 10 * tens) << 8)) + 0x3030_3030_3030_3030
+}
+
+/// Eight hexadecimal digits.
+#[inline]
+fn hex_digits(value: u32) -> [u8; 8] {
+    let halves = (u64::from(value) & 0xffff) | ((u64::from(value) & 0xffff_0000) << 16);
+    let bytes = (halves | halves << 8) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    #[test]
+    fn digits_are_written_eight_at_a_time() {
+        for seed in seeds(3000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let value = rng.next_u64() >> rng.below(64);
+            let mut out = [b'?'; MOST_DIGITS];
+            let written = |out: &[u8], len: usize| String::from_utf8_lossy(&out[..len]).to_string();
+            let len = write_number(&mut out, value, Form::Decimal);
+            assert_eq!(written(&out, len), value.to_string());
+            for digits in 1..=18 {
+                let value = value % 10u64.pow(digits.into());
+                let len = write_number(&mut out, value, Form::FixedDecimal(digits));
+                assert_eq!(written(&out, len), format!("{value:00$}", usize::from(digits)));
+            }
+            for digits in 1..=16 {
+                let value = value & (u64::MAX >> (64 - 4 * digits));
+                let len = write_number(&mut out, value, Form::FixedHex(digits));
+                assert_eq!(written(&out, len), format!("{value:00$x}", usize::from(digits)));
+            }
+        }
+        let last_of_eight = [0, 9, 10, 99_999_999, 100_000_000, 12_345_678, 90_000_009];
+        for value in last_of_eight {
+            let mut out = [b'?'; MOST_DIGITS];
+            let len = write_number(&mut out, value, Form::Decimal);
+            assert_eq!(&out[..len], value.to_string().as_bytes());
+        }
     }
 }
