@@ -95,6 +95,41 @@ fn expected(request: &PushRequest) -> (Vec<Stream>, Totals) {
     (streams.collect(), totals)
 }
 
+/// An entry with little metadata lists it once, one with much is walked each time.
+#[test]
+fn any_number_of_pairs_is_seen() {
+    let mut request = PushRequest::default();
+    for count in [0, 1, 127, 128, 129, 400, 2] {
+        let pair = |number: usize| LabelPairAdapter {
+            name: format!("name_{number}").into_bytes(),
+            value: vec![b'v'; number % 150],
+        };
+        let entry = EntryAdapter {
+            timestamp: Some(Timestamp::from_unix_ns(7)),
+            line: b"line".to_vec(),
+            structured_metadata: (0..count).map(pair).collect(),
+            parsed: Vec::new(),
+        };
+        let stream = StreamAdapter { labels: "{}".into(), entries: vec![entry; 2], hash: 0 };
+        request.streams.push(stream);
+    }
+    let body = request.encode_to_vec();
+    let push = Push::protobuf(&body).expect("well-formed");
+    let (streams, totals) = expected(&request);
+    assert_eq!(dump(&push), streams);
+    assert_eq!(push.totals(), totals);
+    for stream in push.streams() {
+        let mut entries = stream.entries();
+        while let Some(entry) = entries.next() {
+            let pairs = entry.metadata.iter();
+            assert_eq!(entry.metadata.count(), pairs.clone().count());
+            assert_eq!(entry.metadata.is_empty(), entry.metadata.count() == 0);
+            let len_bytes: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+            assert_eq!(entry.metadata.len_bytes(), len_bytes);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn the_walker_sees_what_prost_encodes(request in request()) {

@@ -74,7 +74,7 @@ impl BatchBuilder {
         &mut self,
         timestamp_ns: i64,
         line: &[u8],
-        metadata: impl Iterator<Item = (T, T)> + Clone,
+        metadata: impl Iterator<Item = (T, T)>,
     ) {
         debug_assert!(self.stream.is_some(), "no section is open");
         if self.bytes.len() - self.section_start > SECTION_TARGET_BYTES
@@ -90,21 +90,38 @@ impl BatchBuilder {
         self.timestamps.extend_from_slice(&timestamp_ns.to_le_bytes());
         self.min_ns = self.min_ns.min(timestamp_ns);
         self.max_ns = self.max_ns.max(timestamp_ns);
-        let pairs = metadata.clone().count();
-        if pairs > 0 && self.metadata.is_empty() {
+        self.push_metadata(metadata);
+        self.entry_count += 1;
+    }
+
+    #[inline]
+    fn push_metadata<T: AsRef<[u8]>>(&mut self, mut metadata: impl Iterator<Item = (T, T)>) {
+        let first = metadata.next();
+        if first.is_none() && self.metadata.is_empty() {
+            return;
+        }
+        if self.metadata.is_empty() {
             // Entries before the first one with metadata have zero pairs each.
             self.metadata.resize(self.entry_count as usize, 0);
         }
-        if pairs > 0 || !self.metadata.is_empty() {
-            varint::write(&mut self.metadata, pairs as u64);
-            for (name, value) in metadata {
-                for text in [name.as_ref(), value.as_ref()] {
-                    varint::write(&mut self.metadata, text.len() as u64);
-                    self.metadata.extend_from_slice(text);
-                }
+        // Nearly always the number of pairs takes one byte.
+        let count_at = self.metadata.len();
+        self.metadata.push(0);
+        let mut pairs = 0_u64;
+        for (name, value) in first.into_iter().chain(metadata) {
+            pairs += 1;
+            for text in [name.as_ref(), value.as_ref()] {
+                varint::write(&mut self.metadata, text.len() as u64);
+                self.metadata.extend_from_slice(text);
             }
         }
-        self.entry_count += 1;
+        if pairs < 0x80 {
+            self.metadata[count_at] = pairs as u8;
+            return;
+        }
+        let mut count = Vec::new();
+        varint::write(&mut count, pairs);
+        self.metadata.splice(count_at..=count_at, count);
     }
 
     /// Closes the open section; one without entries leaves no trace.
@@ -152,7 +169,7 @@ impl BatchBuilder {
 }
 
 /// One section of a batch, borrowed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Section<'a> {
     /// The stream all entries belong to.
     pub stream: StreamId,
@@ -276,7 +293,13 @@ impl<'a> Iterator for MetadataPairs<'a> {
 
 /// Iterates over the sections of a batch, checking each as it goes.
 pub fn sections(batch: &[u8]) -> Sections<'_> {
-    Sections { batch, offset: 0 }
+    Sections { batch, offset: 0, is_checked: false }
+}
+
+/// Like [`sections`], for the bytes of a batch that [`sections`] has found good: nothing is
+/// looked at but the sections' headers.
+pub(crate) fn checked_sections(batch: &[u8]) -> Sections<'_> {
+    Sections { batch, offset: 0, is_checked: true }
 }
 
 /// See [`sections`].
@@ -284,6 +307,8 @@ pub fn sections(batch: &[u8]) -> Sections<'_> {
 pub struct Sections<'a> {
     batch: &'a [u8],
     offset: usize,
+    /// Whether the columns are known to be good.
+    is_checked: bool,
 }
 
 impl<'a> Sections<'a> {
@@ -329,6 +354,10 @@ impl<'a> Sections<'a> {
             ends: &batch[ends],
             metadata: &batch[metadata],
         };
+        self.offset = at;
+        if self.is_checked {
+            return Ok(section);
+        }
         let mut last = 0;
         for end in section.ends() {
             if end < last {
@@ -342,7 +371,6 @@ impl<'a> Sections<'a> {
         if !section.metadata.is_empty() {
             check_metadata(section.metadata, entry_count).ok_or_else(|| fail("bad metadata"))?;
         }
-        self.offset = at;
         Ok(section)
     }
 }
@@ -364,23 +392,35 @@ impl<'a> Iterator for Sections<'a> {
 
 /// Whether `column` holds exactly `entry_count` entries of well-formed pairs.
 fn check_metadata(mut column: &[u8], entry_count: usize) -> Option<()> {
+    // So are nearly all: counts and lengths below 128 are ASCII, too. Then each text is.
+    let is_ascii = column.is_ascii();
     for _ in 0..entry_count {
         let pairs = read_varint(&mut column)?;
-        for _ in 0..pairs {
-            read_text(&mut column)?;
-            read_text(&mut column)?;
+        for _ in 0..2 * u64::from(pairs) {
+            if is_ascii {
+                read_bytes(&mut column)?;
+            } else {
+                read_text(&mut column)?;
+            }
         }
     }
     column.is_empty().then_some(())
 }
 
+#[inline]
 fn read_text<'a>(cursor: &mut &'a [u8]) -> Option<&'a str> {
-    let len = read_varint(cursor)? as usize;
-    let text = cursor.get(..len)?;
-    *cursor = &cursor[len..];
-    std::str::from_utf8(text).ok()
+    std::str::from_utf8(read_bytes(cursor)?).ok()
 }
 
+#[inline]
+fn read_bytes<'a>(cursor: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = read_varint(cursor)? as usize;
+    let (bytes, rest) = cursor.split_at_checked(len)?;
+    *cursor = rest;
+    Some(bytes)
+}
+
+#[inline]
 fn read_varint(cursor: &mut &[u8]) -> Option<u32> {
     let mut position = 0;
     let value = varint::read(cursor, &mut position).ok()?;
@@ -441,6 +481,37 @@ mod tests {
             ]
         );
         assert_eq!(read[1].entries().next().unwrap().line, b"\xff\0");
+    }
+
+    #[test]
+    fn any_number_of_pairs_reads_back() {
+        for count in [0, 1, 127, 128, 300] {
+            let pairs: Vec<(String, String)> =
+                (0..count).map(|n| (format!("name_{n:03}"), "\u{e9}".repeat(n % 90))).collect();
+            let mut builder = BatchBuilder::new(Vec::new());
+            builder.begin(StreamId(7));
+            builder.push(1, b"before", NONE);
+            builder.push(2, b"with", pairs.iter().map(|(name, value)| (name, value)));
+            builder.push(3, b"behind", NONE);
+            let batch = builder.finish();
+            let section = sections(&batch).next().unwrap().unwrap();
+            let read: Vec<Vec<_>> =
+                section.entries().map(|entry| entry.metadata.collect()).collect();
+            let expected: Vec<_> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            assert_eq!(read, [vec![], expected, vec![]], "{count} pairs");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_not_utf8_are_refused_among_ascii() {
+        for bad in [&b"\xff"[..], b"\xc3", b"x\xed\xa0\x80"] {
+            let mut builder = BatchBuilder::new(Vec::new());
+            builder.begin(StreamId(7));
+            builder.push(2, b"line", [(&b"a"[..], bad), (b"b", b"good")].into_iter());
+            let batch = builder.finish();
+            let error = sections(&batch).next().unwrap().unwrap_err();
+            assert_eq!(error.what, "bad metadata", "{bad:?}");
+        }
     }
 
     #[test]

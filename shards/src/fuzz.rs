@@ -2,7 +2,7 @@
 //!
 //! Each panics if a decoder breaks its word; ordinary tests call them too.
 
-use crate::batch::{BatchBuilder, sections};
+use crate::batch::{BatchBuilder, checked_sections, sections};
 use crate::head::{BlockPool, StreamHead};
 use crate::wal::format::{
     FileHeader, FrameHeader, Record, WalName, records, write_batch, write_definition,
@@ -39,8 +39,10 @@ pub fn batch_sections(data: &[u8]) {
     let before = sections(&data[..last_offset]).flatten().flat_map(|section| {
         section.entries().map(move |entry| (section.stream, entry.timestamp_ns, entry.line))
     });
-    let mut after = sections(&rebuilt).flat_map(|section| {
+    let known_good = checked_sections(&rebuilt).flatten();
+    let mut after = sections(&rebuilt).zip(known_good).flat_map(|(section, known_good)| {
         let section = section.expect("what was built decodes");
+        assert_eq!(known_good, section, "without a second check");
         section.entries().map(move |entry| (section.stream, entry.timestamp_ns, entry.line))
     });
     for entry in before {

@@ -25,7 +25,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::{Incoming, ReplyTo};
 use logsvc_runtime::{AlignedBuffer, Budget, Monotonic, Reservation};
 
-use crate::batch::{Section, sections};
+use crate::batch::{Section, checked_sections};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
@@ -485,7 +485,9 @@ impl Shard {
             self.in_log_bytes -= waiting.reserved_bytes;
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
-            for (section, &slot) in sections(&frame[range]).flatten().zip(&waiting.slots) {
+            // The batch was looked at when it came.
+            let sections = checked_sections(&frame[range]).flatten();
+            for (section, &slot) in sections.zip(&waiting.slots) {
                 self.streams[slot as usize].in_log -= 1;
                 let kept = self.append_section(slot, &section);
                 kept_bytes += kept;

@@ -29,6 +29,7 @@ impl<'m> WithLevel<'m> {
 impl<'m> Iterator for WithLevel<'m> {
     type Item = Pair<'m>;
 
+    #[inline]
     fn next(&mut self) -> Option<Pair<'m>> {
         if self.held.is_some() {
             return self.held.take();

@@ -39,6 +39,8 @@ pub struct Entries<'a> {
     started: bool,
     scratch: Vec<u8>,
     pairs: Vec<(Text<'a>, Text<'a>)>,
+    /// The metadata of an entry of a protobuf push, if it is not very much.
+    borrowed_pairs: Vec<(&'a [u8], &'a [u8])>,
 }
 
 /// One entry.
@@ -55,7 +57,13 @@ pub struct EntryRef<'e> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(source: EntrySource<'a>) -> Entries<'a> {
-        Entries { source, started: false, scratch: Vec::new(), pairs: Vec::new() }
+        Entries {
+            source,
+            started: false,
+            scratch: Vec::new(),
+            pairs: Vec::new(),
+            borrowed_pairs: Vec::new(),
+        }
     }
 
     /// The next entry; `None` after the last.
@@ -63,7 +71,7 @@ impl<'a> Entries<'a> {
     #[inline]
     pub fn next(&mut self) -> Option<EntryRef<'_>> {
         match &mut self.source {
-            EntrySource::Protobuf(fields) => protobuf::next_entry(fields),
+            EntrySource::Protobuf(fields) => protobuf::next_entry(fields, &mut self.borrowed_pairs),
             EntrySource::Json(None, _) => None,
             EntrySource::Json(Some(_), _) => self.next_json(),
         }
@@ -191,6 +199,7 @@ pub struct MetadataIter<'e>(Pairs<'e>);
 impl<'e> Iterator for MetadataIter<'e> {
     type Item = (&'e [u8], &'e [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             Pairs::Slice(pairs) => {

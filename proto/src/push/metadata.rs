@@ -111,7 +111,7 @@ fn is_normal(pairs: MetadataIter<'_>) -> bool {
             && is_valid_label_name(name)
             && !all_underscores(name)
             && !value.is_empty()
-            && simdutf8::basic::from_utf8(value).is_ok();
+            && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok());
         if !valid {
             return false;
         }
@@ -191,6 +191,7 @@ enum IterForm<'m> {
 impl<'m> Iterator for NormalizedIter<'m> {
     type Item = (&'m [u8], &'m [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             IterForm::AsSent(pairs) => pairs.next(),

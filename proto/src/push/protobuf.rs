@@ -139,6 +139,13 @@ impl<'a> Fields<'a> {
     /// The next field: number and value.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, ProtobufError> {
+        self.step()
+    }
+
+    /// Like [`Fields::next`], as a part of the caller: for the loops that each entry of a
+    /// push goes through.
+    #[inline(always)]
+    fn step(&mut self) -> Result<Option<(u32, Value<'a>)>, ProtobufError> {
         if self.position >= self.bytes.len() {
             return Ok(None);
         }
@@ -221,7 +228,7 @@ fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufErro
     let mut labels_lead = true;
     let mut first = true;
     let mut fields = Fields::new(stream);
-    while let Some((number, value)) = fields.next()? {
+    while let Some((number, value)) = fields.step()? {
         match number {
             1 => {
                 value.bytes("Labels")?;
@@ -247,7 +254,7 @@ fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufErro
 }
 
 fn count_metadata(fields: &mut Fields<'_>, totals: &mut Totals) -> Result<(), ProtobufError> {
-    while let Some((number, value)) = fields.next()? {
+    while let Some((number, value)) = fields.step()? {
         if number == 3 {
             let (name, value) = read_pair(value.bytes("StructuredMetadata")?)?;
             totals.metadata_pairs += 1;
@@ -269,7 +276,7 @@ fn read_entry<const CHECK: bool>(entry: &[u8]) -> Result<RawEntry<'_>, ProtobufE
     let mut fields = Fields::new(entry);
     loop {
         let before = fields;
-        let Some((number, value)) = fields.next()? else { break };
+        let Some((number, value)) = fields.step()? else { break };
         match number {
             1 => timestamp_ns = read_timestamp(value.bytes("Timestamp")?)?,
             2 => line = value.bytes("Line")?,
@@ -289,7 +296,7 @@ fn read_entry<const CHECK: bool>(entry: &[u8]) -> Result<RawEntry<'_>, ProtobufE
 fn read_timestamp(message: &[u8]) -> Result<Option<i64>, ProtobufError> {
     let (mut seconds, mut nanos) = (0i64, 0i32);
     let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
+    while let Some((number, value)) = fields.step()? {
         match number {
             1 => seconds = value.varint("Seconds")? as i64,
             2 => nanos = value.varint("Nanos")? as i32,
@@ -309,10 +316,11 @@ fn read_timestamp(message: &[u8]) -> Result<Option<i64>, ProtobufError> {
     }
 }
 
+#[inline]
 fn read_pair(message: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
     let (mut name, mut text): (&[u8], &[u8]) = (b"", b"");
     let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
+    while let Some((number, value)) = fields.step()? {
         match number {
             1 => name = value.bytes("Name")?,
             2 => text = value.bytes("Value")?,
@@ -355,21 +363,42 @@ impl<'a> Iterator for Streams<'a> {
     }
 }
 
-/// The next entry of a checked stream message.
+/// Pairs of an entry that are kept apart. An entry may have as many as its body has bytes,
+/// nearly, so the list must not grow with them.
+const LISTED_PAIRS_MAX: usize = 128;
+
+/// The next entry of a checked stream message. Its metadata, which is looked at several
+/// times before it is stored, is walked here once, into `pairs`, unless there is very much.
 #[inline]
-pub(super) fn next_entry<'a>(fields: &mut Fields<'a>) -> Option<EntryRef<'a>> {
+pub(super) fn next_entry<'a, 'p>(
+    fields: &mut Fields<'a>,
+    pairs: &'p mut Vec<(&'a [u8], &'a [u8])>,
+) -> Option<EntryRef<'p>> {
     loop {
-        let (2, Value::Bytes(entry)) = fields.next().expect(CHECKED)? else { continue };
+        let (2, Value::Bytes(entry)) = fields.step().expect(CHECKED)? else { continue };
         let (timestamp_ns, line, first_pair) = read_entry::<false>(entry).expect(CHECKED);
-        let metadata = first_pair.map_or(MetadataRef::EMPTY, MetadataRef::from_protobuf);
+        pairs.clear();
+        let mut metadata = MetadataRef::EMPTY;
+        if let Some(first_pair) = first_pair {
+            let mut fields = first_pair;
+            while let Some(pair) = next_metadata(&mut fields) {
+                if pairs.len() == LISTED_PAIRS_MAX {
+                    metadata = MetadataRef::from_protobuf(first_pair);
+                    return Some(EntryRef { timestamp_ns, line, metadata });
+                }
+                pairs.push(pair);
+            }
+            metadata = MetadataRef::from_slice(pairs);
+        }
         return Some(EntryRef { timestamp_ns, line, metadata });
     }
 }
 
 /// The next metadata pair of a checked entry message.
+#[inline]
 pub(super) fn next_metadata<'a>(fields: &mut Fields<'a>) -> Option<(&'a [u8], &'a [u8])> {
     loop {
-        let (3, Value::Bytes(pair)) = fields.next().expect(CHECKED)? else { continue };
+        let (3, Value::Bytes(pair)) = fields.step().expect(CHECKED)? else { continue };
         return Some(read_pair(pair).expect(CHECKED));
     }
 }

@@ -225,21 +225,26 @@ fn stated_level<'e>(
     pairs: &NormalizedMetadata<'e>,
     fields: &LevelFields,
 ) -> Option<&'e [u8]> {
-    let get =
-        |wanted: &[u8]| pairs.iter().find(|&(name, _)| name == wanted).map(|(_, value)| value);
-    if let Some(level) = get(DETECTED_LEVEL.as_bytes()) {
-        return Some(normalize_level(level));
+    // Most metadata has none of the names, which one walk over it tells.
+    let (mut has_field, mut severity_number) = (false, None);
+    for (name, value) in pairs.iter() {
+        if name == DETECTED_LEVEL.as_bytes() {
+            return Some(normalize_level(value));
+        }
+        has_field |= fields.contains(name);
+        if name == SEVERITY_NUMBER {
+            severity_number = Some(value);
+        }
     }
     if let Some(level) = stream.level.as_deref() {
         return Some(level);
     }
-    // Most metadata has none of the names, which one walk over it tells.
-    if pairs.iter().any(|(name, _)| fields.contains(name))
-        && let Some(level) = fields.names().find_map(|name| get(name.as_bytes()))
-    {
+    let get =
+        |wanted: &[u8]| pairs.iter().find(|&(name, _)| name == wanted).map(|(_, value)| value);
+    if has_field && let Some(level) = fields.names().find_map(|name| get(name.as_bytes())) {
         return Some(normalize_level(level));
     }
-    get(SEVERITY_NUMBER).map(|number| severity_number_level(number).as_str().as_bytes())
+    severity_number.map(|number| severity_number_level(number).as_str().as_bytes())
 }
 
 fn check_metadata(

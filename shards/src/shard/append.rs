@@ -9,7 +9,7 @@ use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, PendingAppend, Shard, stream_cost};
-use crate::batch::{BatchBuilder, Section, sections};
+use crate::batch::{BatchBuilder, Section, checked_sections, sections};
 use crate::index::Slot;
 use crate::messages::{
     AppendError, AppendOutcome, AppendRequest, REFUSALS_LISTED_MAX, ShardReply, StreamDefinition,
@@ -243,7 +243,7 @@ impl Shard {
                 AppendError::HeadsFull.into()
             });
         }
-        for (section, &slot) in sections(&batch).flatten().zip(&admission.slots) {
+        for (section, &slot) in checked_sections(&batch).flatten().zip(&admission.slots) {
             let newest_ns = &mut self.streams[slot as usize].newest_admitted_ns;
             *newest_ns = (*newest_ns).max(section.max_ns);
         }
