@@ -38,12 +38,15 @@ struct Admission {
     needs_filter: bool,
 }
 
+/// Streams, and how many entries of each.
+type EntriesByStream = Vec<(StreamId, u64)>;
+
 /// What of a push goes on to the log.
 struct Admitted {
     batch: Vec<u8>,
     admission: Admission,
     too_far_behind: Vec<TooFarBehind>,
-    refused_streams: Vec<(StreamId, u64)>,
+    refused_streams: EntriesByStream,
 }
 
 /// Why a push does not go on to the log.
@@ -278,7 +281,7 @@ impl Shard {
         &self,
         batch: &[u8],
         refused: &[StreamId],
-    ) -> Result<(Vec<u8>, Vec<(StreamId, u64)>), AppendError> {
+    ) -> Result<(Vec<u8>, EntriesByStream), AppendError> {
         let mut builder = BatchBuilder::new(Vec::with_capacity(batch.len()));
         let mut left_out: BTreeMap<StreamId, u64> = BTreeMap::new();
         for section in sections(batch) {
