@@ -22,6 +22,10 @@ use crate::launch::stop_process_on_panic;
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
 
+/// How much *nicer* than cores threads are that compute: next to a core that is always
+/// busy they still get a quarter of its CPU.
+const WORK_NICENESS: i32 = 5;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The sending side of both queues.
@@ -35,8 +39,8 @@ impl SideThreads {
     /// Starts `files` and `work` threads for the two queues, at least one each.
     pub(crate) fn start(files: u16, work: u16) -> io::Result<SideThreads> {
         Ok(SideThreads {
-            files: start_queue("side-file", files)?,
-            work: start_queue("side-work", work)?,
+            files: start_queue("side-file", files, 0)?,
+            work: start_queue("side-work", work, WORK_NICENESS)?,
         })
     }
 
@@ -78,18 +82,32 @@ where
     receiver.await.expect("a job that panics ends the process, all others send their result")
 }
 
-fn start_queue(name: &str, threads: u16) -> io::Result<flume::Sender<Job>> {
+fn start_queue(name: &str, threads: u16, niceness: i32) -> io::Result<flume::Sender<Job>> {
     let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
     for number in 0..threads.max(1) {
         let jobs = receiver.clone();
         thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             stop_process_on_panic();
+            be_nicer(niceness);
             while let Ok(job) = jobs.recv() {
                 job();
             }
         })?;
     }
     Ok(sender)
+}
+
+/// Lowers the priority of the calling thread. Nothing that is right depends on it, so a
+/// system that refuses is left alone.
+fn be_nicer(niceness: i32) {
+    if niceness > 0 {
+        // SAFETY: the calls take and return numbers only. In Linux, `PRIO_PROCESS` with 0
+        // means the calling thread, not its process.
+        unsafe {
+            let now = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, now + niceness);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +133,16 @@ mod tests {
             file + work
         };
         assert_eq!(block_on(join(long, others)), (true, 3));
+    }
+
+    #[test]
+    fn computations_are_nicer_than_files() {
+        // SAFETY: the call takes and returns numbers only.
+        let niceness = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let side = SideThreads::start(1, 1).unwrap();
+        let here = niceness();
+        assert_eq!(block_on(side.file(niceness)), here);
+        assert_eq!(block_on(side.work(niceness)), (here + WORK_NICENESS).min(19));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 use crate::wal::format::WalName;
 
 /// Bytes that are gathered before they are written to a segment's file.
-const WRITE_BYTES: usize = 1 << 20;
+pub(crate) const WRITE_BYTES: usize = 1 << 20;
 
 /// See the module. What seals and what compacts share it; both run on the shard's
 /// core.
@@ -96,7 +96,8 @@ impl<R: Runtime> SegmentFolder<R> {
         Ok(())
     }
 
-    async fn write(&self, segment: &mut NewSegment<R>, bytes: Vec<u8>) -> io::Result<()> {
+    /// Appends bytes to a new segment.
+    pub(crate) async fn write(&self, segment: &mut NewSegment<R>, bytes: Vec<u8>) -> io::Result<()> {
         let file = match &segment.file {
             Some(file) => file,
             None => {

@@ -9,6 +9,7 @@ mod arrange;
 mod cache;
 mod days;
 mod directories;
+mod encode;
 mod files;
 mod folder;
 mod late_rows;

@@ -2,9 +2,9 @@
 //!
 //! Guarantees: a segment's name appears when its bytes are on stable storage, and
 //! it counts from the manifest edit on, which names in the same breath the log
-//! files that are no longer needed. The core's other tasks get their turn after
-//! each block. What can go wrong is the disk; then nothing has changed, except that
-//! files which nothing names may be left over, and the next start removes them.
+//! files that are no longer needed. Blocks are encoded on a side thread. What can go
+//! wrong is the disk; then nothing has changed, except that files which nothing names
+//! may be left over, and the next start removes them.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use logsvc_runtime::Runtime;
 
 use super::OpenedSegment;
-use super::arrange::{Piece, arrange};
 use super::days::{Part, parts};
-use super::folder::{NewSegment, SegmentFolder};
+use super::encode::{SegmentEncoding, Stretch};
+use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
 use crate::manifest::{Cover, ManifestEdit};
 use crate::messages::TimeRange;
-use crate::segment::{Entries, Finished, SegmentWriter, stream_order};
+use crate::segment::{Finished, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
@@ -117,11 +117,11 @@ impl<R: Runtime> Sealer<R> {
     /// Writes the entries of a part; `None` if there are none.
     async fn write_segment(
         &self,
-        streams: &[SealStream],
+        streams: &Arc<Vec<SealStream>>,
         part: Part,
     ) -> io::Result<Option<OpenedSegment>> {
         let mut segment = self.folder.begin(part.day)?;
-        match self.write_blocks(streams, part.range, &mut segment).await {
+        match self.write_stretches(streams, part.range, &mut segment).await {
             Ok(Some(finished)) => {
                 let order = segment.name.sealed_order();
                 self.folder.publish(segment, finished, 0, order).await.map(Some)
@@ -133,38 +133,29 @@ impl<R: Runtime> Sealer<R> {
         }
     }
 
-    async fn write_blocks(
+    /// Writes all of a segment but its end. Only the writes are done on the core; what
+    /// is computed for them has a side thread, which the system takes the CPU from as
+    /// soon as the core has something to do: however long a block takes, no push waits
+    /// for it.
+    async fn write_stretches(
         &self,
-        streams: &[SealStream],
+        streams: &Arc<Vec<SealStream>>,
         range: TimeRange,
         segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
         let identity = self.folder.identity(segment);
-        let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
-        for stream in streams {
-            let pieces = arrange(&stream.blocks, range);
-            if pieces.is_empty() {
-                continue;
-            }
-            let begun = writer.begin_stream(&stream.tenant, &stream.labels, stream.id);
-            begun.map_err(io::Error::other)?;
-            writer.expect_line_bytes(pieces.iter().map(Piece::line_bytes).sum());
-            for piece in &pieces {
-                let mut entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
-                while !entries.is_empty() {
-                    let appended = writer.append(&entries).map_err(io::Error::other)?;
-                    entries = entries.behind(appended.entries);
-                    if appended.finished_block {
-                        self.folder.write_some(segment, &mut writer).await?;
-                        self.folder.runtime.yield_now().await;
-                    }
+        let encoding = SegmentEncoding::new(identity, Arc::clone(streams), range);
+        let mut encoding = Box::new(encoding.map_err(io::Error::other)?);
+        loop {
+            let stretch = self.folder.runtime.offload(move || encoding.encode(WRITE_BYTES)).await;
+            match stretch.map_err(io::Error::other)? {
+                Stretch::Some(bytes, rest) => {
+                    self.folder.write(segment, bytes).await?;
+                    encoding = rest;
                 }
+                Stretch::Last(finished) => return Ok(finished),
             }
         }
-        if writer.entry_count() == 0 {
-            return Ok(None);
-        }
-        writer.finish().map(Some).map_err(io::Error::other)
     }
 
     /// Removes the log files that hold nothing that is not in segments. What cannot
@@ -183,12 +174,12 @@ impl<R: Runtime> Sealer<R> {
 
 /// Streams in the order that a segment wants. On the side thread, for it may take
 /// long.
-async fn sorted<R: Runtime>(runtime: &R, mut streams: Vec<SealStream>) -> Vec<SealStream> {
+async fn sorted<R: Runtime>(runtime: &R, mut streams: Vec<SealStream>) -> Arc<Vec<SealStream>> {
     let sort = move || {
         streams.sort_unstable_by(|a, b| {
             stream_order((&a.tenant, &a.labels, a.id), (&b.tenant, &b.labels, b.id))
         });
-        streams
+        Arc::new(streams)
     };
     runtime.offload(sort).await
 }

@@ -1,0 +1,90 @@
+//! Encodes a part of a generation as a segment, a stretch of blocks at a time.
+//!
+//! Guarantees: the value owns all it needs, so a stretch can be computed on any
+//! thread; streams, entries and bytes are the same however long stretches are. What
+//! can go wrong is what [`SegmentWriter`] refuses, which nothing that comes from heads
+//! does.
+
+use std::sync::Arc;
+
+use super::arrange::{Piece, arrange};
+use crate::messages::TimeRange;
+use crate::segment::{Entries, Finished, SegmentIdentity, SegmentWriter, WriteError};
+use crate::shard::SealStream;
+
+/// How far a stretch has come.
+#[derive(Debug)]
+pub(super) enum Stretch {
+    /// The next bytes of the file, and what comes behind them.
+    Some(Vec<u8>, Box<SegmentEncoding>),
+    /// The end of the file; `None` if there are no entries.
+    Last(Option<Finished>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct SegmentEncoding {
+    streams: Arc<Vec<SealStream>>,
+    range: TimeRange,
+    writer: SegmentWriter,
+    /// The stream that comes behind the pieces.
+    next_stream: usize,
+    /// What is left of the current stream, the last piece first.
+    pieces: Vec<Piece>,
+}
+
+impl SegmentEncoding {
+    /// Begins the segment of the entries of `streams`, which are in the order of
+    /// segments, with times in `range`.
+    ///
+    /// # Errors
+    /// If there is no memory for a compressor.
+    pub(super) fn new(
+        identity: SegmentIdentity,
+        streams: Arc<Vec<SealStream>>,
+        range: TimeRange,
+    ) -> Result<SegmentEncoding, WriteError> {
+        let writer = SegmentWriter::new(identity)?;
+        Ok(SegmentEncoding { streams, range, writer, next_stream: 0, pieces: Vec::new() })
+    }
+
+    /// Encodes until there are `stretch_bytes` of output, or to the end.
+    ///
+    /// # Errors
+    /// See [`WriteError`]; the segment is of no use then.
+    pub(super) fn encode(mut self: Box<Self>, stretch_bytes: usize) -> Result<Stretch, WriteError> {
+        while self.writer.output_len() < stretch_bytes {
+            let Some(piece) = self.pieces.last_mut() else {
+                if self.begin_stream()? {
+                    continue;
+                }
+                if self.writer.entry_count() == 0 {
+                    return Ok(Stretch::Last(None));
+                }
+                return self.writer.finish().map(|finished| Stretch::Last(Some(finished)));
+            };
+            let entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
+            piece.entries.start += self.writer.append(&entries)?.entries;
+            if piece.entries.is_empty() {
+                self.pieces.pop();
+            }
+        }
+        let bytes = self.writer.take_output();
+        Ok(Stretch::Some(bytes, self))
+    }
+
+    /// Goes on to the next stream, which may have no entries in the range; false if
+    /// there is none.
+    fn begin_stream(&mut self) -> Result<bool, WriteError> {
+        let Some(stream) = self.streams.get(self.next_stream) else { return Ok(false) };
+        self.next_stream += 1;
+        self.pieces = arrange(&stream.blocks, self.range);
+        if !self.pieces.is_empty() {
+            self.pieces.reverse();
+            self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
+            let line_bytes = self.pieces.iter().map(Piece::line_bytes).sum();
+            self.writer.expect_line_bytes(line_bytes);
+        }
+        Ok(true)
+    }
+}
