@@ -97,7 +97,11 @@ impl<R: Runtime> SegmentFolder<R> {
     }
 
     /// Appends bytes to a new segment.
-    pub(crate) async fn write(&self, segment: &mut NewSegment<R>, bytes: Vec<u8>) -> io::Result<()> {
+    pub(crate) async fn write(
+        &self,
+        segment: &mut NewSegment<R>,
+        bytes: Vec<u8>,
+    ) -> io::Result<()> {
         let file = match &segment.file {
             Some(file) => file,
             None => {
