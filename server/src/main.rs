@@ -3,6 +3,7 @@
 //! Exits with 0 after an orderly stop, 1 if the settings are bad or the node failed,
 //! 2 if the command line is bad. The tools have exit codes of their own, see [`tools`].
 
+mod allocator;
 mod app;
 mod banner;
 mod cli;
@@ -30,14 +31,11 @@ use crate::app::Boot;
 use crate::cli::Cli;
 use crate::config::{Config, Loaded, Machine, RuntimeChoice};
 
-/// Buffers are often freed by another core than the one that allocated them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// What systems grant if the limit of open files is not known.
 const OPEN_FILES_USUAL: u64 = 1024;
 
 fn main() -> ExitCode {
+    allocator::release_early();
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         // Prints the help, the version or the mistake, and exits.
