@@ -12,6 +12,7 @@ use std::process;
 use std::sync::{Arc, Once, mpsc};
 use std::thread;
 
+use crate::balance::Balance;
 use crate::{CoreId, SideThreads};
 
 /// Address space for a core's stack; pages that are not used cost nothing.
@@ -52,6 +53,7 @@ pub(crate) struct Place {
     pub(crate) core: CoreId,
     pub(crate) core_count: u16,
     pub(crate) side: SideThreads,
+    pub(crate) balance: Balance,
 }
 
 /// Where a core waits until all cores have built their driver.
@@ -83,12 +85,18 @@ where
     }
     let cpus = chosen_cpus(options)?;
     let side = SideThreads::start(options.side_threads, options.side_threads)?;
+    let balance = Balance::default();
     let body = Arc::new(body);
     let (report, reports) = mpsc::channel();
     let mut threads = Vec::new();
     let mut outcome = Ok(());
     for number in 0..options.cores {
-        let place = Place { core: CoreId(number), core_count: options.cores, side: side.clone() };
+        let place = Place {
+            core: CoreId(number),
+            core_count: options.cores,
+            side: side.clone(),
+            balance: balance.clone(),
+        };
         let cpu = cpus.get(usize::from(number) % cpus.len().max(1)).copied();
         let (go, wait) = mpsc::channel();
         let mut gate = Gate { report: report.clone(), go: wait, reported: false };

@@ -25,6 +25,7 @@
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 
 mod aligned;
+mod balance;
 mod budget;
 mod clock;
 pub mod conformance;

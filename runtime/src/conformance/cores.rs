@@ -42,6 +42,8 @@ pub struct MultiCore {
     /// Core 0 lets all go on.
     all_listen: Latch,
     all_done: Latch,
+    /// Whether open connections are spread evenly.
+    is_even: bool,
 }
 
 impl MultiCore {
@@ -53,7 +55,13 @@ impl MultiCore {
             arrived: flume::unbounded(),
             all_listen: Latch::new(),
             all_done: Latch::new(),
+            is_even: false,
         }
+    }
+
+    /// The same for a backend that spreads open connections evenly over listeners.
+    pub fn with_even_listeners(self) -> MultiCore {
+        MultiCore { is_even: true, ..self }
     }
 
     /// Runs all checks; to be called on every core at the same time.
@@ -122,10 +130,11 @@ impl MultiCore {
         let address = listener.local_address().expect("a bound address");
         let core_byte = u8::try_from(own.0).expect("the checks run on few cores");
         drop(runtime.spawn(async move {
+            let mut open = Vec::new();
             loop {
                 let (reader, mut writer, _) = listener.accept().await.expect("accept");
                 writer.write_all(vec![core_byte], Monotonic::NEVER).await.0.expect("write");
-                drop((reader, writer));
+                open.push((reader, writer));
             }
         }));
         self.meet(runtime, &self.all_listen).await;
@@ -133,15 +142,22 @@ impl MultiCore {
             return;
         }
         let mut answers_of = vec![0_usize; self.pings.len()];
+        let mut open = Vec::new();
         for _ in 0..CONNECTIONS {
             let deadline = in_millis(runtime, 20_000);
-            let (mut reader, _writer) =
+            let (mut reader, writer) =
                 runtime.connect(address, deadline).await.expect("connected");
             let byte = read_up_to(&mut reader, 1).await;
             answers_of[usize::from(byte[0])] += 1;
+            open.push((reader, writer));
         }
         if self.pings.len() == 2 {
             assert!(answers_of.iter().all(|count| *count > 0), "unshared: {answers_of:?}");
+        }
+        if self.is_even {
+            let (least, most) = (answers_of.iter().min(), answers_of.iter().max());
+            let uneven = least.zip(most).is_none_or(|(least, most)| most - least > 1);
+            assert!(!uneven, "uneven: {answers_of:?}");
         }
     }
 

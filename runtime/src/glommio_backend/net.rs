@@ -13,6 +13,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
 use super::{GlommioRuntime, sleep_until};
+use crate::balance::{Arrival, Door, Seat};
 use crate::race::race;
 use crate::streak::Streak;
 use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
@@ -20,6 +21,7 @@ use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
 /// A listening socket of the glommio backend.
 pub struct GlommioListener {
     listener: net::TcpListener,
+    door: Door,
     streak: Streak,
     runtime: GlommioRuntime,
 }
@@ -29,8 +31,10 @@ impl GlommioListener {
         address: SocketAddr,
         runtime: GlommioRuntime,
     ) -> io::Result<GlommioListener> {
+        let listener = socket::listen(address)?;
         Ok(GlommioListener {
-            listener: socket::listen(address)?,
+            door: runtime.shared.place.balance.door(listener.local_addr()?),
+            listener,
             streak: Streak::default(),
             runtime,
         })
@@ -55,13 +59,20 @@ impl Listener for GlommioListener {
         if self.streak.is_over() {
             self.runtime.yield_now().await;
         }
+        let mut arrived = self.door.arrived();
         loop {
-            if let Some((accepted, address)) = socket::accept(&self.listener)? {
+            if let Some(Arrival { stream: accepted, address, seat }) = arrived.take() {
                 self.streak.add();
-                let (reader, writer) = split(stream(accepted), self.runtime.clone());
+                let (reader, writer) = split(stream(accepted), Some(seat), self.runtime.clone());
                 return Ok((reader, writer, address));
             }
-            self.readable().await?;
+            match socket::accept(&self.listener)? {
+                Some((stream, address)) => arrived = self.door.place(stream, address),
+                None => {
+                    let readable = pin!(self.readable());
+                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                }
+            }
         }
     }
 
@@ -90,22 +101,28 @@ pub(super) async fn connect(
     };
     // Fails only if the peer has gone already, which the next read tells.
     let _ = stream.set_nodelay(true);
-    Ok(split(stream, runtime.clone()))
+    Ok(split(stream, None, runtime.clone()))
 }
 
 /// glommio's stream waits for reading and for writing apart, so both halves may
 /// wait at the same time. It is borrowed within a poll, never across one.
 type Shared = Rc<RefCell<TcpStream>>;
 
-fn split(stream: TcpStream, runtime: GlommioRuntime) -> (GlommioReader, GlommioWriter) {
+fn split(
+    stream: TcpStream,
+    seat: Option<Seat>,
+    runtime: GlommioRuntime,
+) -> (GlommioReader, GlommioWriter) {
     let stream = Rc::new(RefCell::new(stream));
+    let seat = seat.map(Rc::new);
     let reader = GlommioReader {
         stream: Rc::clone(&stream),
         runtime: runtime.clone(),
         streak: Streak::default(),
         timed_out: false,
+        _seat: seat.clone(),
     };
-    (reader, GlommioWriter { stream, runtime, streak: Streak::default() })
+    (reader, GlommioWriter { stream, runtime, streak: Streak::default(), _seat: seat })
 }
 
 /// The receiving half of a connection.
@@ -114,6 +131,7 @@ pub struct GlommioReader {
     runtime: GlommioRuntime,
     streak: Streak,
     timed_out: bool,
+    _seat: Option<Rc<Seat>>,
 }
 
 impl GlommioReader {
@@ -182,6 +200,7 @@ pub struct GlommioWriter {
     stream: Shared,
     runtime: GlommioRuntime,
     streak: Streak,
+    _seat: Option<Rc<Seat>>,
 }
 
 impl GlommioWriter {

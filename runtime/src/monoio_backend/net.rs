@@ -13,6 +13,7 @@ use monoio::net::TcpStream;
 use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
 
 use super::{ChosenDriver, MonoioRuntime, sleep_once};
+use crate::balance::{Arrival, Door, Seat};
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
 use crate::streak::Streak;
@@ -23,6 +24,7 @@ pub struct MonoioListener {
     listener: net::TcpListener,
     /// The same socket, registered with the driver.
     readiness: monoio::net::TcpListener,
+    door: Door,
     streak: Streak,
     runtime: MonoioRuntime,
 }
@@ -31,7 +33,21 @@ impl MonoioListener {
     pub(super) fn bind(address: SocketAddr, runtime: MonoioRuntime) -> io::Result<MonoioListener> {
         let listener = socket::listen(address)?;
         let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
-        Ok(MonoioListener { listener, readiness, streak: Streak::default(), runtime })
+        let door = runtime.shared.place.balance.door(listener.local_addr()?);
+        Ok(MonoioListener { listener, readiness, door, streak: Streak::default(), runtime })
+    }
+
+    fn take(&self, arrival: Arrival) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
+        self.streak.add();
+        let Arrival { stream, address, seat } = arrival;
+        // epoll needs a non-blocking socket; a ring would give up on one with EAGAIN
+        // instead of waiting for it.
+        if self.runtime.shared.driver == ChosenDriver::Epoll {
+            stream.set_nonblocking(true)?;
+        }
+        let stream = TcpStream::from_std(stream)?;
+        let (reader, writer) = split(stream, Some(seat), self.runtime.clone());
+        Ok((reader, writer, address))
     }
 }
 
@@ -43,21 +59,20 @@ impl Listener for MonoioListener {
         if self.streak.is_over() {
             self.runtime.yield_now().await;
         }
+        let mut arrived = self.door.arrived();
         loop {
-            if let Some((stream, address)) = socket::accept(&self.listener)? {
-                self.streak.add();
-                // epoll needs a non-blocking socket; a ring would give up on one
-                // with EAGAIN instead of waiting for it.
-                if self.runtime.shared.driver == ChosenDriver::Epoll {
-                    stream.set_nonblocking(true)?;
-                }
-                let stream = TcpStream::from_std(stream)?;
-                let (reader, writer) = split(stream, self.runtime.clone());
-                return Ok((reader, writer, address));
+            if let Some(arrival) = arrived.take() {
+                return self.take(arrival);
             }
-            // Not relaxed: on epoll that would report the readiness of the last
-            // connection for ever.
-            self.readiness.readable(false).await?;
+            match socket::accept(&self.listener)? {
+                Some((stream, address)) => arrived = self.door.place(stream, address),
+                None => {
+                    // Not relaxed: on epoll that would report the readiness of the last
+                    // connection for ever.
+                    let readable = pin!(self.readiness.readable(false));
+                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                }
+            }
         }
     }
 
@@ -80,7 +95,7 @@ pub(super) async fn connect(
     };
     // Fails only if the peer has gone already, which the next read tells.
     let _ = stream.set_nodelay(true);
-    Ok(split(stream, runtime.clone()))
+    Ok(split(stream, None, runtime.clone()))
 }
 
 /// What both halves keep alive.
@@ -90,11 +105,16 @@ struct Connection {
     /// end of the stream while the reader is still there.
     parked: Cell<Option<TcpOwnedWriteHalf>>,
     runtime: MonoioRuntime,
+    _seat: Option<Seat>,
 }
 
-fn split(stream: TcpStream, runtime: MonoioRuntime) -> (MonoioReader, MonoioWriter) {
+fn split(
+    stream: TcpStream,
+    seat: Option<Seat>,
+    runtime: MonoioRuntime,
+) -> (MonoioReader, MonoioWriter) {
     let (fd, parked) = (stream.as_raw_fd(), Cell::new(None));
-    let connection = Rc::new(Connection { fd, parked, runtime });
+    let connection = Rc::new(Connection { fd, parked, runtime, _seat: seat });
     let (read_half, write_half) = stream.into_split();
     let reader = MonoioReader {
         half: read_half,

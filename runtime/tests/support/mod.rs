@@ -97,5 +97,5 @@ pub(crate) fn run_single_core(launch: impl FnOnce(&LaunchOptions, SingleCore) ->
 
 /// Launches the checks of several cores, on two.
 pub(crate) fn run_two_cores(launch: impl FnOnce(&LaunchOptions, MultiCore) -> io::Result<()>) {
-    launch(&LaunchOptions::with_cores(2), MultiCore::new(2)).unwrap();
+    launch(&LaunchOptions::with_cores(2), MultiCore::new(2).with_even_listeners()).unwrap();
 }
