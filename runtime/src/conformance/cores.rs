@@ -145,8 +145,7 @@ impl MultiCore {
         let mut open = Vec::new();
         for _ in 0..CONNECTIONS {
             let deadline = in_millis(runtime, 20_000);
-            let (mut reader, writer) =
-                runtime.connect(address, deadline).await.expect("connected");
+            let (mut reader, writer) = runtime.connect(address, deadline).await.expect("connected");
             let byte = read_up_to(&mut reader, 1).await;
             answers_of[usize::from(byte[0])] += 1;
             open.push((reader, writer));
