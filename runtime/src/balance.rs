@@ -6,10 +6,15 @@
 //! accepts. Guarantees: a connection is passed on once at most, as an open socket before
 //! anything is read; none is lost while the listener of its core lives. What can go
 //! wrong: connections differ, and the balance is one of their number only.
+//!
+//! The list of listeners is behind a lock, which is held for as long as it takes to look
+//! through it, once per connection and never while something is awaited.
 
 use std::net::{self, SocketAddr};
+#[expect(clippy::disallowed_types, reason = "see the module's header")]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Connections on their way to one listener; with more, cores keep what they accept.
 const INBOX_CONNECTIONS: usize = 1024;
@@ -19,6 +24,7 @@ const INBOX_CONNECTIONS: usize = 1024;
 pub(crate) struct Balance {
     /// Locked for a moment when a listener comes or goes and when a connection is
     /// accepted.
+    #[expect(clippy::disallowed_types, reason = "see the module's header")]
     doors: Arc<Mutex<Vec<Entry>>>,
 }
 
