@@ -17,7 +17,7 @@ const PURGE_DELAY: c_int = 15;
 const PURGE_DELAY_MS: c_long = 10;
 
 /// Lets freed memory go back to the system soon. Call it before there are other threads.
-pub fn release_early() {
+pub(crate) fn release_early() {
     // SAFETY: the option is a number that the allocator reads when it frees pages; no other
     // thread reads or writes options yet. A number that is no option is ignored.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, PURGE_DELAY_MS) }
