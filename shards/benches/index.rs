@@ -160,7 +160,7 @@ impl Bench {
             ("node", &*node),
             ("pod", &*pod),
             ("service_name", &*app),
-            ("stream", if number % 2 == 0 { "stdout" } else { "stderr" }),
+            ("stream", if number.is_multiple_of(2) { "stdout" } else { "stderr" }),
         ];
         let labels = Labels::from_pairs(pairs).expect("good names");
         let id = StreamId::new(&self.tenant, &labels);
