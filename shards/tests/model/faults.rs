@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+#[expect(clippy::disallowed_types, reason = "a subscriber must be shared between threads")]
+use std::sync::Mutex;
+use std::sync::{Arc, PoisonError};
 
 use logsvc_runtime::sim::{DiskOperation, Simulation};
 use logsvc_shards::segment::{FOOTER_LEN, Footer};
@@ -97,6 +99,7 @@ fn a_damaged_place_is_logged_once() {
 
 /// How many errors were logged of each place: a file and an offset in it.
 #[derive(Clone, Default)]
+#[expect(clippy::disallowed_types, reason = "a subscriber must be shared between threads")]
 struct Errors(Arc<Mutex<BTreeMap<(String, u64), usize>>>);
 
 impl Subscriber for Errors {
