@@ -17,7 +17,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -147,6 +147,8 @@ pub(crate) struct Boot {
     pub(crate) active_streams: Arc<ActiveStreams>,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
+    /// How long the slowest of them took, in us.
+    pub(crate) replay_us: Arc<AtomicU64>,
     drained: Barrier,
     stopped: Barrier,
     mesh: Mesh<ShardRequest, ShardReply>,
@@ -190,6 +192,7 @@ impl Boot {
             stream_rates: Arc::new(Buckets::new(STREAM_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
             recovered: Barrier::new(cores),
+            replay_us: Arc::default(),
             drained: Barrier::new(cores),
             stopped: Barrier::new(cores),
             mesh: Mesh::new(cores, mesh_options),
@@ -361,6 +364,8 @@ async fn start_shard<R: Runtime>(
                     "replayed the write-ahead log"
                 );
             }
+            let took_us = runtime.now().since(begun).as_micros();
+            boot.replay_us.fetch_max(u64::try_from(took_us).unwrap_or(u64::MAX), Ordering::AcqRel);
             boot.services.set(core, Part::Ingester, State::Running);
             true
         }

@@ -45,6 +45,23 @@ pub(crate) fn lines() -> impl Iterator<Item = (LogLevel, u64)> {
     LEVELS.into_iter().zip(&LINES).map(|(level, count)| (level, count.load(Ordering::Relaxed)))
 }
 
+/// Panics that the process has outlived.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// From now on panics are counted, besides what becomes of them anyway.
+pub(crate) fn count_panics() {
+    let earlier = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        earlier(info);
+    }));
+}
+
+/// How many panics the process has outlived. One on a core's thread ends it.
+pub(crate) fn panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
 /// Starts logging for the whole process.
 ///
 /// # Errors

@@ -68,6 +68,7 @@ fn fail(text: &str) -> ExitCode {
 fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     let Loaded { config, limits, ignored_keys } = loaded;
     logging::start(config.log_level, config.log_format)?;
+    logging::count_panics();
     reload::warn_of_ignored_keys("config key", &ignored_keys);
     reload::warn_of_ignored_keys("flag", &cli.ignored_flags);
     if cli.verify_config {

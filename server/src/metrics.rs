@@ -4,14 +4,18 @@
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
 mod histogram;
+mod lags;
 mod memory;
 mod process;
 mod pushes;
 mod queries;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
@@ -20,6 +24,9 @@ use crate::config::Choice;
 use crate::front::queue::QueueStatus;
 use crate::reload::Reloads;
 use histogram::{Counted, Histogram, Latencies};
+pub(crate) use histogram::{LineCounts, LineLengths};
+use lags::Lags;
+pub(crate) use lags::PushFormat;
 use pushes::Pushes;
 pub(crate) use pushes::{Amount, Reason};
 use queries::Queries;
@@ -80,6 +87,10 @@ pub(crate) struct CoreMetrics {
     pub(crate) queries: Queries,
     /// What tenants pushed.
     pub(crate) pushes: Pushes,
+    /// How old it was.
+    pub(crate) lags: Lags,
+    /// Lengths of stored lines.
+    pub(crate) line_lengths: LineLengths,
     /// Open connections.
     pub(crate) connections: AtomicU64,
     /// Connections closed because there were too many.
@@ -111,6 +122,8 @@ impl CoreMetrics {
             requests: Requests::new(&ROUTES),
             queries: Queries::new(),
             pushes: Pushes::new(),
+            lags: Lags::new(),
+            line_lengths: LineLengths::default(),
             connections: zero(),
             connections_refused: zero(),
             queried_bytes: zero(),
@@ -156,6 +169,11 @@ pub(crate) struct Gauges<'a> {
     pub(crate) started_ns: i64,
     /// Whether segments are merged and expire.
     pub(crate) compacts: bool,
+    /// How long the slowest core took to replay its log at the start.
+    pub(crate) replay: Duration,
+    /// The used part of the file system that holds the log, 0 to 1; `None` if the system
+    /// does not tell.
+    pub(crate) disk_used: Option<f64>,
 }
 
 impl NodeMetrics {
@@ -178,10 +196,34 @@ impl NodeMetrics {
         let mut out = Exposition::new();
         out.family("loki_build_info", "gauge", "The version that runs.");
         let version = env!("CARGO_PKG_VERSION");
-        out.sample("loki_build_info", &[("version", version), ("driver", gauges.driver)], 1.0);
+        let labels = [
+            ("version", version),
+            ("revision", version),
+            ("branch", "main"),
+            ("driver", gauges.driver),
+        ];
+        out.sample("loki_build_info", &labels, 1.0);
+        let panics = crate::logging::panics();
+        let help = "Panics that the process has outlived; one of a core ends it.";
+        out.single("loki_panic_total", "counter", help, panics);
         requests::expose(self.cores.iter().map(|core| &core.requests), &mut out);
         queries::expose(self.cores.iter().map(|core| &core.queries), &mut out);
         pushes::expose(self.cores.iter().map(|core| &core.pushes), &mut out);
+        lags::expose(self.cores.iter().map(|core| &core.lags), &mut out);
+        const LENGTHS: &str = "loki_bytes_per_line";
+        out.family(LENGTHS, "histogram", "Lengths of pushed lines that passed the limits.");
+        let lengths = self.cores.iter().map(|core| core.line_lengths.histogram());
+        if let Some(sum) = Histogram::sum(lengths) {
+            out.histogram_in(LENGTHS, &[], &sum, 1.0);
+        }
+        const REPLAY: &str = "loki_ingester_wal_replay_duration_seconds";
+        out.family(REPLAY, "gauge", "How long the log was replayed at the start.");
+        out.sample(REPLAY, &[], gauges.replay.as_secs_f64());
+        const DISK: &str = "loki_ingester_wal_disk_usage_percent";
+        out.family(DISK, "gauge", "Used part of the file system with the log, 0 to 1.");
+        if let Some(used) = gauges.disk_used {
+            out.sample(DISK, &[], used);
+        }
         process::expose(gauges.started_ns, &mut out);
         let name = "loki_internal_log_messages_total";
         out.family(name, "counter", "Lines that were logged.");
@@ -557,87 +599,5 @@ impl Exposition {
         }
         self.sample(&format!("{name}_sum"), labels, counted.sum as f64 / unit);
         self.sample(&format!("{name}_count"), labels, cumulative as f64);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use http::Method;
-
-    use super::*;
-
-    #[test]
-    fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
-        let metrics = NodeMetrics::new(2);
-        let push = "loki_api_v1_push";
-        for (core, us) in [(0, 50), (1, 700)] {
-            let requests = &metrics.core(CoreId(core)).requests;
-            requests.finished(Some(&Method::POST), push, 204, Duration::from_micros(us));
-        }
-        let requests = &metrics.core(CoreId(1)).requests;
-        let under_way = [requests.begin(&Method::GET, "ready"), requests.begin(&Method::GET, push)];
-        drop(requests.begin(&Method::GET, push));
-        let tails = Duration::from_secs(60);
-        requests.finished(Some(&Method::GET), "loki_api_v1_tail", 101, tails);
-        requests.finished(None, "no such route", 499, tails);
-        let queries = &metrics.core(CoreId(0)).queries;
-        queries.ended(QueryKind::Filter, true, 200, Duration::from_millis(10), 5_000_000);
-        let tenant = logsvc_proto::TenantId::no_auth();
-        let amount = Amount { entries: 3, bytes: 70 };
-        metrics.core(CoreId(1)).pushes.of(&tenant).received(amount, 9);
-        metrics.core(CoreId(0)).pushes.of(&tenant).discarded(Reason::StreamLimit, amount);
-        metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
-        let budget = Budget::new("test\"quote", 10);
-        let text = metrics.expose(&Gauges {
-            budgets: &[&budget],
-            queues: &[QueueStatus {
-                work: "query",
-                places: 8,
-                running: 8,
-                waiting: vec![("a|b".to_owned(), 3)],
-            }],
-            lane_depths: &[0, 4],
-            shards: &[ShardStatus::default()],
-            driver: "sim",
-            runtime_config: Some((&Reloads::default(), [0xab; 32])),
-            started_ns: 7_000_000_000,
-            compacts: true,
-        });
-        drop(under_way);
-        let labels = r#"method="POST",route="loki_api_v1_push",status_code="204",ws="false""#;
-        let tail = r#"method="GET",route="loki_api_v1_tail",status_code="101",ws="true""#;
-        let other = r#"method="other",route="other",status_code="499",ws="false""#;
-        let query = r#"{type="filter",range="range",status_code="200""#;
-        for line in [
-            format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.0001\"}} 1"),
-            format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.001\"}} 2"),
-            format!("loki_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 2"),
-            format!("loki_request_duration_seconds_sum{{{labels}}} 0.00075"),
-            "loki_runtime_config_last_reload_successful{config=\"loki\"} 1".into(),
-            format!("loki_runtime_config_hash{{sha256=\"{}\",config=\"loki\"}} 1", "ab".repeat(32)),
-            "logsvc_queries_waiting{work=\"query\"} 3".into(),
-            "loki_query_scheduler_queue_length{user=\"a|b\"} 3".into(),
-            "loki_query_scheduler_queue_duration_seconds_count 1".into(),
-            format!("loki_request_duration_seconds_count{{{tail}}} 1"),
-            format!("loki_request_duration_seconds_count{{{other}}} 1"),
-            r#"loki_inflight_requests{method="GET",route="ready"} 1"#.into(),
-            r#"loki_inflight_requests{method="GET",route="loki_api_v1_push"} 1"#.into(),
-            format!("loki_logql_querystats_latency_seconds_sum{query}}} 0.01"),
-            format!(
-                "loki_logql_querystats_bytes_processed_per_seconds_bucket{query},le=\"400000000\"}} 0"
-            ),
-            r#"loki_distributor_lines_received_total{tenant="fake"} 3"#.into(),
-            r#"loki_distributor_bytes_received_total{tenant="fake"} 70"#.into(),
-            r#"loki_discarded_samples_total{reason="stream_limit",tenant="fake"} 3"#.into(),
-            "process_start_time_seconds 7".into(),
-            "loki_boltdb_shipper_compactor_running 1".into(),
-            r#"loki_ring_members{name="ingester",state="ACTIVE"} 1"#.into(),
-            "logsvc_lane_depth{shard=\"1\"} 4".into(),
-            "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
-        }
     }
 }

@@ -103,7 +103,7 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
-        kind: PushKind,
+        kind: PushKind<'_>,
     ) -> Result<Verdict, ApiError> {
         let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
         let max_active = limits.max_active_streams();

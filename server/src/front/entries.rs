@@ -13,7 +13,7 @@ use logsvc_shards::batch::BatchBuilder;
 use super::refusals::{Refusal, rfc3339};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::Reason;
+use crate::metrics::{Amount, Reason};
 
 /// No line may be longer, whatever the limits say.
 const LINE_HARD_MAX_BYTES: usize = 16 << 20;
@@ -31,6 +31,8 @@ pub(super) struct EntryCheck<'c> {
     normalizer: MetadataNormalizer,
     /// A line that was cut.
     cut: Vec<u8>,
+    /// Lines that were cut, and the bytes that they lost.
+    pub(super) shortened: Amount,
     previous: Previous,
 }
 
@@ -98,6 +100,7 @@ impl<'c> EntryCheck<'c> {
             discovers_level: limits.discover_log_levels && limits.allow_structured_metadata,
             normalizer: MetadataNormalizer::new(),
             cut: Vec::new(),
+            shortened: Amount::default(),
             previous: Previous::default(),
         }
     }
@@ -196,6 +199,7 @@ impl<'c> EntryCheck<'c> {
         self.cut.clear();
         self.cut.extend_from_slice(&line[..kept_len]);
         self.cut.extend_from_slice(identifier);
+        self.shortened.add(1, line.len().saturating_sub(self.cut.len()) as u64);
         Ok(line)
     }
 }

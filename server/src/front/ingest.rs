@@ -29,7 +29,7 @@ use super::refusals::{Refusals, too_far_behind};
 use super::scatter::shard_gone;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::{Amount, Reason};
+use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
@@ -75,13 +75,17 @@ impl EntryCursor for Entries<'_> {
 
 /// What holds for a push as a whole.
 #[derive(Clone, Copy)]
-pub(super) struct PushKind {
+pub(super) struct PushKind<'r> {
     /// Entries as sent, for the metrics.
     pub(super) entries: u64,
     /// Bytes of lines and metadata as sent, for the metrics.
     pub(super) bytes: u64,
     /// Whether old entries are welcome.
     pub(super) is_backfill: bool,
+    /// What the client calls itself, for the metrics.
+    pub(super) user_agent: &'r str,
+    /// The protocol, for the metrics.
+    pub(super) format: PushFormat,
 }
 
 /// A batch on its way to a shard.
@@ -114,7 +118,7 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         limits: &Limits,
         streams: Vec<(S, Rc<CachedStream>)>,
-        kind: PushKind,
+        kind: PushKind<'_>,
     ) -> Result<Response, ApiError> {
         if is_blocked(limits, self.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams);
@@ -128,12 +132,19 @@ impl<R: Runtime> Front<R> {
                 return Err(error);
             }
         };
+        let now_ns = self.runtime.unix_nanos();
         let mut passed = Passed::default();
         let mut sent = Vec::new();
-        let check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
+        let check = EntryCheck::new(limits, now_ns, kind.is_backfill);
         let outcome = self.store(tenant, streams, check, &verdict, &mut passed, &mut sent).await;
         let stored = self.gather_appends(tenant, sent).await;
-        let Passed { refusals, good, metadata_bytes } = passed;
+        let Passed { refusals, good, metadata_bytes, newest_ns, lengths, shortened } = passed;
+        if let Some(newest_ns) = newest_ns {
+            let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
+            self.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
+        }
+        self.counters().line_lengths.add(&lengths);
+        counters.shortened(shortened);
         for &(reason, amount) in &refusals.discarded {
             counters.discarded(reason, amount);
         }
@@ -251,6 +262,8 @@ impl<R: Runtime> Front<R> {
                     Ok(good) => {
                         passed.good.add(1, amount.bytes);
                         passed.metadata_bytes += metadata_bytes;
+                        passed.newest_ns = passed.newest_ns.max(Some(good.timestamp_ns));
+                        passed.lengths.count(amount.bytes - metadata_bytes);
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
@@ -268,6 +281,7 @@ impl<R: Runtime> Front<R> {
             }
             target.builder.end();
         }
+        passed.shortened = check.shortened;
         for (shard, target) in filling.iter_mut().enumerate() {
             self.send(tenant, CoreId(shard as u16), target, sent)?;
         }
@@ -364,6 +378,12 @@ struct Passed {
     good: Amount,
     /// Bytes of the metadata in it.
     metadata_bytes: u64,
+    /// Time of the newest entry of it.
+    newest_ns: Option<i64>,
+    /// Lengths of its lines as sent.
+    lengths: LineCounts,
+    /// Lines of it that were cut, and the bytes that they lost.
+    shortened: Amount,
 }
 
 /// What the shards said of a push.

@@ -38,7 +38,7 @@ mod volume;
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
@@ -290,6 +290,7 @@ pub(crate) struct Front<R: Runtime> {
     cache_generation: Arc<AtomicI64>,
     /// When the node started, in ns since the Unix epoch.
     started_ns: i64,
+    replay_us: Arc<AtomicU64>,
     stopping: logsvc_runtime::Latch,
     router: Router<Route>,
     streams: RefCell<StreamCache>,
@@ -331,6 +332,7 @@ impl<R: Runtime> Front<R> {
             prepared: Arc::clone(&boot.prepared),
             cache_generation: Arc::clone(&boot.cache_generation),
             started_ns,
+            replay_us: Arc::clone(&boot.replay_us),
             stopping: boot.stop.clone(),
             router: routes(),
             streams: RefCell::new(streams),

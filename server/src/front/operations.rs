@@ -1,6 +1,7 @@
 //! `ready`, `metrics`, `status/buildinfo` and `format_query`.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::StatusCode;
 use logsvc_http::{Request, Response};
@@ -83,6 +84,10 @@ impl<R: Runtime> Front<R> {
         let cores = (0..self.runtime.core_count()).map(CoreId);
         let lane_depths: Vec<_> = cores.map(|core| self.caller.request_lane_depth(core)).collect();
         let files_sha256 = self.limits.current().files_sha256;
+        let disk = self.runtime.disk_space(&self.config.data_dir).await.ok();
+        let disk_used = disk.filter(|disk| disk.total_bytes > 0).map(|disk| {
+            1.0 - disk.available_bytes.min(disk.total_bytes) as f64 / disk.total_bytes as f64
+        });
         let text = self.metrics.expose(&Gauges {
             budgets: &[
                 &self.bodies,
@@ -100,6 +105,8 @@ impl<R: Runtime> Front<R> {
             runtime_config: files_sha256.map(|sha256| (&*self.reloads, sha256)),
             started_ns: self.started_ns,
             compacts: self.config.compaction_enabled,
+            replay: Duration::from_micros(self.replay_us.load(Ordering::Acquire)),
+            disk_used,
         });
         Response::new(StatusCode::OK)
             .with_content_type("text/plain; version=0.0.4; charset=utf-8")

@@ -22,8 +22,10 @@ use logsvc_runtime::Runtime;
 
 use super::Front;
 use super::ingest::{EntryCursor, PushKind, PushedStream};
+use super::push::user_agent;
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
+use crate::metrics::PushFormat;
 
 /// What a protobuf message takes at most for each byte of the JSON text that it is made
 /// of.
@@ -76,6 +78,8 @@ impl<R: Runtime> Front<R> {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
             is_backfill: false,
+            user_agent: user_agent(&request),
+            format: PushFormat::Otlp,
         };
         self.ingest(tenant, &limits, streams, kind).await
     }

@@ -19,6 +19,7 @@ use super::Front;
 use super::ingest::PushKind;
 use super::otlp::too_many_bytes;
 use super::stream_cache::CachedStream;
+use crate::metrics::PushFormat;
 
 /// Decompression buffers larger than this are not kept.
 const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
@@ -106,7 +107,13 @@ impl<R: Runtime> Front<R> {
         }
         let bytes = totals.line_bytes + totals.metadata_bytes;
         let is_backfill = backfill_shard.is_some();
-        let kind = PushKind { entries: totals.entries, bytes, is_backfill };
+        let kind = PushKind {
+            entries: totals.entries,
+            bytes,
+            is_backfill,
+            user_agent: user_agent(&request),
+            format: PushFormat::Loki,
+        };
         self.ingest(tenant, &limits, streams, kind).await
     }
 
@@ -156,6 +163,11 @@ impl<R: Runtime> Front<R> {
         };
         Ok((buffers.decoded(decoder, body), reservation))
     }
+}
+
+/// What a client calls itself.
+pub(super) fn user_agent(request: &Request) -> &str {
+    request.head.header("user-agent").unwrap_or_default()
 }
 
 /// The part of a backfill that a push belongs to, if its header says so.

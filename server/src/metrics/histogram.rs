@@ -42,6 +42,55 @@ impl Latencies {
     }
 }
 
+/// Upper bounds of lengths of lines in bytes: powers of eight.
+const LENGTH_BOUNDS: [u64; 8] = [1, 8, 64, 512, 4096, 32_768, 262_144, 2_097_152];
+
+/// Lengths of some lines, counted without atomics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineCounts {
+    counts: [u64; LENGTH_BOUNDS.len() + 1],
+    sum_bytes: u64,
+}
+
+impl LineCounts {
+    /// Counts a line.
+    #[inline]
+    pub(crate) fn count(&mut self, len_bytes: u64) {
+        // How many bits the largest index into the line has, by three.
+        let bits = u64::BITS - len_bytes.saturating_sub(1).leading_zeros();
+        let bucket = (bits.div_ceil(3) as usize).min(LENGTH_BOUNDS.len());
+        self.counts[bucket] += 1;
+        self.sum_bytes += len_bytes;
+    }
+}
+
+/// A histogram of lengths of lines.
+#[derive(Debug)]
+pub(crate) struct LineLengths(Histogram);
+
+impl Default for LineLengths {
+    fn default() -> LineLengths {
+        LineLengths(Histogram::new(&LENGTH_BOUNDS))
+    }
+}
+
+impl LineLengths {
+    /// Adds the lines of a push.
+    pub(crate) fn add(&self, lines: &LineCounts) {
+        for (bucket, &count) in self.0.buckets.iter().zip(&lines.counts) {
+            if count > 0 {
+                add(bucket, count);
+            }
+        }
+        add(&self.0.sum, lines.sum_bytes);
+    }
+
+    /// What was counted, in bytes.
+    pub(super) fn histogram(&self) -> &Histogram {
+        &self.0
+    }
+}
+
 /// What several histograms of the same bounds have counted together.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Counted {
@@ -83,5 +132,21 @@ impl Histogram {
             whole.sum = whole.sum.saturating_add(histogram.sum.load(Ordering::Relaxed));
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_where_their_bounds_say() {
+        for len in (0..600).chain([4096, 4097, 262_144, 262_145, 2_097_152, 2_097_153, 1 << 40]) {
+            let mut lines = LineCounts::default();
+            lines.count(len);
+            let found = lines.counts.iter().position(|&count| count == 1);
+            let expected = LENGTH_BOUNDS.partition_point(|&bound| bound < len);
+            assert_eq!(found, Some(expected), "{len}");
+        }
     }
 }

@@ -41,6 +41,30 @@ pub(super) fn expose(started_ns: i64, out: &mut Exposition) {
         out.family(name, kind, help);
         out.sample(name, &[], value);
     }
+    let open = open_files().ok();
+    let limit = read_small("/proc/self/limits").ok().and_then(|text| open_files_limit(&text));
+    let families = [
+        ("process_open_fds", "Open file descriptors.", open),
+        ("process_max_fds", "Most file descriptors that may be open.", limit),
+    ];
+    for (name, help, value) in families {
+        if let Some(value) = value {
+            out.single(name, "gauge", help, value);
+        }
+    }
+}
+
+fn open_files() -> io::Result<u64> {
+    #[expect(clippy::disallowed_methods, reason = "procfs is memory: nothing blocks")]
+    let entries = std::fs::read_dir("/proc/self/fd")?;
+    // The one that the folder is read with is not counted.
+    Ok((entries.count() as u64).saturating_sub(1))
+}
+
+/// The soft limit.
+fn open_files_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn parse(stat: &str, status: &str) -> Option<Process> {
@@ -91,5 +115,9 @@ mod tests {
         let text = out.into_text();
         assert!(text.contains("process_start_time_seconds 1.5\n"), "{text}");
         assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+        assert!(text.contains("\nprocess_open_fds ") && text.contains("\nprocess_max_fds "));
+        let limits = "Limit  Soft  Hard\nMax open files            1024   4096  files\n";
+        assert_eq!(open_files_limit(limits), Some(1024));
+        assert_eq!(open_files_limit("Max open files  unlimited\n"), None);
     }
 }

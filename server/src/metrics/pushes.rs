@@ -92,6 +92,7 @@ pub(crate) struct TenantCounters {
     bytes: AtomicU64,
     metadata_bytes: AtomicU64,
     discarded: [(AtomicU64, AtomicU64); Reason::ALL.len()],
+    shortened: (AtomicU64, AtomicU64),
 }
 
 impl TenantCounters {
@@ -100,6 +101,12 @@ impl TenantCounters {
         add(&self.lines, amount.entries);
         add(&self.bytes, amount.bytes);
         add(&self.metadata_bytes, metadata_bytes);
+    }
+
+    /// Counts lines that were cut, and the bytes that they lost.
+    pub(crate) fn shortened(&self, amount: Amount) {
+        add(&self.shortened.0, amount.entries);
+        add(&self.shortened.1, amount.bytes);
     }
 
     /// Counts entries that were refused.
@@ -151,6 +158,7 @@ impl Pushes {
 struct Sums {
     received: [u64; 3],
     discarded: [Amount; Reason::ALL.len()],
+    shortened: Amount,
 }
 
 /// Writes the counters of all cores.
@@ -167,6 +175,7 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
         for (sum, (lines, bytes)) in sums.discarded.iter_mut().zip(&counters.discarded) {
             sum.add(read(lines), read(bytes));
         }
+        sums.shortened.add(read(&counters.shortened.0), read(&counters.shortened.1));
     }
     by_tenant.retain(|&tenant, sums| {
         tenant != OTHERS || sums.received[1] > 0 || sums.discarded.iter().any(|s| s.entries > 0)
@@ -199,6 +208,17 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
                     out.sample(name, &labels, read(sum) as f64);
                 }
             }
+        }
+    }
+    let families: [(&str, &str, Read); 2] = [
+        ("loki_mutated_samples_total", "Lines that were cut.", |sum| sum.entries),
+        ("loki_mutated_bytes_total", "Bytes that they lost.", |sum| sum.bytes),
+    ];
+    for (name, help, read) in families {
+        out.family(name, "counter", help);
+        for (tenant, sums) in by_tenant.iter().filter(|(_, sums)| sums.shortened.entries > 0) {
+            let labels = [("reason", "line_too_long"), ("tenant", tenant)];
+            out.sample(name, &labels, read(&sums.shortened) as f64);
         }
     }
 }

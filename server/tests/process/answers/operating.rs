@@ -1,8 +1,10 @@
 //! Endpoints for operators, and those that tell clients what the server can do.
 
+use std::path::Path;
+
 use serde_json::json;
 
-use crate::support::{DataDir, Server, entry, now_ns, query, stream};
+use crate::support::{DataDir, SECOND_NS, Server, body, entry, now_ns, query, stream};
 
 const FORM: [(&str, &str); 1] = [("Content-Type", "application/x-www-form-urlencoded")];
 
@@ -76,6 +78,116 @@ fn services_run_and_rings_have_members() {
         let path = link.split('"').next().expect("a path");
         client.get(path).expect(200);
     }
+}
+
+/// The metrics that dashboards and alerts for the reference use.
+const METRICS: [(&str, &str); 62] = [
+    ("loki_request_duration_seconds", "histogram"),
+    ("loki_inflight_requests", "gauge"),
+    ("loki_tcp_connections", "gauge"),
+    ("loki_build_info", "gauge"),
+    ("loki_panic_total", "counter"),
+    ("loki_internal_log_messages_total", "counter"),
+    ("loki_distributor_bytes_received_total", "counter"),
+    ("loki_distributor_lines_received_total", "counter"),
+    ("loki_distributor_structured_metadata_bytes_received_total", "counter"),
+    ("loki_distributor_lag_ms_total", "counter"),
+    ("loki_discarded_samples_total", "counter"),
+    ("loki_discarded_bytes_total", "counter"),
+    ("loki_mutated_samples_total", "counter"),
+    ("loki_bytes_per_line", "histogram"),
+    ("loki_ingester_memory_streams", "gauge"),
+    ("loki_ingester_memory_chunks", "gauge"),
+    ("loki_ingester_streams_created_total", "counter"),
+    ("loki_ingester_streams_removed_total", "counter"),
+    ("loki_ingester_chunks_flushed_total", "counter"),
+    ("loki_ingester_chunk_size_bytes", "histogram"),
+    ("loki_ingester_chunk_utilization", "histogram"),
+    ("loki_ingester_chunk_age_seconds", "histogram"),
+    ("loki_ingester_chunk_entries", "histogram"),
+    ("loki_ingester_flush_queue_length", "gauge"),
+    ("loki_ingester_wal_disk_full_failures_total", "counter"),
+    ("loki_ingester_wal_disk_usage_percent", "gauge"),
+    ("loki_ingester_wal_bytes_in_use", "gauge"),
+    ("loki_ingester_wal_replay_duration_seconds", "gauge"),
+    ("loki_logql_querystats_latency_seconds", "histogram"),
+    ("loki_logql_querystats_bytes_processed_per_seconds", "histogram"),
+    ("loki_query_scheduler_queue_length", "gauge"),
+    ("loki_query_scheduler_queue_duration_seconds", "histogram"),
+    ("loki_querier_tail_active", "gauge"),
+    ("loki_querier_tail_active_streams", "gauge"),
+    ("loki_querier_tail_bytes_total", "counter"),
+    ("loki_compactor_delete_requests_received_total", "counter"),
+    ("loki_compactor_pending_delete_requests_count", "gauge"),
+    ("loki_compactor_oldest_pending_delete_request_age_seconds", "gauge"),
+    ("loki_compactor_apply_retention_last_successful_run_timestamp_seconds", "gauge"),
+    ("loki_boltdb_shipper_compactor_running", "gauge"),
+    ("loki_boltdb_shipper_compact_tables_operation_total", "counter"),
+    ("loki_prometheus_rule_evaluations_total", "counter"),
+    ("loki_prometheus_rule_evaluation_failures_total", "counter"),
+    ("loki_prometheus_rule_group_iterations_missed_total", "counter"),
+    ("loki_prometheus_notifications_sent_total", "counter"),
+    ("loki_prometheus_notifications_dropped_total", "counter"),
+    ("loki_runtime_config_last_reload_successful", "gauge"),
+    ("loki_runtime_config_hash", "gauge"),
+    ("loki_ring_members", "gauge"),
+    ("loki_delete_cache_gen_load_failures_total", "counter"),
+    ("process_start_time_seconds", "gauge"),
+    ("process_resident_memory_bytes", "gauge"),
+    ("process_virtual_memory_bytes", "gauge"),
+    ("process_cpu_seconds_total", "counter"),
+    ("process_open_fds", "gauge"),
+    ("process_max_fds", "gauge"),
+    ("logsvc_head_entries", "gauge"),
+    ("logsvc_head_line_bytes", "gauge"),
+    ("logsvc_seals_total", "counter"),
+    ("logsvc_segments", "gauge"),
+    ("logsvc_removed_segments_total", "counter"),
+    ("logsvc_wal_failures_total", "counter"),
+];
+
+#[test]
+fn metrics_are_there_or_the_reference_says_why_not() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/api.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let table = page.split("| of Loki, not there | why |\n").nth(1).expect("the table");
+    let absent: Vec<&str> = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| line.split(" | ").next())
+        .flat_map(|names| names.split('`').skip(1).step_by(2))
+        .collect();
+    let folder = DataDir::new();
+    let file = folder.path().join("overrides.yaml");
+    std::fs::write(&file, "overrides: {}\n").expect("the folder can be written");
+    let flag = format!("--runtime-config.file={}", file.display());
+    let more = ["--limits.max-line-size=8", "--limits.max-line-size-truncate"];
+    let args = [&["--cores", "2", &flag][..], &more].concat();
+    let server = Server::start(&folder.path().join("data"), &args);
+    let mut client = server.client();
+    let headers = [("Content-Type", "application/json"), ("User-Agent", "agent/1")];
+    let old_ns = now_ns() - 60 * SECOND_NS;
+    let body = body::json(&[stream(&[("app", "a")], vec![entry(old_ns, "a line of 20 bytes.")])]);
+    client.request("POST", "/loki/api/v1/push", &headers, Some(body.as_bytes())).expect(204);
+    let text = client.get("/metrics").expect(200);
+    for (name, kind) in METRICS {
+        let is_there = text.contains(&format!("# TYPE {name} {kind}\n"));
+        assert_ne!(is_there, absent.contains(&name), "{name} {kind}: {text}");
+    }
+    for name in absent {
+        assert!(METRICS.iter().any(|(known, _)| *known == name), "{name}");
+    }
+    let lag =
+        "loki_distributor_lag_ms_total{tenant=\"fake\",userAgent=\"agent/1\",format=\"loki\"}";
+    let lag_ms = server.metric(lag);
+    assert!((60_000.0..120_000.0).contains(&lag_ms), "{lag_ms}");
+    assert_eq!(server.metric("loki_mutated_samples_total"), 1.0);
+    assert_eq!(server.metric("loki_mutated_bytes_total"), 11.0);
+    assert_eq!(server.metric("loki_bytes_per_line_bucket{le=\"64\"}"), 1.0);
+    assert_eq!(server.metric("loki_bytes_per_line_sum"), 19.0);
+    let used = server.metric("loki_ingester_wal_disk_usage_percent");
+    assert!((0.0..=1.0).contains(&used), "{used}");
+    assert!(server.metric("process_open_fds") > 3.0);
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn the_server_tells_about_itself() {
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let text = reply.text();
     for line in [
-        r#"loki_build_info{version="0.1.0",driver="monoio/epoll"} 1"#,
+        r#"loki_build_info{version="0.1.0",revision="0.1.0",branch="main",driver="monoio/epoll"} 1"#,
         r#"loki_distributor_lines_received_total{tenant="fake"} 2"#,
         r#"loki_distributor_bytes_received_total{tenant="fake"} 7"#,
         r#"loki_ingester_memory_streams{tenant="fake"} 1"#,

@@ -1,0 +1,88 @@
+use http::Method;
+
+use super::*;
+
+#[test]
+fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
+    let metrics = NodeMetrics::new(2);
+    let push = "loki_api_v1_push";
+    for (core, us) in [(0, 50), (1, 700)] {
+        let requests = &metrics.core(CoreId(core)).requests;
+        requests.finished(Some(&Method::POST), push, 204, Duration::from_micros(us));
+    }
+    let requests = &metrics.core(CoreId(1)).requests;
+    let under_way = [requests.begin(&Method::GET, "ready"), requests.begin(&Method::GET, push)];
+    drop(requests.begin(&Method::GET, push));
+    let tails = Duration::from_secs(60);
+    requests.finished(Some(&Method::GET), "loki_api_v1_tail", 101, tails);
+    requests.finished(None, "no such route", 499, tails);
+    let queries = &metrics.core(CoreId(0)).queries;
+    queries.ended(QueryKind::Filter, true, 200, Duration::from_millis(10), 5_000_000);
+    let tenant = logsvc_proto::TenantId::no_auth();
+    let amount = Amount { entries: 3, bytes: 70 };
+    metrics.core(CoreId(1)).pushes.of(&tenant).received(amount, 9);
+    metrics.core(CoreId(0)).pushes.of(&tenant).discarded(Reason::StreamLimit, amount);
+    metrics.core(CoreId(0)).pushes.of(&tenant).shortened(amount);
+    let mut lengths = LineCounts::default();
+    [64, 8, 65].into_iter().for_each(|len| lengths.count(len));
+    metrics.core(CoreId(0)).line_lengths.add(&lengths);
+    metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
+    let budget = Budget::new("test\"quote", 10);
+    let text = metrics.expose(&Gauges {
+        budgets: &[&budget],
+        queues: &[QueueStatus {
+            work: "query",
+            places: 8,
+            running: 8,
+            waiting: vec![("a|b".to_owned(), 3)],
+        }],
+        lane_depths: &[0, 4],
+        shards: &[ShardStatus::default()],
+        driver: "sim",
+        runtime_config: Some((&Reloads::default(), [0xab; 32])),
+        started_ns: 7_000_000_000,
+        compacts: true,
+        replay: Duration::from_millis(1500),
+        disk_used: Some(0.25),
+    });
+    drop(under_way);
+    let labels = r#"method="POST",route="loki_api_v1_push",status_code="204",ws="false""#;
+    let tail = r#"method="GET",route="loki_api_v1_tail",status_code="101",ws="true""#;
+    let other = r#"method="other",route="other",status_code="499",ws="false""#;
+    let query = r#"{type="filter",range="range",status_code="200""#;
+    for line in [
+        format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.0001\"}} 1"),
+        format!("loki_request_duration_seconds_bucket{{{labels},le=\"0.001\"}} 2"),
+        format!("loki_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 2"),
+        format!("loki_request_duration_seconds_sum{{{labels}}} 0.00075"),
+        "loki_runtime_config_last_reload_successful{config=\"loki\"} 1".into(),
+        format!("loki_runtime_config_hash{{sha256=\"{}\",config=\"loki\"}} 1", "ab".repeat(32)),
+        "logsvc_queries_waiting{work=\"query\"} 3".into(),
+        "loki_query_scheduler_queue_length{user=\"a|b\"} 3".into(),
+        "loki_query_scheduler_queue_duration_seconds_count 1".into(),
+        format!("loki_request_duration_seconds_count{{{tail}}} 1"),
+        format!("loki_request_duration_seconds_count{{{other}}} 1"),
+        r#"loki_inflight_requests{method="GET",route="ready"} 1"#.into(),
+        r#"loki_inflight_requests{method="GET",route="loki_api_v1_push"} 1"#.into(),
+        format!("loki_logql_querystats_latency_seconds_sum{query}}} 0.01"),
+        format!(
+            "loki_logql_querystats_bytes_processed_per_seconds_bucket{query},le=\"400000000\"}} 0"
+        ),
+        r#"loki_distributor_lines_received_total{tenant="fake"} 3"#.into(),
+        r#"loki_distributor_bytes_received_total{tenant="fake"} 70"#.into(),
+        r#"loki_discarded_samples_total{reason="stream_limit",tenant="fake"} 3"#.into(),
+        "process_start_time_seconds 7".into(),
+        "loki_ingester_wal_replay_duration_seconds 1.5".into(),
+        "loki_ingester_wal_disk_usage_percent 0.25".into(),
+        "loki_panic_total 0".into(),
+        r#"loki_bytes_per_line_bucket{le="64"} 2"#.into(),
+        r#"loki_mutated_samples_total{reason="line_too_long",tenant="fake"} 3"#.into(),
+        r#"loki_mutated_bytes_total{reason="line_too_long",tenant="fake"} 70"#.into(),
+        "loki_boltdb_shipper_compactor_running 1".into(),
+        r#"loki_ring_members{name="ingester",state="ACTIVE"} 1"#.into(),
+        "logsvc_lane_depth{shard=\"1\"} 4".into(),
+        "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+    }
+}
