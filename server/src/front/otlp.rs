@@ -78,7 +78,7 @@ impl<R: Runtime> Front<R> {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
             is_backfill: false,
-            user_agent: user_agent(&request),
+            user_agent: user_agent(request),
             format: PushFormat::Otlp,
         };
         self.ingest(tenant, &limits, streams, kind).await
