@@ -8,7 +8,10 @@
 //! on one that was not used since the hand's last visit, and of [`INSPECT_EVERY`] new
 //! columns only one may look. What is used once per scan stays as long as scans are no
 //! longer than about that many times the cache, plus one; what is not used any more goes
-//! after about twice that many.
+//! after about twice that many. A column that comes again soon after it was turned away,
+//! before others of half the cache's bytes were, belongs to something that fits: it may
+//! always look, at two places, so that the cache turns to another set of columns within a
+//! few repetitions.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,6 +26,9 @@ use crate::segment::{BlockMetadata, ColumnKind};
 
 /// Of so many columns that come to a full cache one moves the hand.
 const INSPECT_EVERY: u64 = 4;
+
+/// So many columns that were turned away are remembered at most.
+const TURNED_AWAY_MAX: usize = 1 << 14;
 
 /// Which column of which block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -85,6 +91,12 @@ struct State {
     memory: Option<Reservation>,
     /// Columns that came when the cache was full.
     came_to_full: u64,
+    /// Those that were turned away last, with their bytes, oldest first, and the sum of the
+    /// bytes. A column may stand there twice.
+    turned_away: VecDeque<(ColumnKey, usize)>,
+    turned_away_bytes: usize,
+    /// How often each stands there.
+    turned_away_times: HashMap<ColumnKey, u32>,
     counters: CacheCounters,
 }
 
@@ -107,6 +119,9 @@ impl BlockCache {
                 held_bytes: 0,
                 memory: budget.try_reserve(0),
                 came_to_full: 0,
+                turned_away: VecDeque::new(),
+                turned_away_bytes: 0,
+                turned_away_times: HashMap::with_hasher(hasher()),
                 counters: CacheCounters::default(),
             }),
         }
@@ -139,7 +154,7 @@ impl BlockCache {
         }
         let state = &mut *self.state.borrow_mut();
         // Two scans may have read the same.
-        if state.entries.contains_key(&key) || !state.make_room(bytes, self.max_bytes) {
+        if state.entries.contains_key(&key) || !state.make_room(key, bytes, self.max_bytes) {
             return;
         }
         state.held_bytes += bytes;
@@ -151,19 +166,42 @@ impl BlockCache {
 
 impl State {
     /// Reserves memory for a column, as far as the module's rules give it any.
-    fn make_room(&mut self, bytes: usize, max_bytes: usize) -> bool {
+    fn make_room(&mut self, key: ColumnKey, bytes: usize, max_bytes: usize) -> bool {
         if self.held_bytes + bytes > max_bytes {
             self.came_to_full += 1;
-            if !self.came_to_full.is_multiple_of(INSPECT_EVERY) {
-                return false;
-            }
-            while self.held_bytes + bytes > max_bytes {
+            let mut looks = if self.turned_away_times.contains_key(&key) {
+                2
+            } else {
+                u32::from(self.came_to_full.is_multiple_of(INSPECT_EVERY))
+            };
+            while looks > 0 && self.held_bytes + bytes > max_bytes {
                 if !self.evict_if_unused() {
-                    return false;
+                    looks -= 1;
                 }
+            }
+            if self.held_bytes + bytes > max_bytes {
+                self.turn_away(key, bytes, max_bytes / 2);
+                return false;
             }
         }
         self.memory.as_mut().is_some_and(|memory| memory.try_grow(bytes as u64))
+    }
+
+    /// Remembers a column that finds no room, among those of so many bytes.
+    fn turn_away(&mut self, key: ColumnKey, bytes: usize, max_bytes: usize) {
+        self.turned_away.push_back((key, bytes));
+        self.turned_away_bytes += bytes;
+        *self.turned_away_times.entry(key).or_default() += 1;
+        while self.turned_away_bytes > max_bytes || self.turned_away.len() > TURNED_AWAY_MAX {
+            let Some((key, bytes)) = self.turned_away.pop_front() else { break };
+            self.turned_away_bytes -= bytes;
+            if let Some(times) = self.turned_away_times.get_mut(&key) {
+                *times -= 1;
+                if *times == 0 {
+                    self.turned_away_times.remove(&key);
+                }
+            }
+        }
     }
 
     /// Moves the hand on by one. Returns whether that one went.
@@ -234,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_repeated_scan_finds_the_share_that_fits() {
-        for blocks in [110, 200, 270, 400] {
+        for blocks in [105, 110, 125, 140, 160, 200, 270, 400] {
             let (_budget, cache) = cache_of_100();
             assert_eq!(scan(&cache, 0..blocks), 0);
             for round in 1..10 {
@@ -261,6 +299,9 @@ mod tests {
         }
         let rounds = (0..100).position(|_| scan(&cache, 200..300) >= 95);
         assert!(rounds.is_some_and(|rounds| rounds < 30), "{rounds:?}");
+        // A set of columns of which the repetition comes soon gets in at once.
+        let rounds = (0..100).position(|_| scan(&cache, 1000..1045) >= 40);
+        assert!(rounds.is_some_and(|rounds| rounds <= 5), "{rounds:?}");
     }
 
     #[test]
