@@ -6,6 +6,8 @@
 //! without allocating. What can go wrong is one thing, [`BatchError`]: the bytes
 //! are not a batch.
 
+mod memory;
+
 use std::ops::Range;
 
 use logsvc_proto::{StreamId, varint};
@@ -57,6 +59,9 @@ impl BatchBuilder {
     /// Opens a section. The one before must have been closed.
     pub fn begin(&mut self, stream: StreamId) {
         debug_assert!(self.stream.is_none(), "a section is open");
+        if self.bytes.capacity() == 0 {
+            self.take_memory();
+        }
         self.stream = Some(stream);
         self.section_start = self.bytes.len();
         self.bytes.resize(self.section_start + SECTION_HEADER_LEN, 0);
@@ -66,6 +71,12 @@ impl BatchBuilder {
         self.entry_count = 0;
         self.min_ns = i64::MAX;
         self.max_ns = i64::MIN;
+    }
+
+    fn take_memory(&mut self) {
+        self.bytes = memory::take_batch();
+        let columns = [&mut self.timestamps, &mut self.ends, &mut self.metadata];
+        columns.into_iter().for_each(|column| *column = memory::take_column());
     }
 
     /// Appends an entry to the open section. `metadata` must be sorted by name,
@@ -164,8 +175,15 @@ impl BatchBuilder {
     /// The finished batch.
     pub fn finish(mut self) -> Vec<u8> {
         self.end();
-        self.bytes
+        let BatchBuilder { bytes, timestamps, ends, metadata, .. } = self;
+        [timestamps, ends, metadata].into_iter().for_each(memory::give_column);
+        bytes
     }
+}
+
+/// Gives the memory of a batch back, for one that is made on this core later on.
+pub(crate) fn recycle(batch: Vec<u8>) {
+    memory::give_batch(batch);
 }
 
 /// One section of a batch, borrowed.
@@ -261,6 +279,13 @@ impl<'a> MetadataPairs<'a> {
     /// The encoded pairs: equal bytes mean equal metadata.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Names and values, whose UTF-8 is not looked at once more.
+    pub(crate) fn texts(mut self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        std::iter::from_fn(move || {
+            Some((read_bytes(&mut self.bytes)?, read_bytes(&mut self.bytes)?))
+        })
     }
 
     /// Cuts the next entry off a column. Relies on [`check_metadata`].

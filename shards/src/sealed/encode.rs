@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::arrange::{Piece, arrange};
 use crate::messages::TimeRange;
-use crate::segment::{Entries, Finished, SegmentIdentity, SegmentWriter, WriteError};
+use crate::segment::{
+    Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
+};
 use crate::shard::SealStream;
 
 /// How far a stretch has come.
@@ -36,16 +38,19 @@ pub(super) struct SegmentEncoding {
 impl SegmentEncoding {
     /// Begins the segment of the entries of `streams`, which are in the order of
     /// segments, with times in `range`.
-    ///
-    /// # Errors
-    /// If there is no memory for a compressor.
     pub(super) fn new(
         identity: SegmentIdentity,
         streams: Arc<Vec<SealStream>>,
         range: TimeRange,
-    ) -> Result<SegmentEncoding, WriteError> {
-        let writer = SegmentWriter::new(identity)?;
-        Ok(SegmentEncoding { streams, range, writer, next_stream: 0, pieces: Vec::new() })
+        buffers: WriterBuffers,
+    ) -> SegmentEncoding {
+        let writer = SegmentWriter::with_buffers(identity, buffers);
+        SegmentEncoding { streams, range, writer, next_stream: 0, pieces: Vec::new() }
+    }
+
+    /// Gives the memory of a stretch back once it was written.
+    pub(super) fn reuse_output(&mut self, buffer: Vec<u8>) {
+        self.writer.reuse_output(buffer);
     }
 
     /// Encodes until there are `stretch_bytes` of output, or to the end.

@@ -91,17 +91,18 @@ impl<R: Runtime> SegmentFolder<R> {
         writer: &mut SegmentWriter,
     ) -> io::Result<()> {
         if writer.output_len() >= WRITE_BYTES {
-            self.write(segment, writer.take_output()).await?;
+            let buffer = self.write(segment, writer.take_output()).await?;
+            writer.reuse_output(buffer);
         }
         Ok(())
     }
 
-    /// Appends bytes to a new segment.
+    /// Appends bytes to a new segment; gives their memory back.
     pub(crate) async fn write(
         &self,
         segment: &mut NewSegment<R>,
         bytes: Vec<u8>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<u8>> {
         let file = match &segment.file {
             Some(file) => file,
             None => {
@@ -111,12 +112,12 @@ impl<R: Runtime> SegmentFolder<R> {
             }
         };
         let len = bytes.len() as u64;
-        let (result, _) = file.write_all_at(bytes, segment.offset).await;
+        let (result, bytes) = file.write_all_at(bytes, segment.offset).await;
         segment.offset += len;
-        result
+        result.map(|()| bytes)
     }
 
-    /// Writes the end of a segment and gives it its name, all of it durably. It is
+    /// Writes the end of a segment, unless that was done, and gives it its name, all of it durably. It is
     /// not live yet. `live` has the place in the live set: level and order.
     pub(crate) async fn publish(
         &self,
@@ -164,7 +165,9 @@ impl<R: Runtime> SegmentFolder<R> {
         segment: &mut NewSegment<R>,
         finished: &mut Finished,
     ) -> io::Result<()> {
-        self.write(segment, std::mem::take(&mut finished.bytes)).await?;
+        if !finished.bytes.is_empty() {
+            self.write(segment, std::mem::take(&mut finished.bytes)).await?;
+        }
         if let Some(file) = &segment.file {
             file.sync_data().await?;
         }

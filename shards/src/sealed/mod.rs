@@ -14,6 +14,7 @@ mod files;
 mod folder;
 mod late_rows;
 mod open;
+mod spare;
 mod write;
 
 use std::path::PathBuf;

@@ -17,9 +17,10 @@ use super::OpenedSegment;
 use super::days::{Part, parts};
 use super::encode::{SegmentEncoding, Stretch};
 use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
+use super::spare::Spare;
 use crate::manifest::{Cover, ManifestEdit};
 use crate::messages::TimeRange;
-use crate::segment::{Finished, stream_order};
+use crate::segment::{Finished, WriterBuffers, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::format::WalName;
 use crate::wal::replayed::{ReplayedFiles, remove_own_files};
@@ -28,6 +29,8 @@ use crate::wal::replayed::{ReplayedFiles, remove_own_files};
 #[derive(Debug)]
 pub struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
+    /// What the segment before has left to the next one.
+    buffers: Spare<WriterBuffers>,
     wal_dir: PathBuf,
     /// The oldest log file of this shard and start that may be there.
     wal: WalName,
@@ -49,6 +52,7 @@ impl<R: Runtime> Sealer<R> {
     ) -> Sealer<R> {
         Sealer {
             folder,
+            buffers: Spare::default(),
             wal_dir,
             wal: first_wal,
             replayed,
@@ -133,7 +137,7 @@ impl<R: Runtime> Sealer<R> {
         }
     }
 
-    /// Writes all of a segment but its end. Only the writes are done on the core; what
+    /// Writes all of a segment. Only the writes are done on the core; what
     /// is computed for them has a side thread, which the system takes the CPU from as
     /// soon as the core has something to do: however long a block takes, no push waits
     /// for it.
@@ -144,16 +148,29 @@ impl<R: Runtime> Sealer<R> {
         segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
         let identity = self.folder.identity(segment);
-        let encoding = SegmentEncoding::new(identity, Arc::clone(streams), range);
-        let mut encoding = Box::new(encoding.map_err(io::Error::other)?);
+        let buffers = match self.buffers.take() {
+            Some(buffers) => buffers,
+            None => WriterBuffers::new().map_err(io::Error::other)?,
+        };
+        let encoding = SegmentEncoding::new(identity, Arc::clone(streams), range, buffers);
+        let mut encoding = Box::new(encoding);
         loop {
             let stretch = self.folder.runtime.offload(move || encoding.encode(WRITE_BYTES)).await;
             match stretch.map_err(io::Error::other)? {
-                Stretch::Some(bytes, rest) => {
-                    self.folder.write(segment, bytes).await?;
+                Stretch::Some(bytes, mut rest) => {
+                    rest.reuse_output(self.folder.write(segment, bytes).await?);
                     encoding = rest;
                 }
-                Stretch::Last(finished) => return Ok(finished),
+                Stretch::Last(None) => return Ok(None),
+                Stretch::Last(Some(mut finished)) => {
+                    let bytes = std::mem::take(&mut finished.bytes);
+                    let output = self.folder.write(segment, bytes).await?;
+                    if let Some(mut buffers) = finished.buffers.take() {
+                        buffers.reuse_output(output);
+                        self.buffers.keep(&self.folder.runtime, *buffers);
+                    }
+                    return Ok(Some(finished));
+                }
             }
         }
     }

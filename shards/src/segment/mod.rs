@@ -87,5 +87,5 @@ pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
     EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, SegmentWriter,
-    StreamKey, stream_order,
+    StreamKey, WriterBuffers, stream_order,
 };

@@ -9,7 +9,7 @@ use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, PendingAppend, Shard, stream_cost};
-use crate::batch::{BatchBuilder, Section, checked_sections, sections};
+use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
     AppendError, AppendOutcome, AppendRequest, REFUSALS_LISTED_MAX, ShardReply, StreamDefinition,
@@ -168,6 +168,7 @@ impl Shard {
                 self.in_log_bytes += reserved_bytes;
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
+                recycle(batch);
             }
             Err(Refusal::NoMemory(request)) if may_wait && self.sealing.will_release() => {
                 self.deferred.push(request, reply_to, since);

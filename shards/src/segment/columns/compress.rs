@@ -93,6 +93,11 @@ impl Compressor {
         Ok(Compressor { zstd, buffer: Vec::new(), templates: TemplateStore::new() })
     }
 
+    /// Begins with another segment: what was learnt of the blocks of this one is forgotten.
+    pub(crate) fn forget(&mut self) {
+        self.templates.forget();
+    }
+
     /// Like [`Self::store`], for lines that end at `ends`: as templates where that pays.
     pub(crate) fn store_lines(
         &mut self,

@@ -65,6 +65,11 @@ impl TemplateStore {
         }
     }
 
+    /// Begins with another segment: its bytes follow from its own blocks.
+    pub(super) fn forget(&mut self) {
+        (self.blocks, self.pays, self.refused) = (0, true, 0);
+    }
+
     /// What to do with the next block, whose lines have so many bytes.
     pub(super) fn plan(&mut self, line_bytes: usize) -> Plan {
         if self.refused > 0 || !(FROM_BYTES..=MAX_RAW_BYTES).contains(&line_bytes) {

@@ -127,7 +127,16 @@ pub(super) fn write(streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
 }
 
 /// As [`write`], with this writer.
-pub(super) fn write_with(mut writer: SegmentWriter, streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
+pub(super) fn write_with(writer: SegmentWriter, streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
+    write_and_leave(writer, streams, rng).0
+}
+
+/// As [`write_with`]; gives what the writer has left as well.
+pub(super) fn write_and_leave(
+    mut writer: SegmentWriter,
+    streams: &[Stream],
+    rng: &mut Rng,
+) -> (Vec<u8>, Option<Box<WriterBuffers>>) {
     let mut file = Vec::new();
     for stream in streams {
         writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
@@ -156,7 +165,7 @@ pub(super) fn write_with(mut writer: SegmentWriter, streams: &[Stream], rng: &mu
     assert_eq!(written, finished.footer.totals.entries);
     assert_eq!(finished.footer.file_len, file.len() as u64);
     assert!(Directory::open(finished.footer, finished.directory).is_ok());
-    file
+    (file, finished.buffers)
 }
 
 pub(super) fn part(file: &[u8], range: std::ops::Range<u64>) -> &[u8] {

@@ -247,6 +247,35 @@ fn templates_read_back_and_take_few_bytes() {
 }
 
 #[test]
+fn a_segment_does_not_depend_on_what_its_writer_has_written_before() {
+    let mut left = None;
+    for seed in seeds(12) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let mut streams = random_streams(&mut rng);
+        if rng.one_in(2) {
+            // Blocks that are stored as templates, the first of which are compared.
+            let entries = (0..6000).map(|at| entry(at, format!("took={}ms", rng.below(5000))));
+            streams.push(stream("fake", &[("zz", "numbers")], entries.collect()));
+            sort(&mut streams);
+        }
+        let new = || SegmentWriter::new(SegmentIdentity::default()).unwrap();
+        let used = match left.take() {
+            Some(left) => SegmentWriter::with_buffers(SegmentIdentity::default(), left),
+            None => new(),
+        };
+        let (file, buffers) = write_and_leave(used, &streams, &mut Rng::new(seed));
+        assert!(file == write_with(new(), &streams, &mut Rng::new(seed)));
+        left = buffers.map(|mut buffers| {
+            // The memory of an output has any content.
+            buffers.reuse_output(file);
+            *buffers
+        });
+        assert!(left.is_some());
+    }
+}
+
+#[test]
 fn no_byte_of_a_segment_is_unclaimed() {
     let mut rng = Rng::new(77);
     let file = write(&random_streams(&mut rng), &mut rng);

@@ -4,7 +4,7 @@ use super::super::directory::Directory;
 use super::super::directory::rows::Root;
 use super::super::error::WriteError;
 use super::super::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, Totals};
-use super::SegmentWriter;
+use super::{SegmentWriter, WriterBuffers};
 
 /// A segment that is complete.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Finished {
     /// tried. They, and those behind them, are stored in a simpler way; there should be
     /// none, ever.
     pub refused_blocks: u32,
+    /// What the next writer can use again.
+    pub buffers: Option<Box<WriterBuffers>>,
 }
 
 impl SegmentWriter {
@@ -37,12 +39,13 @@ impl SegmentWriter {
         let offset = |out: &Vec<u8>| start + out.len() as u64;
 
         let filters_offset = offset(&out);
-        let (region, filter_index) = self.filters.finish();
+        let (region, filter_index) = std::mem::take(&mut self.filters).finish();
         let filters_crc = crc32c::crc32c(&region);
         out.extend_from_slice(&region);
         drop(region);
         let stream_table_offset = offset(&out);
-        let label_chunks = self.table.finish(&mut self.compressor, &mut out, start)?;
+        let table = std::mem::take(&mut self.table);
+        let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;
         let directory_offset = offset(&out);
 
         let totals = Totals {
@@ -57,11 +60,11 @@ impl SegmentWriter {
         let mut by_id: Vec<u32> = (0..totals.streams).collect();
         by_id.sort_unstable_by_key(|&stream| self.streams[stream as usize].id);
         let root = Root {
-            tenants: self.tenants,
-            streams: self.streams,
+            tenants: std::mem::take(&mut self.tenants),
+            streams: std::mem::take(&mut self.streams),
             by_id,
-            runs: self.runs,
-            blocks: self.blocks,
+            runs: std::mem::take(&mut self.runs),
+            blocks: std::mem::take(&mut self.blocks),
             label_chunks,
             filter_index: filter_index.encode(),
         };
@@ -81,6 +84,7 @@ impl SegmentWriter {
         };
         out.extend_from_slice(&footer.encode());
         let refused_blocks = self.compressor.refused_blocks();
-        Ok(Finished { bytes: out, footer, directory, refused_blocks })
+        let buffers = WriterBuffers::left_by(self).map(Box::new);
+        Ok(Finished { bytes: out, footer, directory, refused_blocks, buffers })
     }
 }

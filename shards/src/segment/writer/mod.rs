@@ -11,6 +11,7 @@
 //! What can go wrong: entries or streams that are out of order or malformed
 //! ([`WriteError`]); nothing is written of a call that fails so.
 
+mod buffers;
 mod copy;
 mod entries;
 mod finish;
@@ -18,6 +19,7 @@ mod pending;
 mod stream_table;
 mod stripe;
 
+pub use buffers::WriterBuffers;
 pub use copy::{EncodedBlock, StreamKey};
 pub use entries::{Entries, EntriesMetadata};
 pub use finish::Finished;
@@ -115,26 +117,34 @@ impl SegmentWriter {
     /// # Errors
     /// If there is no memory for a compressor.
     pub fn new(identity: SegmentIdentity) -> Result<SegmentWriter, WriteError> {
-        Ok(SegmentWriter {
+        Ok(SegmentWriter::with_buffers(identity, WriterBuffers::new()?))
+    }
+
+    /// The same with what another writer has left. The segment's bytes are the same.
+    #[must_use]
+    pub fn with_buffers(identity: SegmentIdentity, buffers: WriterBuffers) -> SegmentWriter {
+        let WriterBuffers { compressor, pending, stripe, filter, mut out, numbers, raw } = buffers;
+        out.extend_from_slice(&identity.encode_header());
+        SegmentWriter {
             identity,
-            compressor: Compressor::new(ZSTD_LEVEL)?,
+            compressor,
             current: None,
-            pending: PendingBlock::default(),
-            stripe: Stripe::default(),
+            pending,
+            stripe,
             table: StreamTable::default(),
             tenants: Vec::new(),
             streams: Vec::new(),
             runs: Vec::new(),
             blocks: Vec::new(),
-            filter: BlockFilterBuilder::new(),
+            filter,
             filters: RegionWriter::new(),
             entries: 0,
             line_bytes: 0,
-            out: identity.encode_header().to_vec(),
+            out,
             out_offset: 0,
-            numbers: Vec::new(),
-            raw: Vec::new(),
-        })
+            numbers,
+            raw,
+        }
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no
@@ -262,6 +272,14 @@ impl SegmentWriter {
         std::mem::take(&mut self.out)
     }
 
+    /// Gives memory back that [`Self::take_output`] gave away, for the bytes to come.
+    pub fn reuse_output(&mut self, mut buffer: Vec<u8>) {
+        if self.out.is_empty() && buffer.capacity() > self.out.capacity() {
+            buffer.clear();
+            self.out = buffer;
+        }
+    }
+
     /// Bytes that [`Self::take_output`] would return.
     pub fn output_len(&self) -> usize {
         self.out.len()
@@ -359,9 +377,7 @@ impl SegmentWriter {
                 &block.metadata,
                 &block.metadata_ends,
                 &mut self.raw,
-                |name, value| {
-                    filter.add_metadata(name.as_bytes(), value.as_bytes());
-                },
+                |name, value| filter.add_metadata(name, value),
             );
         }
         let metadata = self.compressor.store(&self.raw, to_metadata)?;

@@ -24,6 +24,17 @@ impl Stripe {
         self.buffers.iter().map(Vec::len).sum()
     }
 
+    /// Begins with another segment; everything was written.
+    pub(super) fn forget(&mut self) {
+        self.buffers.iter_mut().for_each(Vec::clear);
+        self.first_block = 0;
+    }
+
+    /// Bytes that the buffers occupy.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buffers.iter().map(Vec::capacity).sum()
+    }
+
     /// Appends all columns to `out`, which begins at `out_offset` in the file, and
     /// gives their rows their final offsets.
     pub(super) fn flush(&mut self, blocks: &mut [BlockRow], out: &mut Vec<u8>, out_offset: u64) {

@@ -1,41 +1,74 @@
 //! Encodes the metadata column, see the parent module.
 
-use std::hash::Hash;
+use std::collections::BTreeMap;
 
-use ahash::{AHashMap, RandomState};
+use ahash::RandomState;
 use logsvc_proto::varint;
 
 use super::super::packed;
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
 use crate::batch::MetadataPairs;
 
-/// Numbers for distinct keys in the order of their first appearance.
-struct Numbering<K> {
-    numbers: AHashMap<K, u32>,
-    keys: Vec<K>,
+/// Numbers for distinct texts in the order of their first appearance.
+struct Numbering<'a> {
+    state: RandomState,
+    /// Open addressing: numbers by the hashes of their texts. Its length is a power of two.
+    table: Vec<u32>,
+    hashes: Vec<u64>,
+    keys: Vec<&'a [u8]>,
 }
 
-impl<K: Hash + Eq + Copy> Numbering<K> {
-    fn new() -> Numbering<K> {
+const VACANT: u32 = u32::MAX;
+const TABLE_START_LEN: usize = 64;
+
+impl<'a> Numbering<'a> {
+    fn new() -> Numbering<'a> {
         // Fixed seeds: the bytes of a segment follow from its entries alone.
         let state = RandomState::with_seeds(0x6d65_7461, 0x6461_7461, 0x636f_6c75, 0x6d6e_7321);
-        Numbering { numbers: AHashMap::with_hasher(state), keys: Vec::new() }
+        let table = vec![VACANT; TABLE_START_LEN];
+        Numbering { state, table, hashes: Vec::new(), keys: Vec::new() }
     }
 
-    /// The key's number, and whether it is new.
-    fn number(&mut self, key: K) -> (u32, bool) {
-        let next = self.keys.len() as u32;
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
-            self.keys.push(key);
+    /// The text's number, and whether it is new.
+    fn number(&mut self, key: &'a [u8]) -> (u32, bool) {
+        let hash = self.state.hash_one(key);
+        let mask = self.table.len() - 1;
+        let mut place = hash as usize & mask;
+        // What is vacant is the number of no text.
+        while let Some(&known) = self.hashes.get(self.table[place] as usize) {
+            let number = self.table[place];
+            if known == hash && self.keys[number as usize] == key {
+                return (number, false);
+            }
+            place = (place + 1) & mask;
         }
-        (number, number == next)
+        let number = self.keys.len() as u32;
+        self.table[place] = number;
+        self.hashes.push(hash);
+        self.keys.push(key);
+        if self.keys.len() * 2 > self.table.len() {
+            self.grow();
+        }
+        (number, true)
+    }
+
+    fn grow(&mut self) {
+        let len = self.table.len() * 4;
+        self.table.clear();
+        self.table.resize(len, VACANT);
+        for (hash, number) in self.hashes.iter().zip(0..) {
+            let mut place = *hash as usize & (len - 1);
+            while self.table[place] != VACANT {
+                place = (place + 1) & (len - 1);
+            }
+            self.table[place] = number;
+        }
     }
 }
 
 /// The values of one name.
 struct Column<'a> {
-    values: Numbering<&'a str>,
+    values: Numbering<'a>,
     /// For each set that has the name, which value.
     which: Vec<u64>,
 }
@@ -47,18 +80,26 @@ pub(crate) fn encode(
     pairs: &[u8],
     ends: &[u32],
     out: &mut Vec<u8>,
-    mut each: impl FnMut(&str, &str),
+    mut each: impl FnMut(&[u8], &[u8]),
 ) {
     let (sets, codes) = distinct_sets(pairs, ends);
     let mut names = Numbering::new();
     let mut columns: Vec<Column<'_>> = Vec::new();
     // The names of all sets, one set after another.
-    let mut name_numbers = Vec::new();
+    let mut name_numbers: Vec<u32> = Vec::new();
     let mut name_ends = Vec::with_capacity(sets.len());
+    let mut before = 0;
     for set in &sets {
-        for (name, value) in MetadataPairs::from_checked(set) {
-            let (number, new) = names.number(name);
-            if new {
+        let start = name_numbers.len();
+        for (name, value) in MetadataPairs::from_checked(set).texts() {
+            // Most sets have the names of the one before.
+            let at = before + name_numbers.len() - start;
+            let guess = name_numbers.get(at).filter(|_| at < start);
+            let number = match guess {
+                Some(&guess) if names.keys[guess as usize] == name => guess,
+                _ => names.number(name).0,
+            };
+            if number as usize == columns.len() {
                 columns.push(Column { values: Numbering::new(), which: Vec::new() });
             }
             name_numbers.push(number);
@@ -66,6 +107,7 @@ pub(crate) fn encode(
             let (value, _) = column.values.number(value);
             column.which.push(u64::from(value));
         }
+        before = start;
         name_ends.push(name_numbers.len());
     }
 
@@ -93,32 +135,42 @@ fn distinct_sets<'a>(pairs: &'a [u8], ends: &[u32]) -> (Vec<&'a [u8]>, Vec<u64>)
     let mut sets = Numbering::new();
     let mut codes = Vec::with_capacity(ends.len());
     let mut start = 0;
+    // The entry before: neighbours often have the same.
+    let (mut last, mut last_number): (&[u8], u32) = (&[], 0);
     for &end in ends {
         let set = &pairs[start..end as usize];
         start = end as usize;
         codes.push(if set.is_empty() {
             CODE_NONE
+        } else if set == last {
+            CODE_SEEN + u64::from(last_number)
         } else {
-            match sets.number(set) {
-                (_, true) => CODE_NEXT,
-                (number, false) => CODE_SEEN + u64::from(number),
-            }
+            let (number, is_new) = sets.number(set);
+            (last, last_number) = (set, number);
+            if is_new { CODE_NEXT } else { CODE_SEEN + u64::from(number) }
         });
     }
     (sets.keys, codes)
 }
 
 fn write_shapes(name_numbers: &[u32], name_ends: &[usize], codes: &[u64], out: &mut Vec<u8>) {
-    let mut shapes = Numbering::new();
-    let mut start = 0;
+    let mut shapes: Vec<&[u32]> = Vec::new();
+    let mut numbers: BTreeMap<&[u32], usize> = BTreeMap::new();
     let mut shape_of_set = Vec::with_capacity(name_ends.len());
+    let (mut start, mut last) = (0, 0);
     for &end in name_ends {
-        let (shape, _) = shapes.number(&name_numbers[start..end]);
-        shape_of_set.push(u64::from(shape));
+        let shape = &name_numbers[start..end];
+        if shapes.get(last) != Some(&shape) {
+            last = *numbers.entry(shape).or_insert(shapes.len());
+            if last == shapes.len() {
+                shapes.push(shape);
+            }
+        }
+        shape_of_set.push(last as u64);
         start = end;
     }
-    varint::write(out, shapes.keys.len() as u64);
-    for shape in &shapes.keys {
+    varint::write(out, shapes.len() as u64);
+    for shape in &shapes {
         varint::write(out, shape.len() as u64);
         for &name in *shape {
             varint::write(out, u64::from(name));
@@ -132,17 +184,15 @@ fn write_shapes(name_numbers: &[u32], name_ends: &[usize], codes: &[u64], out: &
 fn write_column(column: &Column<'_>, out: &mut Vec<u8>) {
     let values = &column.values.keys;
     varint::write(out, values.len() as u64);
-    let hex = values.iter().all(|value| is_hex(value.as_bytes()));
+    let hex = values.iter().all(|value| is_hex(value));
     out.push(if hex { FORM_HEX } else { FORM_TEXT });
     let lengths: Vec<u64> = values.iter().map(|value| value.len() as u64).collect();
     write_section(&lengths, out);
     for value in values {
         if hex {
-            out.extend(
-                value.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])),
-            );
+            out.extend(value.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])));
         } else {
-            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(value);
         }
     }
     // As many values as uses: each is used once, in the order of its first use.
@@ -159,9 +209,9 @@ fn digit(byte: u8) -> u8 {
     if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 }
 }
 
-fn write_text(text: &str, out: &mut Vec<u8>) {
+fn write_text(text: &[u8], out: &mut Vec<u8>) {
     varint::write(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(text);
 }
 
 fn write_section(numbers: &[u64], out: &mut Vec<u8>) {

@@ -27,7 +27,8 @@ fn encoded(entries: &[Set]) -> (Vec<u8>, usize) {
     let mut bytes = Vec::new();
     let mut distinct = BTreeSet::new();
     encode(&pairs, &ends, &mut bytes, |name, value| {
-        assert!(distinct.insert((name.to_owned(), value.to_owned())), "a pair came twice");
+        let [name, value] = [name, value].map(|text| String::from_utf8(text.to_vec()).unwrap());
+        assert!(distinct.insert((name, value)), "a pair came twice");
     });
     assert_eq!(distinct, entries.iter().flatten().cloned().collect());
     (bytes, pairs.len())

@@ -7,7 +7,7 @@ pub(super) struct Classes {
 }
 
 /// 64 bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Chunk {
     digits: u64,
     /// Where runs of hexadecimal digits begin that are the beginning of a word.
@@ -39,50 +39,32 @@ impl Classes {
     /// Looks at a text.
     pub(super) fn fill(&mut self, text: &[u8]) {
         self.chunks.clear();
-        let (chunks, rest) = text.as_chunks::<64>();
-        let mut last = [0; 64];
-        last[..rest.len()].copy_from_slice(rest);
-        // The last bits of the chunk before, and what adding has carried out of it.
-        let mut before = Bytes::default();
-        let (mut hex_carry, mut digit_carry) = (false, false);
         // One more than there are, so that two successive ones can always be read.
-        for chunk in chunks.iter().chain([&last, &[0; 64]]) {
-            let bytes = classify(chunk);
-            let shifted = |bits: u64, before: u64| bits << 1 | before >> 63;
-            let starts = bytes.hex & !shifted(bytes.words, before.words);
-            let hex_ends = run_ends(bytes.hex, starts, &mut hex_carry);
-            let digit_ends = run_ends(bytes.digits, starts & bytes.digits, &mut digit_carry);
-            let openings = bytes.quotes & shifted(bytes.openers, before.openers);
-            let spaces = bytes.spaces & shifted(bytes.marks, before.marks);
-            let letters = bytes.words & !bytes.digits;
-            self.chunks.push(Chunk {
-                digits: bytes.digits,
-                starts,
-                word_ends: hex_ends & !bytes.words | digit_ends & bytes.words & !bytes.hex,
-                cuts: shifted(openings, before.quotes) | shifted(spaces, before.spaces) & letters,
-            });
-            // Of these only those count that make a cut.
-            before = Bytes { quotes: openings, spaces, ..bytes };
+        self.chunks.reserve(text.len() / 64 + 2);
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_there() {
+            // SAFETY: the CPU has the features.
+            unsafe { avx512::fill(&mut self.chunks, text) };
+            return;
         }
-    }
-
-    /// Number of chunks of 64 bytes.
-    pub(super) fn len(&self) -> usize {
-        self.chunks.len().saturating_sub(1)
+        fill_by(&mut self.chunks, text, classify);
     }
 
     /// In a chunk, places behind words of hexadecimal digits, and where texts begin.
+    #[inline]
     pub(super) fn events(&self, chunk: usize) -> u64 {
         self.chunks[chunk].word_ends | self.chunks[chunk].cuts
     }
 
     /// Whether a text begins there that is quoted or a part of a message.
+    #[inline]
     pub(super) fn is_cut(&self, at: usize) -> bool {
         self.chunks[at / 64].cuts >> (at % 64) & 1 == 1
     }
 
     /// Where the hexadecimal digits begin that end there; `None` if none do that count, or
     /// if there are more than 64.
+    #[inline]
     pub(super) fn word_before(&self, end: usize) -> Option<usize> {
         let (chunk, shift) = (end / 64, end % 64);
         if self.chunks[chunk].word_ends >> shift & 1 == 0 {
@@ -97,6 +79,7 @@ impl Classes {
     }
 
     /// How many of the `len` bytes, 1 to 64, from `start` on are digits.
+    #[inline]
     pub(super) fn digits(&self, start: usize, len: usize) -> usize {
         let (chunk, shift) = (start / 64, start % 64);
         let high = self.chunks[chunk + 1].digits.checked_shl(64 - shift as u32).unwrap_or(0);
@@ -110,8 +93,56 @@ impl Classes {
     }
 }
 
+/// Appends the chunks of a text, and one without anything, by a function that finds the
+/// classes of 64 bytes.
+#[inline(always)]
+fn fill_by(chunks: &mut Vec<Chunk>, text: &[u8], classify: impl Fn(&[u8; 64]) -> Bytes) {
+    let (whole, rest) = text.as_chunks::<64>();
+    let mut carried = Carried::default();
+    for bytes in whole {
+        chunks.push(carried.next(classify(bytes)));
+    }
+    let mut last = [0; 64];
+    last[..rest.len()].copy_from_slice(rest);
+    chunks.push(carried.next(classify(&last)));
+    chunks.push(carried.next(Bytes::default()));
+}
+
+/// What a chunk needs of the one before.
+#[derive(Default)]
+struct Carried {
+    /// Of quotes and spaces only those that make a cut.
+    before: Bytes,
+    /// Whether adding to these bits has carried.
+    hex: bool,
+    digits: bool,
+}
+
+impl Carried {
+    #[inline(always)]
+    fn next(&mut self, bytes: Bytes) -> Chunk {
+        let before = self.before;
+        let shifted = |bits: u64, before: u64| bits << 1 | before >> 63;
+        let starts = bytes.hex & !shifted(bytes.words, before.words);
+        let hex_ends = run_ends(bytes.hex, starts, &mut self.hex);
+        let digit_ends = run_ends(bytes.digits, starts & bytes.digits, &mut self.digits);
+        let openings = bytes.quotes & shifted(bytes.openers, before.openers);
+        let spaces = bytes.spaces & shifted(bytes.marks, before.marks);
+        let letters = bytes.words & !bytes.digits;
+        let chunk = Chunk {
+            digits: bytes.digits,
+            starts,
+            word_ends: hex_ends & !bytes.words | digit_ends & bytes.words & !bytes.hex,
+            cuts: shifted(openings, before.quotes) | shifted(spaces, before.spaces) & letters,
+        };
+        self.before = Bytes { quotes: openings, spaces, ..bytes };
+        chunk
+    }
+}
+
 /// Places behind those runs of `members` that begin at `starts`; `carry` tells whether one
 /// comes from the chunk before, and then whether one goes on in the next.
+#[inline(always)]
 fn run_ends(members: u64, starts: u64, carry: &mut bool) -> u64 {
     // A one that is added to the first of a row of ones ends up behind it.
     let (sum, one) = members.overflowing_add(starts);
@@ -120,7 +151,63 @@ fn run_ends(members: u64, starts: u64, carry: &mut bool) -> u64 {
     sum & !members
 }
 
+/// For CPUs that compare 64 bytes at once.
 #[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::{
+        __m512i, _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask, _mm512_loadu_epi8,
+        _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8, _mm512_sub_epi8,
+    };
+
+    use super::{Bytes, Chunk, fill_by};
+
+    pub(super) fn is_there() -> bool {
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+    }
+
+    /// See [`fill_by`].
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn fill(chunks: &mut Vec<Chunk>, text: &[u8]) {
+        fill_by(chunks, text, |bytes| classify(bytes));
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn classify(bytes: &[u8; 64]) -> Bytes {
+        // SAFETY: the pointer is to 64 readable bytes, and the load has no alignment.
+        let bytes = unsafe { _mm512_loadu_epi8(bytes.as_ptr().cast()) };
+        let digits = within(bytes, b'0', 10);
+        let hex = digits | within(bytes, b'a', 6);
+        let letters = within(_mm512_or_si512(bytes, _mm512_set1_epi8(0x20)), b'a', 26);
+        let (spaces, colons) = (are(bytes, b' '), are(bytes, b':'));
+        Bytes {
+            words: digits | letters | are(bytes, b'_') | _mm512_movepi8_mask(bytes),
+            hex,
+            digits,
+            quotes: are(bytes, b'"'),
+            openers: spaces | colons | are(bytes, b'='),
+            spaces,
+            marks: colons | are(bytes, b'-'),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn are(bytes: __m512i, byte: u8) -> u64 {
+        _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(byte as i8))
+    }
+
+    /// Which bytes are among the `count` that begin with `first`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn within(bytes: __m512i, first: u8, count: i8) -> u64 {
+        let distances = _mm512_sub_epi8(bytes, _mm512_set1_epi8(first as i8));
+        _mm512_cmplt_epu8_mask(distances, _mm512_set1_epi8(count))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
 fn classify(bytes: &[u8; 64]) -> Bytes {
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
@@ -138,25 +225,31 @@ fn classify(bytes: &[u8; 64]) -> Bytes {
                 _mm_cmpeq_epi8(_mm_min_epu8(distance, _mm_set1_epi8(count as i8 - 1)), distance)
             };
             let is = |byte: u8| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8));
+            let mask = |members| u64::from(_mm_movemask_epi8(members) as u16);
             let digit = within(bytes, b'0', 10);
             let hex = _mm_or_si128(digit, within(bytes, b'a', 6));
             let letter = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), b'a', 26);
             // The upper bit of each byte counts: it is set from 0x80 on.
             let word = _mm_or_si128(_mm_or_si128(digit, letter), _mm_or_si128(is(b'_'), bytes));
             let (space, colon) = (is(b' '), is(b':'));
-            let opener = _mm_or_si128(_mm_or_si128(space, colon), is(b'='));
-            let mark = _mm_or_si128(colon, is(b'-'));
-            [word, hex, digit, is(b'"'), opener, space, mark].map(|mask| _mm_movemask_epi8(mask))
+            Bytes {
+                words: mask(word),
+                hex: mask(hex),
+                digits: mask(digit),
+                quotes: mask(is(b'"')),
+                openers: mask(_mm_or_si128(_mm_or_si128(space, colon), is(b'='))),
+                spaces: mask(space),
+                marks: mask(_mm_or_si128(colon, is(b'-'))),
+            }
         };
-        let [words, hex, digits, quotes, openers, spaces, marks] =
-            masks.map(|mask| u64::from(mask as u16) << (16 * part));
-        found.words |= words;
-        found.hex |= hex;
-        found.digits |= digits;
-        found.quotes |= quotes;
-        found.openers |= openers;
-        found.spaces |= spaces;
-        found.marks |= marks;
+        let shift = 16 * part;
+        found.words |= masks.words << shift;
+        found.hex |= masks.hex << shift;
+        found.digits |= masks.digits << shift;
+        found.quotes |= masks.quotes << shift;
+        found.openers |= masks.openers << shift;
+        found.spaces |= masks.spaces << shift;
+        found.marks |= masks.marks << shift;
     }
     found
 }
@@ -189,13 +282,22 @@ mod tests {
     fn all_bytes_are_classified_like_one_by_one() {
         for first in (0..=255).step_by(64) {
             let bytes: [u8; 64] = std::array::from_fn(|at| first as u8 + at as u8);
-            assert_eq!(classify(&bytes), classify_each(&bytes));
+            check(&bytes);
         }
         for seed in seeds(100) {
             let _guard = SeedGuard(seed);
             let mut rng = Rng::new(seed);
-            let bytes = std::array::from_fn(|_| rng.next_u64() as u8);
-            assert_eq!(classify(&bytes), classify_each(&bytes));
+            check(&std::array::from_fn(|_| rng.next_u64() as u8));
+        }
+    }
+
+    fn check(bytes: &[u8; 64]) {
+        let expected = classify_each(bytes);
+        assert_eq!(classify(bytes), expected);
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_there() {
+            // SAFETY: the CPU has the features.
+            assert_eq!(unsafe { avx512::classify(bytes) }, expected);
         }
     }
 
@@ -246,8 +348,11 @@ mod tests {
             let text: Vec<u8> = (0..len).map(|_| *rng.pick(letters)).chain([0]).collect();
             let mut classes = Classes::default();
             classes.fill(&text);
+            let mut others = Vec::new();
+            fill_by(&mut others, &text, classify_each);
+            assert_eq!(classes.chunks, others);
             let (mut words, mut cuts) = (Vec::new(), Vec::new());
-            for chunk in 0..classes.len() {
+            for chunk in 0..classes.chunks.len() - 1 {
                 for at in (0..64).filter(|bit| classes.events(chunk) >> bit & 1 == 1) {
                     let at = chunk * 64 + at;
                     if classes.is_cut(at) {

@@ -88,7 +88,6 @@ impl Encoder {
             let (mut at, end) = lines.line(line);
             let mut slot = 0;
             let start = at;
-            let mut is_begun = false;
             loop {
                 if let Some(found) = segments.at(slot, lines, at, end, forms) {
                     segments.slots[usize::from(slot)].ids.push(found.id);
@@ -100,12 +99,8 @@ impl Encoder {
                     slot = found.next + 1;
                     continue;
                 }
-                if !is_begun {
-                    numbers.begin_line(lines, start, end);
-                    is_begun = true;
-                }
-                let Some(number) = numbers.first_behind(lines, start, at, slot.checked_sub(1))
-                else {
+                let column = slot.checked_sub(1);
+                let Some(number) = numbers.first_behind(lines, start..end, at, column) else {
                     segments.add(lines, at, end, slot, END);
                     break;
                 };

@@ -1,6 +1,8 @@
 //! Finds the numbers of lines, and other places where lines are cut, and decides from a
 //! sample of a block's lines which of them get columns.
 
+use std::ops::Range;
+
 use super::classes::Classes;
 use super::text::{Text, decimal_value, hex_value, upper};
 use super::{Form, MAX_COLUMNS, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS};
@@ -122,19 +124,23 @@ impl Numbers {
 
     /// Looks at some lines of a block, and returns the forms of its columns.
     pub(super) fn learn(&mut self, text: &Text) -> Vec<Form> {
+        self.classes.fill(text.bytes());
         self.places.clear();
         self.table.fill(VACANT);
-        let stride = (text.lines() / SAMPLED_LINES).clamp(1, MAX_STRIDE).next_power_of_two();
+        let env =
+            |n: &str, d: usize| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        let stride = (text.lines() / env("SL", SAMPLED_LINES))
+            .clamp(1, env("MS", MAX_STRIDE))
+            .next_power_of_two();
         for line in 0..text.lines() {
             // Neither the first of each few lines nor every so-manyth: lines may come in
             // turns.
             if (line as u32).wrapping_mul(0x9E37_79B1) >> 16 & (stride as u32 - 1) != 0 {
                 continue;
             }
-            let (start, end) = text.line(line);
-            self.begin_line(text, start, end);
             let Numbers { classes, places, table, .. } = self;
-            walk(classes, text.bytes(), start, start, 0, |token| {
+            let (start, end) = text.line(line);
+            walk(classes, text.bytes(), start..end, start, 0, |token| {
                 count(places, table, text, token);
                 false
             });
@@ -142,23 +148,19 @@ impl Numbers {
         self.assign_columns(stride as u32)
     }
 
-    /// Prepares for [`Self::first_behind`] on a line that stands there in the text.
-    pub(super) fn begin_line(&mut self, text: &Text, line_start: usize, line_end: usize) {
-        self.classes.fill(&text.bytes()[line_start..line_end]);
-    }
-
-    /// The first number from `at` on that goes into a column, in the line of
-    /// [`Self::begin_line`]. At `at` the line begins, or something of a column ends.
+    /// The first number from `at` on that goes into a column, in a line of the text that
+    /// [`Self::learn`] was given last. At `at` the line begins, or something of a column
+    /// ends.
     pub(super) fn first_behind(
         &self,
         text: &Text,
-        line_start: usize,
+        line: Range<usize>,
         at: usize,
         column: Option<u8>,
     ) -> Option<Number> {
         let key = column.map_or(0, |column| self.column_keys[usize::from(column)]);
         let mut found = None;
-        walk(&self.classes, text.bytes(), line_start, at, key, |token| {
+        walk(&self.classes, text.bytes(), line, at, key, |token| {
             found = self.number(text, token);
             found.is_some()
         });
@@ -230,25 +232,26 @@ impl Numbers {
 fn walk(
     classes: &Classes,
     bytes: &[u8],
-    line_start: usize,
+    line: Range<usize>,
     from: usize,
     mut key: u64,
     mut visit: impl FnMut(&Token) -> bool,
 ) {
     let mut piece = from;
-    let first = from - line_start;
     // The place itself is no event: what ends or is cut there is done with.
-    let mut mask = (u64::MAX << (first % 64)) << 1;
-    for chunk in first / 64..classes.len() {
+    let mut mask = (u64::MAX << (from % 64)) << 1;
+    for chunk in from / 64..=line.end / 64 {
         let mut events = classes.events(chunk) & mask;
         mask = u64::MAX;
         while events != 0 {
             let at = chunk * 64 + events.trailing_zeros() as usize;
             events &= events - 1;
+            if at > line.end {
+                return;
+            }
             let Some(start) = classes.word_before(at) else {
                 if classes.is_cut(at) {
-                    let at = line_start + at;
-                    let before = upper(bytes, at, (at - line_start).min(8), 0);
+                    let before = upper(bytes, at, (at - line.start).min(8), 0);
                     key = mix(!before);
                     piece = at;
                     if visit(&Token { key, start: at as u32, len: 0, letters: false }) {
@@ -258,7 +261,7 @@ fn walk(
                 continue;
             };
             // A long one may have been divided there.
-            let start = start.max(first);
+            let mut start = start.max(from);
             let len = at - start;
             let digits = classes.digits(start, len);
             let longest = if digits == len && len <= usize::from(MAX_DECIMAL_DIGITS) {
@@ -269,7 +272,6 @@ fn walk(
                 usize::from(MAX_HEX_DIGITS)
             };
             let letters = digits < len;
-            let (mut start, at) = (line_start + start, line_start + at);
             while start < at {
                 let end = at.min(start + longest);
                 key = place_key(key, bytes, piece, start);
@@ -287,10 +289,10 @@ fn walk(
 fn count(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], text: &Text, token: &Token) {
     let bytes = text.bytes();
     let (start, len) = (token.start as usize, usize::from(token.len));
-    let value = match (token.len, token.letters) {
-        (0, _) => mix(u64::from(text.word(start) as u32)),
-        (_, true) => hex_value(bytes, start + len, len),
-        (_, false) => decimal_value(bytes, start + len, len),
+    // Its last eight digits, or where a text is cut what that begins with.
+    let value = match len {
+        0 => mix(u64::from(text.word(start) as u32)),
+        _ => upper(bytes, start + len, len.min(8), 0),
     };
     let Some(number) = place_of(places, table, token.key) else { return };
     let place = &mut places[usize::from(number)];
@@ -299,7 +301,7 @@ fn count(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], text: &Text, tok
     place.max_len = place.max_len.max(token.len);
     place.letters |= token.letters;
     place.padded |= bytes[start] == b'0' && token.len > 1;
-    place.spread |= 1 << (value.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
+    place.spread |= 1 << ((value ^ value >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
 }
 
 /// The number of the place with this key; `None` if there are too many.
