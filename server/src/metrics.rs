@@ -3,6 +3,7 @@
 //! Every core writes to its own slot only, with relaxed atomics, so counting
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
+mod exposition;
 mod histogram;
 mod lags;
 mod memory;
@@ -13,7 +14,6 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 use crate::config::Choice;
 use crate::front::queue::QueueStatus;
 use crate::reload::Reloads;
+use exposition::Exposition;
+pub(crate) use exposition::ExpositionFormat;
 use histogram::{Counted, Histogram, Latencies};
 pub(crate) use histogram::{LineCounts, LineLengths};
 use lags::Lags;
@@ -191,9 +193,9 @@ impl NodeMetrics {
         self.cores.iter().map(|core| counter(core).load(Ordering::Relaxed)).sum()
     }
 
-    /// The exposition text (Prometheus text format 0.0.4).
-    pub(crate) fn expose(&self, gauges: &Gauges<'_>) -> String {
-        let mut out = Exposition::new();
+    /// The exposition text.
+    pub(crate) fn expose(&self, gauges: &Gauges<'_>, format: ExpositionFormat) -> String {
+        let mut out = Exposition::new(format);
         out.family("loki_build_info", "gauge", "The version that runs.");
         let version = env!("CARGO_PKG_VERSION");
         let labels = [
@@ -539,65 +541,5 @@ fn expose_compactor(out: &mut Exposition, gauges: &Gauges<'_>) {
     if !gauges.shards.is_empty() {
         let labels = [("name", "ingester"), ("state", "ACTIVE")];
         out.sample(name, &labels, gauges.shards.len() as f64);
-    }
-}
-
-/// Text in the making.
-struct Exposition {
-    text: String,
-}
-
-impl Exposition {
-    fn new() -> Exposition {
-        Exposition { text: String::with_capacity(16 << 10) }
-    }
-
-    fn into_text(self) -> String {
-        self.text
-    }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value as f64);
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        self.text.push_str(name);
-        if !labels.is_empty() {
-            self.text.push('{');
-            for (index, (label, text)) in labels.iter().enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-                let _ = write!(self.text, "{comma}{label}=\"{text}\"");
-            }
-            self.text.push('}');
-        }
-        let _ = writeln!(self.text, " {value}");
-    }
-
-    /// Writes a histogram of microseconds in seconds.
-    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counted: &Counted) {
-        self.histogram_in(name, labels, counted, 1e6);
-    }
-
-    /// Writes a histogram whose values are divided by `unit`.
-    fn histogram_in(&mut self, name: &str, labels: &[(&str, &str)], counted: &Counted, unit: f64) {
-        let mut cumulative = 0;
-        for (index, count) in counted.counts.iter().enumerate() {
-            cumulative += count;
-            let bound = counted.bounds.get(index);
-            let bound = bound.map(|&bound| (bound as f64 / unit).to_string());
-            let mut labels = labels.to_vec();
-            let bound = bound.as_deref().unwrap_or("+Inf");
-            labels.push(("le", bound));
-            self.sample(&format!("{name}_bucket"), &labels, cumulative as f64);
-        }
-        self.sample(&format!("{name}_sum"), labels, counted.sum as f64 / unit);
-        self.sample(&format!("{name}_count"), labels, cumulative as f64);
     }
 }

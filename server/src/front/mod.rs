@@ -391,7 +391,7 @@ impl<R: Runtime> Front<R> {
             Route::FormatQuery => operations::format_query(&request),
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),
-            Route::Metrics => Ok(self.exposition().await),
+            Route::Metrics => Ok(self.exposition(&request.head).await),
             Route::LogLevel => admin::log_level(&request),
             Route::Services => Ok(self.services_page()),
             Route::Config => self.config_page(&request),

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::StatusCode;
-use logsvc_http::{Request, Response};
+use http::header::ACCEPT;
+use logsvc_http::{Request, RequestHead, Response};
 use logsvc_logql::syntax;
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
@@ -12,7 +13,7 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::{Front, params};
-use crate::metrics::Gauges;
+use crate::metrics::{ExpositionFormat, Gauges};
 
 /// Grafana switches features on by the version that it reads here, so the answer
 /// names the release of the reference whose interface this server speaks.
@@ -70,7 +71,7 @@ impl<R: Runtime> Front<R> {
         )
     }
 
-    pub(super) async fn exposition(&self) -> Response {
+    pub(super) async fn exposition(&self, head: &RequestHead) -> Response {
         let mut shards = Vec::new();
         if self.recovered.is_complete()
             && let Ok(replies) = self.gather(|| ShardRequest::Status).await
@@ -88,7 +89,7 @@ impl<R: Runtime> Front<R> {
         let disk_used = disk.filter(|disk| disk.total_bytes > 0).map(|disk| {
             1.0 - disk.available_bytes.min(disk.total_bytes) as f64 / disk.total_bytes as f64
         });
-        let text = self.metrics.expose(&Gauges {
+        let gauges = Gauges {
             budgets: &[
                 &self.bodies,
                 &self.heads,
@@ -107,10 +108,12 @@ impl<R: Runtime> Front<R> {
             compacts: self.config.compaction_enabled,
             replay: Duration::from_micros(self.replay_us.load(Ordering::Acquire)),
             disk_used,
-        });
+        };
+        let accept = head.header(ACCEPT).unwrap_or_default();
+        let format = ExpositionFormat::of_accept(accept);
         Response::new(StatusCode::OK)
-            .with_content_type("text/plain; version=0.0.4; charset=utf-8")
-            .with_body(text.into_bytes())
+            .with_content_type(format.content_type())
+            .with_body(self.metrics.expose(&gauges, format).into_bytes())
             .compressible()
     }
 }

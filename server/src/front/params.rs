@@ -1,6 +1,7 @@
 //! Request parameters of the query family: where they stand, their defaults, and
 //! the order in which they are checked.
 
+use http::Method;
 use logsvc_http::{Params, Request};
 use logsvc_logql::engine::Direction;
 use logsvc_proto::error::ApiError;
@@ -31,9 +32,11 @@ const DEFAULT_POINTS: i64 = 250;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The parameters of a request: of the form body, if there is one, and of the URL.
+/// The parameters of a request: of the form body, if there is one, and of the URL. Only what
+/// is posted is a form: a body that came with GET says nothing.
 pub(super) fn of(request: &Request) -> Result<Params, ApiError> {
-    let form = request.head.has_form_body().then_some(&*request.body);
+    let is_form = request.head.method == Method::POST && request.head.has_form_body();
+    let form = is_form.then_some(&*request.body);
     Params::of_request(request.head.query.as_deref(), form)
         .map_err(|error| ApiError::bad_request(error.to_string()))
 }

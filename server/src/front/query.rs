@@ -157,7 +157,7 @@ impl<R: Runtime> Front<R> {
         let takes_parts = takes_parts(request);
         let refused_above = if takes_parts { 0 } else { max_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
-        let visible = self.look_back(limits, &mut query_params.time);
+        let visible = self.look_back(limits, expr, &mut query_params.time);
         let plan = Plan::new(expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),

@@ -142,20 +142,32 @@ impl<R: Runtime> Front<R> {
     }
 
     /// [`Front::visible`] for the time of a query, which is cut; false if nothing is
-    /// left.
-    pub(super) fn look_back(&self, limits: &Limits, time: &mut QueryTime) -> bool {
+    /// left. Metric queries are still evaluated at the points that were asked for.
+    pub(super) fn look_back(&self, limits: &Limits, expr: &Expr, time: &mut QueryTime) -> bool {
         match time {
             QueryTime::Instant { time_ns } => {
                 let end_ns = time_ns.saturating_add(1);
                 self.visible(limits, TimeRange { start_ns: *time_ns, end_ns }).is_some()
             }
-            QueryTime::Range { start_ns, end_ns, .. } => {
-                let visible =
-                    self.visible(limits, TimeRange { start_ns: *start_ns, end_ns: *end_ns });
-                visible.inspect(|range| *start_ns = range.start_ns).is_some()
+            QueryTime::Range { start_ns, end_ns, step_ns } => {
+                let range = TimeRange { start_ns: *start_ns, end_ns: *end_ns };
+                let Some(visible) = self.visible(limits, range) else { return false };
+                *start_ns = match expr {
+                    Expr::Metric(_) => next_point(*start_ns, *step_ns, visible.start_ns),
+                    Expr::Log(_) => visible.start_ns,
+                };
+                *start_ns <= *end_ns
             }
         }
     }
+}
+
+/// The first of the points that begin at `start_ns` and are `step_ns` apart, which must be
+/// positive, that is not before `oldest_ns`.
+fn next_point(start_ns: i64, step_ns: i64, oldest_ns: i64) -> i64 {
+    let (start, oldest, step) = (i128::from(start_ns), i128::from(oldest_ns), i128::from(step_ns));
+    let steps = ((oldest - start).max(0) + step - 1) / step;
+    i64::try_from(start + steps * step).unwrap_or(i64::MAX)
 }
 
 /// Calls `visit` for every log query of an expression, with the length of its window if
@@ -297,6 +309,20 @@ mod tests {
         let text = "stream selector has less label matchers than required: (present: [env], \
                     number_present: 1, required_number_label_matchers: 2)";
         assert_eq!(checked(&few, r#"{env="x"}"#, true), Err(text.to_owned()));
+    }
+
+    #[test]
+    fn points_that_are_too_old_are_left_out_and_none_is_moved() {
+        for (start, step, oldest, expected) in [
+            (100, 10, 50, 100),
+            (100, 10, 100, 100),
+            (100, 10, 101, 110),
+            (100, 10, 130, 130),
+            (-5, 7, 1, 2),
+            (i64::MIN, i64::MAX, i64::MAX, i64::MAX),
+        ] {
+            assert_eq!(next_point(start, step, oldest), expected, "{start} {step} {oldest}");
+        }
     }
 
     #[test]

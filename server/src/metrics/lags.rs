@@ -108,6 +108,7 @@ pub(super) fn expose<'l>(cores: impl Iterator<Item = &'l Lags>, out: &mut Exposi
 
 #[cfg(test)]
 mod tests {
+    use super::super::ExpositionFormat;
     use super::*;
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
             cores[1].add(&tenant, &format!("{}{number}", "ä".repeat(60)), PushFormat::Loki, 1);
         }
         cores[0].add(&tenant, &"ö".repeat(100), PushFormat::Loki, 9);
-        let mut out = Exposition::new();
+        let mut out = Exposition::new(ExpositionFormat::Text);
         expose(cores.iter(), &mut out);
         let text = out.into_text();
         let name = "loki_distributor_lag_ms_total";

@@ -93,6 +93,7 @@ fn read_small(path: &str) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ExpositionFormat;
     use super::*;
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
         {
             assert_eq!(parse(stat, status), None, "{stat:?} {status:?}");
         }
-        let mut out = Exposition::new();
+        let mut out = Exposition::new(ExpositionFormat::Text);
         expose(1_500_000_000, &mut out);
         let text = out.into_text();
         assert!(text.contains("process_start_time_seconds 1.5\n"), "{text}");

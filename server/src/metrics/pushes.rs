@@ -225,6 +225,7 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
 
 #[cfg(test)]
 mod tests {
+    use super::super::ExpositionFormat;
     use super::*;
 
     #[test]
@@ -250,7 +251,7 @@ mod tests {
             cores[0].of(tenant).discarded(Reason::LineTooLong, one);
         }
         cores[1].of(&tenants[0]).received(one, 0);
-        let mut out = Exposition::new();
+        let mut out = Exposition::new(ExpositionFormat::Text);
         expose(cores.iter(), &mut out);
         let text = out.into_text();
         let first = r#"loki_distributor_lines_received_total{tenant="t0"} 2"#;

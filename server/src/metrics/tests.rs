@@ -28,7 +28,7 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
     metrics.core(CoreId(0)).line_lengths.add(&lengths);
     metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
     let budget = Budget::new("test\"quote", 10);
-    let text = metrics.expose(&Gauges {
+    let gauges = Gauges {
         budgets: &[&budget],
         queues: &[QueueStatus {
             work: "query",
@@ -44,7 +44,8 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         compacts: true,
         replay: Duration::from_millis(1500),
         disk_used: Some(0.25),
-    });
+    };
+    let text = metrics.expose(&gauges, ExpositionFormat::Text);
     drop(under_way);
     let labels = r#"method="POST",route="loki_api_v1_push",status_code="204",ws="false""#;
     let tail = r#"method="GET",route="loki_api_v1_tail",status_code="101",ws="true""#;

@@ -279,6 +279,16 @@ fn a_look_back_bounds_labels_and_volumes_too() {
     let params = [&bounds[..], &[("query", r#"{app=~".+"}"#)]].concat();
     let stats = client.get(&query::target("/loki/api/v1/index/stats", &params)).json();
     assert_eq!(stats["entries"], 1);
+    // Metric queries are evaluated at the points that were asked for, the last one included.
+    let (start, end) = ((now_ns - 7_200 * SECOND_NS + 1).to_string(), (now_ns + 1).to_string());
+    let query = r#"sum(count_over_time({app=~".+"}[2h]))"#;
+    let params = [("query", query), ("step", "30m"), ("start", &start), ("end", &end)];
+    let answer = client.get(&query::target("/loki/api/v1/query_range", &params)).json();
+    let values = answer["data"]["result"][0]["values"].as_array().expect("values");
+    let last_s = ((now_ns + 1) / 1_000_000) as f64 / 1e3;
+    let at = |index: usize| values[index][0].as_f64().expect("a time");
+    assert_eq!(values.len(), 2, "{answer}");
+    assert!((at(1) - last_s).abs() < 0.002 && (at(1) - at(0) - 1800.0).abs() < 0.002, "{answer}");
     // A range that lies wholly before is no error.
     let early = [("start", bounds[0].1), ("end", &(old_ns + 1).to_string())];
     assert!(query::list(&mut client, "/loki/api/v1/labels", &early).is_empty());

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::support::{DataDir, Server, entry, now_ns, query, stream};
 
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
 #[test]
 fn routes_answer_their_methods_only() {
     let folder = DataDir::new();
@@ -84,6 +86,11 @@ fn form_bodies_carry_parameters() {
     let reply =
         client.request("POST", "/loki/api/v1/format_query", &form_type, Some(form.as_bytes()));
     assert_eq!(reply.json()["data"], r#"sum(rate({app="form"}[5m]))"#);
+    // What was not posted is no form.
+    let form = query::form(&[("query", r#"{app="form"}"#)]);
+    let reply =
+        client.request("GET", "/loki/api/v1/query_range", &form_type, Some(form.as_bytes()));
+    assert_eq!(reply.expect(400), "parse error : syntax error: unexpected $end");
 }
 
 #[test]
@@ -139,8 +146,13 @@ fn the_server_tells_about_itself() {
     client.push(&[stream(&[("app", "metrics")], entries)]);
     client.push_json(b"nonsense").expect(400);
     let reply = client.get("/metrics");
-    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(reply.header("content-type"), Some(TEXT_FORMAT));
     let text = reply.text();
+    let accept = [("Accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")];
+    let open = client.request("GET", "/metrics", &accept, None);
+    let content_type = open.header("content-type").expect("a content type");
+    assert!(content_type.starts_with("application/openmetrics-text; version=1.0.0"));
+    assert!(open.text().ends_with("\n# EOF\n"), "{}", open.text());
     for line in [
         r#"loki_build_info{version="0.1.0",revision="0.1.0",branch="main",driver="monoio/epoll"} 1"#,
         r#"loki_distributor_lines_received_total{tenant="fake"} 2"#,
