@@ -41,7 +41,7 @@ pub use matcher::CompiledMatcher;
 pub use merge::MergeState;
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use plan::{LeafPlan, Plan};
-pub use required::{Literal, RequiredText};
+pub use required::{LineTest, LineTests, Literal, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,

@@ -11,10 +11,13 @@ use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
 use logsvc_runtime::{File, Runtime};
 
 use super::ScanEnv;
+use super::search::Found;
 use crate::filter::FilterError;
 use crate::messages::ScanStats;
 use crate::sealed::{Cached, ColumnKey, DirectoryError, SealedSegment};
-use crate::segment::{BlockMetadata, ColumnKind, Directory, RunInfo, SegmentError};
+use crate::segment::{
+    BlockMetadata, Codec, ColumnKind, Directory, LineParts, Part, RunInfo, SegmentError,
+};
 
 /// Why a part of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +70,11 @@ pub(super) struct OpenBlock<'a, R: Runtime> {
     ends: Option<Rc<Vec<u32>>>,
     lines: Option<Rc<Vec<u8>>>,
     metadata: Option<Rc<BlockMetadata>>,
+    parts: Option<Rc<LineParts>>,
+    /// The lines that a search has found, once it was made.
+    pub(super) found: Option<Option<Rc<Found>>>,
+    /// Whether it was counted.
+    touched: bool,
 }
 
 impl<'a, R: Runtime> OpenBlock<'a, R> {
@@ -76,8 +84,19 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
         directory: &'a Directory,
         block: u32,
     ) -> Self {
-        let (timestamps, ends, lines, metadata) = (None, None, None, None);
-        OpenBlock { env, segment, directory, block, timestamps, ends, lines, metadata }
+        OpenBlock {
+            env,
+            segment,
+            directory,
+            block,
+            timestamps: None,
+            ends: None,
+            lines: None,
+            metadata: None,
+            parts: None,
+            found: None,
+            touched: false,
+        }
     }
 
     /// The columns of a run of this block.
@@ -87,7 +106,6 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
         needs: Needs,
         stats: &mut ScanStats,
     ) -> Result<RunColumns, ReadError> {
-        let untouched = self.timestamps.is_none();
         let timestamps = self.timestamps(stats).await?;
         let mut columns = RunColumns {
             timestamps,
@@ -107,8 +125,60 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
         if needs.metadata && run.has_metadata {
             columns.metadata = self.metadata(stats).await?;
         }
-        stats.sealed_blocks += u64::from(untouched);
+        self.touch(stats);
         Ok(columns)
+    }
+
+    fn touch(&mut self, stats: &mut ScanStats) {
+        stats.sealed_blocks += u64::from(!std::mem::replace(&mut self.touched, true));
+    }
+
+    /// The block's lines in their parts, if they are stored so.
+    pub(super) async fn parts(
+        &mut self,
+        stats: &mut ScanStats,
+    ) -> Result<Option<Rc<LineParts>>, ReadError> {
+        if let Some(parts) = &self.parts {
+            return Ok(Some(Rc::clone(parts)));
+        }
+        let place = self.directory.block(self.block).column(ColumnKind::Lines);
+        if place.codec != Codec::Templates {
+            return Ok(None);
+        }
+        self.touch(stats);
+        let key = ColumnKey { in_parts: true, ..self.key(ColumnKind::Lines) };
+        stats.cache_lookups += 1;
+        if let Some(Cached::Parts(parts)) = self.env.cache.get(key) {
+            stats.cache_hits += 1;
+            self.parts = Some(Rc::clone(&parts));
+            return Ok(Some(parts));
+        }
+        let bytes = read(self.env, self.segment, place.range(), stats).await?;
+        let parts = {
+            let decoder = &mut *self.env.decoder.borrow_mut();
+            decoder.line_parts(self.directory, self.block, &bytes)?.map(Rc::new)
+        };
+        if let Some(parts) = &parts {
+            stats.decoded_bytes += parts.held_bytes() as u64;
+            self.env.cache.put(key, Cached::Parts(Rc::clone(parts)));
+        }
+        self.parts.clone_from(&parts);
+        Ok(parts)
+    }
+
+    /// Whether the block's lines need not be decoded.
+    pub(super) fn lines_are_cached(&self) -> bool {
+        self.lines.is_some() || self.env.cache.holds(self.key(ColumnKind::Lines))
+    }
+
+    /// That the lines are not what was written.
+    pub(super) fn damaged_lines(&self) -> ReadError {
+        let part = Part::Column { block: self.block, kind: ColumnKind::Lines };
+        SegmentError::new(part, "its templates do not fit").into()
+    }
+
+    fn key(&self, kind: ColumnKind) -> ColumnKey {
+        ColumnKey { segment: self.segment.live.name, block: self.block, kind, in_parts: false }
     }
 
     /// The timestamps of all entries of the block.
@@ -170,7 +240,7 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
     }
 
     async fn column(&self, kind: ColumnKind, stats: &mut ScanStats) -> Result<Cached, ReadError> {
-        let key = ColumnKey { segment: self.segment.live.name, block: self.block, kind };
+        let key = self.key(kind);
         stats.cache_lookups += 1;
         if let Some(column) = self.env.cache.get(key) {
             stats.cache_hits += 1;

@@ -6,6 +6,7 @@
 //! only when the scan has come to their time. Of a sealed block only the columns are
 //! read that the query needs ([`columns`]), and none if the directory's counts are
 //! enough or the segment's filters prove that nothing in it can match ([`prune`]).
+//! Lines are not put together where their filters can do without ([`search`]).
 //! A scan that turns out to be long is divided among all cores ([`share`]).
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
@@ -21,6 +22,7 @@ mod columns;
 mod frontier;
 mod late;
 mod prune;
+mod search;
 mod share;
 
 use std::cell::RefCell;
@@ -45,6 +47,7 @@ use columns::{ReadError, RunColumns};
 use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
 use late::{LateStreams, Part};
 use prune::Conditions;
+use search::Searcher;
 use share::Share;
 
 /// How long a scan keeps the core before it yields.
@@ -260,6 +263,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     let mut frontier = Frontier::new(&job, work, directories_bytes);
     let mut scan = Scan {
         env,
+        searcher: Searcher::new(&job.request.plan, &executor),
         executor,
         states: job.streams.iter().map(|_| None).collect(),
         states_bytes: 0,
@@ -297,6 +301,7 @@ struct Scan<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     job: &'a ScanJob,
     executor: LeafExecutor,
+    searcher: Option<Searcher>,
     states: Vec<Option<StreamState>>,
     states_bytes: usize,
     wanted: WantedStreams,
@@ -454,7 +459,13 @@ impl<R: Runtime> Scan<'_, R> {
             if self.executor.summary(state, &run.summary()) {
                 continue;
             }
-            match opened.run(run, state.needs(), &mut self.stats).await {
+            let needs = state.needs();
+            let read = match self.searched_run(&mut opened, run, *stream, number).await {
+                Ok(true) => continue,
+                Ok(false) => opened.run(run, needs, &mut self.stats).await,
+                Err(error) => Err(error),
+            };
+            match read {
                 Ok(columns) => self.feed(*stream, &columns.block(number)),
                 Err(error) => {
                     // The block's other runs share the damaged column.

@@ -20,7 +20,7 @@ use logsvc_runtime::{Budget, Reservation};
 
 use super::hasher;
 use crate::manifest::SegmentName;
-use crate::segment::{BlockMetadata, ColumnKind};
+use crate::segment::{BlockMetadata, ColumnKind, LineParts};
 
 /// Columns are remembered until so many caches' worth of others have found no room.
 const HORIZON: u64 = 8;
@@ -37,6 +37,8 @@ pub(crate) struct ColumnKey {
     pub(crate) segment: SegmentName,
     pub(crate) block: u32,
     pub(crate) kind: ColumnKind,
+    /// Whether lines are in their parts.
+    pub(crate) in_parts: bool,
 }
 
 /// A decoded column of a block.
@@ -48,6 +50,8 @@ pub(crate) enum Cached {
     Ends(Rc<Vec<u32>>),
     /// Line bytes.
     Lines(Rc<Vec<u8>>),
+    /// Lines in their parts.
+    Parts(Rc<LineParts>),
     /// Metadata; `None` if no entry has any.
     Metadata(Option<Rc<BlockMetadata>>),
 }
@@ -58,6 +62,7 @@ impl Cached {
             Cached::Timestamps(column) => column.capacity() * 8,
             Cached::Ends(column) => column.capacity() * 4,
             Cached::Lines(column) => column.capacity(),
+            Cached::Parts(column) => column.held_bytes(),
             Cached::Metadata(column) => column.as_ref().map_or(0, |column| column.held_bytes()),
         }
     }
@@ -143,6 +148,11 @@ impl BlockCache {
             None => state.counters.misses += 1,
         }
         found
+    }
+
+    /// Whether a column is there; does not count as a use of it.
+    pub(crate) fn holds(&self, key: ColumnKey) -> bool {
+        self.state.borrow().entries.contains_key(&key)
     }
 
     pub(crate) fn put(&self, key: ColumnKey, column: Cached) {
@@ -231,7 +241,7 @@ mod tests {
 
     fn key(block: u32) -> ColumnKey {
         let segment = SegmentName { epoch: 1, shards: 1, shard: 0, seq: 1 };
-        ColumnKey { segment, block, kind: ColumnKind::Lines }
+        ColumnKey { segment, block, kind: ColumnKind::Lines, in_parts: false }
     }
 
     fn lines(len: usize) -> Cached {

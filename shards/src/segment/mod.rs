@@ -77,6 +77,8 @@ mod writer;
 pub use columns::ColumnKind;
 pub use columns::compress::{Codec, ColumnPlace};
 pub use columns::metadata::BlockMetadata;
+pub(crate) use columns::packed::Malformed;
+pub(crate) use columns::templates::{LineParts, LineSearch};
 pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
 pub use error::{Part, SegmentError, WriteError};
 pub use format::{

@@ -13,6 +13,7 @@ use super::columns::ColumnKind;
 use super::columns::compress::Decompressor;
 use super::columns::metadata::{self, BlockMetadata};
 use super::columns::packed::Malformed;
+use super::columns::templates::LineParts;
 use super::columns::{lengths, timestamps};
 use super::directory::Directory;
 use super::error::{Part, SegmentError};
@@ -81,6 +82,28 @@ impl Decoder {
         stored: &[u8],
     ) -> Result<Vec<u8>, SegmentError> {
         self.load(directory, block, ColumnKind::Lines, stored).map(Cow::into_owned)
+    }
+
+    /// The lines of a block in their parts, from the stored bytes of its
+    /// [`ColumnKind::Lines`]; `None` if they are not stored so.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub(crate) fn line_parts(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<LineParts>, SegmentError> {
+        let fail = |what| SegmentError::new(Part::Column { block, kind: ColumnKind::Lines }, what);
+        let info = directory.block(block);
+        let place = info.column(ColumnKind::Lines);
+        match self.decompressor.load_parts(&place, stored).map_err(fail)? {
+            Some(parts) if parts.line_count() != info.entries as usize => {
+                Err(fail("it has another number of lines"))
+            }
+            parts => Ok(parts),
+        }
     }
 
     /// The metadata of a block, from the stored bytes of its

@@ -20,8 +20,10 @@
 //! Before the first stage that writes labels, a label is one of the stream or of
 //! the structured metadata.
 
+mod line_tests;
 mod regex;
 
+pub use self::line_tests::{LineTest, LineTests};
 pub(crate) use self::regex::needles_of;
 use self::regex::{MAX_ALTERNATIVES, best, required_by, score};
 use super::plan::LeafPlan;

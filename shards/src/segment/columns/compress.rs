@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::super::error::WriteError;
 use super::template_store::{Plan, TemplateStore};
-use super::templates;
+use super::templates::{self, LineParts};
 
 /// How stored bytes become raw ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,12 +216,7 @@ impl Decompressor {
         place: &ColumnPlace,
         stored: &'a [u8],
     ) -> Result<Cow<'a, [u8]>, &'static str> {
-        if stored.len() != place.stored_len as usize {
-            return Err("not all of it was read");
-        }
-        if crc32c::crc32c(stored) != place.crc {
-            return Err("the checksum does not match");
-        }
+        check(place, stored)?;
         let raw_len = place.raw_len as usize;
         match place.codec {
             Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
@@ -235,11 +230,37 @@ impl Decompressor {
         }
     }
 
+    /// Lines as their parts, if that is how they are stored. Allocates no more than a
+    /// few times `place.raw_len`.
+    pub(crate) fn load_parts(
+        &mut self,
+        place: &ColumnPlace,
+        stored: &[u8],
+    ) -> Result<Option<LineParts>, &'static str> {
+        check(place, stored)?;
+        if place.codec != Codec::Templates {
+            return Ok(None);
+        }
+        let decompress = |text: &[u8], len| self.decompress(text, len);
+        LineParts::new(stored, place.raw_len as usize, decompress, |_| "its templates do not fit")
+    }
+
     fn decompress(&mut self, frame: &[u8], raw_len: usize) -> Result<Vec<u8>, &'static str> {
         let mut raw = Vec::with_capacity(raw_len);
         self.zstd.decompress_to_buffer(frame, &mut raw).map_err(|_| "it does not decompress")?;
         if raw.len() == raw_len { Ok(raw) } else { Err("its raw length is wrong") }
     }
+}
+
+/// Whether all stored bytes of a column are there, and are what was written.
+fn check(place: &ColumnPlace, stored: &[u8]) -> Result<(), &'static str> {
+    if stored.len() != place.stored_len as usize {
+        return Err("not all of it was read");
+    }
+    if crc32c::crc32c(stored) != place.crc {
+        return Err("the checksum does not match");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Runs a leaf over blocks; the module above describes the protocol.
 
 mod entries;
+mod filtered;
 
 use logsvc_proto::Labels;
 

@@ -24,9 +24,9 @@ struct Slot {
     used: usize,
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+pub(super) struct Reader<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
 }
 
 /// Decodes a block whose lines have `raw_len` bytes. `decompress` gets the compressed
@@ -99,13 +99,13 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Head, Malformed>
 }
 
 impl Reader<'_> {
-    fn count(&mut self, most: usize) -> Result<usize, Malformed> {
+    pub(super) fn count(&mut self, most: usize) -> Result<usize, Malformed> {
         let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
         usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
     }
 
     /// A section of `count` numbers, none larger than `last`.
-    fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
+    pub(super) fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
         let len = self.count(self.bytes.len())?;
         let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
         self.at += len;
@@ -122,7 +122,7 @@ impl Reader<'_> {
 /// What is copied at once of a segment.
 const PIECE: usize = 32;
 /// Digits of the largest number.
-const MOST_DIGITS: usize = 20;
+pub(super) const MOST_DIGITS: usize = 20;
 
 fn fill(
     text: &[u8],
@@ -180,7 +180,7 @@ fn fill(
 /// Writes a number to the start of `out`, which has room for [`MOST_DIGITS`], and says how
 /// many digits it has; what is behind them in `out` is changed too.
 #[inline]
-fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
+pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
     match form {
         Form::Decimal => {
             let len = value.checked_ilog10().unwrap_or(0) as usize + 1;

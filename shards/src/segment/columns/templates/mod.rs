@@ -21,6 +21,8 @@ mod classes;
 mod decode;
 mod encode;
 mod numbers;
+mod parts;
+mod search;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,8 @@ mod text;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::Encoder;
+pub(crate) use parts::LineParts;
+pub(crate) use search::LineSearch;
 
 /// Larger blocks are not stored so: the values of a damaged block, eight bytes each,
 /// need no more than sixteen times this.

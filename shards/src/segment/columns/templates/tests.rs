@@ -5,7 +5,7 @@ use crate::segment::columns::packed::{self, Malformed};
 use crate::testing::{Rng, SeedGuard, seeds};
 
 /// The lines, and the stored form with its text as it is.
-fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
     let raw = lines.concat();
     let mut end = 0;
     let ends = lines.iter().map(|line| {
@@ -32,7 +32,7 @@ fn join(stored: &[u8], raw_len: usize) -> Result<Vec<u8>, Malformed> {
     )
 }
 
-fn line(rng: &mut Rng, kind: u64) -> Vec<u8> {
+pub(super) fn line(rng: &mut Rng, kind: u64) -> Vec<u8> {
     let number = rng.next_u64() >> rng.below(60);
     match kind {
         0 => format!(

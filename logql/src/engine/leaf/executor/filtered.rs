@@ -1,0 +1,71 @@
+//! Blocks whose lines the store has filtered, because it can do so without putting the
+//! lines together.
+
+use super::{Collector, EntryValue, LeafExecutor};
+use crate::engine::block::EntryBlock;
+use crate::engine::leaf::StreamState;
+use crate::engine::params::Direction;
+
+impl LeafExecutor {
+    /// Whether lines matter by nothing but the line filters, so that
+    /// [`LeafExecutor::filtered_block`] may be used.
+    #[must_use]
+    pub fn only_filters_lines(&self) -> bool {
+        self.labels_are_stored
+            && matches!(&self.collector, Collector::Range(range) if range.value() != EntryValue::StoredSize)
+    }
+
+    /// Whether a stored line passes the line filters that come before all other stages.
+    #[must_use]
+    pub fn keeps_line(&self, line: &[u8]) -> bool {
+        self.pipeline.front().keeps(line)
+    }
+
+    /// Takes a block without lines, of which the entries `passes` have passed
+    /// [`LeafExecutor::keeps_line`]. Line ends must be there if the leaf adds up lengths
+    /// ([`LeafExecutor::adds_lengths`]). `line_bytes` is the length of the lines that
+    /// were looked at, for the statistics.
+    pub fn filtered_block(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        line_bytes: u64,
+        passes: impl Fn(usize) -> bool,
+    ) {
+        debug_assert!(self.only_filters_lines(), "lines matter by more than filters");
+        if self.is_done() {
+            return;
+        }
+        self.stats.blocks += 1;
+        let (first, end) = self.bounds_of(block);
+        if first >= end {
+            return;
+        }
+        self.select(block, first, end);
+        self.stats.line_bytes += line_bytes;
+        self.selection.retain(passes);
+        self.set_cache.clear();
+        let selection = std::mem::take(&mut self.selection);
+        if self.plan.direction() == Direction::Backward {
+            selection.iter().rev().for_each(|i| self.entry(stream, block, i));
+        } else {
+            selection.iter().for_each(|i| self.entry(stream, block, i));
+        }
+        self.selection = selection;
+    }
+
+    /// Whether lengths of lines are added up.
+    #[must_use]
+    pub fn adds_lengths(&self) -> bool {
+        match &self.collector {
+            Collector::Range(range) => range.value() != EntryValue::One,
+            Collector::Log(_) | Collector::Samples { .. } | Collector::Patterns(_) => false,
+        }
+    }
+
+    /// Counts entries that the store has left out, because they cannot pass.
+    pub fn left_out(&mut self, entries: u64, line_bytes: u64) {
+        self.stats.entries += entries;
+        self.stats.line_bytes += line_bytes;
+    }
+}
