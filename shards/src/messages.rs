@@ -205,6 +205,8 @@ pub struct ScanStats {
     pub sealed_blocks: u64,
     /// Sealed blocks that filters have ruled out.
     pub blocks_filtered: u64,
+    /// Sealed blocks of which the lines were filtered without putting them together.
+    pub blocks_searched: u64,
     /// Bytes read from segments, as stored.
     pub read_bytes: u64,
     /// Bytes of columns decoded.
@@ -238,6 +240,7 @@ impl ScanStats {
         self.head_blocks += other.head_blocks;
         self.sealed_blocks += other.sealed_blocks;
         self.blocks_filtered += other.blocks_filtered;
+        self.blocks_searched += other.blocks_searched;
         self.read_bytes += other.read_bytes;
         self.decoded_bytes += other.decoded_bytes;
         self.unreadable_parts += other.unreadable_parts;

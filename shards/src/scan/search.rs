@@ -77,6 +77,7 @@ impl<R: Runtime> OpenBlock<'_, R> {
             return Ok(found.clone());
         }
         let found = self.find(searcher, executor, stats).await?.map(Rc::new);
+        stats.blocks_searched += u64::from(found.is_some());
         self.found = Some(found.clone());
         Ok(found)
     }

@@ -40,7 +40,7 @@ impl LeafPlan {
                     for filter in filters {
                         match test_of(filter) {
                             Outcome::Passes => {}
-                            Outcome::Test(test) => found.tests.push(test),
+                            Outcome::Tests(tests) => found.tests.extend(tests),
                             Outcome::Unknown => found.is_complete = false,
                         }
                     }
@@ -63,7 +63,8 @@ impl LeafPlan {
 enum Outcome {
     /// Every line passes.
     Passes,
-    Test(LineTest),
+    /// All of which must hold.
+    Tests(Vec<LineTest>),
     Unknown,
 }
 
@@ -85,6 +86,10 @@ fn test_of(filter: &LineFilter) -> Outcome {
             LineFilterOp::Regex => required_by_pattern(text.as_bytes()),
             op => operand_items(op, operand),
         };
+        if !negated && filter.operands.len() == 1 && items.len() > 1 {
+            let test = |any_of| LineTest { any_of, negated, decides };
+            return Outcome::Tests(items.into_iter().map(test).collect());
+        }
         let Some(one) = best(items) else { return Outcome::Unknown };
         any_of.extend(one);
     }
@@ -93,7 +98,7 @@ fn test_of(filter: &LineFilter) -> Outcome {
     if any_of.is_empty() || any_of.iter().any(|literal| literal.bytes.is_empty()) {
         return Outcome::Unknown;
     }
-    Outcome::Test(LineTest { any_of, negated, decides })
+    Outcome::Tests(vec![LineTest { any_of, negated, decides }])
 }
 
 #[cfg(test)]
@@ -136,6 +141,8 @@ mod tests {
             ("!= ``", vec![], false),
             ("|~ `(?i)peer` | json | x=`y` |= `later`", vec!["ipeer?", "later"], true),
             ("|~ `ab[0-9]+`", vec!["ab?"], true),
+            ("|~ `ab[0-9]+cd`", vec!["ab?", "cd?"], true),
+            ("!~ `ab[0-9]+cd`", vec!["!cd?"], true),
             ("!~ `ab[0-9]+`", vec!["!ab?"], true),
             ("|~ `[0-9]+x?` |= `q`", vec!["q"], false),
             ("|> `<_>mid<_>`", vec!["mid?"], true),

@@ -146,48 +146,87 @@ fn flag_hits(parts: &LineParts, text: &[u8], finder: &Finder<'_>, hit: u32, flag
     }
 }
 
+/// Where a text may be cut by a number of one form, on one side of it.
+struct Cuts {
+    /// Offsets within the text, neither 0 nor its length.
+    offsets: Vec<usize>,
+    /// The bytes of the text at those edges that touch a segment.
+    edges: [bool; 256],
+}
+
+impl Cuts {
+    /// Cuts behind which the text may go on with a number, or before which it may have
+    /// come out of one.
+    fn new(needle: &[u8], ignore_case: bool, form: Form, goes_on: bool) -> Cuts {
+        let mut cuts = Cuts { offsets: Vec::new(), edges: [false; 256] };
+        for offset in 1..needle.len() {
+            let (before, behind) = (needle[offset - 1], needle[offset]);
+            let (digit, edge) = if goes_on { (behind, before) } else { (before, behind) };
+            if is_digit(form, digit) {
+                cuts.offsets.push(offset);
+                cuts.edges[usize::from(edge)] = true;
+                cuts.edges[usize::from(edge.to_ascii_uppercase())] |= ignore_case;
+            }
+        }
+        cuts
+    }
+
+    /// Whether a segment with this byte at its edge may hold a part of the text.
+    fn touch(&self, edge: Option<&u8>) -> bool {
+        edge.is_some_and(|&byte| self.edges[usize::from(byte)])
+    }
+}
+
+/// One form of each kind that [`is_digit`] tells apart.
+const KINDS: [Form; 3] = [Form::Decimal, Form::FixedHex(1), Form::Nothing];
+
+fn kind_of(form: Form) -> usize {
+    match form {
+        Form::Decimal | Form::FixedDecimal(_) => 0,
+        Form::FixedHex(_) => 1,
+        Form::Nothing => 2,
+    }
+}
+
 /// Flags segments that a text may share with the numbers around them.
 fn flag_traces(parts: &LineParts, text: &Text, trace: u32, flags: &mut [u32]) {
     let needle = text.finder.needle();
-    let cuts = |form: Option<Form>, follows: bool| -> Vec<usize> {
-        let Some(form) = form else { return Vec::new() };
-        let touches = |cut: &usize| is_digit(form, needle[if follows { *cut } else { *cut - 1 }]);
-        (1..needle.len()).filter(touches).collect()
-    };
-    // Where the text may go on with a number of each column, and where it may have come
-    // out of one.
-    let columns = 0..parts.slot_starts.len() as u8 - 1;
-    let into: Vec<Vec<usize>> = columns.clone().map(|c| cuts(parts.form(c), true)).collect();
-    let out_of: Vec<Vec<usize>> = columns.map(|c| cuts(parts.form(c), false)).collect();
-    if into.iter().all(Vec::is_empty) && out_of.iter().all(Vec::is_empty) {
-        return;
-    }
+    let into = KINDS.map(|form| Cuts::new(needle, text.ignore_case, form, true));
+    let out_of = KINDS.map(|form| Cuts::new(needle, text.ignore_case, form, false));
     let equal = |a: &[u8], b: &[u8]| {
         if text.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
     };
-    let mut slot = 0;
-    for (segment, flag) in flags.iter_mut().enumerate() {
-        while parts.slot_starts.get(slot + 1).is_some_and(|&start| start as usize <= segment) {
-            slot += 1;
-        }
-        let own = parts.segment(segment);
-        let next = parts.nexts[segment];
-        let none = Vec::new();
-        let into = if next == END { &none } else { &into[usize::from(next)] };
-        let out_of = if slot == 0 { &none } else { &out_of[slot - 1] };
-        let begins = into
-            .iter()
-            .any(|&cut| cut <= own.len() && equal(&own[own.len() - cut..], &needle[..cut]));
-        let ends = out_of.iter().any(|&cut| {
-            let len = needle.len() - cut;
-            len <= own.len() && equal(&own[..len], &needle[cut..])
-        });
-        let is_covered = out_of.iter().any(|&cut| {
-            let end = cut + own.len();
-            !own.is_empty() && into.contains(&end) && equal(own, &needle[cut..end])
-        });
-        if begins || ends || is_covered {
-            *flag |= trace;
+    for slot in 0..parts.slot_starts.len() {
+        let first = parts.slot_starts[slot] as usize;
+        let end = parts.slot_starts.get(slot + 1).map_or(flags.len(), |&end| end as usize);
+        let form_before = slot.checked_sub(1).and_then(|column| parts.form(column as u8));
+        let out_of = form_before.map(|form| &out_of[kind_of(form)]);
+        for segment in first..end {
+            let own = parts.segment(segment);
+            let next = parts.nexts[segment];
+            let form_behind = if next == END { None } else { parts.form(next) };
+            let into = form_behind.map(|form| &into[kind_of(form)]);
+            let begins = into.is_some_and(|cuts| {
+                cuts.touch(own.last())
+                    && cuts.offsets.iter().any(|&cut| {
+                        cut <= own.len() && equal(&own[own.len() - cut..], &needle[..cut])
+                    })
+            });
+            let ends_or_is_covered = out_of.is_some_and(|cuts| {
+                cuts.touch(own.first())
+                    && cuts.offsets.iter().any(|&cut| {
+                        let rest = &needle[cut..];
+                        let goes_on = |len| into.is_some_and(|c| c.offsets.contains(&(cut + len)));
+                        if rest.len() <= own.len() {
+                            equal(&own[..rest.len()], rest)
+                        } else {
+                            equal(own, &rest[..own.len()]) && goes_on(own.len())
+                        }
+                    })
+            });
+            if begins || ends_or_is_covered {
+                flags[segment] |= trace;
+            }
         }
     }
 }
