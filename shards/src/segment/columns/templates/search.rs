@@ -198,10 +198,11 @@ fn flag_traces(parts: &LineParts, text: &Text, trace: u32, flags: &mut [u32]) {
     };
     for slot in 0..parts.slot_starts.len() {
         let first = parts.slot_starts[slot] as usize;
-        let end = parts.slot_starts.get(slot + 1).map_or(flags.len(), |&end| end as usize);
+        let next_slot = parts.slot_starts.get(slot + 1);
+        let end = next_slot.map_or(parts.nexts.len(), |&start| start as usize);
         let form_before = slot.checked_sub(1).and_then(|column| parts.form(column as u8));
         let out_of = form_before.map(|form| &out_of[kind_of(form)]);
-        for segment in first..end {
+        for (segment, flag) in flags.iter_mut().enumerate().take(end).skip(first) {
             let own = parts.segment(segment);
             let next = parts.nexts[segment];
             let form_behind = if next == END { None } else { parts.form(next) };
@@ -225,7 +226,7 @@ fn flag_traces(parts: &LineParts, text: &Text, trace: u32, flags: &mut [u32]) {
                     })
             });
             if begins || ends_or_is_covered {
-                flags[segment] |= trace;
+                *flag |= trace;
             }
         }
     }
