@@ -21,13 +21,17 @@ pub(crate) struct Source {
     pace_ns: i64,
     /// One line in so many is long, so that segments get several blocks.
     long_one_in: u64,
+    /// Whether a stream sometimes gets so much at once that a block of its lines is
+    /// stored as templates.
+    has_bursts: bool,
 }
 
 impl Source {
     pub(crate) fn new(mut rng: Rng) -> Source {
         let pace_ns = *rng.pick(&[1_000, 5 * SECOND_NS, 60 * SECOND_NS, 600 * SECOND_NS]);
         let long_one_in = *rng.pick(&[8, 400, 400, 400]);
-        Source { rng, now_ns: START_NS, next_number: 0, pace_ns, long_one_in }
+        let has_bursts = rng.one_in(8);
+        Source { rng, now_ns: START_NS, next_number: 0, pace_ns, long_one_in, has_bursts }
     }
 
     /// Streams of one to three tenants: a few, or many small ones.
@@ -51,6 +55,11 @@ impl Source {
     /// Entries of a push, each with the place of its stream in the model.
     pub(crate) fn push(&mut self, model: &Model) -> Vec<(usize, TestEntry)> {
         let mut entries = Vec::new();
+        if self.has_bursts && self.rng.one_in(12) {
+            let stream = self.rng.below(model.streams.len() as u64) as usize;
+            entries.extend((0..350).map(|_| (stream, self.entry())));
+            return entries;
+        }
         let most = if self.rng.one_in(4) { 40 } else { 6 };
         // One stream gets more than all others.
         let favourite = 0;

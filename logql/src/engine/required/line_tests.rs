@@ -136,7 +136,7 @@ mod tests {
         for (pipeline, expected, is_complete) in [
             ("|= `abc` != `d`", vec!["abc", "!d"], true),
             ("|= `abc` or `de`", vec!["abc|de"], true),
-            ("!= `abc` or `de`", vec!["!abc|de"], true),
+            ("!= `abc` or `de`", vec!["!abc", "!de"], true),
             ("|= `abc` or `` |= `x`", vec!["x"], true),
             ("!= ``", vec![], false),
             ("|~ `(?i)peer` | json | x=`y` |= `later`", vec!["ipeer?", "later"], true),
@@ -144,6 +144,7 @@ mod tests {
             ("|~ `ab[0-9]+cd`", vec!["ab?", "cd?"], true),
             ("!~ `ab[0-9]+cd`", vec!["!cd?"], true),
             ("!~ `ab[0-9]+`", vec!["!ab?"], true),
+            ("!~ `(ab|cd)[0-9]+`", vec!["!ab|cd?"], true),
             ("|~ `[0-9]+x?` |= `q`", vec!["q"], false),
             ("|> `<_>mid<_>`", vec!["mid?"], true),
             ("|= ip(`1.2.3.4`) |= `q`", vec!["q"], false),
