@@ -209,6 +209,8 @@ pub struct ScanStats {
     pub blocks_searched: u64,
     /// Bytes read from segments, as stored.
     pub read_bytes: u64,
+    /// Bytes of decoded columns that the cache had.
+    pub cached_bytes: u64,
     /// Bytes of columns decoded.
     pub decoded_bytes: u64,
     /// Blocks that could not be read because their bytes are damaged, and segments of
@@ -242,6 +244,7 @@ impl ScanStats {
         self.blocks_filtered += other.blocks_filtered;
         self.blocks_searched += other.blocks_searched;
         self.read_bytes += other.read_bytes;
+        self.cached_bytes += other.cached_bytes;
         self.decoded_bytes += other.decoded_bytes;
         self.unreadable_parts += other.unreadable_parts;
         self.sealed_entries += other.sealed_entries;

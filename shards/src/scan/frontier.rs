@@ -193,10 +193,11 @@ pub(super) fn units_of(
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
+    let name = job.segments[index as usize].live.name;
     for row in rows_of(job, wanted, directory) {
         for run in directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
-            if !range.overlaps(bounds) || !job.share.has_block(index, run.block) {
+            if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
                 continue;
             }
             match &mut open {

@@ -61,7 +61,8 @@ pub struct ScanConfig {
     pub cache: Budget,
     /// Memory for directories of segments; shared by all cores of the node.
     pub directories: Budget,
-    /// A scan that has decoded so many bytes offers its rest to all cores.
+    /// A scan that has decoded so many bytes, or found them decoded, offers its rest to all
+    /// cores.
     pub divide_after_bytes: u64,
 }
 
@@ -286,7 +287,8 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         let Some(unit) = frontier.next_unit() else { break };
         scan.unit(unit).await;
         scan.pause().await?;
-        if job.share.is_whole() && scan.stats.decoded_bytes >= env.divide_after_bytes {
+        let looked_at_bytes = scan.stats.decoded_bytes + scan.stats.cached_bytes;
+        if job.share.is_whole() && looked_at_bytes >= env.divide_after_bytes {
             let plan = scan.executor.rest_of_plan();
             let (result, stats) = (scan.executor.finish(), scan.stats);
             let rest =

@@ -88,8 +88,7 @@ impl<R: Runtime> OpenBlock<'_, R> {
         executor: &LeafExecutor,
         stats: &mut ScanStats,
     ) -> Result<Option<Found>, ReadError> {
-        // Lines that are there need not be put together.
-        if !searcher.decides && self.lines_are_cached() {
+        if self.prefers_lines() {
             return Ok(None);
         }
         let Some(parts) = self.parts(stats).await? else { return Ok(None) };

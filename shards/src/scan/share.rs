@@ -3,19 +3,27 @@
 //!
 //! A scan begins on the core that owns the streams. When it has read a good deal and
 //! is not at its end, it hands back what is left ([`ScanJob::divide`] makes one job
-//! per core of it): the blocks it knows of go round, and of segments that it has not
-//! looked at yet each core takes every so many-th block. Everything in a job is
+//! per core of it): blocks of heads go round, and each sealed block goes to its *home*,
+//! the same core each time, since that one's cache may have it. Everything in a job is
 //! shared and immutable, so any core can run it.
 //!
-//! Guarantees: every block is read by exactly one job.
+//! Guarantees: every block is read by exactly one job, and of the blocks of a segment
+//! that follow each other, every core has as many as every other one, or one more.
 
 use std::sync::Arc;
 
 use logsvc_logql::engine::LeafPlan;
 
 use super::ScanJob;
-use super::frontier::Work;
+use super::frontier::{UnitKind, Work};
+use crate::manifest::SegmentName;
 use crate::messages::LeafRequest;
+
+/// Which of so many cores reads a block when scans are divided.
+fn home(segment: SegmentName, block: u32, cores: u32) -> u32 {
+    // Small segments have one block each, so they go round, too.
+    segment.seq.wrapping_add(segment.shard).wrapping_add(block) % cores
+}
 
 /// Which blocks of the segments that are not expanded yet belong to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +43,8 @@ impl Share {
     }
 
     /// Whether a block of a segment of the job belongs to it.
-    pub(super) fn has_block(self, segment: u32, block: u32) -> bool {
-        self.of <= 1 || (segment.wrapping_add(block)) % self.of == self.part
+    pub(super) fn has_block(self, segment: SegmentName, block: u32) -> bool {
+        self.of <= 1 || home(segment, block, self.of) == self.part
     }
 }
 
@@ -66,9 +74,41 @@ impl ScanJob {
                 missing_segments: 0,
             })
             .collect();
-        for (number, unit) in self.work.units.into_iter().enumerate() {
-            jobs[number % of as usize].work.units.push(unit);
+        let mut next_head = 0;
+        for unit in self.work.units {
+            let part = match unit.kind {
+                UnitKind::Head { .. } => {
+                    next_head += 1;
+                    (next_head - 1) % of
+                }
+                UnitKind::Sealed { segment, block } => {
+                    home(self.segments[segment as usize].live.name, block, of)
+                }
+            };
+            jobs[part as usize].work.units.push(unit);
         }
         jobs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_has_one_home_and_all_cores_are_home_to_as_many() {
+        for (of, seq, shard) in [(1, 5, 0), (2, 5, 1), (3, u32::MAX, 2), (7, 0, 6)] {
+            let name = SegmentName { epoch: 3, shards: 8, shard, seq };
+            let mut blocks = vec![0; of as usize];
+            for block in 0..of * 10 {
+                let has = |part: &u32| Share { part: *part, of }.has_block(name, block);
+                let parts: Vec<u32> = (0..of).filter(has).collect();
+                assert_eq!(parts, [home(name, block, of)]);
+                blocks[parts[0] as usize] += 1;
+            }
+            // Seven do not divide 2^32, where numbers begin again.
+            assert!(blocks.iter().all(|count: &u32| count.abs_diff(10) <= 1), "{blocks:?}");
+            assert!(Share::ALL.has_block(name, 7));
+        }
     }
 }
