@@ -7,12 +7,14 @@
 //! - `bench verify` reads the same lines back and compares them one by one.
 //! - `bench compare` measures writing, reading and restarting in one run, checks the
 //!   answers, and writes a table.
+//! - `bench micro` measures single stages of the server's own code, without a server.
+//! - `bench scale` says by a model what more cores would do.
 //! - `bench query` times LogQL queries, `bench get` plain GET requests.
 //!
 //! The tool shares the machine with the server it measures, so it prepares its
 //! requests before the clock starts and reports its own CPU time beside the
-//! server's. What must be absent: it links nothing of the server but the wire
-//! messages.
+//! server's. What must be absent: what loads and judges a server uses nothing of the
+//! server's code but the wire messages; only `bench micro` does.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -32,11 +34,13 @@ mod labels;
 mod latency;
 mod ledger;
 mod line_styles;
+mod micro;
 mod procfs;
 mod push;
 mod query;
 mod random;
 mod report;
+mod scale;
 mod schedule;
 mod source;
 mod target;
@@ -66,6 +70,10 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Measure a server from its first line to its restart, and check its answers
     Compare(Box<compare::CompareArgs>),
+    /// Measure single stages of the server's code on one thread
+    Micro(micro::MicroArgs),
+    /// Say what more cores would do, by a model of the write path
+    Scale(scale::ScaleArgs),
     /// Time LogQL queries
     Query(query::QueryArgs),
     /// Time GET requests
@@ -77,6 +85,8 @@ fn main() -> ExitCode {
         Command::Push(args) => push::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Compare(args) => compare::main(*args),
+        Command::Micro(args) => micro::main(&args),
+        Command::Scale(args) => scale::main(&args),
         Command::Query(args) => query::main(&args),
         Command::Get(args) => get::main(&args),
     };

@@ -73,8 +73,13 @@ pub(crate) fn measure(
     })
 }
 
-/// Bytes per CPU-second of a piece of work on `bytes` bytes.
-fn rate(cpu_seconds: f64, bytes: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+/// Bytes per CPU-second of a piece of work on `bytes` bytes, which is done until this
+/// thread has used `cpu_seconds`.
+pub(crate) fn rate(
+    cpu_seconds: f64,
+    bytes: usize,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<f64> {
     // The first pass pays for pages that were never touched.
     work()?;
     let no_counter = "the kernel does not show the CPU time of a thread";

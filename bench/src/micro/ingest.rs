@@ -1,0 +1,128 @@
+//! The stages from a body to the heads.
+
+use super::Table;
+use super::sample::{Sample, SampleBody};
+use anyhow::{Context, Result, ensure};
+use logsvc_proto::StreamId;
+use logsvc_proto::push::Push;
+use logsvc_proto::push::metadata::MetadataNormalizer;
+use logsvc_shards::batch::{BatchBuilder, sections};
+use logsvc_shards::head::{BlockPool, StreamHead};
+use logsvc_shards::wal::format::write_batch;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+/// Measures them.
+pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
+    let mut decoder = snap::raw::Decoder::new();
+    let mut plain = Vec::new();
+    table.stage("body: take Snappy off", || {
+        for body in &sample.bodies {
+            plain.resize(snap::raw::decompress_len(&body.wire)?, 0);
+            decoder.decompress(&body.wire, &mut plain)?;
+            black_box(&plain);
+        }
+        Ok(())
+    })?;
+    let plain = sample.plain_bodies()?;
+    table.stage("body: check and count", || {
+        let mut lines = 0;
+        for body in &plain {
+            lines += Push::protobuf(body)?.totals().entries;
+        }
+        ensure!(usize::try_from(lines)? == sample.line_count, "{lines} lines");
+        Ok(())
+    })?;
+    let pushes = plain.iter().map(|body| Push::protobuf(body));
+    let pushes = pushes.collect::<Result<Vec<_>, _>>()?;
+    let mut normalizer = MetadataNormalizer::new();
+    let mut buffer = Vec::new();
+    table.stage("push: write a batch", || {
+        for (push, body) in pushes.iter().zip(&sample.bodies) {
+            buffer = batch_of(push, body, &mut normalizer, std::mem::take(&mut buffer))?;
+        }
+        Ok(())
+    })?;
+    let batches = pushes.iter().zip(&sample.bodies);
+    let batches = batches.map(|(push, body)| batch_of(push, body, &mut normalizer, Vec::new()));
+    let batches = batches.collect::<Result<Vec<_>>>()?;
+    drop(pushes);
+    drop(plain);
+    let mut frame = Vec::new();
+    table.stage("log: copy and checksum", || {
+        for batch in &batches {
+            frame.clear();
+            write_batch(&mut frame, batch);
+            black_box(crc32c::crc32c(&frame));
+        }
+        Ok(())
+    })?;
+    table.stage("batch: check", || {
+        let mut lines = 0;
+        for batch in &batches {
+            for section in sections(batch) {
+                lines += section?.entry_count();
+            }
+        }
+        ensure!(lines == sample.line_count, "{lines} lines");
+        Ok(())
+    })?;
+    let mut pool = BlockPool::default();
+    table.stage("heads: append, check included", || {
+        for (_, head) in fill_heads(sample, &batches, &mut pool)? {
+            head.recycle(&mut pool);
+        }
+        Ok(())
+    })
+}
+
+fn batch_of(
+    push: &Push<'_>,
+    body: &SampleBody,
+    normalizer: &mut MetadataNormalizer,
+    buffer: Vec<u8>,
+) -> Result<Vec<u8>> {
+    let mut builder = BatchBuilder::new(buffer);
+    for (stream, id) in push.streams().zip(&body.streams) {
+        builder.begin(*id);
+        let mut entries = stream.entries();
+        while let Some(entry) = entries.next() {
+            let timestamp_ns = entry.timestamp_ns.context("a line without a timestamp")?;
+            let metadata = normalizer.normalize(entry.metadata)?;
+            builder.push(timestamp_ns, entry.line, metadata.iter());
+        }
+        builder.end();
+    }
+    Ok(builder.finish())
+}
+
+/// The heads of all streams with all lines of the sample.
+fn fill_heads(
+    sample: &Sample,
+    batches: &[Vec<u8>],
+    pool: &mut BlockPool,
+) -> Result<BTreeMap<StreamId, StreamHead>> {
+    let mut heads: BTreeMap<StreamId, StreamHead> = BTreeMap::new();
+    let mut lines = 0;
+    for batch in batches {
+        for section in sections(batch) {
+            let section = section?;
+            let head = heads.entry(section.stream).or_default();
+            lines += head.append(&section, pool).entries;
+        }
+    }
+    ensure!(usize::try_from(lines)? == sample.line_count, "{lines} lines");
+    Ok(heads)
+}
+
+/// The heads that a shard would seal.
+pub(super) fn heads_of(sample: &Sample) -> Result<BTreeMap<StreamId, StreamHead>> {
+    let plain = sample.plain_bodies()?;
+    let mut normalizer = MetadataNormalizer::new();
+    let batches = plain
+        .iter()
+        .zip(&sample.bodies)
+        .map(|(plain, body)| batch_of(&Push::protobuf(plain)?, body, &mut normalizer, Vec::new()));
+    let batches = batches.collect::<Result<Vec<_>>>()?;
+    fill_heads(sample, &batches, &mut BlockPool::default())
+}
