@@ -152,8 +152,9 @@ enum Job {
     Seal { bytes: u64 },
 }
 
-/// Bytes that are sealed before other work is looked at again.
-const SEAL_STEP_BYTES: u64 = 256 << 10;
+/// Bytes that are sealed before other work is looked at again: sealing has threads of its
+/// own, which give way at once.
+const SEAL_STEP_BYTES: u64 = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -359,15 +360,15 @@ impl Model<'_> {
         let bytes: u64 = committed.iter().map(|(_, bytes)| bytes).sum();
         shard.unsealed_bytes += bytes;
         self.commit(core);
+        for (push, _) in committed {
+            let front = (self.pushes[push].connection % self.cores.len()) as u16;
+            self.give(front, Job::Answer { push }, true);
+        }
         let mut left = bytes;
         while left > 0 {
             let step = left.min(SEAL_STEP_BYTES);
             self.give(core, Job::Seal { bytes: step }, false);
             left -= step;
-        }
-        for (push, _) in committed {
-            let front = (self.pushes[push].connection % self.cores.len()) as u16;
-            self.give(front, Job::Answer { push }, true);
         }
     }
 

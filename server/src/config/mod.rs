@@ -175,6 +175,10 @@ pub(crate) struct WalSettings {
 /// no better, and smaller ones leave more to compaction.
 const HEAD_MAX_BYTES: u64 = 48 << 20;
 
+/// For so many full heads a core gets memory at most: one that is sealed, the next one, and
+/// as much again for what the disk is late with.
+const HEADS_PER_CORE: u64 = 4;
+
 /// Why no part can be left out.
 const ONE_PROCESS: &str = "one process has all parts";
 
@@ -259,11 +263,14 @@ impl Config {
         }
         // What remains is for what is small, and for what the allocator holds in excess.
         let quarter = self.memory_max_bytes / 4;
-        self.heads_budget_bytes = quarter / 4 * 3;
+        // More heads than these are of no use: the cache gets what they leave.
+        let head_bytes = self.head_max_bytes.max(HEAD_MAX_BYTES);
+        let heads_max_bytes = head_bytes.saturating_mul(HEADS_PER_CORE * u64::from(self.cores));
+        self.heads_budget_bytes = (quarter / 4 * 3).min(heads_max_bytes);
         self.stream_budget_bytes = quarter / 4 * 3;
         self.query_budget_bytes = quarter / 4 * 3;
         self.resolved_budget_bytes = quarter / 4;
-        self.cache_budget_bytes = quarter / 2;
+        self.cache_budget_bytes = quarter / 4 * 5 - self.heads_budget_bytes;
         self.directory_budget_bytes = quarter / 4;
         self.tail_budget_bytes = quarter / 8;
         // The longest body that is permitted should get in, also on small machines.
