@@ -213,7 +213,7 @@ fn budgets_follow_from_the_memory() {
     for (memory, body, heads, query) in [
         ("64MB", 16 << 20, 12 << 20, 12 << 20),
         ("640MB", 100 << 20, 120 << 20, 120 << 20),
-        ("8GB", 1 << 30, 3 << 29, 3 << 29),
+        ("8GB", 1 << 30, 576 << 20, 3 << 29),
     ] {
         let config = config_of("", &[("memory.max_bytes", memory)]);
         let budgets =
@@ -229,6 +229,11 @@ fn budgets_follow_from_the_memory() {
         let all = body + heads + query + others;
         assert!(all <= most.min(config.memory_max_bytes / 32 * 35), "{memory}: {all}");
     }
+    // Few cores leave some of the share of heads to the cache.
+    let config = config_of("cores: 2", &[("memory.max_bytes", "8GB")]);
+    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (384 << 20, 2176 << 20));
+    let config = config_of("cores: 2", &[("memory.max_bytes", "640MB")]);
+    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (120 << 20, 80 << 20));
     let mut unknown = machine();
     unknown.memory_bytes = Err("no /proc".to_owned());
     let refused = load_text("", &[], &unknown).expect_err("no memory is known");
