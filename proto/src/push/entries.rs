@@ -151,6 +151,14 @@ impl<'e> MetadataRef<'e> {
         MetadataRef(Pairs::Protobuf(fields))
     }
 
+    /// The pairs, if they lie in a list.
+    pub(super) fn as_slice(&self) -> Option<&'e [(&'e [u8], &'e [u8])]> {
+        match self.0 {
+            Pairs::Slice(pairs) => Some(pairs),
+            Pairs::Protobuf(_) | Pairs::Mixed { .. } => None,
+        }
+    }
+
     /// Whether there is no pair.
     #[inline]
     pub fn is_empty(&self) -> bool {

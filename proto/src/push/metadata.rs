@@ -5,6 +5,8 @@
 //! pairs with an empty value vanish; a byte of a value that is not UTF-8 becomes
 //! a space; a name that is empty or has nothing but underscores is refused.
 
+use std::cmp::Ordering;
+
 use crate::labels::is_valid_label_name;
 use crate::push::{MetadataIter, MetadataRef};
 
@@ -58,7 +60,47 @@ pub struct NormalizedMetadata<'m>(Form<'m>);
 #[derive(Clone, Debug)]
 enum Form<'m> {
     AsSent(MetadataRef<'m>),
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], order: Order },
     Rewritten { text: &'m [u8], spans: &'m [Span] },
+}
+
+/// Pairs that are in order.
+const ORDERED_MAX: usize = 16;
+
+/// The order of a few pairs that lack nothing else.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    places: [u8; ORDERED_MAX],
+    len: u8,
+}
+
+impl Order {
+    /// `None` if the pairs are many, or not all normal by themselves.
+    fn of(pairs: &[(&[u8], &[u8])]) -> Option<Order> {
+        let mut order = Order { places: [0; ORDERED_MAX], len: 0 };
+        for (&(name, value), place) in pairs.iter().zip(0_u8..) {
+            let len = usize::from(order.len);
+            if len == ORDERED_MAX || !is_normal_pair(name, value) {
+                return None;
+            }
+            let mut at = len;
+            while at > 0 {
+                match pairs[usize::from(order.places[at - 1])].0.cmp(name) {
+                    Ordering::Less => break,
+                    Ordering::Equal => return None,
+                    Ordering::Greater => order.places[at] = order.places[at - 1],
+                }
+                at -= 1;
+            }
+            order.places[at] = place;
+            order.len += 1;
+        }
+        Some(order)
+    }
+
+    fn places(&self) -> &[u8] {
+        &self.places[..usize::from(self.len)]
+    }
 }
 
 impl MetadataNormalizer {
@@ -74,6 +116,11 @@ impl MetadataNormalizer {
     ) -> Result<NormalizedMetadata<'m>, MetadataError> {
         if is_normal(metadata.iter()) {
             return Ok(NormalizedMetadata(Form::AsSent(metadata)));
+        }
+        if let Some(pairs) = metadata.as_slice()
+            && let Some(order) = Order::of(pairs)
+        {
+            return Ok(NormalizedMetadata(Form::Ordered { pairs, order }));
         }
         self.rewrite(metadata)?;
         Ok(NormalizedMetadata(Form::Rewritten { text: &self.text, spans: &self.spans }))
@@ -107,17 +154,19 @@ impl MetadataNormalizer {
 fn is_normal(pairs: MetadataIter<'_>) -> bool {
     let mut previous: &[u8] = b"";
     for (name, value) in pairs {
-        let valid = previous < name
-            && is_valid_label_name(name)
-            && !all_underscores(name)
-            && !value.is_empty()
-            && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok());
-        if !valid {
+        if previous >= name || !is_normal_pair(name, value) {
             return false;
         }
         previous = name;
     }
     true
+}
+
+fn is_normal_pair(name: &[u8], value: &[u8]) -> bool {
+    is_valid_label_name(name)
+        && !all_underscores(name)
+        && !value.is_empty()
+        && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok())
 }
 
 fn all_underscores(name: &[u8]) -> bool {
@@ -165,6 +214,7 @@ impl<'m> NormalizedMetadata<'m> {
     pub fn iter(&self) -> NormalizedIter<'m> {
         NormalizedIter(match self.0 {
             Form::AsSent(metadata) => IterForm::AsSent(metadata.iter()),
+            Form::Ordered { pairs, order } => IterForm::Ordered { pairs, order, next: 0 },
             Form::Rewritten { text, spans } => IterForm::Rewritten { text, spans: spans.iter() },
         })
     }
@@ -173,6 +223,7 @@ impl<'m> NormalizedMetadata<'m> {
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Form::AsSent(metadata) => metadata.is_empty(),
+            Form::Ordered { pairs, .. } => pairs.is_empty(),
             Form::Rewritten { spans, .. } => spans.is_empty(),
         }
     }
@@ -185,6 +236,7 @@ pub struct NormalizedIter<'m>(IterForm<'m>);
 #[derive(Clone, Debug)]
 enum IterForm<'m> {
     AsSent(MetadataIter<'m>),
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], order: Order, next: u8 },
     Rewritten { text: &'m [u8], spans: std::slice::Iter<'m, Span> },
 }
 
@@ -195,6 +247,11 @@ impl<'m> Iterator for NormalizedIter<'m> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             IterForm::AsSent(pairs) => pairs.next(),
+            IterForm::Ordered { pairs, order, next } => {
+                let &place = order.places().get(usize::from(*next))?;
+                *next += 1;
+                Some(pairs[usize::from(place)])
+            }
             IterForm::Rewritten { text, spans } => {
                 let span = spans.next()?;
                 Some((span.name(text), span.value(text)))
@@ -255,6 +312,20 @@ mod tests {
         for (pairs, expected) in cases {
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(normalized_texts(pairs), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn many_pairs_are_ordered_like_few() {
+        for count in 1..40_usize {
+            let names: Vec<String> =
+                (0..count).map(|n| format!("n{:02}", n * 7 % count.next_power_of_two())).collect();
+            let pairs: Vec<Pair<'_>> = names.iter().map(|name| (&**name, "v")).collect();
+            let mut expected = names.clone();
+            expected.sort();
+            expected.dedup();
+            let expected: Vec<String> = expected.iter().map(|name| format!("{name}=v")).collect();
+            assert_eq!(normalized_texts(&pairs), Ok(expected.join(" ")), "{names:?}");
         }
     }
 

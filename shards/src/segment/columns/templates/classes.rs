@@ -6,6 +6,14 @@ pub(super) struct Classes {
     chunks: Vec<Chunk>,
 }
 
+/// How many of some bytes are digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Digits {
+    None,
+    Some,
+    All,
+}
+
 /// 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Chunk {
@@ -78,13 +86,18 @@ impl Classes {
         (starts != 0).then(|| chunk * 64 - 1 - starts.leading_zeros() as usize)
     }
 
-    /// How many of the `len` bytes, 1 to 64, from `start` on are digits.
+    /// Whether the `len` bytes, 1 to 64, from `start` on are digits.
     #[inline]
-    pub(super) fn digits(&self, start: usize, len: usize) -> usize {
+    pub(super) fn digits(&self, start: usize, len: usize) -> Digits {
         let (chunk, shift) = (start / 64, start % 64);
-        let high = self.chunks[chunk + 1].digits.checked_shl(64 - shift as u32).unwrap_or(0);
-        let digits = self.chunks[chunk].digits >> shift | high;
-        (digits & u64::MAX >> (64 - len)).count_ones() as usize
+        // In two steps, since one of 64 would shift nothing.
+        let high = self.chunks[chunk + 1].digits << (63 - shift) << 1;
+        let all = u64::MAX >> (64 - len);
+        match (self.chunks[chunk].digits >> shift | high) & all {
+            0 => Digits::None,
+            digits if digits == all => Digits::All,
+            _ => Digits::Some,
+        }
     }
 
     /// Bytes that the buffers occupy.
@@ -365,8 +378,13 @@ mod tests {
             }
             assert_eq!((&words, &cuts), (&expected(&text).0, &expected(&text).1));
             for (start, end) in words {
-                let digits = text[start..end].iter().filter(|byte| byte.is_ascii_digit());
-                assert_eq!(classes.digits(start, end - start), digits.count());
+                let digits = text[start..end].iter().filter(|byte| byte.is_ascii_digit()).count();
+                let expected = match end - start - digits {
+                    0 => Digits::All,
+                    others if others == end - start => Digits::None,
+                    _ => Digits::Some,
+                };
+                assert_eq!(classes.digits(start, end - start), expected);
             }
         }
     }

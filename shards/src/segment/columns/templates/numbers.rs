@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::classes::Classes;
+use super::classes::{Classes, Digits};
 use super::text::{Text, decimal_value, hex_value, upper};
 use super::{Form, MAX_COLUMNS, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS};
 
@@ -127,11 +127,7 @@ impl Numbers {
         self.classes.fill(text.bytes());
         self.places.clear();
         self.table.fill(VACANT);
-        let env =
-            |n: &str, d: usize| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        let stride = (text.lines() / env("SL", SAMPLED_LINES))
-            .clamp(1, env("MS", MAX_STRIDE))
-            .next_power_of_two();
+        let stride = (text.lines() / SAMPLED_LINES).clamp(1, MAX_STRIDE).next_power_of_two();
         for line in 0..text.lines() {
             // Neither the first of each few lines nor every so-manyth: lines may come in
             // turns.
@@ -264,16 +260,14 @@ fn walk(
             let mut start = start.max(from);
             let len = at - start;
             let digits = classes.digits(start, len);
-            let longest = if digits == len && len <= usize::from(MAX_DECIMAL_DIGITS) {
-                usize::from(MAX_DECIMAL_DIGITS)
-            } else if digits == 0 || digits == len || len < MIN_HEX_RUN {
-                continue;
-            } else {
-                usize::from(MAX_HEX_DIGITS)
+            let longest = match digits {
+                Digits::All if len <= usize::from(MAX_DECIMAL_DIGITS) => MAX_DECIMAL_DIGITS,
+                Digits::Some if len >= MIN_HEX_RUN => MAX_HEX_DIGITS,
+                _ => continue,
             };
-            let letters = digits < len;
+            let letters = digits == Digits::Some;
             while start < at {
-                let end = at.min(start + longest);
+                let end = at.min(start + usize::from(longest));
                 key = place_key(key, bytes, piece, start);
                 let len = (end - start) as u8;
                 if visit(&Token { key, start: start as u32, len, letters }) {

@@ -182,12 +182,14 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// The last `len` bytes, at most eight, before `end` in the upper bytes, and `filler` in
 /// the others.
+#[inline]
 pub(super) fn upper(text: &[u8], end: usize, len: usize, filler: u64) -> u64 {
     let kept = u64::MAX.checked_shl(8 * (8 - len as u32)).unwrap_or(0);
     word(text, end - 8) & kept | filler & !kept
 }
 
 /// The number in the `len` decimal digits before `end`, at most 18.
+#[inline]
 pub(super) fn decimal_value(text: &[u8], end: usize, len: usize) -> u64 {
     let eight = |end, len| decimal_eight(upper(text, end, len, 0) & (0x0f * ONES));
     if len <= 8 {
@@ -202,6 +204,7 @@ pub(super) fn decimal_value(text: &[u8], end: usize, len: usize) -> u64 {
 }
 
 /// The number in the `len` hexadecimal digits before `end`, at most 16.
+#[inline]
 pub(super) fn hex_value(text: &[u8], end: usize, len: usize) -> u64 {
     let eight = |end, len| hex_eight(upper(text, end, len, u64::from_le_bytes([b'0'; 8])));
     if len <= 8 { eight(end, len) } else { eight(end - 8, len - 8) << 32 | eight(end, 8) }
