@@ -21,7 +21,7 @@ use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
-use crate::sealed::{NewSegment, SegmentFolder};
+use crate::sealed::{NewSegment, SegmentFolder, WRITE_BYTES};
 use crate::segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, Decoder,
     EncodedBlock, Finished, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentWriter, StreamKey, WriteError,
@@ -104,7 +104,12 @@ impl<'a, R: Runtime> Merge<'a, R> {
         if self.writer.entry_count() == 0 {
             return Ok(None);
         }
-        Ok(Some(self.writer.finish()?))
+        let mut end = self.writer.end()?;
+        while let Some(bytes) = end.next_bytes(WRITE_BYTES) {
+            self.folder.write(self.output, bytes).await?;
+            self.pace.block(&self.folder.runtime).await?;
+        }
+        Ok(Some(end.finish()?))
     }
 
     /// The next stream, with its part in each input that has it, in their order.

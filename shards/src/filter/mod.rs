@@ -89,4 +89,4 @@ pub use keys::{GRAM_LEN, SLICES};
 pub use load::{RegionFilters, RegionLoader};
 pub use needle::Needle;
 pub use probe::Probe;
-pub use region::RegionWriter;
+pub use region::{RegionEnd, RegionWriter};

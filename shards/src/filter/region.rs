@@ -26,31 +26,70 @@ impl RegionWriter {
         self.metadata.push(filter.metadata);
     }
 
+    /// No more blocks will come: the region can be written.
+    #[must_use]
+    pub fn end(self) -> RegionEnd {
+        let index = FilterIndex::new(self.text.descriptors(), self.metadata.descriptors());
+        RegionEnd { filters: self, index, next_unit: 0, crc: 0 }
+    }
+
     /// The bytes of the region, and what the directory must hold of it.
     #[must_use]
     pub fn finish(self) -> (Vec<u8>, FilterIndex) {
-        let index = FilterIndex::new(self.text.descriptors(), self.metadata.descriptors());
-        let mut out = Vec::with_capacity(index.region_len() as usize);
-        write_part(&mut out, &self.text, index.layout(Part::Text));
-        write_part(&mut out, &self.metadata, index.layout(Part::Metadata));
-        debug_assert_eq!(out.len() as u64, index.region_len());
-        (out, index)
+        let mut end = self.end();
+        let mut out = Vec::with_capacity(end.index.region_len() as usize);
+        while end.write_unit(&mut out) {}
+        debug_assert_eq!(out.len() as u64, end.index.region_len());
+        (out, end.index)
     }
 }
 
-fn write_part(out: &mut Vec<u8>, slices: &Slices, layout: &Layout) {
-    let first_unit = layout.next_unit() - layout.unit_count();
-    for unit in 0..layout.unit_count() {
-        let start = out.len();
-        let mut bits = BitWriter { out, pending: 0, pending_bits: 0 };
-        let first_slice = unit as usize * layout.unit_slices();
-        for slice in first_slice..first_slice + layout.unit_slices() {
-            slices.words(slice).for_each(|(word, len)| bits.push(word, len));
+/// A region that is being written, unit by unit, so that it need not be in memory beside
+/// the filters that it is made of.
+#[derive(Debug)]
+pub struct RegionEnd {
+    filters: RegionWriter,
+    index: FilterIndex,
+    /// Counts through both parts.
+    next_unit: u32,
+    crc: u32,
+}
+
+impl RegionEnd {
+    /// Appends the next bytes of the region. Returns whether there were any.
+    pub fn write_unit(&mut self, out: &mut Vec<u8>) -> bool {
+        let parts = [(Part::Text, &self.filters.text), (Part::Metadata, &self.filters.metadata)];
+        for (part, slices) in parts {
+            let layout = self.index.layout(part);
+            if self.next_unit < layout.next_unit() {
+                let start = out.len();
+                write_unit(out, slices, layout, self.next_unit);
+                self.crc = crc32c::crc32c_append(self.crc, &out[start..]);
+                self.next_unit += 1;
+                return true;
+            }
         }
-        bits.finish();
-        let crc = unit_crc(&out[start..], first_unit + unit);
-        out.extend(crc.to_le_bytes());
+        false
     }
+
+    /// What the directory must hold of the region, and the CRC-32C of all its bytes.
+    #[must_use]
+    pub fn finish(self) -> (FilterIndex, u32) {
+        (self.index, self.crc)
+    }
+}
+
+fn write_unit(out: &mut Vec<u8>, slices: &Slices, layout: &Layout, unit: u32) {
+    let start = out.len();
+    let mut bits = BitWriter { out, pending: 0, pending_bits: 0 };
+    let first_unit = layout.next_unit() - layout.unit_count();
+    let first_slice = (unit - first_unit) as usize * layout.unit_slices();
+    for slice in first_slice..first_slice + layout.unit_slices() {
+        slices.words(slice).for_each(|(word, len)| bits.push(word, len));
+    }
+    bits.finish();
+    let crc = unit_crc(&out[start..], unit);
+    out.extend(crc.to_le_bytes());
 }
 
 /// Writes bits, least significant first.

@@ -10,8 +10,8 @@
 //! them without further checks ([`Directory`]), so a checksum alone, which any bytes pass
 //! with a chance of one in four billion, is no ground for that.
 //!
-//! Guarantees: each core keeps at most its share of the budget, those that were used last;
-//! a directory that several cores use at once is in memory once; nobody is refused. One
+//! Guarantees: each core keeps at most its share of the budget, those that were used last,
+//! and of those that were written but not asked for yet an eighth of it; a directory that several cores use at once is in memory once; nobody is refused. One
 //! that finds no room is handed out all the same, counts in
 //! [`DirectoryCounters::excess_bytes`], and goes with its last user. What can go wrong is
 //! the disk, and damage.
@@ -125,6 +125,8 @@ struct Kept {
     directory: Arc<HeldDirectory>,
     bytes: u64,
     used_at: u64,
+    /// Whether anybody has asked for it.
+    was_asked_for: bool,
 }
 
 #[derive(Debug)]
@@ -132,11 +134,17 @@ struct State {
     kept: HashMap<SegmentName, Kept>,
     /// Those that are kept by when they were used.
     by_use: BTreeMap<u64, SegmentName>,
+    /// Those of them that nobody has asked for, and their bytes.
+    unasked: BTreeMap<u64, SegmentName>,
+    unasked_bytes: u64,
     uses: u64,
     /// Those that are being read, so that each is read once however many wait for it.
     loading: HashMap<SegmentName, Latch>,
     counters: DirectoryCounters,
 }
+
+/// So many bytes of directories that nobody has asked for may be kept in any case.
+const UNASKED_MIN_BYTES: u64 = 64 << 10;
 
 /// See the module. One per core.
 #[derive(Debug)]
@@ -146,6 +154,7 @@ pub struct Directories<R: Runtime> {
     pub files: SegmentFiles<R>,
     budget: Budget,
     share_bytes: u64,
+    unasked_max_bytes: u64,
     excess_bytes: Arc<AtomicU64>,
     /// Never held across a wait.
     state: RefCell<State>,
@@ -176,10 +185,13 @@ impl<R: Runtime> Directories<R> {
             files: SegmentFiles::default(),
             budget: budget.clone(),
             share_bytes,
+            unasked_max_bytes: (share_bytes / 8).max(UNASKED_MIN_BYTES),
             excess_bytes: Arc::default(),
             state: RefCell::new(State {
                 kept: HashMap::with_hasher(hasher()),
                 by_use: BTreeMap::new(),
+                unasked: BTreeMap::new(),
+                unasked_bytes: 0,
                 uses: 0,
                 loading: HashMap::with_hasher(hasher()),
                 counters: DirectoryCounters::default(),
@@ -225,7 +237,7 @@ impl<R: Runtime> Directories<R> {
         result?;
         let directory = Directory::open(segment.footer, bytes)?;
         self.state.borrow_mut().counters.loads += 1;
-        Ok(self.admit(segment, directory))
+        Ok(self.keep(segment, directory, true))
     }
 
     fn find(&self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
@@ -236,6 +248,10 @@ impl<R: Runtime> Directories<R> {
                 state.uses += 1;
                 state.by_use.remove(&kept.used_at);
                 state.by_use.insert(state.uses, segment.live.name);
+                if !std::mem::replace(&mut kept.was_asked_for, true) {
+                    state.unasked.remove(&kept.used_at);
+                    state.unasked_bytes -= kept.bytes;
+                }
                 kept.used_at = state.uses;
                 Arc::clone(&kept.directory)
             }
@@ -246,15 +262,32 @@ impl<R: Runtime> Directories<R> {
         Some(found)
     }
 
-    /// Takes a directory over that was just read or written.
+    /// Takes a directory over that was just written, or read at start. Nobody has asked for
+    /// it yet, and of segments that only wait for being merged nobody ever will.
     pub(crate) fn admit(
         &self,
         segment: &SealedSegment,
         directory: Directory,
     ) -> Arc<HeldDirectory> {
+        self.keep(segment, directory, false)
+    }
+
+    fn keep(
+        &self,
+        segment: &SealedSegment,
+        directory: Directory,
+        was_asked_for: bool,
+    ) -> Arc<HeldDirectory> {
         let bytes = directory.held_bytes() as u64;
         let mut state = self.state.borrow_mut();
-        let is_kept = bytes <= self.share_bytes;
+        let mut is_kept = bytes <= self.share_bytes;
+        if !was_asked_for {
+            is_kept &= bytes <= self.unasked_max_bytes;
+            while is_kept
+                && state.unasked_bytes + bytes > self.unasked_max_bytes
+                && state.evict_oldest_unasked()
+            {}
+        }
         while is_kept
             && state.counters.held_bytes + bytes > self.share_bytes
             && state.evict_oldest()
@@ -273,7 +306,7 @@ impl<R: Runtime> Directories<R> {
         let directory = Arc::new(HeldDirectory { directory, _memory: memory, excess });
         segment.whereabouts.note(&directory);
         if is_kept {
-            state.keep(segment.live.name, Arc::clone(&directory), bytes);
+            state.keep(segment.live.name, Arc::clone(&directory), bytes, was_asked_for);
         }
         directory
     }
@@ -285,11 +318,21 @@ impl<R: Runtime> Directories<R> {
 }
 
 impl State {
-    fn keep(&mut self, name: SegmentName, directory: Arc<HeldDirectory>, bytes: u64) {
+    fn keep(
+        &mut self,
+        name: SegmentName,
+        directory: Arc<HeldDirectory>,
+        bytes: u64,
+        was_asked_for: bool,
+    ) {
         self.take(name);
         self.uses += 1;
         self.by_use.insert(self.uses, name);
-        self.kept.insert(name, Kept { directory, bytes, used_at: self.uses });
+        if !was_asked_for {
+            self.unasked.insert(self.uses, name);
+            self.unasked_bytes += bytes;
+        }
+        self.kept.insert(name, Kept { directory, bytes, used_at: self.uses, was_asked_for });
         self.counters.held += 1;
         self.counters.held_bytes += bytes;
     }
@@ -297,6 +340,10 @@ impl State {
     fn take(&mut self, name: SegmentName) {
         if let Some(kept) = self.kept.remove(&name) {
             self.by_use.remove(&kept.used_at);
+            if !kept.was_asked_for {
+                self.unasked.remove(&kept.used_at);
+                self.unasked_bytes -= kept.bytes;
+            }
             self.counters.held -= 1;
             self.counters.held_bytes -= kept.bytes;
         }
@@ -308,6 +355,14 @@ impl State {
             self.kept.get(name).is_some_and(|kept| Arc::strong_count(&kept.directory) == 1)
         };
         let Some(&name) = self.by_use.values().find(is_unused) else { return false };
+        self.take(name);
+        self.counters.evictions += 1;
+        true
+    }
+
+    /// Returns whether there was one.
+    fn evict_oldest_unasked(&mut self) -> bool {
+        let Some((_, &name)) = self.unasked.first_key_value() else { return false };
         self.take(name);
         self.counters.evictions += 1;
         true

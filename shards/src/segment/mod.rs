@@ -88,6 +88,6 @@ pub use format::{
 pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
-    EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, SegmentWriter,
-    StreamKey, WriterBuffers, stream_order,
+    EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, SegmentEnd,
+    SegmentWriter, StreamKey, WriterBuffers, stream_order,
 };

@@ -115,6 +115,35 @@ fn without_room_they_are_handed_out_and_counted_apart() {
 }
 
 #[test]
+fn of_what_nobody_has_asked_for_little_is_kept() {
+    let one_bytes = one_directory_bytes();
+    Simulation::new(1).block_on(move |runtime| async move {
+        let budget = Budget::new("directories", 20 * one_bytes);
+        let mut directories = Directories::new(runtime.clone(), &budget);
+        directories.unasked_max_bytes = 3 * one_bytes;
+        let directories = Rc::new(directories);
+        let segments = write(&runtime, &directories, 12).await;
+        let counters = directories.counters();
+        assert_eq!((counters.held, counters.evictions), (3, 9));
+        assert_eq!(budget.used_bytes(), 3 * one_bytes);
+        for segment in &segments {
+            directories.get(segment).await.unwrap();
+        }
+        let counters = directories.counters();
+        assert_eq!((counters.held, counters.loads, counters.hits), (12, 9, 3));
+        write(&runtime, &directories, 1).await;
+        assert_eq!(
+            (directories.counters().held, directories.state.borrow().unasked.len()),
+            (13, 1)
+        );
+        for segment in &segments {
+            directories.forget(segment.live.name);
+        }
+        assert_eq!(directories.counters().held_bytes, directories.state.borrow().unasked_bytes);
+    });
+}
+
+#[test]
 fn many_that_ask_at_once_read_it_once() {
     let simulation = Simulation::new(1);
     simulation.block_on(|runtime| async move {

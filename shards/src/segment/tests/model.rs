@@ -160,7 +160,15 @@ pub(super) fn write_and_leave(
     }
     file.extend(writer.take_output());
     let written = writer.entry_count();
-    let finished = writer.finish().unwrap();
+    let mut end = writer.end().unwrap();
+    if rng.one_in(2) {
+        let len = rng.between(1, 5000) as usize;
+        while let Some(bytes) = end.next_bytes(len) {
+            assert!(bytes.len() >= len);
+            file.extend(bytes);
+        }
+    }
+    let finished = end.finish().unwrap();
     file.extend(finished.bytes);
     assert_eq!(written, finished.footer.totals.entries);
     assert_eq!(finished.footer.file_len, file.len() as u64);

@@ -5,6 +5,7 @@ use super::super::directory::rows::Root;
 use super::super::error::WriteError;
 use super::super::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, Totals};
 use super::{SegmentWriter, WriterBuffers};
+use crate::filter::{FilterIndex, RegionEnd};
 
 /// A segment that is complete.
 #[derive(Debug)]
@@ -23,26 +24,73 @@ pub struct Finished {
     pub buffers: Option<Box<WriterBuffers>>,
 }
 
+/// A segment that gets no more entries. What is left of it is large: the filters of all its
+/// blocks, which are written piece by piece.
+#[derive(Debug)]
+pub struct SegmentEnd {
+    writer: SegmentWriter,
+    filters: RegionEnd,
+    filters_offset: u64,
+}
+
 impl SegmentWriter {
-    /// Ends the segment.
+    /// Ends the last block: no more entries will come.
     ///
     /// # Errors
-    /// If it has no entry, or the last block does not compress.
-    pub fn finish(mut self) -> Result<Finished, WriteError> {
+    /// If there is no entry, or the last block does not compress.
+    pub fn end(mut self) -> Result<SegmentEnd, WriteError> {
         self.finish_block()?;
         if self.blocks.is_empty() {
             return Err(WriteError::Empty);
         }
         self.flush_stripe(0);
+        let filters = std::mem::take(&mut self.filters).end();
+        let filters_offset = self.out_offset + self.out.len() as u64;
+        Ok(SegmentEnd { writer: self, filters, filters_offset })
+    }
+
+    /// Ends the segment.
+    ///
+    /// # Errors
+    /// If it has no entry, or the last block does not compress.
+    pub fn finish(self) -> Result<Finished, WriteError> {
+        self.end()?.finish()
+    }
+}
+
+impl SegmentEnd {
+    /// The next bytes, about so many; `None` when only those of [`Self::finish`] are left.
+    pub fn next_bytes(&mut self, len_bytes: usize) -> Option<Vec<u8>> {
+        while self.writer.out.len() < len_bytes {
+            if !self.filters.write_unit(&mut self.writer.out) {
+                return None;
+            }
+        }
+        Some(self.writer.take_output())
+    }
+
+    /// Ends the segment. [`Finished::bytes`] are those that were not taken.
+    ///
+    /// # Errors
+    /// If the labels do not compress, or the directory is too large.
+    pub fn finish(mut self) -> Result<Finished, WriteError> {
+        while self.filters.write_unit(&mut self.writer.out) {}
+        // The filters go.
+        let (filter_index, filters_crc) = self.filters.finish();
+        self.writer.finish_directory(self.filters_offset, &filter_index, filters_crc)
+    }
+}
+
+impl SegmentWriter {
+    fn finish_directory(
+        mut self,
+        filters_offset: u64,
+        filter_index: &FilterIndex,
+        filters_crc: u32,
+    ) -> Result<Finished, WriteError> {
         let mut out = self.take_output();
         let start = self.out_offset - out.len() as u64;
         let offset = |out: &Vec<u8>| start + out.len() as u64;
-
-        let filters_offset = offset(&out);
-        let (region, filter_index) = std::mem::take(&mut self.filters).finish();
-        let filters_crc = crc32c::crc32c(&region);
-        out.extend_from_slice(&region);
-        drop(region);
         let stream_table_offset = offset(&out);
         let table = std::mem::take(&mut self.table);
         let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;

@@ -22,7 +22,7 @@ mod stripe;
 pub use buffers::WriterBuffers;
 pub use copy::{EncodedBlock, StreamKey};
 pub use entries::{Entries, EntriesMetadata};
-pub use finish::Finished;
+pub use finish::{Finished, SegmentEnd};
 pub use pending::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
     OWN_BLOCK_LINE_BYTES,
