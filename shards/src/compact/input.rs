@@ -1,8 +1,8 @@
 //! Reads a segment that is being rewritten, front to back.
 //!
-//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and from
-//! the first block that is copied on the filters of all blocks. Every
-//! byte is checked. Its own reads and blocks, not those of scans: what is read once
+//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and, if many
+//! blocks may be copied, from the first of these on the filters of all. Every byte is
+//! checked. Its own reads and blocks, not those of scans: what is read once
 //! must not push out what is asked for again and again.
 
 use std::collections::VecDeque;
@@ -19,7 +19,8 @@ use crate::filter::{BlockFilter, FilterError, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
-    BlockMetadata, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, RunInfo, SegmentError,
+    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ColumnKind,
+    Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentError,
 };
 
 use super::keep::EntryView;
@@ -40,7 +41,13 @@ pub(super) struct Input<R: Runtime> {
     blocks: VecDeque<(u32, Rc<Block>)>,
     /// There from the first on that was asked for; none are in it if they are damaged.
     filters: Option<RegionFilters>,
+    /// Whether one block in [`FILTERS_SHARE`] may be copied.
+    copies_many: bool,
 }
+
+/// The filters of an input are loaded if one in so many of its blocks may be copied. They
+/// take 3 % of its lines, and making the filter of a block anew takes less than encoding it.
+const FILTERS_SHARE: usize = 8;
 
 /// Units of filters that are taken apart at once: about a tenth of a millisecond.
 const FILTER_UNITS: usize = 64;
@@ -59,7 +66,18 @@ impl<R: Runtime> Input<R> {
         };
         let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
         let (streams, blocks) = (VecDeque::new(), VecDeque::new());
-        Ok(Input { segment, directory, file, streams, next_chunk: 0, blocks, filters: None })
+        let all = 0..directory.block_count();
+        let full = all.clone().filter(|&block| is_full(&directory.block(block))).count();
+        Ok(Input {
+            segment,
+            directory,
+            file,
+            streams,
+            next_chunk: 0,
+            blocks,
+            filters: None,
+            copies_many: full * FILTERS_SHARE >= all.len(),
+        })
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -110,13 +128,18 @@ impl<R: Runtime> Input<R> {
         Ok(columns)
     }
 
-    /// The filter of a block; `None` if the filters are damaged.
+    /// The filter of a block; `None` if it is to be made anew: because the filters are
+    /// damaged, or because only few blocks need theirs, for which those of all would be in
+    /// memory.
     pub(super) async fn filter(
         &mut self,
         runtime: &R,
         pace: &mut Pace<'_>,
         block: u32,
     ) -> Result<Option<BlockFilter>, CompactError> {
+        if !self.copies_many {
+            return Ok(None);
+        }
         if self.filters.is_none() {
             self.filters = Some(self.load_filters(runtime, pace).await?);
         }
@@ -237,4 +260,13 @@ impl Block {
     fn line_start(&self, run: &RunInfo, index: usize) -> u32 {
         if index == run.entries.start as usize { 0 } else { self.line_ends[index - 1] }
     }
+}
+
+/// Whether a block is of one stream, and so full that filling it up gains little.
+pub(super) fn is_full(block: &BlockInfo) -> bool {
+    let near = |have: usize, target: usize| have >= target / 4 * 3;
+    block.runs.len() == 1
+        && (block.line_bytes as usize >= OWN_BLOCK_LINE_BYTES
+            || near(block.entries as usize, BLOCK_TARGET_ENTRIES)
+            || near(block.metadata_bytes as usize, BLOCK_TARGET_METADATA_BYTES))
 }

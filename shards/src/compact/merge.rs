@@ -16,16 +16,15 @@ use std::rc::Rc;
 use logsvc_runtime::Runtime;
 
 use super::CompactError;
-use super::input::{Block, Input};
+use super::input::{Block, Input, is_full};
 use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
 use crate::sealed::{NewSegment, SegmentFolder, WRITE_BYTES};
 use crate::segment::{
-    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, Decoder,
-    EncodedBlock, Finished, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentWriter, StreamKey, WriteError,
-    stream_order,
+    BLOCK_TARGET_LINE_BYTES, Decoder, EncodedBlock, Finished, RunInfo, SegmentWriter, StreamKey,
+    WriteError, stream_order,
 };
 
 /// Taking a block over ends the one that is being filled. That is worth it if the
@@ -335,13 +334,4 @@ fn overlaps_others(sources: &[Source], chosen: usize, run: &RunInfo) -> bool {
     sources.iter().enumerate().any(|(number, other)| {
         number != chosen && !other.overlapping(run.min_ns, run.max_ns).is_empty()
     })
-}
-
-/// Whether a block is of one stream, and so full that filling it up gains little.
-fn is_full(block: &BlockInfo) -> bool {
-    let near = |have: usize, target: usize| have >= target / 4 * 3;
-    block.runs.len() == 1
-        && (block.line_bytes as usize >= OWN_BLOCK_LINE_BYTES
-            || near(block.entries as usize, BLOCK_TARGET_ENTRIES)
-            || near(block.metadata_bytes as usize, BLOCK_TARGET_METADATA_BYTES))
 }
