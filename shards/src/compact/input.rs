@@ -19,14 +19,15 @@ use crate::filter::{BlockFilter, FilterError, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
-    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ColumnKind,
-    Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo, SegmentError,
+    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ChunkLabels,
+    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo,
+    SegmentError,
 };
 
 use super::keep::EntryView;
 
 /// Decoded blocks that are kept: runs that overlap are looked at in turns.
-const CACHED_BLOCKS: usize = 3;
+const CACHED_BLOCKS: usize = 2;
 
 /// A segment that is read.
 pub(super) struct Input<R: Runtime> {
@@ -34,8 +35,10 @@ pub(super) struct Input<R: Runtime> {
     /// Held to the end.
     pub(super) directory: Arc<HeldDirectory>,
     file: R::File,
-    /// Streams of the current chunk that are still to come, with their rows.
-    streams: VecDeque<(u32, StreamDefinition)>,
+    /// The next stream with its row.
+    stream: Option<(u32, StreamDefinition)>,
+    /// Those behind it.
+    labels: Option<ChunkLabels>,
     next_chunk: u32,
     /// Used last at the back.
     blocks: VecDeque<(u32, Rc<Block>)>,
@@ -65,14 +68,15 @@ impl<R: Runtime> Input<R> {
             }
         };
         let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
-        let (streams, blocks) = (VecDeque::new(), VecDeque::new());
+        let blocks = VecDeque::new();
         let all = 0..directory.block_count();
         let full = all.clone().filter(|&block| is_full(&directory.block(block))).count();
         Ok(Input {
             segment,
             directory,
             file,
-            streams,
+            stream: None,
+            labels: None,
             next_chunk: 0,
             blocks,
             filters: None,
@@ -87,22 +91,30 @@ impl<R: Runtime> Input<R> {
     }
 
     pub(super) fn damaged(&self, error: SegmentError) -> CompactError {
-        CompactError::Damaged { segment: self.segment.live.name, error }
+        damaged(&self.segment, error)
     }
 
     /// Makes [`Self::stream`] the next one.
     pub(super) async fn load_stream(&mut self, decoder: &mut Decoder) -> Result<(), CompactError> {
-        let directory = &self.directory;
-        while self.streams.is_empty() && self.next_chunk < directory.label_chunk_count() {
+        while self.stream.is_none() {
+            let directory = &self.directory;
+            if let Some(labels) = &mut self.labels {
+                let next = labels.next(directory).map_err(|error| damaged(&self.segment, error))?;
+                self.stream = next.map(|(row, tenant, id, labels)| {
+                    let (tenant, labels) = (tenant.clone(), Arc::new(labels));
+                    (row, StreamDefinition { id, tenant, labels })
+                });
+                if self.stream.is_some() {
+                    break;
+                }
+            }
+            if self.next_chunk == directory.label_chunk_count() {
+                break;
+            }
             let place = directory.label_chunk(self.next_chunk).place;
             let bytes = self.read(place.range()).await?;
-            let streams = &mut self.streams;
-            let decoded =
-                decoder.labels(directory, self.next_chunk, &bytes, |row, tenant, id, labels| {
-                    let (tenant, labels) = (tenant.clone(), Arc::new(labels));
-                    streams.push_back((row, StreamDefinition { id, tenant, labels }));
-                });
-            decoded.map_err(|error| self.damaged(error))?;
+            let labels = decoder.open_labels(directory, self.next_chunk, &bytes);
+            self.labels = Some(labels.map_err(|error| self.damaged(error))?);
             self.next_chunk += 1;
         }
         Ok(())
@@ -110,12 +122,12 @@ impl<R: Runtime> Input<R> {
 
     /// The first stream that was not taken yet.
     pub(super) fn stream(&self) -> Option<&StreamDefinition> {
-        self.streams.front().map(|(_, stream)| stream)
+        self.stream.as_ref().map(|(_, stream)| stream)
     }
 
     /// Takes that stream; gives its row.
     pub(super) fn take_stream(&mut self) -> Option<u32> {
-        self.streams.pop_front().map(|(row, _)| row)
+        self.stream.take().map(|(row, _)| row)
     }
 
     /// The stored columns of a block.
@@ -260,6 +272,10 @@ impl Block {
     fn line_start(&self, run: &RunInfo, index: usize) -> u32 {
         if index == run.entries.start as usize { 0 } else { self.line_ends[index - 1] }
     }
+}
+
+fn damaged(segment: &SealedSegment, error: SegmentError) -> CompactError {
+    CompactError::Damaged { segment: segment.live.name, error }
 }
 
 /// Whether a block is of one stream, and so full that filling it up gains little.

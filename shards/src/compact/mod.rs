@@ -46,7 +46,7 @@ pub struct CompactionPolicy {
     /// So many are enough where no more can be waited for: on a day that is not the newest,
     /// or if they make a segment that is large enough.
     pub min_last_inputs: usize,
-    /// And at most so many at once.
+    /// And at most so many at once: each takes some MB while it is read.
     pub max_inputs: usize,
     /// Line bytes that a merged segment has at most. Segments of half of this are
     /// large enough.
@@ -72,7 +72,7 @@ impl CompactionPolicy {
         enabled: false,
         min_inputs: 12,
         min_last_inputs: 4,
-        max_inputs: 16,
+        max_inputs: 12,
         target_line_bytes: 1 << 30,
         max_runs: 1 << 22,
         small_line_bytes: 1 << 20,

@@ -85,6 +85,7 @@ pub use format::{
     BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, FOOTER_LEN, Footer,
     HEADER_LEN, SegmentIdentity, Totals,
 };
+pub(crate) use reader::ChunkLabels;
 pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,

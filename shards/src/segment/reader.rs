@@ -6,6 +6,7 @@
 //! never a panic. A [`Decoder`] is reused: it keeps a decompression context.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
@@ -139,32 +140,27 @@ impl Decoder {
         stored: &[u8],
         mut each: impl FnMut(u32, &TenantId, StreamId, Labels),
     ) -> Result<(), SegmentError> {
-        let fail = |what| SegmentError::new(Part::StreamTable, what);
-        let chunk = directory.label_chunk(chunk);
-        let raw = self.decompressor.load(&chunk.place, stored).map_err(fail)?;
-        let mut position = 0;
-        let mut tenant: Option<TenantId> = None;
-        for stream in chunk.streams {
-            let len = varint::read(&raw, &mut position).map_err(|_| fail("it is cut short"))?;
-            let len = usize::try_from(len).map_err(|_| fail("it is cut short"))?;
-            let bytes = raw[position..].get(..len).ok_or(fail("it is cut short"))?;
-            position += len;
-            let labels = Labels::from_bytes(bytes).map_err(|_| fail("labels are malformed"))?;
-            let name = directory.tenant_of(stream);
-            let tenant = match &mut tenant {
-                Some(tenant) if tenant.as_str() == name => tenant,
-                other => {
-                    let new = TenantId::new(name).map_err(|_| fail("a tenant is invalid"))?;
-                    other.insert(new)
-                }
-            };
-            let id = directory.stream_id(stream);
-            if StreamId::new(tenant, &labels) != id {
-                return Err(fail("labels do not belong to their stream"));
-            }
-            each(stream, tenant, id, labels);
+        let mut labels = self.open_labels(directory, chunk, stored)?;
+        while let Some((row, tenant, id, labels)) = labels.next(directory)? {
+            each(row, tenant, id, labels);
         }
-        if position == raw.len() { Ok(()) } else { Err(fail("it is followed by stray bytes")) }
+        Ok(())
+    }
+
+    /// Like [`Self::labels`], to take the streams one after another.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub(crate) fn open_labels(
+        &mut self,
+        directory: &Directory,
+        chunk: u32,
+        stored: &[u8],
+    ) -> Result<ChunkLabels, SegmentError> {
+        let chunk = directory.label_chunk(chunk);
+        let fail = |what| SegmentError::new(Part::StreamTable, what);
+        let raw = self.decompressor.load(&chunk.place, stored).map_err(fail)?.into_owned();
+        Ok(ChunkLabels { raw, position: 0, streams: chunk.streams, tenant: None })
     }
 
     /// The raw bytes of a column.
@@ -184,4 +180,49 @@ impl Decoder {
 
 fn malformed(block: u32, kind: ColumnKind, Malformed: Malformed) -> SegmentError {
     SegmentError::new(Part::Column { block, kind }, "its numbers do not fit the directory")
+}
+
+/// A chunk of the stream table that is being read.
+#[derive(Debug)]
+pub(crate) struct ChunkLabels {
+    raw: Vec<u8>,
+    position: usize,
+    streams: Range<u32>,
+    tenant: Option<TenantId>,
+}
+
+impl ChunkLabels {
+    /// Number, tenant, id and labels of the next stream. `directory` is that of the
+    /// segment.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or labels do not hash to their stream's id.
+    pub(crate) fn next(
+        &mut self,
+        directory: &Directory,
+    ) -> Result<Option<(u32, &TenantId, StreamId, Labels)>, SegmentError> {
+        let fail = |what| SegmentError::new(Part::StreamTable, what);
+        let ChunkLabels { raw, position, streams, tenant } = self;
+        let Some(stream) = streams.next() else {
+            let is_at_end = *position == raw.len();
+            return if is_at_end { Ok(None) } else { Err(fail("it is followed by stray bytes")) };
+        };
+        let len = varint::read(raw, position).map_err(|_| fail("it is cut short"))?;
+        let len = usize::try_from(len).map_err(|_| fail("it is cut short"))?;
+        let bytes = raw[*position..].get(..len).ok_or(fail("it is cut short"))?;
+        *position += len;
+        let labels = Labels::from_bytes(bytes).map_err(|_| fail("labels are malformed"))?;
+        let name = directory.tenant_of(stream);
+        let same = tenant.take().filter(|tenant| tenant.as_str() == name);
+        let tenant = match same {
+            Some(tenant) => tenant,
+            None => TenantId::new(name).map_err(|_| fail("a tenant is invalid"))?,
+        };
+        let tenant = self.tenant.insert(tenant);
+        let id = directory.stream_id(stream);
+        if StreamId::new(tenant, &labels) != id {
+            return Err(fail("labels do not belong to their stream"));
+        }
+        Ok(Some((stream, tenant, id, labels)))
+    }
 }
