@@ -20,6 +20,10 @@ pub(crate) struct Cli {
     pub(crate) expands_env: bool,
     /// Only check the settings.
     pub(crate) verify_config: bool,
+    /// Print the settings to the standard error before the start.
+    pub(crate) print_config: bool,
+    /// Print what can be started, and exit.
+    pub(crate) list_targets: bool,
     /// Settings that were given as flags, in the order of the table.
     pub(crate) flags: Vec<GivenFlag>,
     /// Flags that only the reference has.
@@ -40,6 +44,8 @@ pub(crate) enum Tool {
 const CONFIG_FILE: &str = "config.file";
 const EXPAND_ENV: &str = "config.expand-env";
 const VERIFY_CONFIG: &str = "verify-config";
+const PRINT_CONFIG: &str = "print-config-stderr";
+const LIST_TARGETS: &str = "list-targets";
 
 const CHECK: &str = "check";
 const INSPECT: &str = "inspect";
@@ -74,6 +80,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         config_file: matches.remove_one(CONFIG_FILE),
         expands_env: matches.remove_one(EXPAND_ENV).unwrap_or(false),
         verify_config: matches.get_flag(VERIFY_CONFIG),
+        print_config: matches.get_flag(PRINT_CONFIG),
+        list_targets: matches.get_flag(LIST_TARGETS),
         flags,
         ignored_flags,
     })
@@ -135,6 +143,14 @@ fn command() -> Command {
         .long(VERIFY_CONFIG)
         .action(ArgAction::SetTrue)
         .help("Check the settings, say whether they are valid, and exit");
+    let print = Arg::new(PRINT_CONFIG)
+        .long(PRINT_CONFIG)
+        .action(ArgAction::SetTrue)
+        .help("Print the settings as YAML to the standard error before the start");
+    let targets = Arg::new(LIST_TARGETS)
+        .long(LIST_TARGETS)
+        .action(ArgAction::SetTrue)
+        .help("List what --target can start, and exit: all parts are one process");
     Command::new("logsvc")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -142,6 +158,8 @@ fn command() -> Command {
         .arg(file)
         .arg(expand)
         .arg(verify)
+        .arg(print)
+        .arg(targets)
         .args(setting_args())
         .args_conflicts_with_subcommands(true)
         .subcommand(check_command())
@@ -302,9 +320,9 @@ mod tests {
             "--memberlist.join",
             "--boltdb.shipper.compactor.shared-store",
             "--log-config-reverse-order",
-            "--print-config-stderr",
         ];
         assert_eq!(ignored, expected);
+        assert!(cli.print_config && !cli.list_targets);
         let mut flags = flags_of(line);
         flags.sort_unstable();
         let own = |path, value: &str| (path, value.to_owned());

@@ -29,6 +29,7 @@ use logsvc_runtime::{
 
 use crate::app::Boot;
 use crate::cli::Cli;
+use crate::config::print::{self, Mode};
 use crate::config::{Config, Loaded, Machine, RuntimeChoice};
 
 /// What systems grant if the limit of open files is not known.
@@ -43,6 +44,12 @@ fn main() -> ExitCode {
     };
     if let Some(tool) = &cli.tool {
         return tools::run(tool);
+    }
+    if cli.list_targets {
+        return match writeln!(std::io::stdout(), "all") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("logsvc: {error}")),
+        };
     }
     let loaded = match config::load(
         cli.config_file.as_deref(),
@@ -71,6 +78,9 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     logging::count_panics();
     reload::warn_of_ignored_keys("config key", &ignored_keys);
     reload::warn_of_ignored_keys("flag", &cli.ignored_flags);
+    if cli.print_config {
+        write!(std::io::stderr(), "{}", print::yaml(&config, Mode::Full))?;
+    }
     if cli.verify_config {
         writeln!(std::io::stdout(), "config is valid")?;
         return Ok(ExitCode::SUCCESS);

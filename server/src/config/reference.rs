@@ -84,7 +84,8 @@ units count in steps of 1024.
 
 Flags that are no settings: `--config.file` (the file; of several with commas
 between them the first that exists), `--config.expand-env`, `--verify-config`,
-`--version`, `--help`.
+`--print-config-stderr` (prints the settings before the start), `--list-targets`
+(prints `all` and exits, since all parts are one process), `--version`, `--help`.
 
 The tables below are made from the table in the program that also reads the
 values.

@@ -66,3 +66,21 @@ auth_enabled: \"perhaps\" is neither true nor false
 ";
     assert_eq!(String::from_utf8_lossy(&bad.stderr), expected);
 }
+
+#[test]
+fn settings_and_targets_are_printed() {
+    let folder = DataDir::new();
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, "limits_config: {max_line_size: 1KB}\n")
+        .expect("the folder can be written");
+    let printed = verify(&file.display().to_string(), &["-print-config-stderr", "--cores=3"]);
+    assert_eq!(printed.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&printed.stderr).into_owned();
+    for line in ["target: all", "cores: 3", "    max_line_size: 1KB", "    http_listen_port: 3100"]
+    {
+        assert!(said.lines().any(|known| known == line), "{line} is missing in\n{said}");
+    }
+    let listed = Command::new(env!("CARGO_BIN_EXE_logsvc")).arg("-list-targets").output();
+    let listed = listed.expect("the binary starts");
+    assert_eq!((listed.status.code(), &*listed.stdout), (Some(0), &b"all\n"[..]));
+}

@@ -297,8 +297,6 @@ static FLAGS: &[ForeignFlags] = &[
             "log.use-buffered",
             "log.use-sync",
             "log-config-reverse-order",
-            "print-config-stderr",
-            "list-targets",
             "profiling.",
             "tracing.",
             "operation-config.",
