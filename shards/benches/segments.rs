@@ -1,8 +1,8 @@
 //! What sealing costs: writing a segment of blocks as heads have them.
 //!
 //! `cargo bench -p logsvc-shards --bench segments [-- FILE...]` prints one row for each
-//! style of lines that the load generator makes, one for lines with ids as metadata, and
-//! one for the lines of each file that is named. Figures are CPU-seconds per GB of lines,
+//! style of lines that the load generator makes, one for streams of all styles in turns,
+//! one for lines with ids as metadata, and one for the lines of each file that is named. Figures are CPU-seconds per GB of lines,
 //! the best of some passes over the same streams, and stored bytes per byte of lines.
 #![allow(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use line_styles::{Scene, line};
 use logsvc_proto::labels::parse_labels;
-use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_proto::{StreamId, TenantId};
 use logsvc_shards::batch::{BatchBuilder, sections};
 use logsvc_shards::head::{BlockPool, StreamHead};
 use logsvc_shards::segment::{Entries, SegmentIdentity, SegmentWriter};
@@ -37,30 +37,24 @@ const STREAM_BYTES: usize = 107 << 10;
 const STREAMS: usize = 128;
 const PASSES: usize = 7;
 
-/// A stream's labels and entries.
-struct Stream {
-    labels: Labels,
-    head: StreamHead,
-}
-
-impl Stream {
-    fn line_bytes(&self) -> u64 {
-        self.head.blocks().map(|block| block.lines().len() as u64).sum()
-    }
-}
-
 fn main() {
     println!("{:<24} {:>12} {:>8}", "", "CPU-s per GB", "bytes");
-    for (app, name) in ["json", "logfmt", "access", "plain"].into_iter().enumerate() {
-        measure(name, &streams_of((0..).map(styled(app)), false));
+    let names = ["json", "logfmt", "access", "plain"];
+    let styles: Vec<_> =
+        (0..names.len()).map(|app| heads_of((0..).map(styled(app)), false)).collect();
+    for (name, heads) in names.iter().zip(&styles) {
+        measure(name, heads.iter());
     }
-    measure("json with metadata", &streams_of((0..).map(styled(0)), true));
+    // Neighbours that have nothing in common.
+    let in_turns = (0..STREAMS).map(|number| &styles[number % styles.len()][number]);
+    measure("in turns", in_turns);
+    measure("json with metadata", heads_of((0..).map(styled(0)), true).iter());
     // Cargo adds `--bench`.
     for path in std::env::args().skip(1).filter(|arg| !arg.starts_with('-')) {
         let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec);
         let name = path.rsplit('/').next().unwrap_or(&path);
-        measure(name, &streams_of(lines, false));
+        measure(name, heads_of(lines, false).iter());
     }
 }
 
@@ -78,17 +72,15 @@ fn styled(app: usize) -> impl FnMut(i64) -> Vec<u8> {
     }
 }
 
-/// Streams of these lines, with the names that they have in a segment in order.
-fn streams_of(lines: impl IntoIterator<Item = Vec<u8>>, with_metadata: bool) -> Vec<Stream> {
+/// Streams of these lines.
+fn heads_of(lines: impl IntoIterator<Item = Vec<u8>>, with_metadata: bool) -> Vec<StreamHead> {
     let mut lines = lines.into_iter().zip(0_i64..).peekable();
     let mut random = Random::new(9);
     let mut pool = BlockPool::default();
-    let mut streams = Vec::new();
-    while streams.len() < STREAMS && lines.peek().is_some() {
-        let labels = format!("{{app=\"bench\", pod=\"{:04}\"}}", streams.len());
-        let labels = parse_labels(labels.as_bytes()).expect("labels");
+    let mut heads = Vec::new();
+    while heads.len() < STREAMS && lines.peek().is_some() {
         let mut batch = BatchBuilder::default();
-        batch.begin(StreamId(streams.len() as u128));
+        batch.begin(StreamId(heads.len() as u128));
         let mut bytes = 0;
         while let Some((line, number)) = lines.next_if(|_| bytes < STREAM_BYTES) {
             bytes += line.len();
@@ -101,18 +93,22 @@ fn streams_of(lines: impl IntoIterator<Item = Vec<u8>>, with_metadata: bool) -> 
         for section in sections(&batch.finish()) {
             head.append(&section.expect("a good batch"), &mut pool);
         }
-        streams.push(Stream { labels, head });
+        heads.push(head);
     }
-    streams
+    heads
 }
 
-fn measure(name: &str, streams: &[Stream]) {
-    let raw_bytes: u64 = streams.iter().map(Stream::line_bytes).sum();
+fn line_bytes(head: &StreamHead) -> u64 {
+    head.blocks().map(|block| block.lines().len() as u64).sum()
+}
+
+fn measure<'a>(name: &str, heads: impl Iterator<Item = &'a StreamHead> + Clone) {
+    let raw_bytes: u64 = heads.clone().map(line_bytes).sum();
     let mut best = f64::INFINITY;
     let mut stored_bytes = 0;
     for _ in 0..PASSES {
         let start = Instant::now();
-        stored_bytes = write(streams);
+        stored_bytes = write(heads.clone());
         best = best.min(start.elapsed().as_secs_f64());
     }
     let per_gb = best * 1e9 / raw_bytes as f64;
@@ -120,15 +116,16 @@ fn measure(name: &str, streams: &[Stream]) {
 }
 
 /// Writes a segment; returns its bytes.
-fn write(streams: &[Stream]) -> u64 {
+fn write<'a>(heads: impl Iterator<Item = &'a StreamHead>) -> u64 {
     let identity = SegmentIdentity { epoch: 1, shards: 1, shard: 0, seq: 0, created_ns: 0 };
     let mut writer = SegmentWriter::new(identity).expect("memory for a compressor");
     let tenant = TenantId::new("fake").expect("a tenant");
-    for (number, stream) in streams.iter().enumerate() {
-        let id = StreamId(number as u128);
-        writer.begin_stream(&tenant, &stream.labels, id).expect("in order");
-        writer.expect_line_bytes(stream.line_bytes());
-        for block in stream.head.blocks() {
+    for (head, number) in heads.zip(0_u128..) {
+        let labels = format!("{{app=\"bench\", pod=\"{number:04}\"}}");
+        let labels = parse_labels(labels.as_bytes()).expect("labels");
+        writer.begin_stream(&tenant, &labels, StreamId(number)).expect("in order");
+        writer.expect_line_bytes(line_bytes(head));
+        for block in head.blocks() {
             let entries = Entries::of_head(block);
             let mut done = 0;
             while done < entries.len() {

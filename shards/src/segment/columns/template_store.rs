@@ -68,6 +68,7 @@ impl TemplateStore {
     /// Begins with another segment: its bytes follow from its own blocks.
     pub(super) fn forget(&mut self) {
         (self.blocks, self.pays, self.refused) = (0, true, 0);
+        self.encoder.forget();
     }
 
     /// What to do with the next block, whose lines have so many bytes.

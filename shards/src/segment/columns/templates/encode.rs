@@ -39,6 +39,11 @@ impl Encoder {
         }
     }
 
+    /// Begins with another segment.
+    pub(crate) fn forget(&mut self) {
+        self.numbers.forget();
+    }
+
     /// Writes everything but the text of the segments to `out`, and returns that text,
     /// whose compressed form must follow. `None` if there are too many lines.
     pub(crate) fn encode(

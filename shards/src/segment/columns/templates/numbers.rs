@@ -1,5 +1,8 @@
 //! Finds the numbers of lines, and other places where lines are cut, and decides from a
 //! sample of a block's lines which of them get columns.
+//!
+//! Neighbouring blocks are alike, so what the blocks before had counts as well, half as much
+//! with each block, and few lines have to be looked at unless they have much that is new.
 
 use std::ops::Range;
 
@@ -31,6 +34,10 @@ const MAX_PLACES: usize = TABLE_LEN / 2;
 
 /// Of blocks with more lines not all are looked at to find the columns.
 const SAMPLED_LINES: usize = 256;
+/// The same where the places of nearly all numbers are known from blocks before.
+const KNOWN_SAMPLED_LINES: usize = 64;
+/// Nearly all are known if of so many numbers fewer than one has a place that is not.
+const FRESH_SHARE: usize = 4;
 /// One line in so many at least is looked at.
 const MAX_STRIDE: usize = 8;
 
@@ -61,6 +68,7 @@ pub(super) struct Number {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     key: u64,
+    /// Numbers of this block, and of those before.
     count: u32,
     min_len: u8,
     max_len: u8,
@@ -70,6 +78,17 @@ struct Place {
     /// One bit per hash of a number.
     spread: u64,
     column: Option<(u8, Form)>,
+    /// Whether no block before had it.
+    is_fresh: bool,
+}
+
+/// What some lines had.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Numbers and cuts.
+    tokens: usize,
+    /// Those of places that no block before had.
+    fresh: usize,
 }
 
 impl Place {
@@ -125,23 +144,60 @@ impl Numbers {
     /// Looks at some lines of a block, and returns the forms of its columns.
     pub(super) fn learn(&mut self, text: &Text) -> Vec<Form> {
         self.classes.fill(text.bytes());
-        self.places.clear();
-        self.table.fill(VACANT);
-        let stride = (text.lines() / SAMPLED_LINES).clamp(1, MAX_STRIDE).next_power_of_two();
+        self.age();
+        let stride = |lines: usize| (text.lines() / lines).clamp(1, MAX_STRIDE).next_power_of_two();
+        let (far, near) = (stride(KNOWN_SAMPLED_LINES), stride(SAMPLED_LINES));
+        let seen = self.look(text, far, None);
+        if seen.fresh * FRESH_SHARE <= seen.tokens || near == far {
+            return self.assign_columns(far as u32);
+        }
+        self.look(text, near, Some(far));
+        self.assign_columns(near as u32)
+    }
+
+    /// Counts the numbers of one line in `stride`, without those that were looked at when
+    /// that was `before`.
+    fn look(&mut self, text: &Text, stride: usize, before: Option<usize>) -> Seen {
+        let Numbers { classes, places, table, .. } = self;
+        let mut seen = Seen::default();
         for line in 0..text.lines() {
             // Neither the first of each few lines nor every so-manyth: lines may come in
             // turns.
-            if (line as u32).wrapping_mul(0x9E37_79B1) >> 16 & (stride as u32 - 1) != 0 {
+            let hash = ((line as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
+            if hash & (stride - 1) != 0 || before.is_some_and(|before| hash & (before - 1) == 0) {
                 continue;
             }
-            let Numbers { classes, places, table, .. } = self;
             let (start, end) = text.line(line);
             walk(classes, text.bytes(), start..end, start, 0, |token| {
-                count(places, table, text, token);
+                seen.tokens += 1;
+                seen.fresh += usize::from(count(places, table, text, token));
                 false
             });
         }
-        self.assign_columns(stride as u32)
+        seen
+    }
+
+    /// Begins with another block: what is known of the ones before counts half as much.
+    fn age(&mut self) {
+        self.places.retain_mut(|place| {
+            place.count /= 2;
+            place.column = None;
+            place.is_fresh = false;
+            place.count > 0
+        });
+        self.table.fill(VACANT);
+        for (place, number) in self.places.iter().zip(0..) {
+            let mut slot = place.key as usize % TABLE_LEN;
+            while self.table[slot] != VACANT {
+                slot = (slot + 1) % TABLE_LEN;
+            }
+            self.table[slot] = number;
+        }
+    }
+
+    /// Begins with blocks that have nothing to do with those before.
+    pub(super) fn forget(&mut self) {
+        self.places.clear();
     }
 
     /// The first number from `at` on that goes into a column, in a line of the text that
@@ -279,8 +335,13 @@ fn walk(
     }
 }
 
-/// Counts a number among those of its place.
-fn count(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], text: &Text, token: &Token) {
+/// Counts a number among those of its place; tells whether no block before had that.
+fn count(
+    places: &mut Vec<Place>,
+    table: &mut [u16; TABLE_LEN],
+    text: &Text,
+    token: &Token,
+) -> bool {
     let bytes = text.bytes();
     let (start, len) = (token.start as usize, usize::from(token.len));
     // Its last eight digits, or where a text is cut what that begins with.
@@ -288,7 +349,7 @@ fn count(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], text: &Text, tok
         0 => mix(u64::from(text.word(start) as u32)),
         _ => upper(bytes, start + len, len.min(8), 0),
     };
-    let Some(number) = place_of(places, table, token.key) else { return };
+    let Some(number) = place_of(places, table, token.key) else { return true };
     let place = &mut places[usize::from(number)];
     place.count += 1;
     place.min_len = place.min_len.min(token.len);
@@ -296,6 +357,7 @@ fn count(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], text: &Text, tok
     place.letters |= token.letters;
     place.padded |= bytes[start] == b'0' && token.len > 1;
     place.spread |= 1 << ((value ^ value >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
+    place.is_fresh
 }
 
 /// The number of the place with this key; `None` if there are too many.
@@ -315,6 +377,7 @@ fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], key: u64) -> 
                     padded: false,
                     spread: 0,
                     column: None,
+                    is_fresh: true,
                 });
                 return Some(number);
             }

@@ -116,6 +116,33 @@ fn ids_take_half_their_digits_and_segments_are_stored_once() {
 }
 
 #[test]
+fn numbers_of_the_blocks_before_count_until_the_segment_ends() {
+    let mut rng = Rng::new(11);
+    let mut encoder = Encoder::new();
+    let mut columns_of_next = |encoder: &mut Encoder| {
+        let (mut raw, mut ends) = (Vec::new(), Vec::new());
+        for _ in 0..16 {
+            raw.extend_from_slice(format!("took={:06}us", rng.below(1_000_000)).as_bytes());
+            ends.push(raw.len() as u32);
+        }
+        let mut stored = Vec::new();
+        let text = encoder.encode(&raw, &ends, &mut stored).unwrap().to_vec();
+        stored.extend_from_slice(&text);
+        assert!(join(&stored, raw.len()).as_deref() == Ok(&raw[..]));
+        let mut at = 0;
+        varint::read(&stored, &mut at).unwrap();
+        varint::read(&stored, &mut at).unwrap();
+        stored[at]
+    };
+    // A column needs 24 numbers, and those of the block before count half.
+    for _ in 0..2 {
+        let columns = [0; 3].map(|_| columns_of_next(&mut encoder));
+        assert_eq!(columns, [0, 1, 1]);
+        encoder.forget();
+    }
+}
+
+#[test]
 fn few_different_numbers_get_no_column() {
     for lines in [
         (0..500).map(|i| format!("status={}", 200 + i % 7).into_bytes()).collect::<Vec<_>>(),
