@@ -16,7 +16,6 @@
 //! stops the node with one clear text, see [`Boot::failure`].
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -38,6 +37,7 @@ use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::queue::Queues;
 use crate::front::rate_limit::Buckets;
+use crate::front::sharing::QueryRuns;
 use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
 use crate::listen;
@@ -135,6 +135,8 @@ pub(crate) struct Boot {
     pub(crate) queries: Budget,
     /// Who may query now.
     pub(crate) queues: Queues,
+    /// Queries that run, for those that ask for the same.
+    pub(crate) runs: QueryRuns,
     /// Memory for entries on their way to tails.
     pub(crate) tails: Budget,
     /// Tails of each tenant.
@@ -186,6 +188,7 @@ impl Boot {
             directories: Budget::new("directories", config.directory_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes),
             queues: Queues::new(&config),
+            runs: QueryRuns::default(),
             tails: Budget::new("tails", config.tail_budget_bytes),
             tail_counts: Arc::new(TailCounts::new(TENANT_RATES)),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
@@ -238,7 +241,7 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     drop(runtime.spawn(caller.pump_replies()));
     let (core, services) = (runtime.core(), Arc::clone(&boot.services));
     services.set_some(core, &Part::FRONT, State::Starting);
-    let front = Rc::new(Front::new(runtime.clone(), &boot, caller.clone()));
+    let front = Front::new(runtime.clone(), &boot, caller.clone());
     let serving = listen::start(&runtime, &boot, &front);
 
     // Held until the end: it keeps other processes off the data folder.

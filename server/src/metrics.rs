@@ -107,6 +107,10 @@ pub(crate) struct CoreMetrics {
     pub(crate) lane_full: AtomicU64,
     /// Times that queries and lookups have waited for their turn.
     pub(crate) query_waits: Latencies,
+    /// Queries answered by the run of an equal one.
+    pub(crate) queries_shared: AtomicU64,
+    /// Pushes of which entries were stored, counted before they are acknowledged.
+    pub(crate) stored_pushes: AtomicU64,
     /// Queries and lookups refused because too many wait.
     pub(crate) queries_refused: AtomicU64,
     /// Open tails.
@@ -133,6 +137,8 @@ impl CoreMetrics {
             stream_cache_misses: zero(),
             lane_full: zero(),
             query_waits: Latencies::default(),
+            queries_shared: zero(),
+            stored_pushes: zero(),
             queries_refused: zero(),
             tails: zero(),
             tailed_bytes: zero(),
@@ -193,6 +199,11 @@ impl NodeMetrics {
         self.cores.iter().map(|core| counter(core).load(Ordering::Relaxed)).sum()
     }
 
+    /// Pushes stored since the start. Who was told of a push finds it counted.
+    pub(crate) fn stored_pushes(&self) -> u64 {
+        self.sum(|core| &core.stored_pushes)
+    }
+
     /// The exposition text.
     pub(crate) fn expose(&self, gauges: &Gauges<'_>, format: ExpositionFormat) -> String {
         let mut out = Exposition::new(format);
@@ -239,7 +250,7 @@ impl NodeMetrics {
             self.sum(|c| &c.connections),
         );
         out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 8] = [
+        let counters: [(&str, &str, u64); 9] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
@@ -259,6 +270,11 @@ impl NodeMetrics {
                 "logsvc_stream_cache_misses_total",
                 "Pushed streams whose labels had to be parsed.",
                 self.sum(|c| &c.stream_cache_misses),
+            ),
+            (
+                "logsvc_queries_shared_total",
+                "Queries answered by the run of an equal one.",
+                self.sum(|c| &c.queries_shared),
             ),
             (
                 "logsvc_queries_refused_total",

@@ -6,6 +6,8 @@
 //! write timeout is let go, however long the answer is. What can go wrong: there
 //! is no memory for the answer; then the query is refused instead.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
@@ -26,14 +28,47 @@ const PIECE_BYTES: usize = 64 << 10;
 /// # Errors
 /// The budget has no room now (429), or never has room for so much (413).
 pub(super) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, ApiError> {
+    Ok(shared_json_response(Arc::new(Held::new(body, budget)?)))
+}
+
+/// The answer with a body that other answers may have, too.
+pub(super) fn shared_json_response(held: Arc<Held>) -> Response {
     let mut response = Response::new(StatusCode::OK).compressible();
     let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
     response.headers.insert(CONTENT_TYPE, media_type);
-    if body.len() <= SMALL_MAX_BYTES {
-        return Ok(response.with_body(body));
+    with_held(response, held)
+}
+
+/// A body and the memory that is reserved for it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    body: Vec<u8>,
+    /// `None` for small ones.
+    reservation: Option<Reservation>,
+}
+
+impl Held {
+    /// Reserves memory for a body.
+    ///
+    /// # Errors
+    /// See [`json_response`].
+    pub(super) fn new(body: Vec<u8>, budget: &Budget) -> Result<Held, ApiError> {
+        let is_small = body.len() <= SMALL_MAX_BYTES;
+        let reservation = match is_small {
+            true => None,
+            false => Some(reserve_answer(body.capacity() as u64, budget)?),
+        };
+        Ok(Held { body, reservation })
     }
-    let reservation = reserve_answer(body.capacity() as u64, budget)?;
-    Ok(with_held_body(response, body, reservation))
+}
+
+fn with_held(response: Response, held: Arc<Held>) -> Response {
+    match Arc::try_unwrap(held) {
+        Ok(Held { body, reservation: None }) => response.with_body(body),
+        Ok(held) => response.with_chunks(HeldBody { held: Arc::new(held), sent_bytes: 0 }),
+        Err(held) if held.reservation.is_none() => response.with_body(held.body.clone()),
+        Err(held) => response.with_chunks(HeldBody { held, sent_bytes: 0 }),
+    }
 }
 
 /// Memory for an answer of this size.
@@ -58,22 +93,20 @@ pub(super) fn with_held_body(
     body: Vec<u8>,
     reservation: Reservation,
 ) -> Response {
-    if body.len() <= SMALL_MAX_BYTES {
-        return response.with_body(body);
-    }
-    response.with_chunks(HeldBody { body, sent_bytes: 0, _reservation: reservation })
+    let is_small = body.len() <= SMALL_MAX_BYTES;
+    let reservation = (!is_small).then_some(reservation);
+    with_held(response, Arc::new(Held { body, reservation }))
 }
 
 /// A body that is on its way to the client.
 struct HeldBody {
-    body: Vec<u8>,
+    held: Arc<Held>,
     sent_bytes: usize,
-    _reservation: Reservation,
 }
 
 impl ChunkSource for HeldBody {
     fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
-        let rest = &self.body[self.sent_bytes..];
+        let rest = &self.held.body[self.sent_bytes..];
         let piece = &rest[..rest.len().min(PIECE_BYTES)];
         self.sent_bytes += piece.len();
         let item = (!piece.is_empty()).then(|| Ok(piece.to_vec()));

@@ -29,7 +29,7 @@ use super::refusals::{Refusals, too_far_behind};
 use super::scatter::shard_gone;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
+use crate::metrics::{Amount, LineCounts, PushFormat, Reason, add};
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
@@ -138,6 +138,9 @@ impl<R: Runtime> Front<R> {
         let check = EntryCheck::new(limits, now_ns, kind.is_backfill);
         let outcome = self.store(tenant, streams, check, &verdict, &mut passed, &mut sent).await;
         let stored = self.gather_appends(tenant, sent).await;
+        // Before the client hears of it, and whatever was stored: an entry that was there
+        // already may have come by a push that is not counted yet.
+        add(&self.counters().stored_pushes, 1);
         let Passed { refusals, good, metadata_bytes, newest_ns, lengths, shortened } = passed;
         if let Some(newest_ns) = newest_ns {
             let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;

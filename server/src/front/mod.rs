@@ -29,6 +29,7 @@ pub(crate) mod rate_limit;
 mod refusals;
 mod request_limits;
 mod scatter;
+pub(crate) mod sharing;
 pub(crate) mod shutdown;
 mod stream_cache;
 mod streams;
@@ -37,6 +38,7 @@ mod tenants;
 mod volume;
 
 use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
@@ -60,6 +62,7 @@ use crate::services::Services;
 use active_streams::ActiveStreams;
 use queue::Queues;
 use rate_limit::Buckets;
+use sharing::QueryRuns;
 use stream_cache::StreamCache;
 use tail::TailHub;
 
@@ -282,6 +285,9 @@ pub(crate) struct Front<R: Runtime> {
     directories: Budget,
     queries: Budget,
     queues: Queues,
+    runs: QueryRuns,
+    /// For tasks that outlive the request that they were started for.
+    me: Weak<Front<R>>,
     recovered: Barrier,
     services: Arc<Services>,
     /// Whether stopping writes memory to segments, whatever the settings say.
@@ -308,12 +314,12 @@ impl<R: Runtime> Front<R> {
         runtime: R,
         boot: &Boot,
         caller: Caller<ShardRequest, ShardReply>,
-    ) -> Front<R> {
+    ) -> Rc<Front<R>> {
         let started_ns = runtime.unix_nanos();
         let tails = TailHub::new(runtime.clone(), boot, caller.clone());
         let resolved_share = boot.config.resolved_budget_bytes / u64::from(boot.config.cores);
         let streams = StreamCache::new(resolved_share, runtime.random_u64());
-        Front {
+        Rc::new_cyclic(|me| Front {
             runtime,
             config: Arc::clone(&boot.config),
             limits: LimitsView::new(Arc::clone(&boot.limits)),
@@ -327,6 +333,8 @@ impl<R: Runtime> Front<R> {
             directories: boot.directories.clone(),
             queries: boot.queries.clone(),
             queues: boot.queues.clone(),
+            runs: boot.runs.clone(),
+            me: Weak::clone(me),
             recovered: boot.recovered.clone(),
             services: Arc::clone(&boot.services),
             prepared: Arc::clone(&boot.prepared),
@@ -341,7 +349,7 @@ impl<R: Runtime> Front<R> {
             active_streams: Arc::clone(&boot.active_streams),
             tails,
             spare_buffers: RefCell::new(Vec::new()),
-        }
+        })
     }
 
     fn counters(&self) -> &CoreMetrics {

@@ -1,5 +1,7 @@
 //! `query`, `query_range` and the deprecated `/api/prom/query`: parse, run, encode.
 
+use std::sync::Arc;
+
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{
     Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime, StreamResult,
@@ -11,11 +13,14 @@ use logsvc_proto::encode::{
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
-use super::answer::json_response;
+use super::answer::{Held, shared_json_response};
 use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
+use super::sharing::{QueryKey, SharedAnswer};
+use super::tenants::Tenants;
 use super::{Front, params, parquet};
+use crate::config::Limits;
 use crate::metrics::QueryKind;
 
 /// Value of the header that asks for labels by category.
@@ -30,7 +35,8 @@ impl<R: Runtime> Front<R> {
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
         let text = params.get("query").unwrap_or_default();
-        self.answer(&inquiry, (text, &parse(text)?), query_params, &request).await
+        let form = AnswerForm::v1(&request);
+        self.answer(&inquiry, (text, &parse(text)?), query_params, &request, form).await
     }
 
     pub(super) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
@@ -38,7 +44,8 @@ impl<R: Runtime> Front<R> {
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
-        self.answer(&inquiry, (text, &parse(text)?), query_params, &request).await
+        let form = AnswerForm::v1(&request);
+        self.answer(&inquiry, (text, &parse(text)?), query_params, &request, form).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
@@ -57,25 +64,8 @@ impl<R: Runtime> Front<R> {
             let regexp = syntax::go_text::quote(regexp.as_bytes());
             expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
         }
-        let evaluated = self.evaluate(&inquiry, (text, &expr), query_params, &request).await?;
-        if let Some(media_type) = parquet::accepted(&request.head) {
-            let Evaluated { result, warnings, .. } = evaluated;
-            return self.parquet_response(media_type, result, &warnings).await;
-        }
-        let QueryResult::Streams(streams) = &evaluated.result else {
-            return Err(ApiError::internal("a log query has no streams"));
-        };
-        let mut out = Vec::with_capacity(4096);
-        let mut writer = LegacyStreamsWriter::new();
-        writer.begin(&mut out);
-        for stream in streams {
-            writer.stream(&stream.labels.canonical(), &mut out);
-            for entry in &stream.entries {
-                writer.entry(entry.timestamp_ns, &entry.line, &mut out);
-            }
-        }
-        writer.end_query(&evaluated.stats, &mut out);
-        json_response(out, &self.queries)
+        let form = AnswerForm::Legacy;
+        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
     }
 
     /// The parameters of a range query.
@@ -94,56 +84,60 @@ impl<R: Runtime> Front<R> {
         Ok(query_params)
     }
 
+    /// Answers a query within the limits of its tenants, and counts it.
     async fn answer(
+        &self,
+        inquiry: &Inquiry<'_>,
+        query: (&str, &Expr),
+        query_params: QueryParams,
+        request: &Request,
+        form: AnswerForm,
+    ) -> Result<Response, ApiError> {
+        let begun = self.runtime.now();
+        let is_range = matches!(query_params.time, QueryTime::Range { .. });
+        let answered = self.answer_within_limits(inquiry, query, query_params, request, form).await;
+        let (status, read_bytes) = match &answered {
+            Ok((_, read_bytes)) => (200, *read_bytes),
+            Err(error) => (error.status.as_u16(), 0),
+        };
+        let duration = self.runtime.now().since(begun);
+        self.counters().queries.ended(kind_of(query.1), is_range, status, duration, read_bytes);
+        answered.map(|(response, _)| response)
+    }
+
+    /// The answer, and the bytes that were read for it.
+    async fn answer_within_limits(
         &self,
         inquiry: &Inquiry<'_>,
         query: (&str, &Expr),
         mut query_params: QueryParams,
         request: &Request,
-    ) -> Result<Response, ApiError> {
-        let flags = encoding_flags(request);
+        form: AnswerForm,
+    ) -> Result<(Response, u64), ApiError> {
         let parquet = parquet::accepted(&request.head);
         // A file has one column for labels of all categories.
-        query_params.categorize_labels = parquet.is_none() && flags.contains(&CATEGORIZE_LABELS);
-        let evaluated = self.evaluate(inquiry, query, query_params, request).await?;
+        query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
+        let takes_parts = takes_parts(request);
+        let prepared = self.prepare(inquiry, query, query_params.clone(), takes_parts)?;
         if let Some(media_type) = parquet {
-            let Evaluated { result, warnings, .. } = evaluated;
-            return self.parquet_response(media_type, result, &warnings).await;
+            let work = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
+            let Evaluated { result, stats, warnings } = self.bounded(inquiry, work).await?;
+            let response = self.parquet_response(media_type, result, &warnings).await?;
+            return Ok((response, stats.total_bytes()));
         }
-        let warnings: Vec<&str> = evaluated.warnings.iter().map(String::as_str).collect();
-        let body = encode(&evaluated.result, &flags, &evaluated.stats, &warnings);
-        json_response(body, &self.queries)
+        let key = QueryKey::new(inquiry, query.1.to_string(), &query_params, form, takes_parts);
+        let SharedAnswer { held, read_bytes } = self.shared(inquiry, key, prepared).await?;
+        Ok((shared_json_response(held), read_bytes))
     }
 
-    /// Runs a query, as it was sent and as it was read, within the limits of its tenants,
-    /// and counts it.
-    async fn evaluate(
-        &self,
-        inquiry: &Inquiry<'_>,
-        (text, expr): (&str, &Expr),
-        query_params: QueryParams,
-        request: &Request,
-    ) -> Result<Evaluated, ApiError> {
-        let begun = self.runtime.now();
-        let is_range = matches!(query_params.time, QueryTime::Range { .. });
-        let evaluated =
-            self.evaluate_within_limits(inquiry, (text, expr), query_params, request).await;
-        let (status, read_bytes) = match &evaluated {
-            Ok(evaluated) => (200, evaluated.stats.total_bytes()),
-            Err(error) => (error.status.as_u16(), 0),
-        };
-        let duration = self.runtime.now().since(begun);
-        self.counters().queries.ended(kind_of(expr), is_range, status, duration, read_bytes);
-        evaluated
-    }
-
-    async fn evaluate_within_limits(
+    /// Checks and plans a query.
+    fn prepare(
         &self,
         inquiry: &Inquiry<'_>,
         (text, expr): (&str, &Expr),
         mut query_params: QueryParams,
-        request: &Request,
-    ) -> Result<Evaluated, ApiError> {
+        takes_parts: bool,
+    ) -> Result<Prepared, ApiError> {
         let Inquiry { tenants, limits, .. } = inquiry;
         check_enabled(limits)?;
         check_query(limits, expr, query_params.time, query_params.limit)?;
@@ -153,28 +147,39 @@ impl<R: Runtime> Front<R> {
         }
         query_params.now_ns = self.runtime.unix_nanos();
         query_params.align_to_step = self.config.align_queries_with_step;
-        let max_series = limits.max_query_series;
-        let takes_parts = takes_parts(request);
-        let refused_above = if takes_parts { 0 } else { max_series };
+        let refused_above = if takes_parts { 0 } else { limits.max_query_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
-        let visible = self.look_back(limits, expr, &mut query_params.time);
+        let is_visible = self.look_back(limits, expr, &mut query_params.time);
         let plan = Plan::new(expr, &query_params).map_err(|error| match error {
             // As the reference answers for a part of the language that it switches off.
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
             _ => ApiError::bad_request(error.to_string()),
         })?;
-        let work = async {
-            if !visible {
-                return Ok((Executed::nothing(&plan)?, None));
-            }
+        Ok(Prepared { plan, is_visible, takes_parts })
+    }
+
+    /// Runs a query when it is its turn; `begins` is called when it is.
+    async fn evaluate(
+        &self,
+        tenants: &Tenants,
+        limits: &Limits,
+        prepared: &Prepared,
+        begins: impl FnOnce(),
+    ) -> Result<Evaluated, ApiError> {
+        let Prepared { plan, is_visible, takes_parts } = prepared;
+        let mut estimated_bytes = None;
+        let mut executed = if *is_visible {
             let turn = self.turn(tenants, limits, Work::Query).await?;
+            begins();
             let begun = self.runtime.now();
-            let estimated_bytes = self.check_bytes(tenants, limits, &plan, &turn).await?;
-            let mut executed = self.execute(&tenants.labelled(), &plan, &turn).await?;
+            estimated_bytes = self.check_bytes(tenants, limits, plan, &turn).await?;
+            let mut executed = self.execute(&tenants.labelled(), plan, &turn).await?;
             executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
-            Ok((executed, estimated_bytes))
+            executed
+        } else {
+            Executed::nothing(plan)?
         };
-        let (mut executed, estimated_bytes) = self.bounded(inquiry, work).await?;
+        let max_series = limits.max_query_series;
         let warning = takes_parts.then(|| cut_series(&mut executed.result, max_series)).flatten();
         let mut stats = executed.stats();
         stats.estimated_bytes = estimated_bytes;
@@ -182,6 +187,63 @@ impl<R: Runtime> Front<R> {
         warnings.extend(warning);
         Ok(Evaluated { result: executed.result, stats, warnings })
     }
+
+    /// [`Front::evaluate`], encoded as JSON.
+    ///
+    /// # Errors
+    /// The query cannot run or fails, or there is no memory for its answer.
+    pub(super) async fn encoded(
+        &self,
+        tenants: &Tenants,
+        limits: &Limits,
+        prepared: &Prepared,
+        form: &AnswerForm,
+        begins: impl FnOnce(),
+    ) -> Result<SharedAnswer, ApiError> {
+        let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
+        let Evaluated { result, stats, warnings } = &evaluated;
+        let body = match form {
+            AnswerForm::V1 { flags } => {
+                let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+                let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+                encode(result, &flags, stats, &warnings)
+            }
+            AnswerForm::Legacy => encode_legacy(result, stats)?,
+        };
+        let held = Arc::new(Held::new(body, &self.queries)?);
+        Ok(SharedAnswer { held, read_bytes: stats.total_bytes() })
+    }
+}
+
+/// How an answer is written.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum AnswerForm {
+    /// That of `/loki/api/v1`, with the flags of the request.
+    V1 {
+        /// See [`encoding_flags`].
+        flags: Vec<String>,
+    },
+    /// That of `/api/prom`.
+    Legacy,
+}
+
+impl AnswerForm {
+    fn v1(request: &Request) -> AnswerForm {
+        let flags = encoding_flags(request).into_iter().map(str::to_owned).collect();
+        AnswerForm::V1 { flags }
+    }
+
+    fn categorizes_labels(&self) -> bool {
+        matches!(self, AnswerForm::V1 { flags } if flags.iter().any(|f| f == CATEGORIZE_LABELS))
+    }
+}
+
+/// A query that was checked and planned.
+pub(super) struct Prepared {
+    plan: Plan,
+    /// Whether its time is not further back than queries see.
+    is_visible: bool,
+    takes_parts: bool,
 }
 
 /// What a query is counted as.
@@ -198,6 +260,23 @@ struct Evaluated {
     result: QueryResult,
     stats: QueryStats,
     warnings: Vec<String>,
+}
+
+fn encode_legacy(result: &QueryResult, stats: &QueryStats) -> Result<Vec<u8>, ApiError> {
+    let QueryResult::Streams(streams) = result else {
+        return Err(ApiError::internal("a log query has no streams"));
+    };
+    let mut out = Vec::with_capacity(4096);
+    let mut writer = LegacyStreamsWriter::new();
+    writer.begin(&mut out);
+    for stream in streams {
+        writer.stream(&stream.labels.canonical(), &mut out);
+        for entry in &stream.entries {
+            writer.entry(entry.timestamp_ns, &entry.line, &mut out);
+        }
+    }
+    writer.end_query(stats, &mut out);
+    Ok(out)
 }
 
 fn parse(text: &str) -> Result<Expr, ApiError> {

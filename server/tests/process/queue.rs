@@ -209,3 +209,72 @@ fn zero_parallelism_forbids_queries() {
         server.get("/loki/api/v1/labels").expect(200);
     }
 }
+
+#[test]
+fn equal_queries_run_once() {
+    let folder = DataDir::new();
+    let (server, running, now_ns) = busy(&folder, &[]);
+    let target = quick("same", now_ns);
+    // The first to ask goes away before there is an answer.
+    let first = send(&server, &target, "a");
+    await_metric(&server, WAITING, 1.0);
+    let get = |tenant: &str, flags: &str| {
+        let headers = [("X-Scope-OrgID", tenant), ("X-Loki-Response-Encoding-Flags", flags)];
+        server.client().request("GET", &target, &headers, None)
+    };
+    thread::scope(|scope| {
+        let same: Vec<_> = (0..6).map(|_| scope.spawn(|| get("a", ""))).collect();
+        await_metric(&server, "logsvc_queries_shared_total", 6.0);
+        assert_eq!(server.metric(WAITING), 1.0);
+        // Another form of answer or another tenant is another run.
+        let flagged = scope.spawn(|| get("a", "categorize-labels"));
+        let other = scope.spawn(|| get("b", ""));
+        await_metric(&server, WAITING, 3.0);
+        drop(first);
+        // One that is alone and goes away takes its run with it.
+        let alone = send(&server, &quick("alone", now_ns), "a");
+        await_metric(&server, WAITING, 4.0);
+        drop(alone);
+        await_metric(&server, WAITING, 3.0);
+        drop(running);
+        let bodies: Vec<String> =
+            same.into_iter().map(|client| client.join().expect("a client").expect(200)).collect();
+        assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:?}");
+        assert!(flagged.join().expect("a client").expect(200).contains("encodingFlags"));
+        other.join().expect("a client").expect(200);
+    });
+    assert_eq!(server.metric("logsvc_queries_shared_total"), 6.0);
+    await_metric(&server, RUNNING, 0.0);
+    // Nothing is remembered.
+    let runs = server.metric("loki_query_scheduler_queue_duration_seconds_count");
+    get("a", "").expect(200);
+    assert_eq!(server.metric("loki_query_scheduler_queue_duration_seconds_count"), runs + 1.0);
+    let log = server.stop();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_query_after_a_push_runs_anew() {
+    const SHARED: &str = "logsvc_queries_shared_total";
+    let folder = DataDir::new();
+    let (server, running, now_ns) = busy(&folder, &[]);
+    let same = send_form(&server, QUERY, &slow("first", now_ns), "a");
+    await_metric(&server, SHARED, 1.0);
+    assert_eq!(server.metric(WAITING), 0.0);
+    fill(&mut server.client(), "a", now_ns - SECOND_NS);
+    let newer = send_form(&server, QUERY, &slow("first", now_ns), "a");
+    await_metric(&server, WAITING, 1.0);
+    // The newer one has not begun, so that it will see what comes until then.
+    let newest = send_form(&server, QUERY, &slow("first", now_ns), "a");
+    await_metric(&server, SHARED, 2.0);
+    assert_eq!(server.metric(WAITING), 1.0);
+    // The first run goes on for the one that has joined it, and ends with it.
+    drop(running);
+    assert_eq!((server.metric(RUNNING), server.metric(WAITING)), (1.0, 1.0));
+    drop(same);
+    await_metric(&server, WAITING, 0.0);
+    drop((newer, newest));
+    await_metric(&server, RUNNING, 0.0);
+    let log = server.stop();
+    assert!(!log.contains("panicked"), "{log}");
+}
