@@ -71,18 +71,71 @@ fn with_held(response: Response, held: Arc<Held>) -> Response {
     }
 }
 
+/// Memory for an answer while it is written: reserved before it is allocated.
+pub(super) struct Room<'b> {
+    budget: &'b Budget,
+    reservation: Option<Reservation>,
+}
+
+impl<'b> Room<'b> {
+    pub(super) fn new(budget: &'b Budget) -> Room<'b> {
+        Room { budget, reservation: None }
+    }
+
+    /// Makes room in `out` for so many bytes more. Bytes beyond those that were written
+    /// in spite of that are reserved by the next call.
+    ///
+    /// # Errors
+    /// See [`json_response`].
+    pub(super) fn make(&mut self, out: &mut Vec<u8>, more_bytes: usize) -> Result<(), ApiError> {
+        let wanted = out.len() + more_bytes;
+        let capacity = match wanted > out.capacity() {
+            true => wanted.max(out.capacity() * 2),
+            false => out.capacity(),
+        };
+        if capacity > SMALL_MAX_BYTES {
+            let held_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
+            let missing_bytes = (capacity as u64).saturating_sub(held_bytes);
+            if missing_bytes > 0 {
+                check_size(capacity as u64, self.budget)?;
+                let more = reserve_answer(missing_bytes, self.budget)?;
+                match &mut self.reservation {
+                    Some(reservation) => reservation.merge(more),
+                    none => *none = Some(more),
+                }
+            }
+        }
+        out.reserve_exact(capacity - out.len());
+        Ok(())
+    }
+
+    /// The whole answer.
+    ///
+    /// # Errors
+    /// See [`json_response`].
+    pub(super) fn finish(mut self, mut body: Vec<u8>) -> Result<Held, ApiError> {
+        self.make(&mut body, 0)?;
+        Ok(Held { body, reservation: self.reservation })
+    }
+}
+
+fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError> {
+    let max_bytes = budget.max_bytes();
+    if len_bytes <= max_bytes {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("response larger than the max message size ({len_bytes} vs {max_bytes})"),
+    ))
+}
+
 /// Memory for an answer of this size.
 ///
 /// # Errors
 /// See [`json_response`].
 pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
-    let max_bytes = budget.max_bytes();
-    if len_bytes > max_bytes {
-        return Err(ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("response larger than the max message size ({len_bytes} vs {max_bytes})"),
-        ));
-    }
+    check_size(len_bytes, budget)?;
     let reservation = budget.try_reserve(len_bytes);
     reservation.ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))
 }
@@ -128,6 +181,30 @@ mod tests {
             whole.extend_from_slice(&piece);
         }
         whole
+    }
+
+    #[test]
+    fn memory_of_an_answer_is_reserved_before_it_grows() {
+        let budget = Budget::new("queries", 1 << 20);
+        let (mut room, mut out) = (Room::new(&budget), Vec::new());
+        while room.make(&mut out, 1000).is_ok() {
+            assert!(out.capacity() - out.len() >= 1000);
+            assert!(
+                out.capacity() <= SMALL_MAX_BYTES || budget.used_bytes() >= out.capacity() as u64
+            );
+            out.resize(out.len() + 1000, b'x');
+        }
+        assert!(out.len() > 1 << 18 && out.capacity() <= 1 << 20);
+        let held = room.finish(out).expect("what is there is reserved");
+        assert!(budget.used_bytes() > 1 << 18);
+        // Others may not have what is held.
+        let (mut room, mut out) = (Room::new(&budget), Vec::new());
+        let refused = room.make(&mut out, 900_000).expect_err("no room now");
+        assert_eq!((refused.status, out.capacity()), (StatusCode::TOO_MANY_REQUESTS, 0));
+        let never = room.make(&mut out, 2 << 20).expect_err("no room ever");
+        assert_eq!((never.status, out.capacity()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
+        drop(held);
+        assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]

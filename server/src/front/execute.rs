@@ -156,11 +156,8 @@ impl<R: Runtime> Front<R> {
         let cancellation = CancelOnDrop(Cancellation::default());
         let mut merge = MergeState::new(plan);
         let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
-        // The shards' parts are bounded each; the reservation bounds their number.
-        let _reservation = self
-            .queries
-            .try_reserve(turn.memory_bytes)
-            .ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))?;
+        // Grows if the shards' parts, which are bounded each, need more together.
+        let mut reservation = self.queries.try_reserve(turn.memory_bytes).ok_or_else(no_memory)?;
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
@@ -176,7 +173,13 @@ impl<R: Runtime> Front<R> {
         let waits_since = self.runtime.now();
         let cores = self.runtime.core_count();
         let ask = |core, request| self.ask(core, request);
-        let scan = gather_leaves(ask, cores, replies, &mut merge).await?;
+        let mut held_bytes = 0u64;
+        let reserve = |more_bytes| {
+            held_bytes += more_bytes;
+            let missing_bytes = held_bytes.saturating_sub(reservation.bytes());
+            if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(no_memory()) }
+        };
+        let scan = gather_leaves(ask, cores, replies, &mut merge, reserve).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -190,4 +193,9 @@ impl<R: Runtime> Front<R> {
         add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
         Ok(executed)
     }
+}
+
+/// There is none for intermediate results now.
+fn no_memory() -> ApiError {
+    ApiError::too_many_requests("too many outstanding requests", 1)
 }

@@ -38,18 +38,20 @@ impl From<LeafError> for ApiError {
 }
 
 /// Waits for the shards' answers to a leaf and merges them. `ask` sends a request to
-/// a core.
+/// a core, `reserve` is told the bytes of each part before it is merged.
 pub(super) async fn gather_leaves<E: From<LeafError>>(
     ask: impl Fn(CoreId, ShardRequest) -> Result<PendingReply<ShardReply>, E>,
     cores: u16,
     replies: Vec<PendingReply<ShardReply>>,
     merge: &mut MergeState,
+    mut reserve: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<ScanStats, E> {
     let mut stats = ScanStats::default();
     let mut rests = Vec::new();
     for reply in replies {
         let part = part_of(reply.await)?;
         stats.add(&part.stats);
+        reserve(part.result.held_bytes() as u64)?;
         merge.add(part.result);
         rests.extend(part.rest);
     }
@@ -63,6 +65,7 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
     for reply in replies {
         let part = part_of(reply.await)?;
         stats.add(&part.stats);
+        reserve(part.result.held_bytes() as u64)?;
         merge.add(part.result);
     }
     Ok(stats)

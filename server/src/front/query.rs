@@ -11,9 +11,9 @@ use logsvc_proto::encode::{
     LegacyStreamsWriter, MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar,
 };
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Budget, Runtime};
 
-use super::answer::{Held, shared_json_response};
+use super::answer::{Held, Room, shared_json_response};
 use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
@@ -202,16 +202,15 @@ impl<R: Runtime> Front<R> {
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
         let Evaluated { result, stats, warnings } = &evaluated;
-        let body = match form {
+        let held = match form {
             AnswerForm::V1 { flags } => {
                 let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
                 let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-                encode(result, &flags, stats, &warnings)
+                encode(result, &flags, stats, &warnings, &self.queries)?
             }
-            AnswerForm::Legacy => encode_legacy(result, stats)?,
+            AnswerForm::Legacy => encode_legacy(result, stats, &self.queries)?,
         };
-        let held = Arc::new(Held::new(body, &self.queries)?);
-        Ok(SharedAnswer { held, read_bytes: stats.total_bytes() })
+        Ok(SharedAnswer { held: Arc::new(held), read_bytes: stats.total_bytes() })
     }
 }
 
@@ -262,22 +261,33 @@ struct Evaluated {
     warnings: Vec<String>,
 }
 
-fn encode_legacy(result: &QueryResult, stats: &QueryStats) -> Result<Vec<u8>, ApiError> {
+fn encode_legacy(
+    result: &QueryResult,
+    stats: &QueryStats,
+    budget: &Budget,
+) -> Result<Held, ApiError> {
     let QueryResult::Streams(streams) = result else {
         return Err(ApiError::internal("a log query has no streams"));
     };
-    let mut out = Vec::with_capacity(4096);
+    let (mut room, mut out) = (Room::new(budget), Vec::with_capacity(4096));
     let mut writer = LegacyStreamsWriter::new();
     writer.begin(&mut out);
     for stream in streams {
+        room.make(&mut out, LABELS_BYTES + stream.labels.as_bytes().len())?;
         writer.stream(&stream.labels.canonical(), &mut out);
         for entry in &stream.entries {
+            room.make(&mut out, ENTRY_BYTES + entry.line.len())?;
             writer.entry(entry.timestamp_ns, &entry.line, &mut out);
         }
     }
     writer.end_query(stats, &mut out);
-    Ok(out)
+    room.finish(out)
 }
+
+/// What an entry or a sample takes at most in an answer, without its texts.
+const ENTRY_BYTES: usize = 96;
+/// What labels take about, besides their bytes.
+const LABELS_BYTES: usize = 256;
 
 fn parse(text: &str) -> Result<Expr, ApiError> {
     let bad_request = |error: ParseError| ApiError::bad_request(error.to_string());
@@ -319,20 +329,29 @@ fn cut_series(result: &mut QueryResult, max_series: usize) -> Option<String> {
     ))
 }
 
-/// The JSON text of an answer.
+/// The JSON text of an answer. Its memory is reserved as it grows.
+///
+/// # Errors
+/// There is no memory for it.
 pub(super) fn encode(
     result: &QueryResult,
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
+    budget: &Budget,
+) -> Result<Held, ApiError> {
+    let (mut room, mut out) = (Room::new(budget), Vec::with_capacity(4096));
     match result {
-        QueryResult::Streams(streams) => encode_streams(streams, flags, stats, warnings, &mut out),
+        QueryResult::Streams(streams) => {
+            encode_streams(streams, flags, stats, warnings, &mut room, &mut out)?;
+        }
         QueryResult::Matrix(series) => {
             let mut writer = MatrixWriter::new();
             writer.begin(&mut out);
             for series in series {
+                let samples_bytes = series.points.len() * ENTRY_BYTES / 2;
+                let labels_bytes = LABELS_BYTES + series.labels.as_bytes().len();
+                room.make(&mut out, labels_bytes + samples_bytes)?;
                 writer.series(series.labels.iter(), &mut out);
                 for point in &series.points {
                     writer.sample(point.timestamp_ms, point.value, &mut out);
@@ -344,6 +363,7 @@ pub(super) fn encode(
             let mut writer = VectorWriter::new();
             writer.begin(&mut out);
             for sample in samples {
+                room.make(&mut out, LABELS_BYTES + sample.labels.as_bytes().len())?;
                 let point = &sample.point;
                 writer.sample(sample.labels.iter(), point.timestamp_ms, point.value, &mut out);
             }
@@ -353,7 +373,7 @@ pub(super) fn encode(
             write_scalar(*timestamp_ms, *value, stats, &mut out);
         }
     }
-    out
+    room.finish(out)
 }
 
 fn encode_streams(
@@ -361,13 +381,16 @@ fn encode_streams(
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
+    room: &mut Room<'_>,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), ApiError> {
     let mut writer = StreamsWriter::new();
     writer.begin(flags, out);
     for stream in streams {
+        room.make(out, LABELS_BYTES + stream.labels.as_bytes().len())?;
         writer.streams().stream(stream.labels.iter(), out);
         for entry in &stream.entries {
+            room.make(out, ENTRY_BYTES + entry.line.len())?;
             match &entry.categories {
                 Some(categories) => writer.streams().categorized_entry(
                     entry.timestamp_ns,
@@ -381,4 +404,5 @@ fn encode_streams(
         }
     }
     writer.end(stats, warnings, out);
+    Ok(())
 }

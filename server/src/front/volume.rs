@@ -5,6 +5,7 @@
 //! how its series are named and ordered, which is decided here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
@@ -19,7 +20,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
-use super::answer::json_response;
+use super::answer::shared_json_response;
 use super::execute::Executed;
 use super::query::encode;
 use super::query_limits::check_length;
@@ -82,7 +83,8 @@ impl<R: Runtime> Front<R> {
             return self.parquet_response(media_type, result, &warnings).await;
         }
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        json_response(encode(&result, &[], &stats, &warnings), &self.queries)
+        let held = encode(&result, &[], &stats, &warnings, &self.queries)?;
+        Ok(shared_json_response(Arc::new(held)))
     }
 }
 

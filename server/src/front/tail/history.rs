@@ -83,7 +83,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         let (_reservation, _cancellation) = (reservation, cancellation);
         let mut merge = MergeState::new(&plan);
         let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
-        let gathered = gather_leaves(ask, cores, replies, &mut merge).await;
+        let gathered = gather_leaves(ask, cores, replies, &mut merge, |_| Ok(())).await;
         gathered.map_err(|error| error.to_string())?;
         match merge.finish() {
             Ok(QueryResult::Streams(mut streams)) => {
