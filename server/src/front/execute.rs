@@ -9,7 +9,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Reservation, Runtime};
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 use logsvc_shards::scope::TenantScope;
 
@@ -34,6 +34,8 @@ pub(super) struct Executed {
     pub(super) exec_time_ns: u64,
     /// The part of it that was spent waiting for shards, in ns.
     pub(super) wait_time_ns: u64,
+    /// For the result; `None` if nothing was read for it.
+    pub(super) memory: Option<Reservation>,
 }
 
 impl Executed {
@@ -44,8 +46,17 @@ impl Executed {
         let leaf = LeafStats::default();
         let scan = ScanStats::default();
         let (queue_time_ns, exec_time_ns, wait_time_ns) = (0, 0, 0);
-        let shards = 0;
-        Ok(Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns })
+        let (shards, memory) = (0, None);
+        Ok(Executed {
+            result,
+            leaf,
+            scan,
+            shards,
+            queue_time_ns,
+            exec_time_ns,
+            wait_time_ns,
+            memory,
+        })
     }
 
     /// What is said beside the answer: that a part of the data could not be read.
@@ -174,21 +185,31 @@ impl<R: Runtime> Front<R> {
         let cores = self.runtime.core_count();
         let ask = |core, request| self.ask(core, request);
         let mut held_bytes = 0u64;
-        let reserve = |more_bytes| {
-            held_bytes += more_bytes;
+        let mut reserve = |more_bytes| {
+            held_bytes = held_bytes.saturating_add(more_bytes);
             let missing_bytes = held_bytes.saturating_sub(reservation.bytes());
             if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(no_memory()) }
         };
-        let scan = gather_leaves(ask, cores, replies, &mut merge, reserve).await?;
+        let scan = gather_leaves(ask, cores, replies, &mut merge, &mut reserve).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let leaf = merge.stats();
+        reserve(merge.finish_bytes())?;
         let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = turn.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
-        let executed =
-            Executed { result, leaf, scan, shards, queue_time_ns, exec_time_ns, wait_time_ns };
+        let memory = Some(reservation);
+        let executed = Executed {
+            result,
+            leaf,
+            scan,
+            shards,
+            queue_time_ns,
+            exec_time_ns,
+            wait_time_ns,
+            memory,
+        };
         add(&self.counters().queried_bytes, executed.leaf.line_bytes);
         add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
         Ok(executed)

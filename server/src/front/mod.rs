@@ -10,6 +10,7 @@ mod admission;
 mod answer;
 mod catalogue;
 mod detected;
+mod encode;
 mod entries;
 mod execute;
 mod index;

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{
-    Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime, StreamResult,
-};
+use logsvc_logql::engine::{Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime};
 use logsvc_logql::syntax::{self, ParseError, ast::Expr};
-use logsvc_proto::encode::{
-    LegacyStreamsWriter, MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar,
-};
+use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Budget, Runtime};
+use logsvc_runtime::{Reservation, Runtime};
 
-use super::answer::{Held, Room, shared_json_response};
+use super::answer::shared_json_response;
+use super::encode::{encode, encode_legacy};
 use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
@@ -121,7 +118,8 @@ impl<R: Runtime> Front<R> {
         let prepared = self.prepare(inquiry, query, query_params.clone(), takes_parts)?;
         if let Some(media_type) = parquet {
             let work = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
-            let Evaluated { result, stats, warnings } = self.bounded(inquiry, work).await?;
+            let Evaluated { result, stats, warnings, _memory } =
+                self.bounded(inquiry, work).await?;
             let response = self.parquet_response(media_type, result, &warnings).await?;
             return Ok((response, stats.total_bytes()));
         }
@@ -185,7 +183,8 @@ impl<R: Runtime> Front<R> {
         stats.estimated_bytes = estimated_bytes;
         let mut warnings = executed.warnings();
         warnings.extend(warning);
-        Ok(Evaluated { result: executed.result, stats, warnings })
+        let Executed { result, memory, .. } = executed;
+        Ok(Evaluated { result, stats, warnings, _memory: memory })
     }
 
     /// [`Front::evaluate`], encoded as JSON.
@@ -201,7 +200,7 @@ impl<R: Runtime> Front<R> {
         begins: impl FnOnce(),
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
-        let Evaluated { result, stats, warnings } = &evaluated;
+        let Evaluated { result, stats, warnings, .. } = &evaluated;
         let held = match form {
             AnswerForm::V1 { flags } => {
                 let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -259,35 +258,9 @@ struct Evaluated {
     result: QueryResult,
     stats: QueryStats,
     warnings: Vec<String>,
+    /// For the result.
+    _memory: Option<Reservation>,
 }
-
-fn encode_legacy(
-    result: &QueryResult,
-    stats: &QueryStats,
-    budget: &Budget,
-) -> Result<Held, ApiError> {
-    let QueryResult::Streams(streams) = result else {
-        return Err(ApiError::internal("a log query has no streams"));
-    };
-    let (mut room, mut out) = (Room::new(budget), Vec::with_capacity(4096));
-    let mut writer = LegacyStreamsWriter::new();
-    writer.begin(&mut out);
-    for stream in streams {
-        room.make(&mut out, LABELS_BYTES + stream.labels.as_bytes().len())?;
-        writer.stream(&stream.labels.canonical(), &mut out);
-        for entry in &stream.entries {
-            room.make(&mut out, ENTRY_BYTES + entry.line.len())?;
-            writer.entry(entry.timestamp_ns, &entry.line, &mut out);
-        }
-    }
-    writer.end_query(stats, &mut out);
-    room.finish(out)
-}
-
-/// What an entry or a sample takes at most in an answer, without its texts.
-const ENTRY_BYTES: usize = 96;
-/// What labels take about, besides their bytes.
-const LABELS_BYTES: usize = 256;
 
 fn parse(text: &str) -> Result<Expr, ApiError> {
     let bad_request = |error: ParseError| ApiError::bad_request(error.to_string());
@@ -327,82 +300,4 @@ fn cut_series(result: &mut QueryResult, max_series: usize) -> Option<String> {
     Some(format!(
         "maximum number of series ({max_series}) reached for a single query; returning partial results"
     ))
-}
-
-/// The JSON text of an answer. Its memory is reserved as it grows.
-///
-/// # Errors
-/// There is no memory for it.
-pub(super) fn encode(
-    result: &QueryResult,
-    flags: &[&str],
-    stats: &QueryStats,
-    warnings: &[&str],
-    budget: &Budget,
-) -> Result<Held, ApiError> {
-    let (mut room, mut out) = (Room::new(budget), Vec::with_capacity(4096));
-    match result {
-        QueryResult::Streams(streams) => {
-            encode_streams(streams, flags, stats, warnings, &mut room, &mut out)?;
-        }
-        QueryResult::Matrix(series) => {
-            let mut writer = MatrixWriter::new();
-            writer.begin(&mut out);
-            for series in series {
-                let samples_bytes = series.points.len() * ENTRY_BYTES / 2;
-                let labels_bytes = LABELS_BYTES + series.labels.as_bytes().len();
-                room.make(&mut out, labels_bytes + samples_bytes)?;
-                writer.series(series.labels.iter(), &mut out);
-                for point in &series.points {
-                    writer.sample(point.timestamp_ms, point.value, &mut out);
-                }
-            }
-            writer.end(stats, warnings, &mut out);
-        }
-        QueryResult::Vector(samples) => {
-            let mut writer = VectorWriter::new();
-            writer.begin(&mut out);
-            for sample in samples {
-                room.make(&mut out, LABELS_BYTES + sample.labels.as_bytes().len())?;
-                let point = &sample.point;
-                writer.sample(sample.labels.iter(), point.timestamp_ms, point.value, &mut out);
-            }
-            writer.end(stats, warnings, &mut out);
-        }
-        QueryResult::Scalar { timestamp_ms, value } => {
-            write_scalar(*timestamp_ms, *value, stats, &mut out);
-        }
-    }
-    room.finish(out)
-}
-
-fn encode_streams(
-    streams: &[StreamResult],
-    flags: &[&str],
-    stats: &QueryStats,
-    warnings: &[&str],
-    room: &mut Room<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ApiError> {
-    let mut writer = StreamsWriter::new();
-    writer.begin(flags, out);
-    for stream in streams {
-        room.make(out, LABELS_BYTES + stream.labels.as_bytes().len())?;
-        writer.streams().stream(stream.labels.iter(), out);
-        for entry in &stream.entries {
-            room.make(out, ENTRY_BYTES + entry.line.len())?;
-            match &entry.categories {
-                Some(categories) => writer.streams().categorized_entry(
-                    entry.timestamp_ns,
-                    &entry.line,
-                    categories.structured_metadata.iter(),
-                    categories.parsed.iter(),
-                    out,
-                ),
-                None => writer.streams().entry(entry.timestamp_ns, &entry.line, out),
-            }
-        }
-    }
-    writer.end(stats, warnings, out);
-    Ok(())
 }

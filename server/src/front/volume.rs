@@ -21,8 +21,8 @@ use logsvc_shards::messages::TimeRange;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
 use super::answer::shared_json_response;
+use super::encode::encode;
 use super::execute::Executed;
-use super::query::encode;
 use super::query_limits::check_length;
 use super::tenants::Tenants;
 use super::{Front, params, parquet};

@@ -125,6 +125,23 @@ impl MergeState {
         self.held_bytes
     }
 
+    /// About how many bytes [`MergeState::finish`] takes at most beside those that were
+    /// added: the points of all leaves once as series, once as the result of an operation
+    /// or of the query, and once in order. No operation gives more points than it is given.
+    #[must_use]
+    pub fn finish_bytes(&self) -> u64 {
+        let Root::Metric { grid, .. } = &*self.root else { return self.held_bytes as u64 };
+        let steps = u64::from(grid.steps);
+        // What stands for nothing that was stored, such as constants and absent series.
+        let mut points = steps;
+        for leaf in &self.leaves {
+            let stored: usize = leaf.sums.values().map(Vec::len).sum();
+            points += stored as u64 + (leaf.samples.series_count_max() as u64 + 1) * steps;
+        }
+        let point_bytes = size_of::<Point>() + size_of::<ResultPoint>() + size_of::<&Point>();
+        points * point_bytes as u64 + self.held_bytes as u64
+    }
+
     /// The work of all leaves added.
     #[must_use]
     pub fn stats(&self) -> LeafStats {

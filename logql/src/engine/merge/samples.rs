@@ -20,6 +20,11 @@ impl MergedSamples {
         self.partials.push(partial);
     }
 
+    /// Series so far; those of several shards count for each.
+    pub(crate) fn series_count_max(&self) -> usize {
+        self.partials.iter().map(|partial| partial.series.len()).sum()
+    }
+
     /// The samples of each series in their one order.
     pub(crate) fn finish(mut self) -> BTreeMap<PairOrder, Vec<WindowSample>> {
         SamplePartial::align(&mut self.partials);
