@@ -74,12 +74,16 @@ fn with_held(response: Response, held: Arc<Held>) -> Response {
 /// Memory for an answer while it is written: reserved before it is allocated.
 pub(super) struct Room<'b> {
     budget: &'b Budget,
+    /// What the result itself holds of the budget.
+    result_bytes: u64,
     reservation: Option<Reservation>,
 }
 
 impl<'b> Room<'b> {
-    pub(super) fn new(budget: &'b Budget) -> Room<'b> {
-        Room { budget, reservation: None }
+    /// For the answer with a result that holds so many bytes of the budget, which are
+    /// released no earlier than the answer is written.
+    pub(super) fn new(budget: &'b Budget, result_bytes: u64) -> Room<'b> {
+        Room { budget, result_bytes, reservation: None }
     }
 
     /// Makes room in `out` for so many bytes more. Bytes beyond those that were written
@@ -97,7 +101,7 @@ impl<'b> Room<'b> {
             let held_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
             let missing_bytes = (capacity as u64).saturating_sub(held_bytes);
             if missing_bytes > 0 {
-                check_size(capacity as u64, self.budget)?;
+                check_size(capacity as u64 + self.result_bytes, self.budget)?;
                 let more = reserve_answer(missing_bytes, self.budget)?;
                 match &mut self.reservation {
                     Some(reservation) => reservation.merge(more),
@@ -119,7 +123,11 @@ impl<'b> Room<'b> {
     }
 }
 
-fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError> {
+/// Refuses an answer that takes so many bytes if there can never be as many.
+///
+/// # Errors
+/// See [`json_response`].
+pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError> {
     let max_bytes = budget.max_bytes();
     if len_bytes <= max_bytes {
         return Ok(());
@@ -186,7 +194,7 @@ mod tests {
     #[test]
     fn memory_of_an_answer_is_reserved_before_it_grows() {
         let budget = Budget::new("queries", 1 << 20);
-        let (mut room, mut out) = (Room::new(&budget), Vec::new());
+        let (mut room, mut out) = (Room::new(&budget, 0), Vec::new());
         while room.make(&mut out, 1000).is_ok() {
             assert!(out.capacity() - out.len() >= 1000);
             assert!(
@@ -198,7 +206,7 @@ mod tests {
         let held = room.finish(out).expect("what is there is reserved");
         assert!(budget.used_bytes() > 1 << 18);
         // Others may not have what is held.
-        let (mut room, mut out) = (Room::new(&budget), Vec::new());
+        let (mut room, mut out) = (Room::new(&budget, 0), Vec::new());
         let refused = room.make(&mut out, 900_000).expect_err("no room now");
         assert_eq!((refused.status, out.capacity()), (StatusCode::TOO_MANY_REQUESTS, 0));
         let never = room.make(&mut out, 2 << 20).expect_err("no room ever");

@@ -14,6 +14,7 @@ use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest
 use logsvc_shards::scope::TenantScope;
 
 use super::Front;
+use super::answer::check_size;
 use super::leaves::gather_leaves;
 use super::queue::{Inquiry, Turn, Work};
 use crate::metrics::add;
@@ -187,6 +188,7 @@ impl<R: Runtime> Front<R> {
         let mut held_bytes = 0u64;
         let mut reserve = |more_bytes| {
             held_bytes = held_bytes.saturating_add(more_bytes);
+            check_size(held_bytes, &self.queries)?;
             let missing_bytes = held_bytes.saturating_sub(reservation.bytes());
             if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(no_memory()) }
         };

@@ -9,7 +9,7 @@ use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Reservation, Runtime};
 
-use super::answer::shared_json_response;
+use super::answer::{Room, shared_json_response};
 use super::encode::{encode, encode_legacy};
 use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
@@ -118,7 +118,7 @@ impl<R: Runtime> Front<R> {
         let prepared = self.prepare(inquiry, query, query_params.clone(), takes_parts)?;
         if let Some(media_type) = parquet {
             let work = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
-            let Evaluated { result, stats, warnings, _memory } =
+            let Evaluated { result, stats, warnings, memory: _memory } =
                 self.bounded(inquiry, work).await?;
             let response = self.parquet_response(media_type, result, &warnings).await?;
             return Ok((response, stats.total_bytes()));
@@ -184,7 +184,7 @@ impl<R: Runtime> Front<R> {
         let mut warnings = executed.warnings();
         warnings.extend(warning);
         let Executed { result, memory, .. } = executed;
-        Ok(Evaluated { result, stats, warnings, _memory: memory })
+        Ok(Evaluated { result, stats, warnings, memory })
     }
 
     /// [`Front::evaluate`], encoded as JSON.
@@ -200,14 +200,15 @@ impl<R: Runtime> Front<R> {
         begins: impl FnOnce(),
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
-        let Evaluated { result, stats, warnings, .. } = &evaluated;
+        let Evaluated { result, stats, warnings, memory } = &evaluated;
+        let room = Room::new(&self.queries, memory.as_ref().map_or(0, Reservation::bytes));
         let held = match form {
             AnswerForm::V1 { flags } => {
                 let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
                 let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-                encode(result, &flags, stats, &warnings, &self.queries)?
+                encode(result, &flags, stats, &warnings, room)?
             }
-            AnswerForm::Legacy => encode_legacy(result, stats, &self.queries)?,
+            AnswerForm::Legacy => encode_legacy(result, stats, room)?,
         };
         Ok(SharedAnswer { held: Arc::new(held), read_bytes: stats.total_bytes() })
     }
@@ -259,7 +260,7 @@ struct Evaluated {
     stats: QueryStats,
     warnings: Vec<String>,
     /// For the result.
-    _memory: Option<Reservation>,
+    memory: Option<Reservation>,
 }
 
 fn parse(text: &str) -> Result<Expr, ApiError> {

@@ -20,7 +20,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
-use super::answer::shared_json_response;
+use super::answer::{Room, shared_json_response};
 use super::encode::encode;
 use super::execute::Executed;
 use super::query_limits::check_length;
@@ -83,7 +83,7 @@ impl<R: Runtime> Front<R> {
             return self.parquet_response(media_type, result, &warnings).await;
         }
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        let held = encode(&result, &[], &stats, &warnings, &self.queries)?;
+        let held = encode(&result, &[], &stats, &warnings, Room::new(&self.queries, 0))?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }
