@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,8 @@ impl Server {
     }
 
     pub(crate) fn log_text(&self) -> String {
-        self.log.state.lock().expect("no holder panics").0.clone()
+        // A failed wait panics while it holds the lock, and the log tells why it failed.
+        self.log.state.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
     /// `127.0.0.1:port`
