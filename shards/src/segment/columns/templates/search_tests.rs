@@ -1,3 +1,5 @@
+//! Tests of the search for texts in parts.
+
 use logsvc_logql::engine::{LineTest, Literal};
 
 use super::super::tests::{encode, line};
