@@ -7,7 +7,8 @@
 //! read that the query needs ([`columns`]), and none if the directory's counts are
 //! enough or the segment's filters prove that nothing in it can match ([`prune`]).
 //! Lines are not put together where their filters can do without ([`search`]).
-//! A scan that turns out to be long is divided among all cores ([`share`]).
+//! A scan that turns out to be long is divided among all cores ([`share`]), and runs in
+//! slices, with few other long ones of its core ready at the same time ([`turns`]).
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
 //!
@@ -24,6 +25,7 @@ mod late;
 mod prune;
 mod search;
 mod share;
+mod turns;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -49,6 +51,7 @@ use late::{LateStreams, Part};
 use prune::Conditions;
 use search::Searcher;
 use share::Share;
+use turns::{Turn, Turns};
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
@@ -93,6 +96,7 @@ pub struct ScanEnv<R: Runtime> {
     /// Its decoded blocks.
     pub cache: BlockCache,
     divide_after_bytes: u64,
+    turns: Turns,
     /// Never held across a wait.
     decoder: RefCell<Decoder>,
     /// Places that could not be read, so that each is logged once and not by each query.
@@ -119,6 +123,7 @@ impl<R: Runtime> ScanEnv<R> {
             directories,
             cache: BlockCache::new(&config.cache, share_bytes),
             divide_after_bytes: config.divide_after_bytes,
+            turns: Turns::default(),
             decoder: RefCell::new(Decoder::new()),
             damaged: RefCell::new(AHashSet::with_hasher(hasher())),
         }
@@ -273,6 +278,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         conditions: prune::conditions(&job),
         stats: ScanStats::default(),
         slice_end: env.runtime.now().after(SLICE),
+        turn: None,
         job: &job,
     };
     if job.share.is_whole() {
@@ -311,6 +317,8 @@ struct Scan<'a, R: Runtime> {
     conditions: Conditions,
     stats: ScanStats,
     slice_end: Monotonic,
+    /// `None` in the first slice.
+    turn: Option<Turn<'a>>,
 }
 
 impl<R: Runtime> Scan<'_, R> {
@@ -325,7 +333,10 @@ impl<R: Runtime> Scan<'_, R> {
             return Err(ScanError::Memory { max_bytes: request.memory_max_bytes });
         }
         if self.env.runtime.now() >= self.slice_end {
-            self.env.runtime.yield_now().await;
+            let env = self.env;
+            self.turn = None;
+            env.runtime.yield_now().await;
+            self.turn = Some(env.turns.take().await);
             self.slice_end = self.env.runtime.now().after(SLICE);
         }
         Ok(())
