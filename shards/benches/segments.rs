@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p logsvc-shards --bench segments [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for streams of all styles in turns,
-//! one for lines with ids as metadata, and one for the lines of each file that is named. Figures are CPU-seconds per GB of lines,
-//! the best of some passes over the same streams, and stored bytes per byte of lines.
+//! one for lines with ids as metadata, and one for the lines of each file that is named.
+//! Figures are CPU-seconds per GB of lines, the best of some passes over the same streams,
+//! and stored bytes per byte of lines.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark on its own thread: it is never simulated and reads clock and files"
