@@ -27,7 +27,7 @@ mod search;
 mod share;
 mod turns;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,9 @@ use turns::{Turn, Turns};
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
+
+/// So long a scan waits after each slice while sealing is urgent.
+const SEALING_SLICE: Duration = Duration::from_millis(4);
 
 /// Settings of the scans of one core.
 #[derive(Clone, Debug)]
@@ -95,6 +98,9 @@ pub struct ScanEnv<R: Runtime> {
     pub directories: Rc<Directories<R>>,
     /// Its decoded blocks.
     pub cache: BlockCache,
+    /// Whether scans should leave the CPU to sealing. Its threads have a lower priority, so
+    /// beside scans they would get too little, and pushes wait for them in the end.
+    pub(crate) is_sealing_urgent: Cell<bool>,
     divide_after_bytes: u64,
     turns: Turns,
     /// Never held across a wait.
@@ -122,6 +128,7 @@ impl<R: Runtime> ScanEnv<R> {
             runtime,
             directories,
             cache: BlockCache::new(&config.cache, share_bytes),
+            is_sealing_urgent: Cell::new(false),
             divide_after_bytes: config.divide_after_bytes,
             turns: Turns::default(),
             decoder: RefCell::new(Decoder::new()),
@@ -334,6 +341,10 @@ impl<R: Runtime> Scan<'_, R> {
         }
         if self.env.runtime.now() >= self.slice_end {
             let env = self.env;
+            if env.is_sealing_urgent.get() {
+                // In its place, so that no other scan runs meanwhile.
+                env.runtime.sleep_until(env.runtime.now().after(SEALING_SLICE)).await;
+            }
             self.turn = None;
             env.runtime.yield_now().await;
             self.turn = Some(env.turns.take().await);
