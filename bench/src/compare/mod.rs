@@ -3,7 +3,8 @@
 //!
 //! The order: the data set is generated and pushed at full speed; the server settles;
 //! the read workloads run one after the other, then many at once; further lines are
-//! pushed at half speed; the server is killed during a last push and started again.
+//! pushed at half speed, then the same beside a heavy query, then some at full speed beside a
+//! cheap one; the server is killed during a last push and started again.
 //! What is pushed after the data set belongs to other jobs, so it changes no answer.
 //!
 //! The run fails if an answer is wrong, a body is refused or an acknowledged line is
@@ -13,6 +14,7 @@ mod answers;
 mod crash;
 mod data;
 mod fields;
+mod isolation;
 mod known;
 mod machine;
 mod reads;
@@ -272,6 +274,8 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
     let (read, concurrent) = read(args, subject.pid, workloads.clone(), machine.memmem)?;
     say("pushing at half speed");
     let half_rate = writes::half_rate(args, load.mb_per_second())?;
+    say("pushing beside queries");
+    let isolation = isolation::measure(args, load.mb_per_second(), &workloads)?;
     let peak = subject.usage();
     let crash = crash(args, &mut subject, load.mb_per_second(), &workloads)?;
     let command = args.server.clone().unwrap_or_else(|| args.target.url.authority.clone());
@@ -290,13 +294,16 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
             "metadata": format!("{:?}", args.data.metadata).to_lowercase(),
         },
         "write": writes::figures(&load, &settled, &peak, &half_rate),
+        "isolation": isolation.figures(),
         "crash": crash.as_ref().map(crash::Crash::figures),
         "read": read,
         "concurrent": concurrent,
         "machine": machine.figures(),
     });
     let mut faults = read_faults(&report);
-    if load.tally.failed_bodies + half_rate.failed_bodies > 0 {
+    faults.extend(isolation.faults());
+    let later_failed_bodies = half_rate.failed_bodies + isolation.failed_bodies();
+    if load.tally.failed_bodies + later_failed_bodies > 0 {
         faults.push("bodies were refused".to_owned());
     }
     if crash.is_some_and(|crash| !crash.is_clean()) {

@@ -3,10 +3,12 @@
 use super::answers::Statistics;
 use super::tree::{self, ThreadTime};
 use super::workloads::Workload;
+use crate::http::Response;
 use crate::schedule::backoff;
 use crate::target::TargetArgs;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -59,14 +61,10 @@ pub(crate) fn measure(
         let answer = client.send_repeatable(&request);
         let seconds = clock.elapsed().as_secs_f64();
         let after = pid.map(|pid| (ThreadTime::of_tree(pid), tree::usage(pid)));
-        let body = match answer {
-            Ok(answer) if answer.is_success() => answer.body,
-            Ok(answer) => {
-                measured.fail(format!("status {}: {}", answer.status, answer.excerpt()));
-                break;
-            }
-            Err(error) => {
-                measured.fail(error.to_string());
+        let body = match body_of(answer) {
+            Ok(body) => body,
+            Err(fault) => {
+                measured.fail(fault);
                 break;
             }
         };
@@ -87,6 +85,15 @@ pub(crate) fn measure(
         }
     }
     measured
+}
+
+/// The body of a success; otherwise what was wrong.
+pub(crate) fn body_of(answer: io::Result<Response>) -> Result<Vec<u8>, String> {
+    match answer {
+        Ok(answer) if answer.is_success() => Ok(answer.body),
+        Ok(answer) => Err(format!("status {}: {}", answer.status, answer.excerpt())),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl Measured {

@@ -28,6 +28,7 @@ pub(crate) fn markdown(report: &Value) -> String {
 fn write_table(out: &mut String, report: &Value) {
     let (write, crash) = (&report["write"], &report["crash"]);
     let (latency, half) = (&write["latency"], &write["half_rate"]);
+    let isolation = &report["isolation"];
     let quantiles = |latency: &Value| {
         ["p50_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms"]
             .map(|name| fixed(&latency[name], 1.0, 1))
@@ -50,6 +51,11 @@ fn write_table(out: &mut String, report: &Value) {
         ("full speed: p50 / p95 / p99 / p99.9 / max, ms", quantiles(latency)),
         ("half speed, MB/s", fixed(&half["mb_per_second"], 1.0, 1)),
         ("half speed: p50 / p95 / p99 / p99.9 / max, ms", quantiles(&half["latency"])),
+        ("the same, while a heavy query runs all the time", quantiles(&isolation["push_latency"])),
+        (
+            "a cheap query while pushes run at full speed: p50 / p95 / p99 / p99.9 / max, ms",
+            quantiles(&isolation["cheap_query_latency"]),
+        ),
         ("memory peak until settled", megabytes(&write["peak_rss_bytes_until_settled"])),
         ("memory peak of the whole run", megabytes(&write["peak_rss_bytes"])),
         ("bytes written per raw byte", fixed(&write["written_bytes_per_raw_byte"], 1.0, 3)),

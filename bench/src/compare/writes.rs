@@ -156,7 +156,12 @@ pub(crate) fn settle(args: &CompareArgs, pid: Option<u32>, data: Option<&Path>) 
 }
 
 /// The write figures of the report; `peak` is the usage at the very end.
-pub(crate) fn figures(load: &Load, settled: &Settled, peak: &Usage, half_rate: &HalfRate) -> Value {
+pub(crate) fn figures(
+    load: &Load,
+    settled: &Settled,
+    peak: &Usage,
+    half_rate: &LaterPush,
+) -> Value {
     let tally = &load.tally;
     let gigabytes = tally.acked_raw_bytes as f64 / 1e9;
     let per_gb = |usage: &Usage| Some(usage.cpu_seconds_since(&load.before)? / gigabytes);
@@ -193,23 +198,36 @@ pub(crate) fn figures(load: &Load, settled: &Settled, peak: &Usage, half_rate: &
     })
 }
 
-/// A push at half of the server's own speed.
-pub(crate) struct HalfRate {
+/// A push of further lines.
+pub(crate) struct LaterPush {
     pub(crate) mb_per_second: f64,
     pub(crate) failed_bodies: u64,
     pub(crate) latencies: Latencies,
 }
 
-/// Pushes further lines, of another job, at half of `full_mb_per_second`.
-pub(crate) fn half_rate(args: &CompareArgs, full_mb_per_second: f64) -> Result<HalfRate> {
-    let rate = full_mb_per_second / 2.0;
+/// Pushes further lines, of a job of its own, at half of `full_mb_per_second`.
+pub(crate) fn half_rate(args: &CompareArgs, full_mb_per_second: f64) -> Result<LaterPush> {
+    push_at(args, "half-rate", Some(full_mb_per_second / 2.0), full_mb_per_second)
+}
+
+/// Pushes further lines, of the job that ends in `job`, at a rate in MB/s or as fast as it
+/// goes: as many as make `args.half_rate_time` at that rate, or at `full_mb_per_second`.
+pub(crate) fn push_at(
+    args: &CompareArgs,
+    job: &str,
+    rate: Option<f64>,
+    full_mb_per_second: f64,
+) -> Result<LaterPush> {
     let seconds = args.half_rate_time as f64 / 1e9;
-    let mut push = args.push_args("half-rate", (rate * 1e6 * seconds) as u64);
-    push.rate = Some(rate);
-    let report = push::run(&mut push).context("pushing at half rate")?;
-    Ok(HalfRate {
-        mb_per_second: rate,
-        failed_bodies: report.tally.failed_bodies,
-        latencies: report.tally.latencies,
+    let expected_rate = rate.unwrap_or(full_mb_per_second);
+    let mut push = args.push_args(job, (expected_rate * 1e6 * seconds) as u64);
+    push.rate = rate;
+    let report = push::run(&mut push).with_context(|| format!("pushing {job}"))?;
+    let tally = report.tally;
+    let reached = per(tally.acked_raw_bytes as f64 / 1e6, report.seconds);
+    Ok(LaterPush {
+        mb_per_second: rate.unwrap_or(reached),
+        failed_bodies: tally.failed_bodies,
+        latencies: tally.latencies,
     })
 }

@@ -149,6 +149,7 @@ pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservat
 }
 
 /// The answer with a body whose memory is reserved.
+#[cfg(feature = "parquet")]
 pub(super) fn with_held_body(
     response: Response,
     body: Vec<u8>,
