@@ -378,6 +378,18 @@ fn expose_runtime_config(out: &mut Exposition, reloads: &Reloads, sha256: [u8; 3
     out.sample(CHANGED, &[], reloads.changed_ns() as f64 / 1e9);
 }
 
+/// A metric of which each shard has a value: name, kind, help and value.
+type ShardFamily = (&'static str, &'static str, &'static str, fn(&ShardStatus) -> u64);
+
+fn expose_each_shard(out: &mut Exposition, shards: &[ShardStatus], families: &[ShardFamily]) {
+    for (name, kind, help, read) in families {
+        out.family(name, kind, help);
+        for (shard, status) in shards.iter().enumerate() {
+            out.sample(name, &[("shard", &shard.to_string())], read(status) as f64);
+        }
+    }
+}
+
 fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     out.family("loki_ingester_memory_streams", "gauge", "Streams in memory.");
     let mut per_tenant = std::collections::BTreeMap::new();
@@ -387,8 +399,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in per_tenant {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
-    type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 29] = [
+    let families: [ShardFamily; 29] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -521,12 +532,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             |s| s.seal.refused_blocks,
         ),
     ];
-    for (name, kind, help, read) in families {
-        out.family(name, kind, help);
-        for (shard, status) in shards.iter().enumerate() {
-            out.sample(name, &[("shard", &shard.to_string())], read(status) as f64);
-        }
-    }
+    expose_each_shard(out, shards, &families);
     const COMMIT: &str = "logsvc_wal_commit_duration_seconds";
     out.family(COMMIT, "histogram", "Time of a write and its sync.");
     for (shard, status) in shards.iter().enumerate() {

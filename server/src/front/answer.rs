@@ -138,6 +138,12 @@ pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError
     ))
 }
 
+/// There is no room now for one more request, or for its memory: the client may try again in a
+/// second.
+pub(super) fn too_busy() -> ApiError {
+    ApiError::too_many_requests("too many outstanding requests", 1)
+}
+
 /// Memory for an answer of this size.
 ///
 /// # Errors
@@ -145,7 +151,7 @@ pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError
 pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
     check_size(len_bytes, budget)?;
     let reservation = budget.try_reserve(len_bytes);
-    reservation.ok_or_else(|| ApiError::too_many_requests("too many outstanding requests", 1))
+    reservation.ok_or_else(too_busy)
 }
 
 /// The answer with a body whose memory is reserved.

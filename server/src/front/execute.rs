@@ -14,7 +14,7 @@ use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest
 use logsvc_shards::scope::TenantScope;
 
 use super::Front;
-use super::answer::check_size;
+use super::answer::{check_size, too_busy};
 use super::leaves::gather_leaves;
 use super::queue::{Inquiry, Turn, Work};
 use crate::metrics::add;
@@ -169,7 +169,7 @@ impl<R: Runtime> Front<R> {
         let mut merge = MergeState::new(plan);
         let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
         // Grows if the shards' parts, which are bounded each, need more together.
-        let mut reservation = self.queries.try_reserve(turn.memory_bytes).ok_or_else(no_memory)?;
+        let mut reservation = self.queries.try_reserve(turn.memory_bytes).ok_or_else(too_busy)?;
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
@@ -190,7 +190,7 @@ impl<R: Runtime> Front<R> {
             held_bytes = held_bytes.saturating_add(more_bytes);
             check_size(held_bytes, &self.queries)?;
             let missing_bytes = held_bytes.saturating_sub(reservation.bytes());
-            if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(no_memory()) }
+            if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(too_busy()) }
         };
         let scan = gather_leaves(ask, cores, replies, &mut merge, &mut reserve).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
@@ -216,9 +216,4 @@ impl<R: Runtime> Front<R> {
         add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
         Ok(executed)
     }
-}
-
-/// There is none for intermediate results now.
-fn no_memory() -> ApiError {
-    ApiError::too_many_requests("too many outstanding requests", 1)
 }

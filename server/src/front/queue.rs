@@ -23,6 +23,7 @@ use logsvc_runtime::{FairQueue, KeyBounds, Monotonic, Place, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Front;
+use super::answer::too_busy;
 use super::query_limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
@@ -160,7 +161,7 @@ impl<R: Runtime> Front<R> {
         let begun = self.runtime.now();
         let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
             add(&self.counters().queries_refused, 1);
-            ApiError::too_many_requests("too many outstanding requests", 1)
+            too_busy()
         })?;
         let place = ticket.await;
         let waited = self.runtime.now().since(begun);

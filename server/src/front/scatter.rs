@@ -6,6 +6,7 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Front;
+use super::answer::too_busy;
 use crate::metrics::add;
 
 impl<R: Runtime> Front<R> {
@@ -17,7 +18,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<PendingReply<ShardReply>, ApiError> {
         self.caller.call(shard, request).map_err(|LaneFull { .. }| {
             add(&self.counters().lane_full, 1);
-            ApiError::too_many_requests("too many outstanding requests", 1)
+            too_busy()
         })
     }
 

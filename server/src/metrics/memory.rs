@@ -3,7 +3,7 @@
 use logsvc_runtime::Budget;
 use logsvc_shards::messages::ShardStatus;
 
-use super::Exposition;
+use super::{Exposition, ShardFamily, expose_each_shard};
 
 /// Writes what is reserved from budgets.
 pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
@@ -34,8 +34,7 @@ pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
 
 /// Writes what cores keep of segments in memory.
 pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
-    type Read = fn(&ShardStatus) -> u64;
-    let families: [(&str, &str, &str, Read); 11] = [
+    let families: [ShardFamily; 11] = [
         (
             "logsvc_segment_directory_bytes",
             "gauge",
@@ -82,10 +81,5 @@ pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
             s.cache.held_bytes
         }),
     ];
-    for (name, kind, help, read) in families {
-        out.family(name, kind, help);
-        for (shard, status) in shards.iter().enumerate() {
-            out.sample(name, &[("shard", &shard.to_string())], read(status) as f64);
-        }
-    }
+    expose_each_shard(out, shards, &families);
 }

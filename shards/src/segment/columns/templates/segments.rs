@@ -327,16 +327,8 @@ mod tests {
 
     /// The lines, one after another, and as a text.
     fn text_of(lines: &[Vec<u8>]) -> Text {
-        let mut end = 0;
-        let ends: Vec<u32> = lines
-            .iter()
-            .map(|line| {
-                end += line.len() as u32;
-                end
-            })
-            .collect();
         let mut text = Text::default();
-        text.fill(&lines.concat(), &ends);
+        text.fill(&lines.concat(), &super::super::tests::ends_of(lines));
         text
     }
 

@@ -4,15 +4,20 @@ use super::*;
 use crate::segment::columns::packed::{self, Malformed};
 use crate::testing::{Rng, SeedGuard, seeds};
 
-/// The lines, and the stored form with its text as it is.
-pub(super) fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
-    let raw = lines.concat();
+/// Where the lines end if they stand one after another.
+pub(super) fn ends_of(lines: &[Vec<u8>]) -> Vec<u32> {
     let mut end = 0;
     let ends = lines.iter().map(|line| {
         end += line.len() as u32;
         end
     });
-    let ends: Vec<u32> = ends.collect();
+    ends.collect()
+}
+
+/// The lines, and the stored form with its text as it is.
+pub(super) fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
+    let raw = lines.concat();
+    let ends = ends_of(lines);
     let mut stored = Vec::new();
     let mut encoder = Encoder::new();
     // Buffers that another block has used.
@@ -243,14 +248,7 @@ fn cost_of_a_block() {
             raw_len += lines[lines.len() - 1].len();
         }
         let raw = lines.concat();
-        let mut end = 0;
-        let ends: Vec<u32> = lines
-            .iter()
-            .map(|line| {
-                end += line.len() as u32;
-                end
-            })
-            .collect();
+        let ends = ends_of(&lines);
         let mut encoder = Encoder::new();
         let (mut stored, mut text) = (Vec::new(), Vec::new());
         #[expect(clippy::disallowed_methods, reason = "a measurement outside of any core")]
