@@ -121,9 +121,14 @@ impl<Req, Rep> Mesh<Req, Rep> {
     /// Lanes between `cores` cores.
     pub fn new(cores: u16, options: MeshOptions) -> Self {
         let (lanes, inboxes): (Vec<_>, Vec<_>) = (0..cores)
-            .map(|_| {
+            .map(|core| {
                 let (sender, requests) = flume::bounded(options.request_lane_messages);
-                let inbox = Inbox { requests, gone: Arc::new(AtomicBool::new(false)) };
+                let inbox = Inbox {
+                    core: CoreId(core),
+                    requests,
+                    gone: Arc::new(AtomicBool::new(false)),
+                    counters: InboxCounters::default(),
+                };
                 let lane = RequestLane {
                     sender,
                     leftovers: inbox.requests.clone(),
@@ -279,20 +284,52 @@ impl<Rep> Drop for PendingReply<Rep> {
 /// A core's end for receiving requests. Dropping it disconnects every request
 /// that waits in front of the core.
 pub struct Inbox<Req, Rep> {
+    core: CoreId,
     requests: Receiver<Incoming<Req, Rep>>,
     gone: Arc<AtomicBool>,
+    counters: InboxCounters,
+}
+
+/// What an inbox has given out so far. Each request is answered by one message on the
+/// caller's reply lane. `received - waited` requests lay there already when the one
+/// before them had been dealt with, so nobody had to wake the core for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InboxCounters {
+    /// Requests, those of the own core included.
+    pub received: u64,
+    /// Requests that came from other cores.
+    pub from_other_cores: u64,
+    /// Requests that the core had waited for.
+    pub waited: u64,
 }
 
 impl<Req, Rep> Inbox<Req, Rep> {
     /// The next request; `None` once every caller of every core is dropped. May
     /// be dropped while it waits without losing a request.
     pub async fn receive(&mut self) -> Option<Incoming<Req, Rep>> {
-        self.requests.recv_async().await.ok()
+        if let Some(incoming) = self.try_receive() {
+            return Some(incoming);
+        }
+        let incoming = self.requests.recv_async().await.ok()?;
+        self.counters.waited += 1;
+        Some(self.count(incoming))
     }
 
     /// The next request if one waits already.
     pub fn try_receive(&mut self) -> Option<Incoming<Req, Rep>> {
-        self.requests.try_recv().ok()
+        let incoming = self.requests.try_recv().ok()?;
+        Some(self.count(incoming))
+    }
+
+    fn count(&mut self, incoming: Incoming<Req, Rep>) -> Incoming<Req, Rep> {
+        self.counters.received += 1;
+        self.counters.from_other_cores += u64::from(incoming.reply_to.caller != self.core);
+        incoming
+    }
+
+    /// What was received since the start.
+    pub fn counters(&self) -> InboxCounters {
+        self.counters
     }
 
     /// Requests that wait now.

@@ -399,7 +399,7 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in per_tenant {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
-    let families: [ShardFamily; 29] = [
+    let families: [ShardFamily; 32] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -530,6 +530,24 @@ fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             "counter",
             "Blocks whose encoded lines did not decode to what they were and were stored without templates.",
             |s| s.seal.refused_blocks,
+        ),
+        (
+            "logsvc_lane_requests_total",
+            "counter",
+            "Requests that came to the shard through its lane. Each was answered by one message.",
+            |s| s.lane.received,
+        ),
+        (
+            "logsvc_lane_requests_from_other_cores_total",
+            "counter",
+            "Those of them that other cores sent.",
+            |s| s.lane.from_other_cores,
+        ),
+        (
+            "logsvc_lane_waits_total",
+            "counter",
+            "Those of them that found the shard waiting; the others were taken with one before.",
+            |s| s.lane.waited,
         ),
     ];
     expose_each_shard(out, shards, &families);

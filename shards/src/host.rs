@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use logsvc_runtime::mesh::Inbox;
+use logsvc_runtime::mesh::{Inbox, InboxCounters};
 use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, OpenMode, Runtime};
 
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
@@ -150,6 +150,7 @@ async fn run<R: Runtime>(
         sealing: None,
         compactor: Some(compactor),
         maintaining: None,
+        lane: inbox.counters(),
     };
     let mut effects = Vec::new();
     while let Some(event) = driver.wait(&mut inbox, state.next_wakeup()).await {
@@ -157,6 +158,7 @@ async fn run<R: Runtime>(
         let mut taken = 0;
         while let Some(event) = next.take() {
             state.step(event, driver.moment(), &mut effects);
+            driver.lane = inbox.counters();
             for effect in effects.drain(..) {
                 driver.perform(effect);
             }
@@ -193,6 +195,8 @@ struct Driver<R: Runtime> {
     /// Here while nothing is done about segments.
     compactor: Option<Compactor<R>>,
     maintaining: Running<R, MaintainEnd<R>>,
+    /// What the lane had brought at the last event.
+    lane: InboxCounters,
 }
 
 /// A task that gives this at its end, if there is one.
@@ -220,6 +224,7 @@ impl<R: Runtime> Driver<R> {
                     // What the core shares with the shard's scans, and the shard does not see.
                     status.cache = self.env.cache.counters();
                     status.directories = self.env.directories.counters();
+                    status.lane = self.lane;
                 }
                 reply_to.send(reply);
             }

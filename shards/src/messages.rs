@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::mesh::InboxCounters;
 
 use crate::retention::RetentionPolicy;
 use crate::scan::{ScanError, ScanJob};
@@ -288,6 +289,8 @@ pub struct ShardStatus {
     pub cache: CacheCounters,
     /// Directories of segments on the shard's core.
     pub directories: DirectoryCounters,
+    /// Requests that came through the lanes.
+    pub lane: InboxCounters,
 }
 
 /// Numbers of a shard's segments. A segment of another number of shards is counted

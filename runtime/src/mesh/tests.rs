@@ -1,4 +1,6 @@
 use super::*;
+use std::pin::pin;
+
 use crate::testing::{block_on, on_thread, poll_once};
 
 const SMALL: MeshOptions = MeshOptions { request_lane_messages: 2, inflight_per_core: 3 };
@@ -184,4 +186,25 @@ fn a_core_that_never_attached_disconnects_its_calls() {
         assert_eq!(early.await, Err(Disconnected));
         assert_eq!(late.await, Err(Disconnected));
     });
+}
+
+#[test]
+fn an_inbox_counts_what_came_from_where_and_what_it_had_to_wait_for() {
+    let mesh: Mesh<u32, String> = Mesh::new(2, SMALL);
+    let (own, mut inbox) = mesh.attach(CoreId(0));
+    let (other, _) = mesh.attach(CoreId(1));
+    let count =
+        |received, from_other_cores, waited| InboxCounters { received, from_other_cores, waited };
+    drop(own.call(CoreId(0), 1).expect("room"));
+    drop(other.call(CoreId(0), 2).expect("room"));
+    assert!(poll_once(&mut pin!(inbox.receive())).is_ready());
+    assert!(inbox.try_receive().is_some() && inbox.try_receive().is_none());
+    assert_eq!(inbox.counters(), count(2, 1, 0));
+    {
+        let mut waiting = pin!(inbox.receive());
+        assert!(poll_once(&mut waiting).is_pending());
+        drop(other.call(CoreId(0), 3).expect("room"));
+        assert!(poll_once(&mut waiting).is_ready());
+    }
+    assert_eq!(inbox.counters(), count(3, 2, 1));
 }

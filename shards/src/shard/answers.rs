@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::Labels;
+use logsvc_runtime::mesh::InboxCounters;
 
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
@@ -125,6 +126,7 @@ impl Shard {
             // The driver knows these.
             cache: CacheCounters::default(),
             directories: DirectoryCounters::default(),
+            lane: InboxCounters::default(),
         }
     }
 
