@@ -247,6 +247,9 @@ fn main() {
     bench.select("{namespace=\"team-7\", stream=\"stderr\"}", per(40));
     bench.select("{pod=~\"service-7-.*\"}", per(500));
     bench.select("{pod=~\".*-6d4cf56db6-.*\"}", streams);
+    let ends_low = (0..streams).filter(|number| number * 7919 % 16 < 8).count();
+    bench.select("{pod=~\".*-[0-9a-f]+[0-7]\"}", ends_low);
+    bench.select("{app=\"service-7\", pod=~\".*-[0-9a-f]+\"}", per(500));
     bench.select("{app=~\"service-7|service-8\"}", 2 * per(500));
     bench.select("{app=~\".+\", pod!~\".*db6.*\"}", 0);
     bench.select("{cluster=\"production-eu-1\", level=\"\"}", streams);

@@ -275,6 +275,22 @@ impl StreamHead {
         self.full.iter().chain(&self.tail)
     }
 
+    /// The blocks in order of arrival, shared, with the smallest and largest timestamp of
+    /// each. If there is one block only it is not looked at.
+    pub fn bounded_blocks(&self) -> impl Iterator<Item = (&Arc<HeadBlock>, (i64, i64))> {
+        let is_only = self.full.is_empty();
+        let bounds_ns = (self.oldest_ns, self.newest_ns);
+        self.blocks().map(move |block| match is_only {
+            true => (block, bounds_ns),
+            false => (block, block.time_bounds_ns()),
+        })
+    }
+
+    /// Brings the block that is appended to, if any, into the cache of the CPU.
+    pub(crate) fn fetch(&self) {
+        std::hint::black_box(self.tail.as_ref().map(Arc::strong_count));
+    }
+
     /// Appends the entries of a section that are not held yet.
     pub fn append(&mut self, section: &Section<'_>, pool: &mut BlockPool) -> Appended {
         let rising = section.min_ns > self.newest_ns && {

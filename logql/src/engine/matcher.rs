@@ -1,20 +1,26 @@
 //! Label matchers of stream selectors, compiled.
 //!
-//! A shard resolves the selector of a leaf on its index: for each matcher it walks
-//! the values of the label and asks [`CompiledMatcher::matches`], or looks the
-//! values of [`CompiledMatcher::literals`] up directly. An absent label counts as
-//! the empty value.
+//! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on
+//! its index: for each matcher it looks the values of
+//! [`CompiledMatcher::pattern_literals`] up, or walks the values of the label that begin
+//! with [`CompiledMatcher::pattern_prefix`] and asks
+//! [`CompiledMatcher::pattern_matches`]. An absent label counts as the empty value.
 
 use memchr::memmem::Finder;
+use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Dot, Hir, HirKind};
 
 use super::regex::{self as patterns, Anchoring};
+use super::required::needles_of;
 use crate::syntax::ast::{MatchOp, Matcher};
 
 /// Most alternatives a pattern is expanded to.
 const MAX_LITERALS: usize = 128;
 
-/// What a positive matcher accepts.
+/// Shortest text that is looked for in a value before its pattern is tried.
+const NEEDLE_MIN_LEN_BYTES: usize = 3;
+
+/// What the pattern of a matcher accepts.
 #[derive(Debug)]
 enum Accepts {
     Everything,
@@ -26,7 +32,17 @@ enum Accepts {
     Prefix(Box<str>),
     /// `.*needle.*`
     Contains(Box<Finder<'static>>),
-    Regex(Box<regex::bytes::Regex>),
+    Regex(Box<Expression>),
+}
+
+/// A pattern of no simpler shape.
+#[derive(Debug)]
+struct Expression {
+    regex: regex::bytes::Regex,
+    /// What every value that matches begins with.
+    prefix: Box<str>,
+    /// A text in every value that matches, and not in the prefix.
+    needle: Option<Finder<'static>>,
 }
 
 /// A matcher of a stream selector. Regular expressions are fully anchored and `.`
@@ -64,7 +80,19 @@ impl CompiledMatcher {
     /// Tests a label value; pass "" for an absent label.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
-        let accepted = match &self.accepts {
+        self.pattern_matches(value) != self.negated
+    }
+
+    /// Whether the matcher accepts what its pattern rejects.
+    #[must_use]
+    pub fn is_negated(&self) -> bool {
+        self.negated
+    }
+
+    /// Tests a label value as if the matcher were not negated.
+    #[must_use]
+    pub fn pattern_matches(&self, value: &str) -> bool {
+        match &self.accepts {
             Accepts::Everything => true,
             Accepts::NonEmpty => !value.is_empty(),
             Accepts::Literals(literals) => {
@@ -72,36 +100,70 @@ impl CompiledMatcher {
             }
             Accepts::Prefix(prefix) => value.starts_with(&**prefix),
             Accepts::Contains(finder) => finder.find(value.as_bytes()).is_some(),
-            Accepts::Regex(regex) => regex.is_match(value.as_bytes()),
+            Accepts::Regex(expression) => expression.matches(value.as_bytes()),
+        }
+    }
+
+    /// Whether the pattern matches every value.
+    #[must_use]
+    pub fn pattern_accepts_all(&self) -> bool {
+        matches!(self.accepts, Accepts::Everything)
+    }
+
+    /// The only values that the pattern matches, sorted, when these are few: of `a="x"`,
+    /// `a!="x"` and `a=~"x|y"`. The empty string among them stands for streams without
+    /// the label.
+    #[must_use]
+    pub fn pattern_literals(&self) -> Option<&[String]> {
+        match &self.accepts {
+            Accepts::Literals(literals) => Some(literals),
+            _ => None,
+        }
+    }
+
+    /// What every value begins with that the pattern matches; empty if nothing is known.
+    #[must_use]
+    pub fn pattern_prefix(&self) -> &str {
+        match &self.accepts {
+            Accepts::Prefix(prefix) => prefix,
+            Accepts::Regex(expression) => &expression.prefix,
+            _ => "",
+        }
+    }
+}
+
+impl Expression {
+    fn new(pattern: patterns::Pattern) -> Self {
+        let prefix = prefix_of(&pattern.hir);
+        let is_new = |needle: &Finder<'_>| {
+            let mut windows = prefix.as_bytes().windows(needle.needle().len());
+            !windows.any(|window| window == needle.needle())
         };
-        accepted != self.negated
+        let needle = needle_of(&pattern.hir).filter(is_new);
+        Self { prefix: prefix.into(), needle, regex: pattern.regex }
     }
 
-    /// The only values that can match, sorted, when the matcher is positive and
-    /// these are few: `a="x"` and `a=~"x|y"`. The empty string among them stands
-    /// for streams without the label.
-    #[must_use]
-    pub fn literals(&self) -> Option<&[String]> {
-        match &self.accepts {
-            Accepts::Literals(literals) if !self.negated => Some(literals),
-            _ => None,
+    fn matches(&self, value: &[u8]) -> bool {
+        self.needle.as_ref().is_none_or(|needle| needle.find(value).is_some())
+            && self.regex.is_match(value)
+    }
+}
+
+/// The text that every match begins with, as far as it is known.
+fn prefix_of(hir: &Hir) -> String {
+    let sequence = Extractor::new().kind(ExtractKind::Prefix).extract(hir);
+    let bytes = sequence.longest_common_prefix().unwrap_or_default();
+    // The rest may be the beginning of a character.
+    bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()
+}
+
+/// A text that every match contains, if it is worth looking for.
+fn needle_of(hir: &Hir) -> Option<Finder<'static>> {
+    match needles_of(hir)?.as_slice() {
+        [only] if !only.ignore_case && only.bytes.len() >= NEEDLE_MIN_LEN_BYTES => {
+            Some(Finder::new(&only.bytes).into_owned())
         }
-    }
-
-    /// A prefix of every value that matches, for an ordered index.
-    #[must_use]
-    pub fn prefix(&self) -> Option<&str> {
-        match &self.accepts {
-            Accepts::Prefix(prefix) if !self.negated => Some(prefix),
-            _ => None,
-        }
-    }
-
-    /// True when streams without the label match, so that the label's postings
-    /// alone do not answer the matcher.
-    #[must_use]
-    pub fn matches_absent(&self) -> bool {
-        self.matches("")
+        _ => None,
     }
 }
 
@@ -114,7 +176,8 @@ fn accepts_of(pattern: &[u8]) -> Result<Accepts, String> {
             return Ok(Accepts::Literals(literals));
         }
     }
-    Ok(shape_of(&compiled.hir).unwrap_or_else(|| Accepts::Regex(Box::new(compiled.regex))))
+    let shape = shape_of(&compiled.hir);
+    Ok(shape.unwrap_or_else(|| Accepts::Regex(Box::new(Expression::new(compiled)))))
 }
 
 /// Recognises `.*`, `.+`, `literal.*` and `.*literal.*`.
@@ -202,14 +265,44 @@ mod tests {
 
     #[test]
     fn the_index_learns_what_can_match() {
-        assert_eq!(matcher(MatchOp::Regex, "b|a|ab").literals().expect("few"), ["a", "ab", "b"]);
-        assert_eq!(matcher(MatchOp::Equal, "x").literals().expect("one"), ["x"]);
-        assert_eq!(matcher(MatchOp::NotRegex, "a|b").literals(), None);
-        assert_eq!(matcher(MatchOp::Regex, "foo.*").prefix(), Some("foo"));
+        assert_eq!(
+            matcher(MatchOp::Regex, "b|a|ab").pattern_literals().expect("few"),
+            ["a", "ab", "b"]
+        );
+        for op in [MatchOp::Equal, MatchOp::NotEqual] {
+            assert_eq!(matcher(op, "x").pattern_literals().expect("one"), ["x"]);
+        }
         assert!(matches!(matcher(MatchOp::Regex, ".*ab.*").accepts, Accepts::Contains(_)));
         assert!(matches!(matcher(MatchOp::Regex, ".+").accepts, Accepts::NonEmpty));
-        assert!(matcher(MatchOp::NotEqual, "x").matches_absent());
-        assert!(!matcher(MatchOp::Regex, ".+").matches_absent());
+        assert!(matcher(MatchOp::NotRegex, ".*").pattern_accepts_all());
+        assert!(!matcher(MatchOp::Regex, ".+").pattern_accepts_all());
+    }
+
+    #[test]
+    fn values_that_match_begin_with_the_prefix_and_hold_the_needle() {
+        let known = [
+            ("foo.*", "foo", None),
+            ("foo-.*-[0-9]+", "foo-", None),
+            ("foo-.*-stage-[0-9]+", "foo-", Some("-stage-")),
+            ("(foo-a|foo-b)[0-9]+x", "foo-", None),
+            (".*-pod-[0-9]+", "", Some("-pod-")),
+            ("(?i)foo[0-9]+", "", None),
+            ("[\u{e9}\u{e8}]x+", "", None),
+            ("a?b+", "", None),
+            ("foo|b.*", "", None),
+        ];
+        for (pattern, prefix, needle) in known {
+            for op in [MatchOp::Regex, MatchOp::NotRegex] {
+                let matcher = matcher(op, pattern);
+                assert_eq!(matcher.pattern_prefix(), prefix, "{pattern}");
+                let Accepts::Regex(expression) = &matcher.accepts else {
+                    assert_eq!(needle, None, "{pattern}");
+                    continue;
+                };
+                let found = expression.needle.as_ref().map(Finder::needle);
+                assert_eq!(found, needle.map(str::as_bytes), "{pattern}");
+            }
+        }
     }
 
     #[test]
@@ -217,5 +310,7 @@ mod tests {
         assert!(matcher(MatchOp::Equal, "ab").matches("ab"));
         assert!(!matcher(MatchOp::Equal, "ab").matches("abc"));
         assert!(matcher(MatchOp::NotEqual, "ab").matches(""));
+        assert!(matcher(MatchOp::NotEqual, "ab").is_negated());
+        assert!(matcher(MatchOp::NotEqual, "ab").pattern_matches("ab"));
     }
 }

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+
+use logsvc_logql::engine::CompiledMatcher;
 use logsvc_logql::syntax::ast::{MatchOp, Matcher};
 
 use super::*;
@@ -26,10 +29,19 @@ const SHAPES: &[Shape] = &[
     Shape { op: MatchOp::Regex, value: "[ab]+", accepts: only_ab },
     Shape { op: MatchOp::Regex, value: "[ab]*", accepts: |v| v.is_empty() || only_ab(v) },
     Shape { op: MatchOp::Regex, value: "", accepts: |v| v.is_empty() },
+    Shape { op: MatchOp::Regex, value: "v1[0-4].*", accepts: is_v10_to_v14 },
+    Shape { op: MatchOp::Regex, value: ".*-9[0-9]?", accepts: ends_like_nine },
+    Shape {
+        op: MatchOp::Regex,
+        value: "(v2.*)?",
+        accepts: |v| v.is_empty() || v.starts_with("v2"),
+    },
     Shape { op: MatchOp::NotRegex, value: "a|bb", accepts: |v| v != "a" && v != "bb" },
     Shape { op: MatchOp::NotRegex, value: "b.*", accepts: |v| !v.starts_with('b') },
     Shape { op: MatchOp::NotRegex, value: ".*b.*", accepts: |v| !v.contains('b') },
     Shape { op: MatchOp::NotRegex, value: ".*", accepts: |_| false },
+    Shape { op: MatchOp::NotRegex, value: "v1[0-4].*", accepts: |v| !is_v10_to_v14(v) },
+    Shape { op: MatchOp::NotRegex, value: ".*-9[0-9]?", accepts: |v| !ends_like_nine(v) },
     Shape { op: MatchOp::NotRegex, value: ".+", accepts: |v| v.is_empty() },
     Shape { op: MatchOp::NotRegex, value: "[ab]+", accepts: |v| !only_ab(v) },
 ];
@@ -38,7 +50,16 @@ fn only_ab(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|b| b == b'a' || b == b'b')
 }
 
-const NAMES: [&str; 4] = ["app", "env", "host", "never_set"];
+fn is_v10_to_v14(value: &str) -> bool {
+    ["v10", "v11", "v12", "v13", "v14"].iter().any(|prefix| value.starts_with(prefix))
+}
+
+fn ends_like_nine(value: &str) -> bool {
+    let behind = value.rsplit_once("-9").map(|(_, behind)| behind);
+    behind.is_some_and(|b| b.is_empty() || b.len() == 1 && b.as_bytes()[0].is_ascii_digit())
+}
+
+const NAMES: [&str; 5] = ["app", "env", "host", "pod", "never_set"];
 const VALUES: [&str; 7] = ["a", "b", "bb", "ab", "abc", "cab", "\u{e9}"];
 
 fn compiled(name: &str, shape: &Shape) -> CompiledMatcher {
@@ -53,6 +74,11 @@ fn random_labels(rng: &mut Rng) -> Labels {
             pairs.push((name, *rng.pick(&VALUES)));
         }
     }
+    // Many values, so that they fill several chunks.
+    let pod = format!("v{}-{}", rng.below(40), rng.below(100));
+    if !rng.one_in(8) {
+        pairs.push(("pod", &pod));
+    }
     Labels::from_pairs(pairs).unwrap()
 }
 
@@ -63,7 +89,9 @@ fn check(seed: u64) {
     let mut index = LabelIndex::default();
     let mut model: Vec<(usize, Labels)> = Vec::new();
     let mut late = Vec::new();
-    for slot in 0..rng.between(0, 150) as Slot {
+    let mut gone = Vec::new();
+    let (streams, few_stay) = (*rng.pick(&[20, 150, 1500]), rng.one_in(3));
+    for slot in 0..rng.between(0, streams) as Slot {
         let (tenant, labels) = (rng.below(2) as usize, random_labels(&mut rng));
         if rng.one_in(10) {
             late.push((slot, tenant, labels.clone()));
@@ -76,8 +104,30 @@ fn check(seed: u64) {
     for (slot, tenant, labels) in late {
         index.insert(&tenants[tenant], slot, &labels);
     }
+    for (slot, (tenant, labels)) in (0..).zip(&model) {
+        if rng.one_in(10) || few_stay && !rng.one_in(10) {
+            index.remove(&tenants[*tenant], slot, labels);
+            gone.push(slot);
+        }
+    }
+    // Some numbers are used again.
+    gone.retain(|&slot| {
+        let (tenant, labels) = &mut model[slot as usize];
+        let returns = rng.one_in(4);
+        if returns {
+            (*tenant, *labels) = (rng.below(2) as usize, random_labels(&mut rng));
+            index.insert(&tenants[*tenant], slot, labels);
+        }
+        !returns
+    });
+    let counts: BTreeMap<&TenantId, usize> = index.tenants().collect();
     for (number, tenant) in tenants.iter().enumerate() {
-        let of_tenant = || (0..).zip(&model).filter(|(_, (owner, _))| *owner == number);
+        let is_there = |slot: Slot| gone.binary_search(&slot).is_err();
+        let of_tenant = || {
+            let all = (0..).zip(&model);
+            all.filter(|(slot, (owner, _))| *owner == number && is_there(*slot))
+        };
+        assert_eq!(counts.get(tenant).copied().unwrap_or(0), of_tenant().count());
         let Some(index) = index.tenant(tenant) else {
             assert_eq!(of_tenant().count(), 0);
             continue;
@@ -97,6 +147,7 @@ fn check(seed: u64) {
             }
             let listed: Vec<_> = index.values(name).map(|(v, slots)| (v, slots.to_vec())).collect();
             assert_eq!(listed, values.into_iter().collect::<Vec<_>>());
+            assert_eq!(index.value_count(name), listed.len());
         }
         for _ in 0..40 {
             let chosen: Vec<(&str, &Shape)> =

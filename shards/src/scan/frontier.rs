@@ -93,11 +93,12 @@ pub(super) struct Work {
 impl Work {
     /// Everything that a query reads: blocks of heads, and segments.
     pub(super) fn all(direction: Direction, streams: &[StreamSnapshot], segments: usize) -> Work {
-        let mut units = Vec::new();
+        let blocks = streams.iter().map(|snapshot| snapshot.blocks.len());
+        let mut units = Vec::with_capacity(blocks.sum());
         for (stream, snapshot) in streams.iter().enumerate() {
             for (block, part) in snapshot.blocks.iter().enumerate() {
                 let kind = UnitKind::Head { stream: stream as u32, block: block as u32 };
-                units.push(Unit { key: key(direction, part.block.time_bounds_ns()), kind });
+                units.push(Unit { key: key(direction, part.time_bounds_ns()), kind });
             }
         }
         Work { units, segments: (0..segments as u32).collect() }

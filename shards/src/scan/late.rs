@@ -109,7 +109,7 @@ pub(super) async fn without_repeated<R: Runtime>(
             search.compare(Part::Run { segment, run }, stats).await?;
         }
     }
-    for head in &job.streams[stream as usize].blocks {
+    for head in job.streams[stream as usize].blocks.iter() {
         if head.generation < generation && overlaps(head.time_bounds_ns()) {
             search.compare(Part::Head(head), stats).await?;
         }

@@ -21,10 +21,12 @@
 
 mod columns;
 mod frontier;
+mod head_parts;
 mod late;
 mod prune;
 mod search;
 mod share;
+mod snapshots;
 mod turns;
 
 use std::cell::{Cell, RefCell};
@@ -47,10 +49,13 @@ use crate::sealed::{BlockCache, Directories, HeldDirectory, SealedSegment, hashe
 use crate::segment::{Decoder, Directory};
 use columns::{ReadError, RunColumns};
 use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
+pub use head_parts::HeadParts;
 use late::{LateStreams, Part};
 use prune::Conditions;
 use search::Searcher;
 use share::Share;
+pub(crate) use snapshots::FETCHED_AT_ONCE;
+pub use snapshots::StreamSnapshots;
 use turns::{Turn, Turns};
 
 /// How long a scan keeps the core before it yields.
@@ -177,23 +182,29 @@ impl<R: Runtime> ScanEnv<R> {
 pub struct HeadPart {
     generation: u32,
     within: u32,
+    /// Those of the block, so that nobody has to look at it to put it into its place.
+    bounds_ns: (i64, i64),
     block: Arc<HeadBlock>,
 }
 
 impl HeadPart {
-    /// Block number `within` of the entries that are being sealed.
-    pub(crate) fn set_aside(within: u32, block: Arc<HeadBlock>) -> HeadPart {
-        HeadPart { generation: GENERATION_SET_ASIDE, within, block }
+    /// Block number `within` of the entries that are being sealed, with its time bounds.
+    pub(crate) fn set_aside(
+        within: u32,
+        block: &Arc<HeadBlock>,
+        bounds_ns: (i64, i64),
+    ) -> HeadPart {
+        HeadPart { generation: GENERATION_SET_ASIDE, within, bounds_ns, block: Arc::clone(block) }
     }
 
-    /// Block number `within` of the newest entries.
-    pub(crate) fn head(within: u32, block: Arc<HeadBlock>) -> HeadPart {
-        HeadPart { generation: GENERATION_HEAD, within, block }
+    /// Block number `within` of the newest entries, with its time bounds.
+    pub(crate) fn head(within: u32, block: &Arc<HeadBlock>, bounds_ns: (i64, i64)) -> HeadPart {
+        HeadPart { generation: GENERATION_HEAD, within, bounds_ns, block: Arc::clone(block) }
     }
 
     /// Oldest and newest timestamp.
     pub(crate) fn time_bounds_ns(&self) -> (i64, i64) {
-        self.block.time_bounds_ns()
+        self.bounds_ns
     }
 }
 
@@ -205,7 +216,7 @@ pub struct StreamSnapshot {
     /// Its labels.
     pub labels: Arc<Labels>,
     /// Blocks of its head that overlap the query's time range.
-    pub blocks: Vec<HeadPart>,
+    pub blocks: HeadParts,
     /// Whether a block of its head overlaps, in time, what was sealed or set aside
     /// before, so that it may repeat entries.
     pub head_is_late: bool,
@@ -217,7 +228,7 @@ pub struct ScanJob {
     /// What to compute.
     pub request: LeafRequest,
     /// Streams that match.
-    pub streams: Arc<[StreamSnapshot]>,
+    pub streams: Arc<StreamSnapshots>,
     /// Segments that overlap the query's time range, in their order.
     pub segments: Arc<[Arc<SealedSegment>]>,
     work: Work,
@@ -229,13 +240,13 @@ impl ScanJob {
     /// A job that reads everything of the snapshot.
     pub fn new(
         request: LeafRequest,
-        streams: Vec<StreamSnapshot>,
+        streams: StreamSnapshots,
         segments: Vec<Arc<SealedSegment>>,
     ) -> ScanJob {
         let work = Work::all(request.plan.direction(), &streams, segments.len());
         ScanJob {
             request,
-            streams: streams.into(),
+            streams: Arc::new(streams),
             segments: segments.into(),
             work,
             share: Share::ALL,
@@ -414,7 +425,7 @@ impl<R: Runtime> Scan<'_, R> {
         let snapshot = &self.job.streams[stream as usize];
         let part = &snapshot.blocks[index as usize];
         let block = &*part.block;
-        let (min_ns, max_ns) = block.time_bounds_ns();
+        let (min_ns, max_ns) = part.time_bounds_ns();
         if !self.executor.wants(min_ns, max_ns) {
             return;
         }

@@ -11,12 +11,12 @@ use logsvc_runtime::mesh::InboxCounters;
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
 use crate::messages::{LeafRequest, ShardStatus, StreamSelection, TimeRange};
-use crate::scan::{HeadPart, ScanError, ScanJob, StreamSnapshot};
+use crate::scan::{FETCHED_AT_ONCE, HeadPart, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
 use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
 
-/// One in so many of a tenant's streams are few: their own labels are looked at instead of
-/// the lists of the index.
+/// One in so many of a tenant's streams, or of a label's values, are few streams: their own
+/// labels are looked at instead of the lists of the index.
 const FEW_STREAMS: usize = 64;
 
 impl Shard {
@@ -87,11 +87,17 @@ impl Shard {
                 shown.filter_map(|labels| labels.get(name).map(Box::from)).collect();
             return values.into_iter().collect();
         }
+        let indexes = || tenants.tenants().iter().filter_map(|tenant| self.index.tenant(tenant));
+        let known: usize = indexes().map(|index| index.value_count(name)).sum();
+        if selected.len() < known / FEW_STREAMS {
+            let labels = selected.into_iter().map(|slot| &self.streams[slot as usize].labels);
+            let values: BTreeSet<&str> = labels.filter_map(|labels| labels.get(name)).collect();
+            return values.into_iter().map(Box::from).collect();
+        }
         let selected = SlotSet::of(&selected);
-        let has_selected = |slots: &[Slot]| slots.iter().any(|&slot| selected.contains(slot));
-        let indexes = tenants.tenants().iter().filter_map(|tenant| self.index.tenant(tenant));
-        let values = indexes.flat_map(|index| index.values(name));
-        let values = values.filter(|(_, slots)| has_selected(slots)).map(|(value, _)| value);
+        let values = indexes().flat_map(|index| index.values(name));
+        let values = values.filter(|(_, slots)| selected.contains_any(slots));
+        let values = values.map(|(value, _)| value);
         match tenants.tenants() {
             [_] => values.map(Box::from).collect(),
             // Sorted for each tenant, but not over all.
@@ -143,11 +149,13 @@ impl Shard {
         let snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
             let set_aside = stream.set_aside.iter();
-            let older = set_aside.flat_map(|head| head.blocks()).enumerate();
-            let older = older.map(|(at, block)| HeadPart::set_aside(at as u32, Arc::clone(block)));
-            let newer = stream.head.blocks().enumerate();
-            let newer = newer.map(|(at, block)| HeadPart::head(at as u32, Arc::clone(block)));
-            let blocks = older.chain(newer).filter(|part| range.overlaps(part.time_bounds_ns()));
+            let older = set_aside.flat_map(|head| head.bounded_blocks()).zip(0..);
+            let older = older.filter(|((_, bounds_ns), _)| range.overlaps(*bounds_ns));
+            let older = older.map(|((block, bounds), at)| HeadPart::set_aside(at, block, bounds));
+            let newer = stream.head.bounded_blocks().zip(0..);
+            let newer = newer.filter(|((_, bounds_ns), _)| range.overlaps(*bounds_ns));
+            let newer = newer.map(|((block, bounds), at)| HeadPart::head(at, block, bounds));
+            let blocks = older.chain(newer);
             StreamSnapshot {
                 id: stream.id,
                 labels: request.tenants.shown(&stream.tenant, &stream.labels),
@@ -155,8 +163,14 @@ impl Shard {
                 head_is_late: stream.head_is_late(),
             }
         };
-        let streams = slots.into_iter().filter(|&slot| self.overlaps(slot, range)).map(snapshot);
-        let streams: Vec<_> = streams.collect();
+        let mut streams = Vec::with_capacity(slots.len());
+        for slots in slots.chunks(FETCHED_AT_ONCE) {
+            // To count a reference waits for its memory, for one after the other. Looking at
+            // the counts before has them all come at once.
+            slots.iter().for_each(|&slot| self.streams[slot as usize].fetch());
+            let slots = slots.iter().copied();
+            streams.extend(slots.filter(|&slot| self.overlaps(slot, range)).map(snapshot));
+        }
         let overlapping = |segment: &&Arc<SealedSegment>| {
             range.overlaps((segment.live.min_ns, segment.live.max_ns))
         };
@@ -166,11 +180,18 @@ impl Shard {
             self.segments.iter().filter(overlapping).cloned().collect()
         };
         let missing = self.missing_bounds_ns.iter().filter(|bounds| range.overlaps(**bounds));
-        Ok(ScanJob::new(request, streams, segments).with_missing_segments(missing.count() as u64))
+        Ok(ScanJob::new(request, streams.into(), segments)
+            .with_missing_segments(missing.count() as u64))
     }
 }
 
 impl StreamState {
+    /// Brings what a snapshot of it counts references of into the cache of the CPU.
+    fn fetch(&self) {
+        std::hint::black_box(Arc::strong_count(&self.labels));
+        self.head.fetch();
+    }
+
     /// Whether entries in memory overlap, in time, entries that were sealed or set
     /// aside before them.
     fn head_is_late(&self) -> bool {

@@ -1,0 +1,123 @@
+//! Resolving matchers.
+//!
+//! A matcher is a pattern, perhaps negated. Whoever has no label has the empty value. So
+//! what a matcher says is told by the streams of some of the label's values: those that
+//! the pattern accepts, or, if it accepts the empty value, those that it rejects, whatever
+//! are fewer to look for. The others are their complement, which costs one bit per stream.
+//!
+//! Matchers that look values up come first, and patterns that must be tried are tried only
+//! on values of streams that are left.
+
+use logsvc_logql::engine::CompiledMatcher;
+
+use super::values::Values;
+use super::{Slot, SlotSet, TenantIndex};
+
+/// Whether a stream is left is asked before a pattern is tried on a value that has so few
+/// streams; otherwise it would take longer than to try.
+const ASKED_FIRST_MAX: usize = 16;
+
+impl TenantIndex {
+    /// Streams that all matchers accept, in rising order.
+    pub fn select<'m>(&self, matchers: impl IntoIterator<Item = &'m CompiledMatcher>) -> Vec<Slot> {
+        let mut matchers: Vec<&CompiledMatcher> = matchers.into_iter().collect();
+        matchers.sort_by_key(|matcher| self.cost(matcher));
+        let mut selected: Option<SlotSet> = None;
+        for matcher in matchers {
+            let told = self.told(matcher, selected.as_ref());
+            selected = match (selected, told) {
+                (None, Told::Accepted(streams)) => Some(streams),
+                (Some(mut selected), Told::Accepted(streams)) => {
+                    selected.intersect(&streams);
+                    Some(selected)
+                }
+                (None, Told::Rejected(streams)) if streams.is_empty() => None,
+                (selected, Told::Rejected(streams)) => {
+                    let mut selected = selected.unwrap_or_else(|| SlotSet::of(&self.streams));
+                    selected.subtract(&streams);
+                    Some(selected)
+                }
+            };
+            if selected.as_ref().is_some_and(SlotSet::is_empty) {
+                return Vec::new();
+            }
+        }
+        selected.map_or_else(|| self.streams.clone(), |selected| selected.slots())
+    }
+
+    /// How much there is to do for a matcher: what comes first is less.
+    fn cost(&self, matcher: &CompiledMatcher) -> (u8, usize) {
+        let Some(values) = self.names.get(matcher.name()) else { return (0, 0) };
+        if matcher.pattern_literals().is_some() || matcher.pattern_accepts_all() {
+            (0, 0)
+        } else if !matcher.pattern_prefix().is_empty() {
+            (1, values.count())
+        } else {
+            (2, values.count())
+        }
+    }
+
+    /// What a matcher says about streams; of those that are not among `left`, if that is
+    /// given, it need not be right.
+    fn told(&self, matcher: &CompiledMatcher, left: Option<&SlotSet>) -> Told {
+        let accepts_absent = matcher.pattern_matches("");
+        let streams = match self.names.get(matcher.name()) {
+            Some(values) if accepts_absent => rejected(values, matcher, left),
+            Some(values) => accepted(values, matcher, left),
+            None => SlotSet::default(),
+        };
+        if accepts_absent == matcher.is_negated() {
+            Told::Accepted(streams)
+        } else {
+            Told::Rejected(streams)
+        }
+    }
+}
+
+/// What is known after a matcher.
+enum Told {
+    /// These streams are accepted and no others.
+    Accepted(SlotSet),
+    /// These streams are rejected and no others.
+    Rejected(SlotSet),
+}
+
+/// Streams with a value that the pattern accepts, which is never the empty one.
+fn accepted(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) -> SlotSet {
+    let mut streams = SlotSet::default();
+    if let Some(literals) = matcher.pattern_literals() {
+        literals.iter().for_each(|value| streams.insert_all(values.slots(value)));
+        return streams;
+    }
+    let prefix = matcher.pattern_prefix();
+    let mut test = |(value, slots): (&str, &[Slot])| {
+        if is_asked(slots, left) && matcher.pattern_matches(value) {
+            streams.insert_all(slots);
+        }
+    };
+    if prefix.is_empty() {
+        values.iter().for_each(&mut test);
+    } else {
+        values.with_prefix(prefix).for_each(&mut test);
+    }
+    streams
+}
+
+/// Streams with a value that the pattern, which accepts the empty one, rejects.
+fn rejected(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) -> SlotSet {
+    let mut streams = SlotSet::default();
+    if matcher.pattern_accepts_all() {
+        return streams;
+    }
+    for (value, slots) in values.iter() {
+        if is_asked(slots, left) && !matcher.pattern_matches(value) {
+            streams.insert_all(slots);
+        }
+    }
+    streams
+}
+
+/// Whether it matters what becomes of a value with these streams.
+fn is_asked(slots: &[Slot], left: Option<&SlotSet>) -> bool {
+    left.is_none_or(|left| slots.len() > ASKED_FIRST_MAX || left.contains_any(slots))
+}

@@ -1,0 +1,302 @@
+//! The values of one label in sorted order, with the streams that have them.
+//!
+//! Values lie in *chunks* of some dozens, each with its text in one piece, so that a walk
+//! over all of them reads memory in a row and a value costs little besides its text. A
+//! chunk is found by a lower bound of its values; it is divided when it becomes large,
+//! and joined with its neighbour when both have become small.
+//!
+//! Guarantees: every operation on one value costs the logarithm of the number of values
+//! and the length of a chunk; values come out sorted by their bytes; of two chunks that
+//! follow each other one is not small, so values that go leave no memory behind.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::Slot;
+use super::postings::Postings;
+
+/// A chunk that would have more values is divided.
+const CHUNK_VALUES_MAX: usize = 64;
+
+/// A chunk of several values that would have more text is divided.
+const CHUNK_TEXT_MAX_BYTES: usize = 8 << 10;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// By a lower bound of their values that is above all values of the chunk before.
+    chunks: BTreeMap<Box<str>, Chunk>,
+    count: usize,
+}
+
+/// Some values that follow each other, at least one.
+#[derive(Debug, Default)]
+struct Chunk {
+    text: String,
+    /// Exclusive ends of the values in `text`.
+    ends: Vec<u32>,
+    postings: Vec<Postings>,
+}
+
+impl Values {
+    /// How many values there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The streams that have a value; none if there is no such value.
+    pub(super) fn slots(&self, value: &str) -> &[Slot] {
+        let chunk = self.chunks.range::<str, _>(up_to(value)).next_back();
+        let place = chunk.and_then(|(_, chunk)| Some((chunk, chunk.find(value).ok()?)));
+        place.map_or(&[], |(chunk, place)| chunk.postings[place].slots())
+    }
+
+    /// All values with their streams, sorted.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[Slot])> {
+        self.chunks.values().flat_map(|chunk| chunk.iter_from(0))
+    }
+
+    /// The values that begin with a text, with their streams, sorted.
+    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Slot])> {
+        let first = self.chunks.range::<str, _>(up_to(prefix)).next_back();
+        let behind = self.chunks.range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded));
+        first
+            .into_iter()
+            .chain(behind)
+            .flat_map(|(_, chunk)| chunk.iter_from(chunk.find(prefix).unwrap_or_else(|at| at)))
+            .take_while(move |(value, _)| value.starts_with(prefix))
+    }
+
+    /// Adds a stream that has a value.
+    pub(super) fn add(&mut self, value: &str, slot: Slot) {
+        let Some((_, chunk)) = self.chunks.range_mut::<str, _>(up_to(value)).next_back() else {
+            // Below all bounds, so that there is none like this.
+            self.chunks.insert("".into(), Chunk::of(value, slot));
+            self.count += 1;
+            return;
+        };
+        let place = match chunk.find(value) {
+            Ok(place) => return chunk.postings[place].add(slot),
+            Err(place) => place,
+        };
+        self.count += 1;
+        let fits = chunk.len() < CHUNK_VALUES_MAX
+            && chunk.text.len() + value.len() <= CHUNK_TEXT_MAX_BYTES;
+        if fits {
+            chunk.insert(place, value, slot);
+        } else if place == chunk.len() {
+            // Rising values, which is how many come, fill their chunks.
+            self.chunks.insert(value.into(), Chunk::of(value, slot));
+        } else {
+            let middle = chunk.len() / 2;
+            let mut behind = chunk.split_off(middle);
+            if place <= middle {
+                chunk.insert(place, value, slot);
+            } else {
+                behind.insert(place - middle, value, slot);
+            }
+            self.chunks.insert(behind.value(0).into(), behind);
+        }
+    }
+
+    /// Takes out a stream that has a value. A value without streams goes, too.
+    pub(super) fn remove(&mut self, value: &str, slot: Slot) {
+        let mut up_to = self.chunks.range_mut::<str, _>(up_to(value));
+        let Some((bound, chunk)) = up_to.next_back() else { return };
+        let Ok(place) = chunk.find(value) else { return };
+        if !chunk.postings[place].take(slot) {
+            return;
+        }
+        chunk.remove(place);
+        self.count -= 1;
+        if chunk.is_small() {
+            let bound = bound.clone();
+            let before = (Bound::Unbounded, Bound::Excluded(&*bound));
+            let before = self.chunks.range::<str, _>(before).next_back();
+            let before = before.filter(|(_, before)| before.is_small());
+            let joined = before.map(|(bound, _)| bound.clone());
+            self.shrink(&joined.unwrap_or(bound));
+        }
+    }
+
+    /// Joins a small chunk with the one behind it if that is small, too.
+    fn shrink(&mut self, bound: &str) {
+        let behind = (Bound::Excluded(bound), Bound::Unbounded);
+        let next = self.chunks.range::<str, _>(behind).next();
+        let next = next.filter(|(_, next)| next.is_small());
+        let next = next.map(|(bound, _)| bound.clone());
+        let next = next.and_then(|bound| self.chunks.remove(&bound));
+        let Some(chunk) = self.chunks.get_mut(bound) else { return };
+        if let Some(next) = next {
+            chunk.append(next);
+        }
+        chunk.shrink_to_fit();
+        if chunk.len() == 0 {
+            self.chunks.remove(bound);
+        }
+    }
+}
+
+fn up_to(value: &str) -> (Bound<&str>, Bound<&str>) {
+    (Bound::Unbounded, Bound::Included(value))
+}
+
+impl Chunk {
+    fn of(value: &str, slot: Slot) -> Chunk {
+        Chunk {
+            text: value.into(),
+            ends: vec![value.len() as u32],
+            postings: vec![Postings::One(slot)],
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is room for as many values again, and more.
+    fn is_small(&self) -> bool {
+        self.len() < CHUNK_VALUES_MAX / 4 && self.text.len() < CHUNK_TEXT_MAX_BYTES / 4
+    }
+
+    /// Where the value begins in the text.
+    fn start(&self, place: usize) -> usize {
+        if place == 0 { 0 } else { self.ends[place - 1] as usize }
+    }
+
+    fn value(&self, place: usize) -> &str {
+        &self.text[self.start(place)..self.ends[place] as usize]
+    }
+
+    /// The place of a value, or where it would be.
+    fn find(&self, value: &str) -> Result<usize, usize> {
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            match self.value(middle).cmp(value) {
+                std::cmp::Ordering::Less => from = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => to = middle,
+            }
+        }
+        Err(from)
+    }
+
+    fn iter_from(&self, place: usize) -> impl Iterator<Item = (&str, &[Slot])> {
+        let mut start = self.start(place);
+        self.ends[place..].iter().zip(&self.postings[place..]).map(move |(&end, postings)| {
+            let start = std::mem::replace(&mut start, end as usize);
+            (&self.text[start..end as usize], postings.slots())
+        })
+    }
+
+    fn insert(&mut self, place: usize, value: &str, slot: Slot) {
+        let start = self.start(place);
+        self.text.insert_str(start, value);
+        self.ends.insert(place, start as u32);
+        self.ends[place..].iter_mut().for_each(|end| *end += value.len() as u32);
+        self.postings.insert(place, Postings::One(slot));
+    }
+
+    fn remove(&mut self, place: usize) {
+        let range = self.start(place)..self.ends[place] as usize;
+        let len = range.len() as u32;
+        self.text.replace_range(range, "");
+        self.ends.remove(place);
+        self.ends[place..].iter_mut().for_each(|end| *end -= len);
+        self.postings.remove(place);
+    }
+
+    /// Takes out the values from a place on.
+    fn split_off(&mut self, place: usize) -> Chunk {
+        let start = self.start(place);
+        let mut ends = self.ends.split_off(place);
+        ends.iter_mut().for_each(|end| *end -= start as u32);
+        let behind = Chunk {
+            text: self.text.split_off(start),
+            ends,
+            postings: self.postings.split_off(place),
+        };
+        self.shrink_to_fit();
+        behind
+    }
+
+    /// Adds the values of a chunk that come behind all that are here.
+    fn append(&mut self, behind: Chunk) {
+        let start = self.text.len() as u32;
+        self.text.push_str(&behind.text);
+        self.ends.extend(behind.ends.iter().map(|end| start + end));
+        self.postings.extend(behind.postings);
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.postings.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, seeds};
+
+    #[test]
+    fn values_that_go_take_their_chunks_along() {
+        // In rising, falling and random order.
+        for (order, seed) in seeds(3).enumerate() {
+            let mut rng = Rng::new(seed);
+            let mut values = Values::default();
+            let mut texts: Vec<String> = (0..5000).map(|n| format!("value-{n:05}")).collect();
+            for (slot, text) in (0..).zip(&texts) {
+                values.add(text, slot);
+            }
+            let few = values.chunks.len();
+            assert!(few <= 5000 / CHUNK_VALUES_MAX + 1, "rising values fill chunks: {few}");
+            let mut slots: Vec<Slot> = (0..5000).collect();
+            match order {
+                0 => {}
+                1 => slots.reverse(),
+                _ => slots.sort_by_cached_key(|_| rng.next_u64()),
+            }
+            let stay = slots.split_off(4800);
+            for slot in slots {
+                values.remove(&texts[slot as usize], slot);
+            }
+            let lens: Vec<bool> = values.chunks.values().map(Chunk::is_small).collect();
+            assert!(lens.windows(2).all(|pair| pair != [true, true]), "{lens:?}");
+            texts = stay.iter().map(|&slot| texts[slot as usize].clone()).collect();
+            texts.sort_unstable();
+            assert!(values.iter().map(|(value, _)| value).eq(&texts));
+            assert_eq!(values.count(), 200);
+            for text in &texts {
+                let [slot] = *values.slots(text) else { panic!("{text} has one stream") };
+                values.remove(text, slot);
+            }
+            assert!(values.chunks.is_empty());
+        }
+    }
+
+    #[test]
+    fn long_values_and_the_empty_one_have_their_place() {
+        let long = |c: char| c.to_string().repeat(CHUNK_TEXT_MAX_BYTES * 2 / 3);
+        let mut values = Values::default();
+        let texts = [long('b'), String::new(), long('a'), long('c'), "ab".into(), long('b') + "x"];
+        for (slot, text) in (0..).zip(&texts) {
+            values.add(text, slot);
+            values.add(text, slot + 10);
+        }
+        assert!(values.chunks.len() > 2);
+        let mut sorted: Vec<&str> = texts.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        assert!(values.iter().map(|(value, _)| value).eq(sorted));
+        for (slot, text) in (0..).zip(&texts) {
+            assert_eq!(values.slots(text), [slot, slot + 10]);
+        }
+        let found: Vec<Slot> = values.with_prefix("b").map(|(_, slots)| slots[0]).collect();
+        assert_eq!(found, [0, 5]);
+        assert_eq!(values.with_prefix("").count(), 6);
+        assert_eq!(values.with_prefix("zz").count(), 0);
+        assert_eq!(values.slots("b"), [0; 0]);
+    }
+}

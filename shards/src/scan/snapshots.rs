@@ -1,0 +1,44 @@
+//! The streams of a scan, of which there may be very many.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::StreamSnapshot;
+
+/// References are counted for so many streams in a row after their memory was fetched.
+pub(crate) const FETCHED_AT_ONCE: usize = 32;
+
+/// Streams of a scan. It gives up what it holds faster than a vector would: to count a
+/// reference down waits for its memory, which is mostly not in the cache of the CPU any
+/// more, so that of many streams is fetched at once before.
+#[derive(Debug, Default)]
+pub struct StreamSnapshots(Vec<StreamSnapshot>);
+
+impl From<Vec<StreamSnapshot>> for StreamSnapshots {
+    fn from(streams: Vec<StreamSnapshot>) -> StreamSnapshots {
+        StreamSnapshots(streams)
+    }
+}
+
+impl Deref for StreamSnapshots {
+    type Target = [StreamSnapshot];
+
+    fn deref(&self) -> &[StreamSnapshot] {
+        &self.0
+    }
+}
+
+impl Drop for StreamSnapshots {
+    fn drop(&mut self) {
+        while !self.0.is_empty() {
+            let left = self.0.len().saturating_sub(FETCHED_AT_ONCE);
+            for stream in &self.0[left..] {
+                std::hint::black_box(Arc::strong_count(&stream.labels));
+                if let Some(part) = stream.blocks.first() {
+                    std::hint::black_box(Arc::strong_count(&part.block));
+                }
+            }
+            self.0.truncate(left);
+        }
+    }
+}
