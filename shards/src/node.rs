@@ -144,7 +144,7 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, shards)),
         files: survey.planned,
         covers,
-        node_segments: Arc::new(NodeSegments::new(&settled.usable, shards)),
+        node_segments: Arc::new(NodeSegments::new(&settled.usable, &settled.left, shards)),
         segments: settled.usable.into(),
         unusable_segments: settled.unusable.into(),
         preface: settled.preface.map(Arc::new),

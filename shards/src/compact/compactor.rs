@@ -9,7 +9,7 @@ use logsvc_runtime::Runtime;
 use super::input::Input;
 use super::merge::Merge;
 use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedSegment};
-use crate::manifest::{LiveSegment, ManifestEdit, SegmentName};
+use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
 use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder};
 
@@ -64,30 +64,36 @@ impl<R: Runtime> Compactor<R> {
 
     async fn prepare(&self, job: MaintenanceJob) -> Result<Pending, CompactError> {
         let mut outcome = MaintenanceOutcome::default();
-        let (removed, unlink): (Vec<SegmentName>, _) = match job {
+        let mut edit = ManifestEdit::default();
+        let mut unlink = Vec::new();
+        match job {
             MaintenanceJob::Merge(job) => return self.merge(job).await,
             MaintenanceJob::Remove(segments) => {
                 outcome.removed = self.with_directories(&segments).await;
-                (segments.iter().map(|segment| segment.live.name).collect(), Vec::new())
+                edit.removed = segments.iter().map(|segment| segment.live.name).collect();
             }
             MaintenanceJob::Leave(segments) => {
                 outcome.removed = self.with_directories(&segments).await;
-                (Vec::new(), Vec::new())
+                edit.left = segments.iter().map(|segment| self.left(segment.live.name)).collect();
             }
             MaintenanceJob::Look(segment) => {
                 outcome.looked_at = Some(self.with_directory(&segment).await);
-                (Vec::new(), Vec::new())
             }
             MaintenanceJob::Release(segments) => {
                 let last = segments.into_iter().filter(|live| self.node.release(live.name));
-                let unlink: Vec<LiveSegment> = last.collect();
+                unlink.extend(last);
                 outcome.released = unlink.len() as u64;
-                (unlink.iter().map(|live| live.name).collect(), unlink)
+                edit.removed = unlink.iter().map(|live| live.name).collect();
             }
-            MaintenanceJob::Resume => (Vec::new(), Vec::new()),
-        };
-        let edit = ManifestEdit { removed, ..ManifestEdit::default() };
+            MaintenanceJob::Resume => {}
+        }
         Ok(Pending { edit, outcome, unlink })
+    }
+
+    /// Says that the streams of this shard have left a segment.
+    fn left(&self, segment: SegmentName) -> LeftPart {
+        let runtime = &self.folder.runtime;
+        LeftPart { segment, by_shards: runtime.core_count(), by_shard: runtime.core().0 }
     }
 
     async fn with_directories(&self, segments: &[Arc<SealedSegment>]) -> Vec<RemovedSegment> {
@@ -130,13 +136,16 @@ impl<R: Runtime> Compactor<R> {
             let keep = &mut *job.keep;
             Merge::new(&self.folder, inputs, keep, &job.throttle, &mut output)?.run().await
         };
+        let totals_in;
         let added = match merged.await {
-            Ok(Some(finished)) => {
+            Ok((Some(finished), read)) => {
+                totals_in = read;
                 let mut added = self.folder.publish(output, finished, level, last.order).await?;
                 self.note_late_rows(&mut added, &directories, &job).await;
                 Some(added)
             }
-            Ok(None) => {
+            Ok((None, read)) => {
+                totals_in = read;
                 self.folder.discard(output).await;
                 None
             }
@@ -145,20 +154,23 @@ impl<R: Runtime> Compactor<R> {
                 return Err(error);
             }
         };
-        let removed: Vec<SegmentName> = lives.iter().map(|live| live.name).collect();
+        let names: Vec<SegmentName> = lives.iter().map(|live| live.name).collect();
+        let (shared, own): (Vec<SegmentName>, _) =
+            names.iter().partition(|name| self.node.is_shared(**name));
         let edit = ManifestEdit {
             added: added.iter().map(|opened| opened.segment.live).collect(),
-            removed: removed.clone(),
+            removed: own,
             covers: Vec::new(),
+            left: shared.into_iter().map(|name| self.left(name)).collect(),
         };
         let outcome = MaintenanceOutcome {
             is_merge: true,
-            entries_in: lives.iter().map(|live| live.entries).sum(),
+            entries_in: totals_in.entries,
             entries_out: added.as_ref().map_or(0, |added| added.segment.live.entries),
-            line_bytes_in: lives.iter().map(|live| live.line_bytes).sum(),
+            line_bytes_in: totals_in.line_bytes,
             line_bytes_out: added.as_ref().map_or(0, |added| added.segment.live.line_bytes),
             added,
-            removed: removed.into_iter().zip(directories).map(with_name).collect(),
+            removed: names.into_iter().zip(directories).map(with_name).collect(),
             ..MaintenanceOutcome::default()
         };
         Ok(Pending { edit, outcome, unlink: Vec::new() })

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
@@ -42,6 +43,8 @@ pub(super) struct Input<R: Runtime> {
     next_chunk: u32,
     /// Used last at the back.
     blocks: VecDeque<(u32, Rc<Block>)>,
+    /// Number of shards of the node, and the one whose streams are read.
+    reader: (u16, u16),
     /// There from the first on that was asked for; none are in it if they are damaged.
     filters: Option<RegionFilters>,
     /// Whether one block in [`FILTERS_SHARE`] may be copied.
@@ -79,6 +82,7 @@ impl<R: Runtime> Input<R> {
             labels: None,
             next_chunk: 0,
             blocks,
+            reader: (folder.runtime.core_count(), folder.runtime.core().0),
             filters: None,
             copies_many: full * FILTERS_SHARE >= all.len(),
         })
@@ -94,27 +98,33 @@ impl<R: Runtime> Input<R> {
         damaged(&self.segment, error)
     }
 
-    /// Makes [`Self::stream`] the next one.
+    /// Makes [`Self::stream`] the next one that is the shard's.
     pub(super) async fn load_stream(&mut self, decoder: &mut Decoder) -> Result<(), CompactError> {
+        let ((shards, shard), segment) = (self.reader, Arc::clone(&self.segment));
+        let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
         while self.stream.is_none() {
             let directory = &self.directory;
             if let Some(labels) = &mut self.labels {
-                let next = labels.next(directory).map_err(|error| damaged(&self.segment, error))?;
-                self.stream = next.map(|(row, tenant, id, labels)| {
-                    let (tenant, labels) = (tenant.clone(), Arc::new(labels));
-                    (row, StreamDefinition { id, tenant, labels })
-                });
-                if self.stream.is_some() {
-                    break;
+                let next = labels.next(directory).map_err(|error| damaged(&segment, error))?;
+                if let Some((row, tenant, id, labels)) = next {
+                    if has(id) {
+                        let (tenant, labels) = (tenant.clone(), Arc::new(labels));
+                        self.stream = Some((row, StreamDefinition { id, tenant, labels }));
+                    }
+                    continue;
                 }
+                self.labels = None;
             }
             if self.next_chunk == directory.label_chunk_count() {
                 break;
             }
-            let place = directory.label_chunk(self.next_chunk).place;
-            let bytes = self.read(place.range()).await?;
-            let labels = decoder.open_labels(directory, self.next_chunk, &bytes);
-            self.labels = Some(labels.map_err(|error| self.damaged(error))?);
+            let chunk = directory.label_chunk(self.next_chunk);
+            let mut ids = chunk.streams.clone().map(|row| directory.stream_id(row));
+            if ids.any(has) {
+                let bytes = self.read(chunk.place.range()).await?;
+                let labels = decoder.open_labels(directory, self.next_chunk, &bytes);
+                self.labels = Some(labels.map_err(|error| self.damaged(error))?);
+            }
             self.next_chunk += 1;
         }
         Ok(())

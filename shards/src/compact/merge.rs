@@ -41,6 +41,15 @@ pub(super) struct Merge<'a, R: Runtime> {
     decoder: Decoder,
     writer: SegmentWriter,
     output: &'a mut NewSegment<R>,
+    read: ReadTotals,
+}
+
+/// What the inputs have of the streams that were merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadTotals {
+    pub(super) entries: u64,
+    /// Of their lines.
+    pub(super) line_bytes: u64,
 }
 
 /// One stream in one input.
@@ -89,11 +98,12 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let writer = SegmentWriter::new(folder.identity(output))?;
         let pace = Pace::new(&folder.runtime, throttle);
         let decoder = Decoder::new();
-        Ok(Merge { folder, inputs, keep, pace, decoder, writer, output })
+        let read = ReadTotals::default();
+        Ok(Merge { folder, inputs, keep, pace, decoder, writer, output, read })
     }
 
     /// Writes everything but the last bytes; `None` if nothing is left.
-    pub(super) async fn run(mut self) -> Result<Option<Finished>, CompactError> {
+    pub(super) async fn run(mut self) -> Result<(Option<Finished>, ReadTotals), CompactError> {
         while let Some((stream, sources)) = self.next_stream().await? {
             self.keep.begin(&stream);
             self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
@@ -101,14 +111,14 @@ impl<'a, R: Runtime> Merge<'a, R> {
             self.stream(&stream, sources).await?;
         }
         if self.writer.entry_count() == 0 {
-            return Ok(None);
+            return Ok((None, self.read));
         }
         let mut end = self.writer.end()?;
         while let Some(bytes) = end.next_bytes(WRITE_BYTES) {
             self.folder.write(self.output, bytes).await?;
             self.pace.block(&self.folder.runtime).await?;
         }
-        Ok(Some(end.finish()?))
+        Ok((Some(end.finish()?), self.read))
     }
 
     /// The next stream, with its part in each input that has it, in their order.
@@ -128,7 +138,10 @@ impl<'a, R: Runtime> Merge<'a, R> {
             if input.stream().is_some_and(|next| next.id == stream.id)
                 && let Some(row) = input.take_stream()
             {
-                let runs = input.directory.runs_of_stream(row).collect();
+                let runs: Vec<RunInfo> = input.directory.runs_of_stream(row).collect();
+                self.read.entries += runs.iter().map(|run| run.entries.len() as u64).sum::<u64>();
+                let line_bytes = runs.iter().map(|run| run.line_bytes.len() as u64);
+                self.read.line_bytes += line_bytes.sum::<u64>();
                 sources.push(Source { input: number, runs, at: 0, open: None });
             }
         }

@@ -7,7 +7,9 @@
 //!
 //! Guarantees: the live set changes in one edit of the manifest, so a crash at any
 //! point leaves the old segments or the new one; queries show the same before and
-//! after, except what [`Keep`] drops. What can go wrong is the disk: then nothing has
+//! after, except what [`Keep`] drops. Of a segment that several shards share, since there
+//! was another number of them when it was written, a job takes the streams of its own
+//! shard alone, and the same edit says that they have left it. What can go wrong is the disk: then nothing has
 //! changed, and it is tried again after a pause. A segment with damaged bytes is left
 //! as it is, and not merged any more until the next start.
 
@@ -108,13 +110,13 @@ pub enum MaintenanceJob {
     Merge(MergeJob),
     /// Take these segments out of the live set.
     Remove(Vec<Arc<SealedSegment>>),
-    /// Get the directories of segments that the shard will not read any more, without
-    /// taking them out of the live set: segments of another number of shards.
+    /// Take the shard's streams out of these segments, which several shards share, and get
+    /// their directories.
     Leave(Vec<Arc<SealedSegment>>),
     /// Get the directory of a segment of which the shard wants to know what has expired.
     Look(Arc<SealedSegment>),
-    /// Give up segments of another number of shards, which the shard does not read any
-    /// more. The last shard that does so takes them out of the live set.
+    /// Give up shared segments that the shard's streams have left and that it does not read
+    /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
     /// Only what a failure has left undone, if anything.
     Resume,
@@ -139,7 +141,7 @@ pub struct MaintenanceOutcome {
     pub line_bytes_in: u64,
     /// See above.
     pub line_bytes_out: u64,
-    /// Segments of another number of shards that left the live set.
+    /// Shared segments that left the live set.
     pub released: u64,
 }
 

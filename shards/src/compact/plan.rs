@@ -10,12 +10,14 @@
 //!
 //! Neighbours in the order, that is: the order decides which of two entries of one
 //! time came first, so a segment that overlaps the others in time and stands between
-//! them keeps them apart.
+//! them keeps them apart. What is merged takes the order of the last input, and stands
+//! behind all that have the same: segments which shards wrote that streams have been taken
+//! from. So none of these that may have streams of the inputs may stand behind the last.
 
 use std::ops::Range;
 
 use super::CompactionPolicy;
-use crate::manifest::{Day, LiveSegment};
+use crate::manifest::{Day, LiveSegment, may_share_streams};
 
 /// A segment of the shard, as far as the choice goes by it.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +115,10 @@ fn choose_of_row(
                     && runs <= policy.max_runs
             };
             let most = &row[start..row.len().min(start + policy.max_inputs)];
-            let count = most.iter().take_while(fits).count();
+            let mut count = most.iter().take_while(fits).count();
+            while count > 1 && overtakes_others(all, &most[..count]) {
+                count -= 1;
+            }
             let sizes = || most[..count].iter().map(|&place| all[place].live.line_bytes);
             let largest_bytes = sizes().max().unwrap_or(0);
             let others_bytes = sizes().sum::<u64>() - largest_bytes;
@@ -131,6 +136,24 @@ fn choose_of_row(
         }
     }
     None
+}
+
+/// Whether entries of a segment behind the last of these would come before theirs if they
+/// were merged.
+fn overtakes_others(all: &[Candidate], places: &[usize]) -> bool {
+    let Some(&last) = places.last() else { return false };
+    let order = all[last].live.order;
+    let inputs = || places.iter().map(|&place| &all[place].live);
+    let min_ns = inputs().map(|live| live.min_ns).min().unwrap_or(i64::MAX);
+    let max_ns = inputs().map(|live| live.max_ns).max().unwrap_or(i64::MIN);
+    let writer = |live: &LiveSegment| (live.name.shards, live.name.shard);
+    let behind = all[last + 1..].iter().map(|candidate| &candidate.live);
+    let mut equal = behind.take_while(|live| live.order == order);
+    equal.any(|other| {
+        other.min_ns <= max_ns
+            && other.max_ns >= min_ns
+            && inputs().any(|input| may_share_streams(writer(input), writer(other)))
+    })
 }
 
 fn class(line_bytes: u64, policy: &CompactionPolicy) -> u32 {
@@ -226,6 +249,39 @@ mod tests {
         assert_eq!(chosen(&all), Some(vec![0, 2, 4, 6]));
     }
 
+    /// Segments of two shards of another start, each with the same orders.
+    fn of_two_shards(count: u32) -> Vec<Candidate> {
+        let of_shard = |shard| {
+            let one = move |seq| {
+                let mut one = candidate(seq, 0, 9, MB);
+                one.live.name = SegmentName { shards: 2, shard, ..one.live.name };
+                one
+            };
+            (0..count).map(one)
+        };
+        let mut all: Vec<Candidate> = of_shard(0).chain(of_shard(1)).collect();
+        all.sort_by_key(|candidate| (candidate.live.order, candidate.live.name));
+        all
+    }
+
+    #[test]
+    fn what_is_merged_overtakes_none_of_the_same_order() {
+        let policy = |max_inputs| CompactionPolicy {
+            min_inputs: 2,
+            max_inputs,
+            ..CompactionPolicy::default()
+        };
+        let all = of_two_shards(4);
+        assert_eq!(choose(&all, &policy(8)), Some((0..8).collect()));
+        // The fifth would overtake the sixth, which has later entries of the fourth's streams.
+        assert_eq!(choose(&all, &policy(5)), Some((0..4).collect()));
+        assert_eq!(choose(&all, &policy(3)), Some((0..2).collect()));
+        let mut all = of_two_shards(4);
+        all[5].live.min_ns = 20;
+        all[5].live.max_ns = 20;
+        assert_eq!(choose(&all, &policy(5)), Some((0..5).collect()), "not at its times");
+    }
+
     #[test]
     fn the_choice_never_changes_the_order_of_entries_of_one_time() {
         for seed in seeds(500) {
@@ -237,8 +293,15 @@ mod tests {
                 let max_ns = min_ns + rng.below(4_000_000_000_000) as i64;
                 let mut one = candidate(seq, min_ns, max_ns, rng.below(3000) * MB / 10);
                 one.is_mergeable = !rng.one_in(6);
+                let shards = *rng.pick(&[1, 1, 2, 3]);
+                let shard = rng.below(u64::from(shards)) as u32;
+                one.live.name = SegmentName { shards, shard, ..one.live.name };
+                if rng.one_in(2) {
+                    one.live.order /= 4;
+                }
                 all.push(one);
             }
+            all.sort_by_key(|candidate| (candidate.live.order, candidate.live.name));
             let Some(chosen) = chosen(&all) else { continue };
             assert!(chosen.len() >= 4 && chosen.is_sorted());
             let bounds = |place: &usize| (all[*place].live.min_ns, all[*place].live.max_ns);
@@ -254,6 +317,14 @@ mod tests {
                     let (other_min, other_max) = bounds(&place);
                     assert!(other_max < min_ns || other_min > max_ns, "{chosen:?} {place}");
                 }
+            }
+            let last = *chosen.last().unwrap();
+            let order = all[last].live.order;
+            for other in all[last + 1..].iter().filter(|other| other.live.order == order) {
+                let parts = |one: &Candidate| (one.live.name.shards, one.live.name.shard);
+                let apart = other.live.max_ns < min_ns || other.live.min_ns > max_ns;
+                let shares = |place: &usize| may_share_streams(parts(&all[*place]), parts(other));
+                assert!(apart || !chosen.iter().any(shares), "{chosen:?}");
             }
         }
     }

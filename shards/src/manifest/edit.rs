@@ -56,6 +56,19 @@ pub struct Cover {
     pub by_shard: u16,
 }
 
+/// Streams whose entries in a segment are not live any more, although the segment is:
+/// those with `stream.shard(by_shards) == by_shard`. Their entries are in other segments,
+/// or have been deleted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LeftPart {
+    /// The segment.
+    pub segment: SegmentName,
+    /// How streams are partitioned here; at least 1.
+    pub by_shards: u16,
+    /// The part; below `by_shards`.
+    pub by_shard: u16,
+}
+
 /// A change of the live set. It takes effect whole or not at all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ManifestEdit {
@@ -65,6 +78,8 @@ pub struct ManifestEdit {
     pub removed: Vec<SegmentName>,
     /// Parts of the write-ahead log that need not be replayed from now on.
     pub covers: Vec<Cover>,
+    /// Streams that have left segments which are live for others.
+    pub left: Vec<LeftPart>,
 }
 
 /// The payload of a frame is not an edit although its checksum holds.
@@ -81,15 +96,18 @@ const KIND_ADDED: u8 = 1;
 const KIND_REMOVED: u8 = 2;
 const KIND_COVER: u8 = 3;
 const KIND_END: u8 = 4;
+const KIND_LEFT: u8 = 5;
 
 const ADDED_LEN: usize = 72;
 const REMOVED_LEN: usize = 16;
 const COVER_LEN: usize = 24;
+const LEFT_LEN: usize = 24;
 
 impl ManifestEdit {
     /// Whether the edit changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty() && self.covers.is_empty()
+        let ManifestEdit { added, removed, covers, left } = self;
+        added.is_empty() && removed.is_empty() && covers.is_empty() && left.is_empty()
     }
 
     /// Appends the payload of the edit's frame. `None` if it is too large for one
@@ -98,6 +116,7 @@ impl ManifestEdit {
         let len = self.added.len() * (1 + ADDED_LEN)
             + self.removed.len() * (1 + REMOVED_LEN)
             + self.covers.len() * (1 + COVER_LEN)
+            + self.left.len() * (1 + LEFT_LEN)
             + 1;
         if len > PAYLOAD_MAX_BYTES {
             return None;
@@ -136,6 +155,13 @@ impl ManifestEdit {
                 out.extend_from_slice(&number.to_le_bytes());
             }
         }
+        for part in &self.left {
+            out.push(KIND_LEFT);
+            write_name(out, part.segment);
+            for number in [part.by_shards, part.by_shard] {
+                out.extend_from_slice(&u32::from(number).to_le_bytes());
+            }
+        }
         out.push(KIND_END);
         Some(())
     }
@@ -153,6 +179,7 @@ impl ManifestEdit {
                 KIND_ADDED => ADDED_LEN,
                 KIND_REMOVED => REMOVED_LEN,
                 KIND_COVER => COVER_LEN,
+                KIND_LEFT => LEFT_LEN,
                 KIND_END if offset + 1 == payload.len() => return Ok(edit),
                 KIND_END => return Err(error("it does not end at the end")),
                 _ => return Err(error("unknown kind")),
@@ -161,7 +188,8 @@ impl ManifestEdit {
             match payload[offset] {
                 KIND_ADDED => edit.added.push(read_added(body).map_err(error)?),
                 KIND_REMOVED => edit.removed.push(read_name(body)),
-                _ => edit.covers.push(read_cover(body).map_err(error)?),
+                KIND_COVER => edit.covers.push(read_cover(body).map_err(error)?),
+                _ => edit.left.push(read_left(body).map_err(error)?),
             }
             offset += 1 + len;
         }
@@ -205,17 +233,28 @@ fn read_added(body: &[u8]) -> Result<LiveSegment, &'static str> {
 }
 
 fn read_cover(body: &[u8]) -> Result<Cover, &'static str> {
+    let (by_shards, by_shard) = read_part(body)?;
+    Ok(Cover {
+        wal_epoch: u32_at(body, 0),
+        wal_shards: u32_at(body, 4),
+        wal_shard: u32_at(body, 8),
+        up_to_index: u32_at(body, 12),
+        by_shards,
+        by_shard,
+    })
+}
+
+fn read_left(body: &[u8]) -> Result<LeftPart, &'static str> {
+    let (by_shards, by_shard) = read_part(body)?;
+    Ok(LeftPart { segment: read_name(body), by_shards, by_shard })
+}
+
+/// A part of a partition, which stands at the end of covers and of parts that have left.
+fn read_part(body: &[u8]) -> Result<(u16, u16), &'static str> {
     let (by_shards, by_shard) = (u32_at(body, 16), u32_at(body, 20));
     let by_shards = u16::try_from(by_shards).map_err(|_| "more shards than there can be")?;
     match u16::try_from(by_shard) {
-        Ok(by_shard) if by_shard < by_shards => Ok(Cover {
-            wal_epoch: u32_at(body, 0),
-            wal_shards: u32_at(body, 4),
-            wal_shard: u32_at(body, 8),
-            up_to_index: u32_at(body, 12),
-            by_shards,
-            by_shard,
-        }),
+        Ok(by_shard) if by_shard < by_shards => Ok((by_shards, by_shard)),
         _ => Err("there is no such shard"),
     }
 }
@@ -259,7 +298,14 @@ pub(super) mod tests {
                 by_shard: rng.below(u64::from(by_shards)) as u16,
             }
         });
-        ManifestEdit { added, removed, covers: covers.collect() }
+        let covers = covers.collect();
+        let left = (0..rng.below(4)).map(|_| {
+            let by_shards = rng.between(1, 65_535) as u16;
+            let by_shard = rng.below(u64::from(by_shards)) as u16;
+            LeftPart { segment: name(rng), by_shards, by_shard }
+        });
+        let left = left.collect();
+        ManifestEdit { added, removed, covers, left }
     }
 
     #[test]
@@ -294,8 +340,17 @@ pub(super) mod tests {
             bad[at] = byte;
             assert!(ManifestEdit::decode(&bad).is_err(), "byte {at} is {byte}");
         }
+        let name = SegmentName { epoch: 1, shards: 1, shard: 0, seq: 0 };
+        let part = LeftPart { segment: name, by_shards: 2, by_shard: 1 };
+        let mut payload = Vec::new();
+        ManifestEdit { left: vec![part], ..ManifestEdit::default() }.encode(&mut payload);
+        for (at, byte) in [(0, 6), (0, 4), (17, 0), (17, 1), (19, 1), (21, 2), (24, 1), (25, 5)] {
+            let mut bad = payload.clone();
+            bad[at] = byte;
+            assert!(ManifestEdit::decode(&bad).is_err(), "byte {at} is {byte}");
+        }
         let segment = LiveSegment {
-            name: SegmentName { epoch: 1, shards: 1, shard: 0, seq: 0 },
+            name,
             day: Day(0),
             file_len: 1,
             min_ns: 5,

@@ -133,11 +133,10 @@ pub(super) fn push_frame(
     Some(())
 }
 
-/// Segments or covers per frame of a checkpoint, so that damage to one frame leaves
-/// the others.
+/// Records per frame of a checkpoint, so that damage to one frame leaves the others.
 const CHECKPOINT_FRAME_RECORDS: usize = 256;
 
-/// The bytes of a checkpoint that holds the additions and covers of an edit.
+/// The bytes of a checkpoint that holds an edit's additions, covers and parts that left.
 pub(super) fn encode_checkpoint(
     epoch: u32,
     nonce: u64,
@@ -152,10 +151,14 @@ pub(super) fn encode_checkpoint(
         .covers
         .chunks(CHECKPOINT_FRAME_RECORDS)
         .map(|chunk| ManifestEdit { covers: chunk.to_vec(), ..ManifestEdit::default() });
-    let frames = added.len() + covers.len();
+    let left = content
+        .left
+        .chunks(CHECKPOINT_FRAME_RECORDS)
+        .map(|chunk| ManifestEdit { left: chunk.to_vec(), ..ManifestEdit::default() });
+    let frames = added.len() + covers.len() + left.len();
     let role = Role::Checkpoint { epoch, frames: frames as u64 };
     let mut out = ManifestHeader { role, nonce, created_ns }.encode().to_vec();
-    for (number, edit) in added.chain(covers).enumerate() {
+    for (number, edit) in added.chain(covers).chain(left).enumerate() {
         push_frame(&mut out, 0, nonce, number as u64, &edit)
             .expect("a few hundred records fit a frame");
     }

@@ -81,7 +81,7 @@ pub(crate) fn check(data: &[u8]) {
         assert_eq!(ManifestHeader::decode(&header.encode()), Some(header));
     }
     if let Ok(edit) = ManifestEdit::decode(data) {
-        // Additions, removals and covers may be mixed; written anew they are not.
+        // Records of different kinds may be mixed; written anew they are not.
         let mut anew = Vec::new();
         edit.encode(&mut anew).expect("no larger than it was");
         assert_eq!(anew.len(), data.len());
@@ -95,6 +95,7 @@ pub(crate) fn check(data: &[u8]) {
         push_frame(&mut log, 0, 7, number as u64, edit).expect("no larger than it was");
         whole.added.extend(&edit.added);
         whole.covers.extend(&edit.covers);
+        whole.left.extend(&edit.left);
     }
     let has_other_nonce = ManifestHeader::decode(&log).is_some_and(|header| header.nonce != 7);
     assert!(has_other_nonce || edits_of(log).1 == edits);
@@ -104,6 +105,7 @@ pub(crate) fn check(data: &[u8]) {
     for frame in frames {
         read.added.extend(frame.added);
         read.covers.extend(frame.covers);
+        read.left.extend(frame.left);
     }
     assert_eq!(read, whole);
 }

@@ -161,12 +161,13 @@ impl<R: Runtime> ManifestLog<R> {
     }
 }
 
-/// Both edits in one. Additions and removals are sets, so repeating them does nothing.
+/// Both edits in one. All that they hold are sets, so repeating it does nothing.
 fn joined(first: &ManifestEdit, second: &ManifestEdit) -> ManifestEdit {
     ManifestEdit {
         added: [&first.added[..], &second.added].concat(),
         removed: [&first.removed[..], &second.removed].concat(),
         covers: [&first.covers[..], &second.covers].concat(),
+        left: [&first.left[..], &second.left].concat(),
     }
 }
 

@@ -11,17 +11,20 @@ use std::path::Path;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use super::content::{Content, read_content};
-use super::edit::{Cover, LiveSegment, ManifestEdit};
+use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
+use super::parts::StreamParts;
 
 /// What the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestState {
     /// The live segments.
     pub live: BTreeMap<SegmentName, LiveSegment>,
-    /// Segments of which a log says that they are no longer live.
+    /// Segments that are no longer live: a log says so, or all of their streams have left.
     pub removed: BTreeSet<SegmentName>,
+    /// Streams that have left segments which were not removed.
+    pub left: Vec<LeftPart>,
     /// What is covered of the write-ahead log. Not to be heeded if there is damage.
     pub covers: Vec<Cover>,
     /// Whether there is a `MANIFEST`.
@@ -98,11 +101,11 @@ pub async fn read_manifest<R: Runtime>(
             state.damaged(of_writer[of_writer.len() - 1].file_name(), 0, what);
         }
         for (_, edit) in edits {
-            state.removed.extend(edit.removed);
-            state.covers.extend(edit.covers);
-            state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
+            state.removed.extend(&edit.removed);
+            take(&mut state, edit);
         }
     }
+    settle_left(&mut state);
     let removed = &state.removed;
     state.live.retain(|name, _| !removed.contains(name));
     state.covers = strongest(std::mem::take(&mut state.covers));
@@ -136,9 +139,30 @@ fn apply_checkpoint(state: &mut ManifestState, content: Content) {
         state.damaged(CHECKPOINT_NAME.to_owned(), 0, "frames are missing");
     }
     for (_, edit) in content.edits {
-        state.covers.extend(edit.covers);
-        state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
+        take(state, edit);
     }
+}
+
+/// Takes everything of an edit but its removals.
+fn take(state: &mut ManifestState, edit: ManifestEdit) {
+    state.covers.extend(edit.covers);
+    state.left.extend(edit.left);
+    state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
+}
+
+/// Removes segments that all streams have left.
+fn settle_left(state: &mut ManifestState) {
+    state.left.sort_unstable();
+    state.left.dedup();
+    for of_segment in state.left.chunk_by(|a, b| a.segment == b.segment) {
+        let name = of_segment[0].segment;
+        let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
+        if parts.collect::<StreamParts>().contains_file(name.shards, name.shard) {
+            state.removed.insert(name);
+        }
+    }
+    let removed = &state.removed;
+    state.left.retain(|part| !removed.contains(&part.segment));
 }
 
 /// Takes a log's edits; gives how many edits there must have been before it.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use logsvc_runtime::Runtime;
 
 use super::adopt::adopted;
-use super::edit::{Cover, LiveSegment, ManifestEdit};
+use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
 use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME};
 use super::read::{ManifestDamage, ManifestState, read_manifest};
@@ -66,6 +66,8 @@ pub(crate) struct SettledManifest {
     pub(crate) usable: Vec<LiveSegment>,
     /// Live segments that are missing or have another length.
     pub(crate) unusable: Vec<LiveSegment>,
+    /// Streams that have left live segments.
+    pub(crate) left: Vec<LeftPart>,
     /// What was read, if no checkpoint could be written: the first edit of each log has
     /// to repeat it.
     pub(crate) preface: Option<ManifestEdit>,
@@ -150,12 +152,14 @@ impl OpenedManifest {
                     added: self.state.live.values().copied().collect(),
                     removed: self.state.removed.iter().copied().collect(),
                     covers,
+                    left: self.state.left.clone(),
                 });
             }
         }
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
-        Ok(SettledManifest { usable, unusable, preface, report: self.report })
+        let left = self.left_of_live();
+        Ok(SettledManifest { usable, unusable, left, preface, report: self.report })
     }
 
     /// Segment files that are not live. If the manifest has lost what it knew, they
@@ -234,6 +238,12 @@ impl OpenedManifest {
         (usable, unusable)
     }
 
+    /// Streams that have left segments which are live.
+    fn left_of_live(&self) -> Vec<LeftPart> {
+        let is_live = |part: &&LeftPart| self.state.live.contains_key(&part.segment);
+        self.state.left.iter().filter(is_live).copied().collect()
+    }
+
     /// Replaces `MANIFEST`.
     async fn checkpoint<R: Runtime>(
         &self,
@@ -242,7 +252,8 @@ impl OpenedManifest {
         covers: Vec<Cover>,
     ) -> io::Result<()> {
         let added = self.state.live.values().copied().collect();
-        let content = ManifestEdit { added, covers, removed: Vec::new() };
+        let left = self.left_of_live();
+        let content = ManifestEdit { added, covers, left, removed: Vec::new() };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
         let path = self.segments_dir.join(CHECKPOINT_NAME);
         if self.is_damaged(CHECKPOINT_NAME) {

@@ -3,9 +3,10 @@
 //! Atomic numbers that nobody waits for. They may be a moment old; then a little more
 //! is removed than had to be, never a segment of a later day before one of an earlier.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 
-use crate::manifest::{Day, LiveSegment, SegmentName};
+use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName, StreamParts};
 
 /// A shard that has not said yet what it has.
 const UNKNOWN: u64 = u64::MAX;
@@ -17,10 +18,20 @@ const NO_DAY: i64 = i64::MAX;
 #[derive(Debug, Default)]
 pub struct NodeSegments {
     shards: u16,
-    /// Segments that were made with another number of shards, and how many shards of
-    /// today still use each; by name.
-    foreign: Vec<(SegmentName, AtomicU16)>,
+    /// Streams that had left segments before the start.
+    left: BTreeMap<SegmentName, StreamParts>,
+    /// Segments that were made with another number of shards, so that several of today's
+    /// use them.
+    shared: BTreeMap<SegmentName, SharedSegment>,
     use_of_shards: Vec<ShardUse>,
+}
+
+#[derive(Debug)]
+struct SharedSegment {
+    /// How many shards used it at the start.
+    users: u16,
+    /// How many still do.
+    remaining: AtomicU16,
 }
 
 #[derive(Debug)]
@@ -30,34 +41,63 @@ struct ShardUse {
 }
 
 impl NodeSegments {
-    /// The state of a start with this many shards and live segments.
-    pub(crate) fn new(live: &[LiveSegment], shards: u16) -> NodeSegments {
-        let is_foreign = |live: &&LiveSegment| live.name.shards != u32::from(shards);
-        let foreign = live.iter().filter(is_foreign);
-        let mut foreign: Vec<_> = foreign.map(|live| (live.name, AtomicU16::new(shards))).collect();
-        foreign.sort_unstable_by_key(|(name, _)| *name);
+    /// The state of a start with this many shards, live segments, and streams that have
+    /// left some of them.
+    pub(crate) fn new(live: &[LiveSegment], left: &[LeftPart], shards: u16) -> NodeSegments {
+        let left = left.chunk_by(|a, b| a.segment == b.segment).map(|of_segment| {
+            let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
+            (of_segment[0].segment, parts.collect())
+        });
         let unknown = |_| ShardUse {
             file_bytes: AtomicU64::new(UNKNOWN),
             oldest_day: AtomicI64::new(NO_DAY),
         };
-        NodeSegments { shards, foreign, use_of_shards: (0..shards).map(unknown).collect() }
-    }
-
-    /// What of a segment's file counts as a shard's: all of it, or an equal part if all
-    /// shards use it.
-    pub(crate) fn share_bytes(&self, live: &LiveSegment) -> u64 {
-        if live.name.shards == u32::from(self.shards) {
-            live.file_len
-        } else {
-            live.file_len / u64::from(self.shards.max(1))
+        let use_of_shards = (0..shards).map(unknown).collect();
+        let shared = BTreeMap::new();
+        let mut node = NodeSegments { shards, left: left.collect(), shared, use_of_shards };
+        for live in live {
+            let uses = |shard: &u16| node.concerns(live.name, *shard);
+            let users = (0..shards).filter(uses).count() as u16;
+            if users > 1 {
+                let remaining = AtomicU16::new(users);
+                node.shared.insert(live.name, SharedSegment { users, remaining });
+            }
         }
+        node
     }
 
-    /// Notes that a shard does not use a segment of another number of shards any more.
-    /// True for the last shard. To be called once by each.
+    /// The streams that had left a segment before the start.
+    pub fn left(&self, name: SegmentName) -> StreamParts {
+        self.left.get(&name).cloned().unwrap_or_default()
+    }
+
+    /// Whether a live segment of the start may hold streams of a shard.
+    pub(crate) fn concerns(&self, name: SegmentName, shard: u16) -> bool {
+        let file = (name.shards, name.shard);
+        let none = StreamParts::default();
+        let left = self.left.get(&name).unwrap_or(&none);
+        !left.contains_part_of_file(file, self.shards, shard)
+    }
+
+    /// Whether several shards use a segment, so that none of them may remove it alone.
+    pub(crate) fn is_shared(&self, name: SegmentName) -> bool {
+        self.shared.contains_key(&name)
+    }
+
+    /// What of a segment's file counts as a shard's: all of it, or an equal part if
+    /// several shards use it. What shards have that do not use it any more is not counted
+    /// as the others': a shard that is quicker than they are with moving its streams to
+    /// other segments would make the disk look fuller than it is about to be.
+    pub(crate) fn share_bytes(&self, live: &LiveSegment) -> u64 {
+        let users = self.shared.get(&live.name).map_or(1, |shared| shared.users);
+        live.file_len / u64::from(users)
+    }
+
+    /// Notes that a shard does not use a shared segment any more. True for the last shard.
+    /// To be called once by each.
     pub(crate) fn release(&self, name: SegmentName) -> bool {
-        let found = self.foreign.binary_search_by_key(&name, |(name, _)| *name);
-        found.is_ok_and(|place| self.foreign[place].1.fetch_sub(1, Ordering::AcqRel) == 1)
+        let shared = self.shared.get(&name);
+        shared.is_some_and(|shared| shared.remaining.fetch_sub(1, Ordering::AcqRel) == 1)
     }
 
     /// Tells what a shard has.
@@ -106,18 +146,50 @@ mod tests {
 
     #[test]
     fn a_segment_of_all_is_released_by_the_last() {
-        let (own, foreign) = (live(2, 0, 100), live(3, 1, 101));
-        let node = NodeSegments::new(&[own, foreign], 2);
+        let (own, shared) = (live(2, 0, 100), live(1, 1, 101));
+        let node = NodeSegments::new(&[own, shared], &[], 2);
         assert!(!node.release(own.name), "nobody shares it");
-        assert!(!node.release(foreign.name));
-        assert!(node.release(foreign.name));
+        assert!(!node.release(shared.name));
+        assert!(node.release(shared.name));
         assert_eq!(node.share_bytes(&own), 100);
-        assert_eq!(node.share_bytes(&foreign), 50);
+        assert_eq!(node.share_bytes(&shared), 50);
+    }
+
+    #[test]
+    fn a_segment_concerns_those_who_may_have_streams_in_it() {
+        // Shard 0 of all these numbers of shards wrote them.
+        let segments = [live(1, 0, 100), live(2, 1, 100), live(3, 2, 100), live(4, 3, 100)];
+        let left = |seq: usize, by_shards, by_shard| LeftPart {
+            segment: segments[seq].name,
+            by_shards,
+            by_shard,
+        };
+        let users = |left: &[LeftPart], shards| {
+            let node = NodeSegments::new(&segments, left, shards);
+            let users = |live: &LiveSegment| -> Vec<u16> {
+                let users = (0..shards).filter(|shard| node.concerns(live.name, *shard));
+                let users: Vec<u16> = users.collect();
+                assert_eq!(node.is_shared(live.name), users.len() > 1);
+                assert_eq!(node.share_bytes(live), 100 / users.len() as u64);
+                users
+            };
+            segments.iter().map(users).collect::<Vec<_>>()
+        };
+        assert_eq!(users(&[], 1), [[0], [0], [0], [0]]);
+        assert_eq!(users(&[], 2), [vec![0, 1], vec![0], vec![0], vec![0]]);
+        assert_eq!(users(&[], 4), [vec![0, 1, 2, 3], vec![0, 1], vec![0, 1], vec![0]]);
+        let some = [left(0, 2, 0), left(1, 4, 1), left(2, 4, 0)];
+        assert_eq!(users(&some, 2), [[1], [0], [0], [0]]);
+        assert_eq!(users(&some, 4), [vec![2, 3], vec![0], vec![1], vec![0]]);
+        assert_eq!(users(&some, 3), [vec![1, 2], vec![0], vec![0], vec![0]]);
+        let node = NodeSegments::new(&segments, &some, 4);
+        assert!(node.left(segments[3].name).is_empty());
+        assert!(node.left(segments[1].name).contains_shard(4, 1));
     }
 
     #[test]
     fn totals_are_known_when_all_shards_have_told() {
-        let node = NodeSegments::new(&[], 2);
+        let node = NodeSegments::new(&[], &[], 2);
         node.publish(0, 5, Some(Day(3)));
         assert_eq!(node.total(), None);
         node.publish(1, 6, None);

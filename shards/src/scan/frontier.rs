@@ -13,7 +13,7 @@ use logsvc_proto::StreamId;
 
 use super::{ScanJob, StreamSnapshot};
 use crate::messages::TimeRange;
-use crate::sealed::hasher;
+use crate::sealed::{SealedSegment, hasher};
 use crate::segment::{Directory, RunInfo};
 
 /// A run that a unit reads.
@@ -194,8 +194,9 @@ pub(super) fn units_of(
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
-    let name = job.segments[index as usize].live.name;
-    for row in rows_of(job, wanted, directory) {
+    let segment = &job.segments[index as usize];
+    let name = segment.live.name;
+    for row in rows_of(job, wanted, segment, directory) {
         for run in directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
@@ -218,16 +219,23 @@ pub(super) fn units_of(
 const SEARCH_STEPS: usize = 8;
 
 /// Streams of the job that the segment holds, by their number in it, rising.
-fn rows_of(job: &ScanJob, wanted: &mut WantedStreams, directory: &Directory) -> Vec<u32> {
+fn rows_of(
+    job: &ScanJob,
+    wanted: &mut WantedStreams,
+    segment: &SealedSegment,
+    directory: &Directory,
+) -> Vec<u32> {
     if job.streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
-        let found = job.streams.iter().filter_map(|stream| directory.find_stream(stream.id));
+        let held = job.streams.iter().filter(|stream| segment.has_live(stream.id));
+        let found = held.filter_map(|stream| directory.find_stream(stream.id));
         let mut found: Vec<u32> = found.collect();
         found.sort_unstable();
         return found;
     }
     let wanted = wanted.places(job);
     let rows = 0..directory.stream_count();
-    rows.filter(|&row| wanted.contains_key(&directory.stream_id(row))).collect()
+    let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
+    rows.filter(|&row| is_wanted(directory.stream_id(row))).collect()
 }
 
 /// The runs of a block that are of streams of the job and of its time. They are found again
@@ -253,6 +261,7 @@ pub(super) fn runs_of(
         let mut places = Vec::new();
         for (stream, snapshot) in job.streams.iter().enumerate() {
             let row = directory.find_stream(snapshot.id).filter(|row| rows.contains(row));
+            let row = row.filter(|_| segment.has_live(snapshot.id));
             let run = row.and_then(|row| directory.run_of_stream_in(row, block));
             places.extend(run.and_then(|run| place(run, stream as u32)));
         }
@@ -261,7 +270,8 @@ pub(super) fn runs_of(
     }
     let wanted = wanted.places(job);
     let found = directory.runs_of_block(block).filter_map(|run| {
-        let stream = *wanted.get(&directory.stream_id(run.stream))?;
+        let id = directory.stream_id(run.stream);
+        let stream = *wanted.get(&id).filter(|_| segment.has_live(id))?;
         place(run, stream)
     });
     found.collect()

@@ -61,7 +61,9 @@ impl LateStreams {
             return Ok(Rc::clone(runs));
         }
         let directory = directory(env, job, segment).await?;
-        let row = directory.find_stream(job.streams[stream as usize].id);
+        let id = job.streams[stream as usize].id;
+        let held = job.segments[segment as usize].has_live(id);
+        let row = directory.find_stream(id).filter(|_| held);
         let runs = row.into_iter().flat_map(|row| directory.runs_of_stream(row));
         let runs: Rc<[RunInfo]> = runs.collect();
         self.runs.insert((stream, segment), Rc::clone(&runs));

@@ -21,8 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::RandomState;
+use logsvc_proto::StreamId;
 
-use crate::manifest::LiveSegment;
+use crate::manifest::{LiveSegment, StreamParts};
 use crate::segment::Footer;
 
 pub use cache::{BlockCache, CacheCounters};
@@ -47,6 +48,9 @@ pub struct SealedSegment {
     pub path: PathBuf,
     /// Where its parts are, and how much it holds.
     pub footer: Footer,
+    /// Streams that had left it before the start: what it has of them is elsewhere, or
+    /// was deleted, and nobody must see it here.
+    pub(crate) left: StreamParts,
     /// Those streams that may have entries in earlier segments at the times of this one,
     /// so that an entry may be there twice.
     pub(crate) late: LateRows,
@@ -66,11 +70,17 @@ impl SealedSegment {
             live,
             path,
             footer,
+            left: StreamParts::default(),
             late,
             refused_blocks: 0,
             whereabouts,
             alive: Arc::new(()),
         }
+    }
+
+    /// Whether what it has of a stream counts.
+    pub(crate) fn has_live(&self, stream: StreamId) -> bool {
+        !self.left.contains(stream)
     }
 }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::{Directories, OpenedSegment, SealedSegment};
@@ -89,19 +90,19 @@ pub(crate) async fn open_all<R: Runtime>(
     plan: &NodePlan,
     state: &mut Shard,
 ) {
-    let (shard, shards) = (runtime.core().0, runtime.core_count());
+    let shard = runtime.core().0;
     let mut decoder = Decoder::new();
-    // Those of another number of shards have streams of everybody.
-    let concerns = |live: &&LiveSegment| {
-        live.name.shards != u32::from(shards) || live.name.shard == u32::from(shard)
-    };
+    // Those of another number of shards may have streams of several.
+    let concerns = |live: &&LiveSegment| plan.node_segments.concerns(live.name, shard);
     // The start has logged them.
     plan.unusable_segments.iter().filter(concerns).for_each(|live| state.miss_segment(live));
     for &live in plan.segments.iter().filter(concerns) {
         let mut pauses = RETRY_PAUSES.into_iter();
         loop {
             let opened = async {
-                let segment = open_segment(runtime, directories, &plan.segments_dir, live).await?;
+                let opened = open_segment(runtime, directories, &plan.segments_dir, live);
+                let mut segment = opened.await?;
+                segment.segment.left = plan.node_segments.left(live.name);
                 learn_streams(runtime, &segment, &mut decoder, state).await?;
                 Ok::<_, io::Error>(segment)
             };
@@ -129,7 +130,8 @@ pub(crate) async fn open_all<R: Runtime>(
     }
 }
 
-/// Makes those streams of a segment known that the shard owns and does not know.
+/// Makes those streams of a segment known that the shard owns and does not know, unless
+/// they have left it.
 async fn learn_streams<R: Runtime>(
     runtime: &R,
     opened: &OpenedSegment,
@@ -138,11 +140,12 @@ async fn learn_streams<R: Runtime>(
 ) -> io::Result<()> {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
     let OpenedSegment { segment, directory } = opened;
+    let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
     let mut file = None;
     for chunk in 0..directory.label_chunk_count() {
         let place = directory.label_chunk(chunk);
         let mut ids = place.streams.clone().map(|row| directory.stream_id(row));
-        let is_new = ids.any(|id| id.shard(shards) == shard && !state.knows(id));
+        let is_new = ids.any(|id| has(id) && !state.knows(id));
         if !is_new {
             continue;
         }
@@ -153,7 +156,7 @@ async fn learn_streams<R: Runtime>(
         let range = place.place.range();
         let bytes = read(file, range.start, range.end).await?;
         let learned = decoder.labels(directory, chunk, &bytes, |_, tenant, id, labels| {
-            if id.shard(shards) == shard {
+            if has(id) {
                 let definition =
                     StreamDefinition { id, tenant: tenant.clone(), labels: labels.into() };
                 state.define_sealed(definition);

@@ -74,8 +74,8 @@ impl<R: Runtime> Sealer<R> {
                 let segments = self.write_segments(job.streams).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
-                    removed: Vec::new(),
                     covers: self.covers(job.closed_wal_index),
+                    ..ManifestEdit::default()
                 };
                 (edit, segments)
             }

@@ -10,6 +10,7 @@
 //! with each failure.
 
 mod expiry;
+mod part;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::sealed::{OpenedSegment, SealedSegment, hasher};
 use crate::wal::format::WalName;
 use expiry::Expiry;
 pub(super) use expiry::KnownPeriod;
+use part::PartTotals;
 
 /// How often it is looked whether scans have let go of segments that are not live.
 const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
@@ -81,7 +83,6 @@ pub(super) struct Maintenance {
     config: MaintenanceConfig,
     /// Which of the policies since the start holds, from 1.
     policy: u32,
-    shards: u32,
     shard: u16,
     phase: Phase,
     /// Something has changed since the last plan.
@@ -96,6 +97,8 @@ pub(super) struct Maintenance {
     failures_in_a_row: u32,
     /// Segments with damage.
     unmergeable: AHashSet<SegmentName>,
+    /// What the shard has of segments that are not its own as a whole.
+    parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
     /// A segment of which half has expired.
@@ -103,7 +106,7 @@ pub(super) struct Maintenance {
     /// Segments that are not live any more, but may be read.
     retired: Vec<Arc<SealedSegment>>,
     next_sweep: Option<Monotonic>,
-    /// Segments of all shards that this one does not read any more.
+    /// Shared segments that this shard does not read any more.
     to_release: Vec<LiveSegment>,
     /// Streams that may have nothing left.
     doomed: Vec<Slot>,
@@ -119,13 +122,13 @@ impl Maintenance {
             is_blocked: false,
             config,
             policy: 1,
-            shards: writer.shards,
             shard: writer.shard as u16,
             phase: Phase::Idle,
             wanted: true,
             next_check: None,
             failures_in_a_row: 0,
             unmergeable: AHashSet::with_hasher(hasher()),
+            parts: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
             to_rewrite: None,
             retired: Vec::new(),
@@ -169,8 +172,14 @@ impl Maintenance {
         MaintenanceStatus { retired_segments: self.retired.len() as u64, ..self.status }
     }
 
-    fn is_own(&self, live: &LiveSegment) -> bool {
-        live.name.shards == self.shards
+    /// Whether other shards use a segment, too.
+    fn is_shared(&self, segment: &SealedSegment) -> bool {
+        self.config.node.is_shared(segment.live.name)
+    }
+
+    /// What of a segment's file counts as the shard's, in bytes.
+    pub(super) fn share_bytes(&self, live: &LiveSegment) -> u64 {
+        self.config.node.share_bytes(live)
     }
 }
 
@@ -229,12 +238,12 @@ impl Shard {
         }
         let mut expired = self.expired_segments(moment.unix_ns);
         expired.extend(self.over_disk_share(&expired));
-        // Those that all shards read leave this one's list at once, and the node when
-        // the last shard does not read them any more.
-        let (own, foreign): (Vec<_>, Vec<_>) =
-            expired.into_iter().partition(|segment| self.maintenance.is_own(&segment.live));
-        if !foreign.is_empty() {
-            return Some(MaintenanceJob::Leave(some_of(foreign)));
+        // Shared ones leave this shard's list at once, and the node when the last shard
+        // does not read them any more.
+        let (shared, own): (Vec<_>, Vec<_>) =
+            expired.into_iter().partition(|segment| self.maintenance.is_shared(segment));
+        if !shared.is_empty() {
+            return Some(MaintenanceJob::Leave(some_of(shared)));
         }
         if !own.is_empty() {
             return Some(MaintenanceJob::Remove(some_of(own)));
@@ -271,7 +280,7 @@ impl Shard {
         };
         let mut staying: Vec<&Arc<SealedSegment>> = self.segments.iter().filter(stays).collect();
         staying.sort_by_key(|segment| (segment.live.day, segment.live.order));
-        let share = |segment: &&Arc<SealedSegment>| config.node.share_bytes(&segment.live);
+        let share = |segment: &&Arc<SealedSegment>| self.maintenance.share_bytes(&segment.live);
         let mut own_bytes: u64 = staying.iter().map(share).sum();
         let publish = |own_bytes, first: Option<&&Arc<SealedSegment>>| {
             config.node.publish(*shard, own_bytes, first.map(|segment| segment.live.day));
@@ -296,11 +305,13 @@ impl Shard {
     /// Segments to be merged.
     fn small_neighbours(&self) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
-        let candidate = |segment: &Arc<SealedSegment>| Candidate {
-            live: segment.live,
-            runs: u64::from(segment.footer.totals.runs),
-            is_mergeable: maintenance.is_own(&segment.live)
-                && !maintenance.unmergeable.contains(&segment.live.name),
+        let candidate = |segment: &Arc<SealedSegment>| {
+            let PartTotals { line_bytes, runs, .. } = maintenance.totals(segment);
+            Candidate {
+                live: LiveSegment { line_bytes, ..segment.live },
+                runs,
+                is_mergeable: !maintenance.unmergeable.contains(&segment.live.name),
+            }
         };
         let candidates: Vec<Candidate> = self.segments.iter().map(candidate).collect();
         choose(&candidates, &maintenance.config.compaction)
@@ -371,8 +382,9 @@ impl Shard {
     /// Puts a segment into the list; its streams are known.
     pub(super) fn insert_segment(&mut self, opened: OpenedSegment) {
         let OpenedSegment { segment, directory } = opened;
+        self.note_part(&segment, &directory);
         for row in 0..directory.stream_count() {
-            let Some(&slot) = self.by_id.get(&directory.stream_id(row)) else { continue };
+            let Some(slot) = self.slot_in(&segment, directory.stream_id(row)) else { continue };
             let (min_ns, max_ns) = directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
             let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
@@ -398,7 +410,7 @@ impl Shard {
         let rows = directory.as_ref().map_or(0, |directory| directory.stream_count());
         let ids = directory.iter().flat_map(|d| (0..rows).map(|row| d.stream_id(row)));
         for id in ids {
-            let Some(&slot) = self.by_id.get(&id) else { continue };
+            let Some(slot) = self.slot_in(&segment, id) else { continue };
             let state = &mut self.streams[slot as usize];
             state.sealed_in = state.sealed_in.saturating_sub(1);
             if state.sealed_in == 0 {
@@ -409,6 +421,7 @@ impl Shard {
                 *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
             }
         }
+        self.maintenance.parts.remove(&name);
         self.maintenance.expiries.remove(&name);
         self.maintenance.unmergeable.remove(&name);
         self.maintenance.retired.push(segment);
@@ -460,8 +473,9 @@ impl Shard {
                 return true;
             }
             let live = segment.live;
-            let path: Option<PathBuf> = maintenance.is_own(&live).then(|| segment.path.clone());
-            if path.is_none() {
+            let is_shared = maintenance.is_shared(segment);
+            let path: Option<PathBuf> = (!is_shared).then(|| segment.path.clone());
+            if is_shared {
                 maintenance.to_release.push(live);
                 maintenance.wanted = true;
             }

@@ -24,7 +24,7 @@ use crate::head::HeadBlock;
 use crate::index::Slot;
 use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply, StreamDefinition};
-use crate::sealed::OpenedSegment;
+use crate::sealed::{OpenedSegment, SealedSegment};
 
 /// How long after a failure sealing is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -373,7 +373,7 @@ impl Shard {
         let OpenedSegment { segment, directory } = &mut opened;
         let streams = directory.stream_count();
         for row in 0..streams {
-            let Some(&slot) = self.by_id.get(&directory.stream_id(row)) else { continue };
+            let Some(slot) = self.slot_in(segment, directory.stream_id(row)) else { continue };
             let (min_ns, max_ns) = directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
             if state.sealed_bounds_ns.is_some_and(|(_, newest_ns)| min_ns <= newest_ns) {
@@ -382,6 +382,11 @@ impl Shard {
             state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
         }
         self.insert_segment(opened);
+    }
+
+    /// The slot of a stream of the shard, if what a segment has of it counts.
+    pub(super) fn slot_in(&self, segment: &SealedSegment, id: StreamId) -> Option<Slot> {
+        self.by_id.get(&id).copied().filter(|_| segment.has_live(id))
     }
 
     /// Notes that a live segment cannot be read.
@@ -414,9 +419,10 @@ impl Shard {
             ..SealStatus::default()
         };
         for segment in &self.segments {
-            status.file_bytes += segment.live.file_len;
-            status.entries += segment.live.entries;
-            status.line_bytes += segment.live.line_bytes;
+            let totals = self.maintenance.totals(segment);
+            status.file_bytes += self.maintenance.share_bytes(&segment.live);
+            status.entries += totals.entries;
+            status.line_bytes += totals.line_bytes;
             status.directory_bytes += segment.footer.directory_len_bytes();
         }
         status

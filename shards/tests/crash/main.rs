@@ -8,4 +8,5 @@ mod damage;
 mod directed;
 mod ledger;
 mod load;
+mod reshard;
 mod upkeep;

@@ -30,9 +30,9 @@ use crate::ledger::Ledger;
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
 /// 2026-01-01T12:00:00Z.
-const NOON_NS: i64 = 1_767_268_800 * SECOND_NS;
+pub(crate) const NOON_NS: i64 = 1_767_268_800 * SECOND_NS;
 
-fn eager() -> CompactionPolicy {
+pub(crate) fn eager() -> CompactionPolicy {
     CompactionPolicy {
         enabled: true,
         min_inputs: 2,
@@ -42,14 +42,14 @@ fn eager() -> CompactionPolicy {
     }
 }
 
-fn upkeep(compaction: CompactionPolicy, retention: RetentionPolicy) -> Upkeep {
+pub(crate) fn upkeep(compaction: CompactionPolicy, retention: RetentionPolicy) -> Upkeep {
     Upkeep { seal: SealPolicy::ON_REQUEST, compaction, retention: Arc::new(retention) }
 }
 
-type Line = (i64, String, Option<u64>);
+pub(crate) type Line = (i64, String, Option<u64>);
 
 /// Pushes lines of one stream at once.
-fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines: &[Line]) {
+pub(crate) fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines: &[Line]) {
     let stream = &ledger.streams[stream];
     let mut builder = BatchBuilder::new(Vec::new());
     builder.begin(stream.id);
@@ -68,7 +68,7 @@ fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines: &[Line]) {
     assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
 }
 
-fn flush(cluster: &Cluster<'_>) {
+pub(crate) fn flush(cluster: &Cluster<'_>) {
     for shard in 0..cluster.shards {
         let caller = cluster.caller(0);
         let reply =
@@ -77,7 +77,7 @@ fn flush(cluster: &Cluster<'_>) {
     }
 }
 
-fn wait(cluster: &Cluster<'_>, duration: Duration) {
+pub(crate) fn wait(cluster: &Cluster<'_>, duration: Duration) {
     let runtime = cluster.node.runtime(CoreId(0)).clone();
     cluster.run(async move { sleep(&runtime, duration).await });
 }
@@ -129,7 +129,7 @@ fn ask(cluster: &Cluster<'_>, tenant: &TenantId, query: &str, params: &QueryPara
     }
 }
 
-fn answers(cluster: &Cluster<'_>, tenant: &TenantId) -> Vec<String> {
+pub(crate) fn answers(cluster: &Cluster<'_>, tenant: &TenantId) -> Vec<String> {
     let range = |start_ns, end_ns, step_ns| QueryTime::Range { start_ns, end_ns, step_ns };
     let mut answers = Vec::new();
     for direction in [Direction::Forward, Direction::Backward] {
@@ -161,7 +161,7 @@ fn answers(cluster: &Cluster<'_>, tenant: &TenantId) -> Vec<String> {
     answers
 }
 
-fn check_answers(answers: &[String], before: &[String]) {
+pub(crate) fn check_answers(answers: &[String], before: &[String]) {
     assert_eq!(answers.len(), before.len());
     let pairs = answers.iter().zip(before).enumerate();
     let others = pairs.filter(|(_, (answer, before))| answer != before);
@@ -172,7 +172,7 @@ fn check_answers(answers: &[String], before: &[String]) {
     assert!(told.is_empty(), "{}", told.join(""));
 }
 
-fn maintenance(cluster: &Cluster<'_>) -> MaintenanceStatus {
+pub(crate) fn maintenance(cluster: &Cluster<'_>) -> MaintenanceStatus {
     let mut sum = MaintenanceStatus::default();
     for status in cluster.statuses() {
         let one = status.seal.maintenance;
@@ -186,11 +186,11 @@ fn maintenance(cluster: &Cluster<'_>) -> MaintenanceStatus {
     sum
 }
 
-fn segment_count(cluster: &Cluster<'_>) -> u64 {
+pub(crate) fn segment_count(cluster: &Cluster<'_>) -> u64 {
     cluster.statuses().iter().map(|status| status.seal.segments).sum()
 }
 
-fn file_count(simulation: &Simulation) -> usize {
+pub(crate) fn file_count(simulation: &Simulation) -> usize {
     let files = simulation.disk().files(SEGMENTS_DIR);
     files.iter().filter(|path| path.extension().is_some_and(|end| end == "seg")).count()
 }

@@ -11,7 +11,7 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::node::{NodePlan, open_node};
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 
-use crate::store::{DATA_DIR, Known, SharedModel, Writer, names};
+use crate::store::{DATA_DIR, Known, SharedModel, Writer, live};
 
 /// What happened over all seeds, so that the test can tell whether it has seen enough.
 #[derive(Default)]
@@ -19,6 +19,7 @@ struct Seen {
     starts: Cell<u64>,
     in_doubt: Cell<u64>,
     doubts_in_force: Cell<u64>,
+    left: Cell<u64>,
     torn: Cell<u64>,
     no_checkpoint: Cell<u64>,
     refused_starts: Cell<u64>,
@@ -33,11 +34,12 @@ fn count(cell: &Cell<u64>, number: u64) {
 /// Compares what a start has found with what must be there, and goes on from it.
 fn check(model: &SharedModel, plan: &NodePlan, seen: &Seen) {
     let mut model = model.borrow_mut();
-    let live = names(plan);
+    let live = live(plan);
     let report = &plan.manifest;
     count(&seen.starts, 1);
     count(&seen.in_doubt, u64::from(!model.in_doubt.is_empty()));
     count(&seen.doubts_in_force, u64::from(live != model.known.live()));
+    count(&seen.left, live.values().filter(|left| !left.is_empty()).count() as u64);
     count(&seen.torn, report.torn_edits);
     count(&seen.no_checkpoint, u64::from(report.checkpoint_error.is_some()));
     count(&seen.removed_wal_files, report.removed_wal_files);
@@ -53,7 +55,7 @@ fn check(model: &SharedModel, plan: &NodePlan, seen: &Seen) {
     let lost = model.lost(plan);
     assert!(lost.is_empty(), "lost: {lost:?}");
     if report.checkpoint_error.is_none() {
-        model.known = Known { added: live, ..Known::default() };
+        model.known = Known::of(&live);
         model.in_doubt.clear();
     }
 }
@@ -73,9 +75,10 @@ async fn work(runtime: SimRuntime, model: SharedModel, shards: u16, seed: u64, s
     let mut live = node.plan.segments.to_vec();
     for _ in 0..rng.between(1, 60) {
         let writer = &mut writers[rng.below(u64::from(shards)) as usize];
-        let done = match rng.below(6) {
+        let done = match rng.below(8) {
             0..=2 => writer.push(&mut rng).await,
             3 | 4 => writer.seal(&mut rng, &mut live).await,
+            5 | 6 => writer.leave(&mut live).await,
             _ => writer.compact(&mut live).await,
         };
         count(&seen.failed_edits, u64::from(done.is_err()));
@@ -132,6 +135,7 @@ fn a_crash_leaves_the_old_or_the_new_live_set_and_loses_nothing() {
         ("starts", &seen.starts, 1_000),
         ("edits in doubt", &seen.in_doubt, 100),
         ("edits in doubt in force", &seen.doubts_in_force, 30),
+        ("segments that streams have left", &seen.left, 100),
         ("torn edits", &seen.torn, 5),
         ("starts without a checkpoint", &seen.no_checkpoint, 10),
         ("refused starts", &seen.refused_starts, 10),

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use logsvc_runtime::Runtime;
 use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
-use logsvc_shards::manifest::{Day, LiveSegment, ManifestEdit, ManifestLog, SegmentName};
+use logsvc_shards::manifest::{Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, SegmentName};
 use logsvc_shards::node::{NodePlan, open_node};
 
 use crate::store::{DATA_DIR, SEGMENTS_DIR, names};
@@ -122,6 +122,77 @@ fn missing_and_misfit_segments_are_told_at_every_start_until_they_are_back() {
     disk.write(path(0), CONTENT);
     disk.write(path(1), CONTENT);
     assert_eq!(seqs(&start(&simulation)), [2, 1, 0]);
+}
+
+fn leaves(seq: u32, by_shards: u16, by_shard: u16) -> ManifestEdit {
+    let left = LeftPart { segment: segment(seq).name, by_shards, by_shard };
+    ManifestEdit { left: vec![left], ..ManifestEdit::default() }
+}
+
+/// What has left a segment.
+fn left(plan: &NodePlan, seq: u32) -> Vec<(u16, u16)> {
+    plan.node_segments.left(segment(seq).name).iter().collect()
+}
+
+#[test]
+fn a_segment_that_all_streams_have_left_is_not_live() {
+    let simulation = first_start(move |_, log| async move {
+        for edit in [adds(1), leaves(2, 2, 0), adds(2), leaves(1, 2, 1), leaves(2, 3, 2)] {
+            log.append(&edit).await.expect("a healthy disk");
+        }
+        // What was written before it was live, of one that never was, and a repetition.
+        for edit in [leaves(3, 2, 1), leaves(1, 2, 1), leaves(4, 1, 0)] {
+            log.append(&edit).await.expect("a healthy disk");
+        }
+    });
+    let disk = simulation.disk();
+    for epoch in 1..3 {
+        let plan = start(&simulation);
+        assert_eq!((plan.epoch, seqs(&plan)), (epoch, vec![2, 1]));
+        assert_eq!(left(&plan, 1), [(2, 1)], "it outlives the checkpoint");
+        assert_eq!(left(&plan, 2), [(2, 0), (3, 2)]);
+        assert_eq!(left(&plan, 3), [], "it is not live");
+        assert!(disk.read(path(1)).is_some());
+    }
+    // Shard 1 of three has what the others have left, and more.
+    simulation.block_on(|runtime| async move {
+        let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk");
+        let log = ManifestLog::new(runtime, Path::new(SEGMENTS_DIR), node.plan.epoch, 0);
+        log.append(&leaves(2, 3, 1)).await.expect("a healthy disk");
+    });
+    for removed_files in [1, 0] {
+        let plan = start(&simulation);
+        assert_eq!((seqs(&plan), plan.manifest.removed_files), (vec![1], removed_files));
+        assert_eq!(left(&plan, 2), []);
+        assert_eq!(disk.read(path(2)), None);
+    }
+}
+
+#[test]
+fn a_start_without_a_checkpoint_passes_on_what_has_left() {
+    let simulation = first_start(move |_, log| async move {
+        for edit in [adds(0), adds(1), leaves(0, 2, 0), leaves(1, 1, 0)] {
+            log.append(&edit).await.expect("a healthy disk");
+        }
+    });
+    let disk = simulation.disk().clone();
+    disk.set_capacity_bytes(disk.used_bytes());
+    let inner = disk.clone();
+    simulation.block_on(|runtime| async move {
+        let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("it can be read");
+        assert!(node.plan.manifest.checkpoint_error.is_some());
+        assert!(inner.read(path(1)).is_some(), "removed before the checkpoint");
+        // The first log never reached the disk, for all that the start knows.
+        inner.set_capacity_bytes(1 << 40);
+        assert!(inner.remove(log_path(0)));
+        let NodePlan { epoch, preface, .. } = node.plan;
+        let log = ManifestLog::new(runtime, Path::new(SEGMENTS_DIR), epoch, 0);
+        let log = log.with_preface(preface);
+        log.append(&adds(2)).await.expect("a healthy disk");
+    });
+    let plan = start(&simulation);
+    assert_eq!((seqs(&plan), left(&plan, 0)), (vec![2, 0], vec![(2, 0)]));
+    assert_eq!(disk.read(path(1)), None);
 }
 
 #[test]

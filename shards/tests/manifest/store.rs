@@ -12,8 +12,8 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 use logsvc_shards::manifest::{
-    Cover, Day, FileCovers, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
-    make_day_folder,
+    Cover, Day, FileCovers, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName,
+    SegmentName, StreamParts, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
@@ -52,16 +52,40 @@ pub(crate) struct Model {
 pub(crate) struct Known {
     pub(crate) added: BTreeSet<SegmentName>,
     pub(crate) removed: BTreeSet<SegmentName>,
+    pub(crate) left: BTreeSet<LeftPart>,
 }
+
+/// Live segments, each with what has left it.
+pub(crate) type Live = BTreeMap<SegmentName, BTreeSet<(u16, u16)>>;
 
 impl Known {
     fn add(&mut self, edit: &ManifestEdit) {
         self.added.extend(edit.added.iter().map(|segment| segment.name));
         self.removed.extend(&edit.removed);
+        self.left.extend(&edit.left);
     }
 
-    pub(crate) fn live(&self) -> BTreeSet<SegmentName> {
-        &self.added - &self.removed
+    /// Goes on from what a start has found.
+    pub(crate) fn of(live: &Live) -> Known {
+        let left = live.iter().flat_map(|(&segment, parts)| {
+            let part = move |&(by_shards, by_shard)| LeftPart { segment, by_shards, by_shard };
+            parts.iter().map(part)
+        });
+        let (added, left) = (live.keys().copied().collect(), left.collect());
+        Known { added, left, ..Known::default() }
+    }
+
+    pub(crate) fn live(&self) -> Live {
+        let mut live = Live::new();
+        for name in &self.added - &self.removed {
+            let left = self.left.iter().filter(|part| part.segment == name);
+            let left: BTreeSet<_> = left.map(|part| (part.by_shards, part.by_shard)).collect();
+            let parts: StreamParts = left.iter().copied().collect();
+            if !parts.contains_file(name.shards, name.shard) {
+                live.insert(name, left);
+            }
+        }
+        live
     }
 }
 
@@ -69,7 +93,7 @@ pub(crate) type SharedModel = Rc<RefCell<Model>>;
 
 impl Model {
     /// Whether this may be the live set after a start.
-    pub(crate) fn allows(&self, live: &BTreeSet<SegmentName>) -> bool {
+    pub(crate) fn allows(&self, live: &Live) -> bool {
         let mut candidates = vec![self.known.clone()];
         for edits in self.in_doubt.values() {
             for base in candidates.clone() {
@@ -86,11 +110,18 @@ impl Model {
     /// Tokens that are neither in a live segment nor in a file that is replayed for them.
     pub(crate) fn lost(&self, plan: &NodePlan) -> Vec<Token> {
         let in_segments: BTreeSet<Token> =
-            plan.segments.iter().flat_map(|s| self.contents[&s.name].iter().copied()).collect();
+            plan.segments.iter().flat_map(|s| self.live_in(plan, s.name)).collect();
         let replayed = self.replayed(plan);
         (0..self.tokens.len())
             .filter(|token| !in_segments.contains(token) && !replayed.contains(token))
             .collect()
+    }
+
+    /// Tokens of a segment whose streams had not left it before the start.
+    fn live_in(&self, plan: &NodePlan, name: SegmentName) -> BTreeSet<Token> {
+        let left = plan.node_segments.left(name);
+        let has_left = |token: Token| left.contains(self.tokens[token].stream);
+        self.contents[&name].iter().copied().filter(|token| !has_left(*token)).collect()
     }
 
     /// Tokens that recovery brings back.
@@ -106,6 +137,12 @@ impl Model {
 
 pub(crate) fn names(plan: &NodePlan) -> BTreeSet<SegmentName> {
     plan.segments.iter().map(|segment| segment.name).collect()
+}
+
+/// The live set of a start.
+pub(crate) fn live(plan: &NodePlan) -> Live {
+    let left = |name| plan.node_segments.left(name).iter().collect();
+    plan.segments.iter().map(|segment| (segment.name, left(segment.name))).collect()
 }
 
 fn stream(number: u64) -> (TenantId, Labels) {
@@ -126,6 +163,8 @@ pub(crate) struct Writer {
     next_seq: u32,
     /// Tokens that are in no segment.
     heads: BTreeSet<Token>,
+    /// Segments that the shard's streams have left.
+    left: BTreeSet<SegmentName>,
     /// An edit that failed, to be tried again.
     failed: Option<ManifestEdit>,
     /// Files that only failed edits name.
@@ -159,6 +198,7 @@ impl Writer {
             first_wal,
             next_seq: 0,
             heads,
+            left: BTreeSet::new(),
             failed: None,
             orphans: Vec::new(),
         }
@@ -208,7 +248,7 @@ impl Writer {
         live: &mut Vec<LiveSegment>,
     ) -> io::Result<()> {
         let edit = match self.failed.take() {
-            Some(edit) if edit.removed.is_empty() && rng.one_in(2) => edit,
+            Some(edit) if !edit.covers.is_empty() && rng.one_in(2) => edit,
             _ => {
                 let last = self.next_wal.index.checked_sub(1);
                 let own = last.map(|up_to_index| Cover {
@@ -226,7 +266,7 @@ impl Writer {
                     true => Vec::new(),
                     false => vec![self.write_segment(tokens, 0, None).await?],
                 };
-                ManifestEdit { added, covers, removed: Vec::new() }
+                ManifestEdit { added, covers, ..ManifestEdit::default() }
             }
         };
         self.append(&edit).await?;
@@ -244,17 +284,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Merges some live segments of this shard and start, or of another partition of the
-    /// streams if this is shard 0, and removes the inputs.
+    /// Merges some live segments that hold streams of this shard only, and removes the
+    /// inputs.
     pub(crate) async fn compact(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
-        let is_mine = |segment: &LiveSegment| {
-            let name = segment.name;
-            if name.shards == u32::from(self.shards) {
-                name.shard == u32::from(self.shard)
-            } else {
-                self.shard == 0
-            }
-        };
+        let is_mine = |segment: &LiveSegment| self.is_mine(segment);
         let inputs: Vec<LiveSegment> = live.iter().filter(|s| is_mine(s)).copied().collect();
         if inputs.len() < 2 {
             return Ok(());
@@ -262,17 +295,47 @@ impl Writer {
         let inputs = &inputs[..2];
         let tokens = {
             let model = self.model.borrow();
-            inputs.iter().flat_map(|s| model.contents[&s.name].iter().copied()).collect()
+            inputs.iter().flat_map(|s| model.live_in(&self.plan, s.name)).collect()
         };
         let added = self.write_segment(tokens, 1, Some(inputs[0].order)).await?;
         let removed = inputs.iter().map(|segment| segment.name).collect();
-        let edit = ManifestEdit { added: vec![added], removed, covers: Vec::new() };
+        let edit = ManifestEdit { added: vec![added], removed, ..ManifestEdit::default() };
         self.append(&edit).await?;
         live.retain(|segment| !edit.removed.contains(&segment.name));
         live.push(added);
         for input in inputs {
             remove(&self.runtime, &input.name.path(&self.plan.segments_dir, input.day)).await;
         }
+        Ok(())
+    }
+
+    fn is_mine(&self, segment: &LiveSegment) -> bool {
+        let mine: StreamParts = [(self.shards, self.shard)].into_iter().collect();
+        mine.contains_file(segment.name.shards, segment.name.shard)
+    }
+
+    /// Takes the streams of this shard out of a live segment that others share, and puts
+    /// them into another one.
+    pub(crate) async fn leave(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        let of_others = live.iter().filter(|segment| {
+            let has_left = self.left.contains(&segment.name);
+            !has_left && !self.is_mine(segment)
+        });
+        let Some(input) = of_others.copied().next() else { return Ok(()) };
+        let tokens: BTreeSet<Token> = {
+            let model = self.model.borrow();
+            let is_mine = |t: &Token| model.tokens[*t].stream.shard(self.shards) == self.shard;
+            model.live_in(&self.plan, input.name).into_iter().filter(is_mine).collect()
+        };
+        let added = match tokens.is_empty() {
+            true => Vec::new(),
+            false => vec![self.write_segment(tokens, 1, Some(input.order)).await?],
+        };
+        let left = LeftPart { segment: input.name, by_shards: self.shards, by_shard: self.shard };
+        let edit = ManifestEdit { added, left: vec![left], ..ManifestEdit::default() };
+        self.append(&edit).await?;
+        self.left.insert(input.name);
+        live.extend(&edit.added);
         Ok(())
     }
 

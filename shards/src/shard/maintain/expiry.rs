@@ -41,11 +41,15 @@ pub(super) struct Expiry {
 }
 
 impl Shard {
-    /// Segments of whose streams, as far as they are the shard's, nothing must stay.
+    /// Segments of whose streams, as far as they are the shard's, nothing must stay. If none
+    /// are, that holds for any period.
     pub(super) fn expired_segments(&self, now_ns: i64) -> Vec<Arc<SealedSegment>> {
-        let retention = &self.maintenance.config.retention;
-        let Some((shortest_ns, longest_ns)) = retention.bounds_ns() else { return Vec::new() };
+        let bounds_ns = self.maintenance.config.retention.bounds_ns();
         let is_expired = |segment: &&Arc<SealedSegment>| {
+            if self.maintenance.has_nothing_in(segment) {
+                return true;
+            }
+            let Some((shortest_ns, longest_ns)) = bounds_ns else { return false };
             let max_ns = segment.live.max_ns;
             if max_ns >= now_ns.saturating_sub(shortest_ns) {
                 return false;
@@ -61,9 +65,14 @@ impl Shard {
     }
 
     /// How long the entries of a stream of a segment stay, in ns, for ever if that is the
-    /// most; `None` if the stream is not the shard's.
-    pub(super) fn period_of_row_ns(&self, directory: &Directory, row: u32) -> Option<i64> {
-        let slot = *self.by_id.get(&directory.stream_id(row))?;
+    /// most; `None` if the stream is not the shard's, or has left the segment.
+    fn period_of_row_ns(
+        &self,
+        segment: &SealedSegment,
+        directory: &Directory,
+        row: u32,
+    ) -> Option<i64> {
+        let slot = self.slot_in(segment, directory.stream_id(row))?;
         Some(self.period_ns(&self.streams[slot as usize]).unwrap_or(i64::MAX))
     }
 
@@ -83,10 +92,7 @@ impl Shard {
                 None if max_ns < now_ns.saturating_sub(shortest_ns) => true,
                 None => {
                     let goes_as_a_whole = is_uniform && Day::of(min_ns) == Day::of(max_ns);
-                    self.maintenance.is_own(&segment.live)
-                        && !goes_as_a_whole
-                        && !unmergeable.contains(&name)
-                        && begins_to_expire
+                    !goes_as_a_whole && !unmergeable.contains(&name) && begins_to_expire
                 }
             }
         };
@@ -106,17 +112,15 @@ impl Shard {
             return;
         };
         let expires_ns = |row| {
-            let period_ns = self.period_of_row_ns(directory, row)?;
+            let period_ns = self.period_of_row_ns(segment, directory, row)?;
             Some(directory.stream_bounds_ns(row).1.saturating_add(period_ns))
         };
         let all_by_ns = (0..directory.stream_count()).filter_map(expires_ns).max();
         let all_by_ns = all_by_ns.unwrap_or(i64::MIN);
-        let can_be_rewritten = self.maintenance.is_own(&segment.live)
-            && !self.maintenance.unmergeable.contains(&name)
-            && now_ns <= all_by_ns;
+        let can_be_rewritten = !self.maintenance.unmergeable.contains(&name) && now_ns <= all_by_ns;
         if can_be_rewritten {
             let shares = expired_share(directory, |row| {
-                let period_ns = self.period_of_row_ns(directory, row)?;
+                let period_ns = self.period_of_row_ns(segment, directory, row)?;
                 Some(if period_ns == i64::MAX {
                     i64::MIN
                 } else {
