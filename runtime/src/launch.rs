@@ -26,9 +26,8 @@ pub struct LaunchOptions {
     /// CPU numbers to pin the cores to, used in turn if there are fewer than
     /// cores. `None` takes the CPUs that the process may use.
     pub cpus: Option<Vec<usize>>,
-    /// Threads that run what [`crate::Runtime::offload`] is given, in the whole
-    /// process. The file operations that a driver cannot do have threads of
-    /// their own, as many again.
+    /// Threads of each [`crate::SideQueue`], in the whole process. The file
+    /// operations that a driver cannot do have threads of their own, as many again.
     pub side_threads: u16,
 }
 
@@ -84,7 +83,7 @@ where
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one core is needed"));
     }
     let cpus = chosen_cpus(options)?;
-    let side = SideThreads::start(options.side_threads, options.side_threads)?;
+    let side = SideThreads::start(options.side_threads)?;
     let balance = Balance::default();
     let body = Arc::new(body);
     let (report, reports) = mpsc::channel();

@@ -1,12 +1,17 @@
 //! Side threads: where blocking calls and long computations go, so that a core
 //! never stalls.
 //!
-//! Two queues serve the whole process, each with its own threads. `files` takes
+//! A few queues serve the whole process, each with its own threads. `files` takes
 //! the file operations that a backend's driver cannot do itself; they are short,
-//! and commits wait for them. `work` takes what [`crate::Runtime::offload`]
-//! is given, which may be long (compression, object storage). So a commit never
-//! waits behind a computation. Within a queue any free thread takes the next
-//! job, whichever core sent it: a core waits only while all threads are busy.
+//! and commits wait for them. The others take what [`crate::Runtime::offload_to`]
+//! is given, which may be long (compression, the work of queries). So a commit never
+//! waits behind a computation, nor sealing behind a query. Within a queue any free
+//! thread takes the next job, whichever core sent it: a core waits only while all
+//! threads are busy.
+//!
+//! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
+//! whenever a core has something to do; those of queries are nicer than those that pushes
+//! wait for in the end.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -17,30 +22,38 @@ use std::thread;
 
 use futures_channel::oneshot;
 
+use crate::SideQueue;
 use crate::launch::stop_process_on_panic;
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much *nicer* than cores threads are that compute: next to a core that is always
-/// busy they still get a quarter of its CPU.
-const WORK_NICENESS: i32 = 5;
+/// How much nicer than cores threads are that compute for [`SideQueue::Upkeep`]: next to a
+/// core that is always busy they still get a quarter of its CPU.
+const UPKEEP_NICENESS: i32 = 5;
+
+/// The same for those of queries: next to the others they get a quarter of what is left.
+const QUERY_NICENESS: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The sending side of both queues.
+/// The sending side of all queues.
 #[derive(Clone)]
 pub(crate) struct SideThreads {
     files: flume::Sender<Job>,
-    work: flume::Sender<Job>,
+    upkeep: flume::Sender<Job>,
+    queries: flume::Sender<Job>,
+    long_queries: flume::Sender<Job>,
 }
 
 impl SideThreads {
-    /// Starts `files` and `work` threads for the two queues, at least one each.
-    pub(crate) fn start(files: u16, work: u16) -> io::Result<SideThreads> {
+    /// Starts so many threads for each of the queues, at least one.
+    pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
         Ok(SideThreads {
-            files: start_queue("side-file", files, 0)?,
-            work: start_queue("side-work", work, WORK_NICENESS)?,
+            files: start_queue("side-file", threads, 0)?,
+            upkeep: start_queue("side-work", threads, UPKEEP_NICENESS)?,
+            queries: start_queue("side-query", threads, QUERY_NICENESS)?,
+            long_queries: start_queue("side-long", threads, QUERY_NICENESS)?,
         })
     }
 
@@ -54,12 +67,17 @@ impl SideThreads {
     }
 
     /// Runs a computation.
-    pub(crate) async fn work<T, F>(&self, computation: F) -> T
+    pub(crate) async fn work<T, F>(&self, queue: SideQueue, computation: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        run(&self.work, computation).await
+        let queue = match queue {
+            SideQueue::Upkeep => &self.upkeep,
+            SideQueue::Queries => &self.queries,
+            SideQueue::LongQueries => &self.long_queries,
+        };
+        run(queue, computation).await
     }
 }
 
@@ -120,15 +138,18 @@ mod tests {
     use super::*;
     use crate::testing::block_on;
 
+    const QUEUES: [SideQueue; 3] = [SideQueue::Upkeep, SideQueue::Queries, SideQueue::LongQueries];
+
     #[test]
     fn a_long_computation_delays_neither_files_nor_other_threads() {
-        let side = SideThreads::start(1, 2).unwrap();
+        let side = SideThreads::start(2).unwrap();
         let (release, blocked) = mpsc::channel();
-        let long = side.work(move || blocked.recv_timeout(Duration::from_secs(20)).is_ok());
+        let wait = move || blocked.recv_timeout(Duration::from_secs(20)).is_ok();
+        let long = side.work(SideQueue::Upkeep, wait);
         let others = async {
             // Both would hang if they had to wait for `long`.
             let file = side.file(|| 1).await;
-            let work = side.work(|| 2).await;
+            let work = side.work(SideQueue::Upkeep, || 2).await;
             release.send(()).unwrap();
             file + work
         };
@@ -136,19 +157,37 @@ mod tests {
     }
 
     #[test]
-    fn computations_are_nicer_than_files() {
+    fn a_queue_delays_no_other_one() {
+        let side = SideThreads::start(1).unwrap();
+        for busy in QUEUES {
+            let (release, blocked) = mpsc::channel();
+            let long = side.work(busy, move || blocked.recv_timeout(Duration::from_secs(20)));
+            let others = async {
+                for queue in QUEUES.into_iter().filter(|queue| *queue != busy) {
+                    side.work(queue, || ()).await;
+                }
+                release.send(()).unwrap();
+            };
+            assert!(block_on(join(long, others)).0.is_ok(), "{busy:?}");
+        }
+    }
+
+    #[test]
+    fn computations_are_nicer_than_files_and_queries_nicer_than_upkeep() {
         // SAFETY: the call takes and returns numbers only.
         let niceness = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-        let side = SideThreads::start(1, 1).unwrap();
+        let side = SideThreads::start(1).unwrap();
         let here = niceness();
         assert_eq!(block_on(side.file(niceness)), here);
-        assert_eq!(block_on(side.work(niceness)), (here + WORK_NICENESS).min(19));
+        let of_queues = QUEUES.map(|queue| block_on(side.work(queue, niceness)));
+        let nicer = [UPKEEP_NICENESS, QUERY_NICENESS, QUERY_NICENESS];
+        assert_eq!(of_queues, nicer.map(|more| (here + more).min(19)));
     }
 
     #[test]
     fn more_jobs_than_the_queue_holds_all_finish() {
-        let side = SideThreads::start(1, 1).unwrap();
-        let jobs = (0..3 * QUEUE_JOBS).map(|number| side.work(move || number));
+        let side = SideThreads::start(1).unwrap();
+        let jobs = (0..3 * QUEUE_JOBS).map(|n| side.work(SideQueue::Queries, move || n));
         let results = block_on(futures_util::future::join_all(jobs));
         assert!(results.into_iter().eq(0..3 * QUEUE_JOBS));
     }

@@ -75,6 +75,19 @@ pub struct DirEntry {
     pub len_bytes: u64,
 }
 
+/// Which side threads run a computation. Jobs of one queue wait for each other. Those of
+/// different queues share the CPU time that cores leave, and each gets some of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SideQueue {
+    /// What keeps stored data in order. Pushes wait for it in the end, so it gets more of
+    /// the CPU than queries do.
+    Upkeep,
+    /// Parts of queries, of some milliseconds each: who comes next waits for a few of them.
+    Queries,
+    /// Parts of queries that take as long as they take.
+    LongQueries,
+}
+
 /// Space of the file system under a path, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskSpace {
@@ -125,12 +138,22 @@ pub trait Runtime: Clone + 'static {
         F: Future + 'static,
         F::Output: 'static;
 
-    /// Runs a blocking or long computation on the side thread and gives its
-    /// result. For work that would stall a core: it costs two thread wake-ups.
-    async fn offload<T, F>(&self, work: F) -> T
+    /// Runs a blocking or long computation on a side thread of a queue and gives its
+    /// result. For work that would stall a core: it costs two thread wake-ups. Its threads
+    /// have a lower priority than cores, which take the CPU from them at any time.
+    async fn offload_to<T, F>(&self, queue: SideQueue, work: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static;
+
+    /// The same in the queue for upkeep.
+    async fn offload<T, F>(&self, work: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.offload_to(SideQueue::Upkeep, work).await
+    }
 
     /// Returns when the clock has reached `deadline`. Backends may be late by a
     /// timer tick (1 ms on monoio), never early.

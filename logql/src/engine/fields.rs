@@ -4,7 +4,7 @@
 //! A line is read as JSON and, if it is none, as logfmt, by the parsers of the
 //! language, so that every field found is one that a query can extract.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
@@ -38,7 +38,7 @@ impl FieldParser {
 #[derive(Debug)]
 pub struct FieldReader {
     labels: EntryLabels,
-    base: Rc<BaseLabels>,
+    base: Arc<BaseLabels>,
     json: Json,
     logfmt: Logfmt,
     /// Not used: no stage rewrites the line.

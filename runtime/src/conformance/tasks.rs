@@ -10,7 +10,7 @@ use futures_channel::oneshot;
 use futures_util::future::join_all;
 
 use super::{connected, in_millis, read_up_to};
-use crate::{Monotonic, Runtime, Writer};
+use crate::{Monotonic, Runtime, SideQueue, Writer};
 
 /// A piece of computing between two yields, some tens of microseconds.
 fn compute() {
@@ -179,7 +179,12 @@ pub(super) async fn random_numbers_differ<R: Runtime>(runtime: R, _: PathBuf) {
 pub(super) async fn offloaded_work_returns<R: Runtime>(runtime: R, _: PathBuf) {
     let answers = join_all((0..100_u64).map(|number| {
         let inner = runtime.clone();
-        async move { inner.offload(move || number * number).await }
+        let queue = match number % 3 {
+            0 => SideQueue::Upkeep,
+            1 => SideQueue::Queries,
+            _ => SideQueue::LongQueries,
+        };
+        async move { inner.offload_to(queue, move || number * number).await }
     }));
     assert!(answers.await.into_iter().eq((0..100).map(|number| number * number)));
     // A caller that goes away leaves the others alone.

@@ -40,7 +40,7 @@ pub use net::{GlommioListener, GlommioReader, GlommioWriter};
 
 use crate::entropy::Entropy;
 use crate::launch::Place;
-use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideThreads};
+use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
 use crate::{clock, file_ops};
 
 /// One core of the glommio backend.
@@ -141,12 +141,12 @@ impl Runtime for GlommioRuntime {
         GlommioTask { handle: task.detach() }
     }
 
-    async fn offload<T, F>(&self, work: F) -> T
+    async fn offload_to<T, F>(&self, queue: SideQueue, work: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.side().work(work).await
+        self.side().work(queue, work).await
     }
 
     async fn sleep_until(&self, deadline: Monotonic) {

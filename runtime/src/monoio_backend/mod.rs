@@ -38,7 +38,7 @@ pub use net::{MonoioListener, MonoioReader, MonoioWriter};
 
 use crate::entropy::Entropy;
 use crate::launch::Place;
-use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideThreads};
+use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
 use crate::{clock, file_ops};
 use driver::ChosenDriver;
 use yielding::Yielder;
@@ -126,12 +126,12 @@ impl Runtime for MonoioRuntime {
         monoio::spawn(future)
     }
 
-    async fn offload<T, F>(&self, work: F) -> T
+    async fn offload_to<T, F>(&self, queue: SideQueue, work: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.side().work(work).await
+        self.side().work(queue, work).await
     }
 
     async fn sleep_until(&self, deadline: Monotonic) {

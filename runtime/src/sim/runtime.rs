@@ -17,7 +17,7 @@ use super::network::{Network, SimListener};
 use super::stream::{SimReader, SimWriter};
 use super::timer::Timer;
 use super::world::{Fate, NodeId, World};
-use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime};
+use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue};
 
 /// How long offloaded work takes until its result is back, in nanoseconds.
 const OFFLOAD_NANOS: std::ops::RangeInclusive<u64> = 10_000..=3_000_000;
@@ -137,7 +137,7 @@ impl Runtime for SimRuntime {
         SimTask { output }
     }
 
-    async fn offload<T, F>(&self, work: F) -> T
+    async fn offload_to<T, F>(&self, _: SideQueue, work: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,

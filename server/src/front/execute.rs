@@ -9,7 +9,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Reservation, Runtime};
+use logsvc_runtime::{Budget, Reservation, Runtime};
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 use logsvc_shards::scope::TenantScope;
 
@@ -135,6 +135,29 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// The memory of a query's intermediate results.
+struct QueryMemory {
+    budget: Budget,
+    /// Grows if the shards' parts, which are bounded each, need more together.
+    reservation: Reservation,
+    held_bytes: u64,
+}
+
+impl QueryMemory {
+    fn new(budget: &Budget, first_bytes: u64) -> Result<QueryMemory, ApiError> {
+        let reservation = budget.try_reserve(first_bytes).ok_or_else(too_busy)?;
+        Ok(QueryMemory { budget: budget.clone(), reservation, held_bytes: 0 })
+    }
+
+    /// Reserves memory for so many bytes more.
+    fn hold(&mut self, more_bytes: u64) -> Result<(), ApiError> {
+        self.held_bytes = self.held_bytes.saturating_add(more_bytes);
+        check_size(self.held_bytes, &self.budget)?;
+        let missing_bytes = self.held_bytes.saturating_sub(self.reservation.bytes());
+        if self.reservation.try_grow(missing_bytes) { Ok(()) } else { Err(too_busy()) }
+    }
+}
+
 impl<R: Runtime> Front<R> {
     /// Runs a plan when it is the turn of whoever asks.
     ///
@@ -166,10 +189,8 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Executed, ApiError> {
         let begun = self.runtime.now();
         let cancellation = CancelOnDrop(Cancellation::default());
-        let mut merge = MergeState::new(plan);
         let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
-        // Grows if the shards' parts, which are bounded each, need more together.
-        let mut reservation = self.queries.try_reserve(turn.memory_bytes).ok_or_else(too_busy)?;
+        let mut memory = QueryMemory::new(&self.queries, turn.memory_bytes)?;
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
@@ -185,23 +206,19 @@ impl<R: Runtime> Front<R> {
         let waits_since = self.runtime.now();
         let cores = self.runtime.core_count();
         let ask = |core, request| self.ask(core, request);
-        let mut held_bytes = 0u64;
-        let mut reserve = |more_bytes| {
-            held_bytes = held_bytes.saturating_add(more_bytes);
-            check_size(held_bytes, &self.queries)?;
-            let missing_bytes = held_bytes.saturating_sub(reservation.bytes());
-            if reservation.try_grow(missing_bytes) { Ok(()) } else { Err(too_busy()) }
-        };
-        let scan = gather_leaves(ask, cores, replies, &mut merge, &mut reserve).await?;
+        let gathered = gather_leaves(ask, cores, replies, |bytes| memory.hold(bytes)).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
-        let leaf = merge.stats();
-        reserve(merge.finish_bytes())?;
-        let result = merge.finish().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let scan = gathered.stats;
+        let (merged, mut memory) = gathered.merged(&self.runtime, plan, memory).await;
+        let leaf = merged.stats();
+        memory.hold(merged.finish_bytes)?;
+        let (result, memory) = merged.finish(&self.runtime, memory).await;
+        let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = turn.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
-        let memory = Some(reservation);
+        let memory = Some(memory.reservation);
         let executed = Executed {
             result,
             leaf,

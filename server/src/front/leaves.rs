@@ -1,12 +1,14 @@
-//! Gathers the parts of a query that shards have computed, and has long ones shared.
+//! Gathers the parts of a query that shards have computed, has long ones shared, and
+//! merges them.
 //!
 //! Guarantees: what a shard leaves unread is read by all cores together, each block
-//! once, before the answer is complete.
+//! once, before the answer is complete. Large parts are merged on a side thread: millions
+//! of samples take as long as hundreds of pushes.
 
-use logsvc_logql::engine::MergeState;
+use logsvc_logql::engine::{EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::PendingReply;
+use logsvc_runtime::{CoreId, Runtime, SideQueue};
 use logsvc_shards::messages::{LeafReply, ScanStats, ShardReply, ShardRequest};
 use logsvc_shards::scan::ScanError;
 
@@ -37,22 +39,91 @@ impl From<LeafError> for ApiError {
     }
 }
 
-/// Waits for the shards' answers to a leaf and merges them. `ask` sends a request to
-/// a core, `reserve` is told the bytes of each part before it is merged.
+/// Parts of up to so many bytes together are merged on the core, which takes less than a
+/// millisecond.
+const SMALL_MAX_BYTES: usize = 64 << 10;
+
+/// The parts of a query.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    parts: Vec<LeafResult>,
+    /// What the shards have touched for them.
+    pub(super) stats: ScanStats,
+}
+
+impl Gathered {
+    fn are_small(&self) -> bool {
+        self.parts.iter().map(LeafResult::held_bytes).sum::<usize>() <= SMALL_MAX_BYTES
+    }
+
+    /// Puts the parts together. `memory` is what they hold of a budget: it comes back with
+    /// the result, and lives as long as they do, even if the caller goes away.
+    pub(super) async fn merged<R: Runtime, M: Send + 'static>(
+        self,
+        runtime: &R,
+        plan: &Plan,
+        memory: M,
+    ) -> (Merged, M) {
+        let mut state = MergeState::new(plan);
+        let is_small = self.are_small();
+        let merge = move || {
+            self.parts.into_iter().for_each(|part| state.add(part));
+            let finish_bytes = state.finish_bytes();
+            (Merged { state, is_small, finish_bytes }, memory)
+        };
+        here_or_aside(runtime, is_small, merge).await
+    }
+}
+
+/// Parts that were put together.
+#[derive(Debug)]
+pub(super) struct Merged {
+    state: MergeState,
+    is_small: bool,
+    /// See [`MergeState::finish_bytes`].
+    pub(super) finish_bytes: u64,
+}
+
+impl Merged {
+    /// The work of all parts.
+    pub(super) fn stats(&self) -> LeafStats {
+        self.state.stats()
+    }
+
+    /// The answer, see [`MergeState::finish`]. `memory` is as for [`Gathered::merged`].
+    pub(super) async fn finish<R: Runtime, M: Send + 'static>(
+        self,
+        runtime: &R,
+        memory: M,
+    ) -> (Result<QueryResult, EvalError>, M) {
+        let Merged { state, is_small, .. } = self;
+        here_or_aside(runtime, is_small, move || (state.finish(), memory)).await
+    }
+}
+
+async fn here_or_aside<R: Runtime, T: Send + 'static>(
+    runtime: &R,
+    is_short: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if is_short { work() } else { runtime.offload_to(SideQueue::LongQueries, work).await }
+}
+
+/// Waits for the shards' answers to a leaf. `ask` sends a request to a core, `reserve` is
+/// told the bytes of each part.
 pub(super) async fn gather_leaves<E: From<LeafError>>(
     ask: impl Fn(CoreId, ShardRequest) -> Result<PendingReply<ShardReply>, E>,
     cores: u16,
     replies: Vec<PendingReply<ShardReply>>,
-    merge: &mut MergeState,
     mut reserve: impl FnMut(u64) -> Result<(), E>,
-) -> Result<ScanStats, E> {
-    let mut stats = ScanStats::default();
+) -> Result<Gathered, E> {
+    let mut gathered = Gathered::default();
     let mut rests = Vec::new();
     for reply in replies {
         let part = part_of(reply.await)?;
-        stats.add(&part.stats);
+        gathered.stats.add(&part.stats);
         reserve(part.result.held_bytes() as u64)?;
-        merge.add(part.result);
+        gathered.parts.push(part.result);
         rests.extend(part.rest);
     }
     // What is long is shared by all cores, whoever owns the streams.
@@ -64,11 +135,11 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
     }
     for reply in replies {
         let part = part_of(reply.await)?;
-        stats.add(&part.stats);
+        gathered.stats.add(&part.stats);
         reserve(part.result.held_bytes() as u64)?;
-        merge.add(part.result);
+        gathered.parts.push(part.result);
     }
-    Ok(stats)
+    Ok(gathered)
 }
 
 fn part_of<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, LeafError> {

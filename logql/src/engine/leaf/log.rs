@@ -13,7 +13,7 @@
 //! the limit, whatever the order blocks come in.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_proto::Labels;
 use xxhash_rust::xxh64::Xxh64;
@@ -33,7 +33,7 @@ const THIN_AT_LEAST: usize = 1024;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StreamKey {
     hash: u64,
-    text: Rc<str>,
+    text: Arc<str>,
 }
 
 impl StreamKey {
@@ -51,7 +51,7 @@ impl StreamKey {
 
     /// The key that precedes all others.
     pub(crate) fn first() -> Self {
-        Self { hash: 0, text: Rc::from("") }
+        Self { hash: 0, text: Arc::from("") }
     }
 
     /// The parts, which may go to another core.

@@ -16,7 +16,7 @@
 //! are best offered in query direction, newest or oldest first, so that the limit
 //! ends the scan early.
 //!
-//! The executor stays on its core; [`LeafResult`] travels.
+//! Between calls an executor and its stream states may go to another thread.
 //!
 //! There is one collector per kind of leaf, each in a file of its own.
 
@@ -31,7 +31,7 @@ mod series;
 mod set_cache;
 mod sizes;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::error::EvalError;
 use super::patterns::FoundTemplate;
@@ -90,9 +90,9 @@ impl LeafStats {
 /// What an executor knows of one stream.
 #[derive(Debug)]
 pub struct StreamState {
-    base: Rc<BaseLabels>,
+    base: Arc<BaseLabels>,
     /// The same for the probe.
-    probe_base: Option<Rc<BaseLabels>>,
+    probe_base: Option<Arc<BaseLabels>>,
     /// For the order of log entries.
     key: StreamKey,
     needs: Needs,
@@ -160,9 +160,11 @@ impl LeafResult {
     }
 }
 
-/// Crosses cores.
+/// Crosses threads.
 const _: fn() = || {
     fn assert_send<T: Send>() {}
+    assert_send::<LeafExecutor>();
+    assert_send::<StreamState>();
     assert_send::<LeafResult>();
     assert_send::<LeafPlan>();
 };

@@ -7,7 +7,7 @@
 //! whichever others are wanted. That is not so of errors, which depend on how far a
 //! line is read, so filters whose outcome depends on errors are left out.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
@@ -54,14 +54,14 @@ impl Probe {
     }
 
     /// Prepares a stream.
-    pub(super) fn base(&mut self, labels: &Labels) -> Rc<BaseLabels> {
+    pub(super) fn base(&mut self, labels: &Labels) -> Arc<BaseLabels> {
         self.labels.base(labels)
     }
 
     /// False when the pipeline rejects the entry.
     pub(super) fn may_keep(
         &mut self,
-        base: &Rc<BaseLabels>,
+        base: &Arc<BaseLabels>,
         metadata: &MetadataColumn<'_>,
         i: usize,
         line: &[u8],

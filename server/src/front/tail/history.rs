@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use logsvc_logql::engine::{Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime};
+use logsvc_logql::engine::{Direction, Plan, QueryParams, QueryResult, QueryTime};
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{CoreId, Runtime};
@@ -78,14 +78,16 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         let reply = hub.caller.call(shard, ShardRequest::TailJoin(join));
         replies.push(reply.map_err(|_| busy())?);
     }
-    let (caller, cores) = (hub.caller.clone(), hub.runtime.core_count());
+    let (runtime, caller, cores) =
+        (hub.runtime.clone(), hub.caller.clone(), hub.runtime.core_count());
     let gather = async move {
-        let (_reservation, _cancellation) = (reservation, cancellation);
-        let mut merge = MergeState::new(&plan);
+        let _cancellation = cancellation;
         let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
-        let gathered = gather_leaves(ask, cores, replies, &mut merge, |_| Ok(())).await;
-        gathered.map_err(|error| error.to_string())?;
-        match merge.finish() {
+        let gathered = gather_leaves(ask, cores, replies, |_| Ok(())).await;
+        let gathered = gathered.map_err(|error| error.to_string())?;
+        let (merged, reservation) = gathered.merged(&runtime, &plan, reservation).await;
+        let (result, _reservation) = merged.finish(&runtime, reservation).await;
+        match result {
             Ok(QueryResult::Streams(mut streams)) => {
                 // Newest first became oldest first, also among equal times.
                 streams.iter_mut().for_each(|stream| stream.entries.reverse());

@@ -16,7 +16,7 @@ mod extraction;
 #[cfg(test)]
 mod tests;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
@@ -123,7 +123,7 @@ pub(crate) struct EntryLabels {
     rows: Vec<Row>,
     /// Number of the entry at hand, from 1.
     entry: u64,
-    base: Rc<BaseLabels>,
+    base: Arc<BaseLabels>,
     metadata: Vec<Field>,
     parsed: Vec<Field>,
     /// Number of stream labels that were deleted.
@@ -146,7 +146,7 @@ impl EntryLabels {
             names: BytesInterner::new(),
             rows: Vec::new(),
             entry: 0,
-            base: Rc::default(),
+            base: Arc::default(),
             metadata: Vec::new(),
             parsed: Vec::new(),
             hidden: 0,
@@ -174,7 +174,7 @@ impl EntryLabels {
     }
 
     /// Prepares the labels of a stream.
-    pub(crate) fn base(&mut self, labels: &Labels) -> Rc<BaseLabels> {
+    pub(crate) fn base(&mut self, labels: &Labels) -> Arc<BaseLabels> {
         let mut base = BaseLabels::default();
         for (name, value) in labels {
             let start = base.text.len();
@@ -182,19 +182,19 @@ impl EntryLabels {
             let name = self.name_id(name.as_bytes());
             base.fields.push(Field { name, start, end: base.text.len() });
         }
-        Rc::new(base)
+        Arc::new(base)
     }
 
     /// Starts an entry of a stream: stream labels only.
-    pub(crate) fn start(&mut self, base: &Rc<BaseLabels>) {
-        if !Rc::ptr_eq(&self.base, base) {
+    pub(crate) fn start(&mut self, base: &Arc<BaseLabels>) {
+        if !Arc::ptr_eq(&self.base, base) {
             for field in &self.base.fields {
                 self.rows[field.name.0 as usize].base = NONE;
             }
             for (position, field) in (0u32..).zip(&base.fields) {
                 self.rows[field.name.0 as usize].base = position;
             }
-            self.base = Rc::clone(base);
+            self.base = Arc::clone(base);
         }
         self.entry += 1;
         self.metadata.clear();

@@ -3,7 +3,7 @@
 //! A pattern is compiled when it is first used. Patterns may come from labels, so
 //! few are kept, and large ones are refused.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use regex::bytes::Captures;
 
@@ -52,7 +52,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// A compiled pattern, or why it is none.
-type Compiled = Result<Rc<CapturingRegex>, String>;
+type Compiled = Result<Arc<CapturingRegex>, String>;
 
 /// Compiled patterns by their text, those used last behind.
 #[derive(Default, Debug)]
@@ -71,7 +71,7 @@ fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
             return Err("error parsing regexp: expression too large".to_owned());
         }
         run.work(usize::try_from(translation.cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)?;
-        compile_capturing(pattern).map(Rc::new)
+        compile_capturing(pattern).map(Arc::new)
     });
     if entries.len() >= MAX_CACHED {
         let _ = entries.remove(0);
