@@ -167,7 +167,6 @@ async fn run<R: Runtime>(
                 next = inbox.try_receive().map(Event::Request);
             }
         }
-        driver.env.is_sealing_urgent.set(state.is_sealing_urgent());
         if taken == REQUESTS_PER_TURN {
             // A full turn: there may be more at once, but the core's other tasks
             // must get theirs.

@@ -331,12 +331,6 @@ impl Shard {
         self.finish_stop(effects);
     }
 
-    /// Whether scans of this core should leave the CPU to sealing for a while: pushes will
-    /// have to wait for it soon, or do already.
-    pub fn is_sealing_urgent(&self) -> bool {
-        self.sealing.is_urgent(self.sealing.head_bytes() + self.in_log_bytes)
-    }
-
     /// When a [`Event::Timer`] is due although nothing else happens.
     pub fn next_wakeup(&self) -> Option<Monotonic> {
         let due = [

@@ -149,3 +149,60 @@ fn part_of<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, LeafError> {
         Ok(_) | Err(_) => Err(LeafError::Gone),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logsvc_logql::engine::{
+        EntryBlock, LeafExecutor, MetadataColumn, QueryParams, StreamResult,
+    };
+    use logsvc_logql::syntax;
+    use logsvc_proto::Labels;
+    use logsvc_runtime::Budget;
+    use logsvc_runtime::sim::Simulation;
+
+    /// What a shard finds that has a stream of `app` with `count` lines.
+    fn part(plan: &Plan, app: &str, count: usize) -> LeafResult {
+        let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("a leaf");
+        let labels = Labels::from_pairs([("app", app)]).expect("labels");
+        let mut state = executor.stream(&labels);
+        let timestamps_ns: Vec<i64> = (0..count as i64).collect();
+        let line_ends: Vec<u32> = (1..=count as u32).map(|line| line * 4).collect();
+        let block = EntryBlock {
+            timestamps_ns: &timestamps_ns,
+            line_ends: &line_ends,
+            lines: &b"line".repeat(count),
+            metadata: MetadataColumn::None,
+            arrival: 0,
+            sorted: true,
+        };
+        executor.block(&mut state, &block);
+        executor.finish()
+    }
+
+    #[test]
+    fn parts_are_merged_with_their_memory_however_large_they_are() {
+        for (count, are_small) in [(3, true), (5_000, false)] {
+            let expr = syntax::parse("{app=~`.+`}").expect("a query");
+            let params = QueryParams { limit: 10_000, ..QueryParams::range(0, 10_000, 1) };
+            let plan = Plan::new(&expr, &params).expect("a plan");
+            let parts = vec![part(&plan, "a", count), part(&plan, "b", count)];
+            let gathered = Gathered { parts, stats: ScanStats::default() };
+            assert_eq!(gathered.are_small(), are_small);
+            let budget = Budget::new("queries", 1000);
+            let memory = budget.try_reserve(700).expect("there is room");
+            let (result, memory) = Simulation::new(1).block_on(|runtime| async move {
+                let (merged, memory) = gathered.merged(&runtime, &plan, memory).await;
+                assert_eq!(merged.stats().entries, 2 * count as u64);
+                assert!(merged.finish_bytes > 0);
+                merged.finish(&runtime, memory).await
+            });
+            let Ok(QueryResult::Streams(streams)) = result else { panic!("{result:?}") };
+            let lens: Vec<usize> = streams.iter().map(|s: &StreamResult| s.entries.len()).collect();
+            assert_eq!(lens, [count, count]);
+            assert_eq!(budget.used_bytes(), 700);
+            drop(memory);
+            assert_eq!(budget.used_bytes(), 0);
+        }
+    }
+}

@@ -1,11 +1,15 @@
 //! Columns of sealed blocks: read, checked, decoded, kept in the cache.
 //!
+//! The core reads stored columns, or finds decoded ones in its cache ([`OpenBlock::load`]);
+//! whoever evaluates the block decodes them, on whatever thread ([`OpenBlock::run`]), and
+//! says which ones it misses; the core keeps what was decoded.
+//!
 //! Guarantees: a column is read only when a run needs it, and at most once per
 //! block and scan; every byte that is served has passed its checksum.
 
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
 use logsvc_runtime::{File, Runtime};
@@ -14,9 +18,9 @@ use super::ScanEnv;
 use super::search::Found;
 use crate::filter::FilterError;
 use crate::messages::ScanStats;
-use crate::sealed::{Cached, ColumnKey, DirectoryError, SealedSegment};
+use crate::sealed::{BlockCache, Cached, ColumnKey, DirectoryError, HeldDirectory, SealedSegment};
 use crate::segment::{
-    BlockMetadata, Codec, ColumnKind, Directory, LineParts, Part, RunInfo, SegmentError,
+    BlockInfo, BlockMetadata, Codec, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError,
 };
 
 /// Why a part of a segment cannot be read.
@@ -41,6 +45,21 @@ pub(super) enum ReadError {
     Filter(#[from] FilterError),
 }
 
+/// Why a column cannot be evaluated now.
+#[derive(Debug)]
+pub(super) enum Unready {
+    /// It was not loaded; [`OpenBlock::load_missing`] does.
+    Missing,
+    /// It cannot be read.
+    Failed(ReadError),
+}
+
+impl From<SegmentError> for Unready {
+    fn from(error: SegmentError) -> Unready {
+        Unready::Failed(error.into())
+    }
+}
+
 /// Reads `len` bytes of a segment.
 pub(super) async fn read<R: Runtime>(
     env: &ScanEnv<R>,
@@ -60,53 +79,191 @@ pub(super) async fn read<R: Runtime>(
     Ok(bytes)
 }
 
-/// A block of which some columns are in memory.
-pub(super) struct OpenBlock<'a, R: Runtime> {
-    env: &'a ScanEnv<R>,
-    segment: &'a SealedSegment,
-    directory: &'a Directory,
-    block: u32,
-    timestamps: Option<Rc<Vec<i64>>>,
-    ends: Option<Rc<Vec<u32>>>,
-    lines: Option<Rc<Vec<u8>>>,
-    metadata: Option<Rc<BlockMetadata>>,
-    parts: Option<Rc<LineParts>>,
-    /// The lines that a search has found, once it was made.
-    pub(super) found: Option<Option<Rc<Found>>>,
-    /// Whether it was counted.
-    touched: bool,
+/// What is known of a block's lines and entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Column {
+    Timestamps,
+    Ends,
+    Lines,
+    Metadata,
+    /// The lines in their parts.
+    Parts,
 }
 
-impl<'a, R: Runtime> OpenBlock<'a, R> {
-    pub(super) fn new(
-        env: &'a ScanEnv<R>,
-        segment: &'a SealedSegment,
-        directory: &'a Directory,
-        block: u32,
-    ) -> Self {
+impl Column {
+    const ALL: [Column; 5] =
+        [Column::Timestamps, Column::Ends, Column::Lines, Column::Metadata, Column::Parts];
+
+    fn kind(self) -> ColumnKind {
+        match self {
+            Column::Timestamps => ColumnKind::Timestamps,
+            Column::Ends => ColumnKind::Lengths,
+            Column::Lines | Column::Parts => ColumnKind::Lines,
+            Column::Metadata => ColumnKind::Metadata,
+        }
+    }
+}
+
+/// A column on its way.
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Absent,
+    /// Somebody needs it.
+    Missing,
+    Stored(Vec<u8>),
+    Decoded(Cached),
+    Failed(ReadError),
+}
+
+/// The columns of a block that a run needs.
+fn columns_of(run: &RunInfo, needs: Needs) -> impl Iterator<Item = Column> {
+    let wanted = [
+        (true, Column::Timestamps),
+        (needs.line_lengths || needs.lines, Column::Ends),
+        (needs.lines, Column::Lines),
+        (needs.metadata && run.has_metadata, Column::Metadata),
+    ];
+    wanted.into_iter().filter_map(|(is_needed, column)| is_needed.then_some(column))
+}
+
+/// A block of which some columns are in memory. May go from thread to thread.
+#[derive(Debug)]
+pub(super) struct OpenBlock {
+    directory: Arc<HeldDirectory>,
+    /// The key of the block's lines.
+    key: ColumnKey,
+    info: BlockInfo,
+    slots: [Slot; Column::ALL.len()],
+    /// Columns that are decoded and not in the cache.
+    fresh: Vec<(ColumnKey, Cached)>,
+    /// Whether lines are looked for in their parts.
+    pub(super) is_searched: bool,
+    /// The lines that a search has found, once it was made.
+    pub(super) found: Option<Option<Arc<Found>>>,
+    /// Whether it was counted, and its metadata.
+    is_counted: bool,
+    is_metadata_counted: bool,
+}
+
+impl OpenBlock {
+    pub(super) fn new(segment: &SealedSegment, directory: &Arc<HeldDirectory>, block: u32) -> Self {
+        let kind = ColumnKind::Lines;
         OpenBlock {
-            env,
-            segment,
-            directory,
-            block,
-            timestamps: None,
-            ends: None,
-            lines: None,
-            metadata: None,
-            parts: None,
+            directory: Arc::clone(directory),
+            key: ColumnKey { segment: segment.live.name, block, kind, in_parts: false },
+            info: directory.block(block),
+            slots: Default::default(),
+            fresh: Vec::new(),
+            is_searched: false,
             found: None,
-            touched: false,
+            is_counted: false,
+            is_metadata_counted: false,
         }
     }
 
-    /// The columns of a run of this block.
-    pub(super) async fn run(
+    /// The directory of its segment.
+    pub(super) fn directory(&self) -> &Arc<HeldDirectory> {
+        &self.directory
+    }
+
+    fn key(&self, column: Column) -> ColumnKey {
+        ColumnKey { kind: column.kind(), in_parts: column == Column::Parts, ..self.key }
+    }
+
+    /// Whether the block's lines are stored in parts, and better looked at so. They are not
+    /// if they are decoded, or can be kept for all queries to come without anything else
+    /// having to go. Otherwise parts are less work, and three times as many of them fit.
+    pub(super) fn prefers_parts(&self, cache: &BlockCache) -> bool {
+        let place = self.info.column(ColumnKind::Lines);
+        if place.codec != Codec::Templates || cache.holds(self.key(Column::Lines)) {
+            return false;
+        }
+        cache.holds(self.key(Column::Parts)) || !cache.has_room_for(place.raw_len as usize)
+    }
+
+    /// Makes a column ready, or notes why it cannot be; returns its length in bytes when it
+    /// is decoded, if it was not ready before.
+    pub(super) async fn load<R: Runtime>(
         &mut self,
+        env: &ScanEnv<R>,
+        segment: &SealedSegment,
+        column: Column,
+        stats: &mut ScanStats,
+    ) -> usize {
+        if !matches!(self.slots[column as usize], Slot::Absent | Slot::Missing) {
+            return 0;
+        }
+        let place = self.info.column(column.kind());
+        stats.cache_lookups += 1;
+        self.slots[column as usize] = if let Some(cached) = env.cache.get(self.key(column)) {
+            stats.cache_hits += 1;
+            stats.cached_bytes += cached.held_bytes() as u64;
+            Slot::Decoded(cached)
+        } else {
+            match read(env, segment, place.range(), stats).await {
+                Ok(bytes) => Slot::Stored(bytes),
+                Err(error) => Slot::Failed(error),
+            }
+        };
+        place.raw_len as usize
+    }
+
+    /// Makes the columns ready that a run needs; returns the length in bytes of those that
+    /// were not.
+    pub(super) async fn load_run<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        segment: &SealedSegment,
         run: &RunInfo,
         needs: Needs,
         stats: &mut ScanStats,
-    ) -> Result<RunColumns, ReadError> {
-        let timestamps = self.timestamps(stats).await?;
+    ) -> usize {
+        let mut bytes = 0;
+        for column in columns_of(run, needs) {
+            bytes += self.load(env, segment, column, stats).await;
+        }
+        bytes
+    }
+
+    /// Makes the columns ready that were missed.
+    pub(super) async fn load_missing<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        segment: &SealedSegment,
+        stats: &mut ScanStats,
+    ) {
+        for column in Column::ALL {
+            if matches!(self.slots[column as usize], Slot::Missing) {
+                self.load(env, segment, column, stats).await;
+            }
+        }
+    }
+
+    /// Takes what was decoded since the last time, for the cache.
+    pub(super) fn take_fresh(&mut self) -> Vec<(ColumnKey, Cached)> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// The columns of a run of this block.
+    pub(super) fn run(
+        &mut self,
+        run: &RunInfo,
+        needs: Needs,
+        decoder: &mut Decoder,
+        stats: &mut ScanStats,
+    ) -> Result<RunColumns, Unready> {
+        let mut is_missing = false;
+        for column in columns_of(run, needs) {
+            is_missing |= self.is_missing(column);
+        }
+        if is_missing {
+            return Err(Unready::Missing);
+        }
+        let timestamps = match self.column(Column::Timestamps, decoder, stats)? {
+            Cached::Timestamps(column) => column,
+            other => unreachable!("{other:?} under the key of timestamps"),
+        };
         let mut columns = RunColumns {
             timestamps,
             ends: None,
@@ -116,179 +273,110 @@ impl<'a, R: Runtime> OpenBlock<'a, R> {
             line_bytes: run.line_bytes.start as usize..run.line_bytes.end as usize,
             sorted: true,
         };
-        if needs.line_lengths || needs.lines {
-            columns.ends = Some(self.ends(stats).await?);
+        for column in columns_of(run, needs).skip(1) {
+            match self.column(column, decoder, stats)? {
+                Cached::Ends(column) => columns.ends = Some(column),
+                Cached::Lines(column) => columns.lines = Some(column),
+                Cached::Metadata(column) => {
+                    columns.metadata = column;
+                    if !std::mem::replace(&mut self.is_metadata_counted, true) {
+                        stats.sealed_metadata_bytes += u64::from(self.info.metadata_bytes);
+                    }
+                }
+                other => unreachable!("{other:?} under the key of {column:?}"),
+            }
         }
-        if needs.lines {
-            columns.lines = Some(self.lines(stats).await?);
-        }
-        if needs.metadata && run.has_metadata {
-            columns.metadata = self.metadata(stats).await?;
-        }
-        self.touch(stats);
+        self.count(stats);
         Ok(columns)
     }
 
-    fn touch(&mut self, stats: &mut ScanStats) {
-        stats.sealed_blocks += u64::from(!std::mem::replace(&mut self.touched, true));
+    fn count(&mut self, stats: &mut ScanStats) {
+        stats.sealed_blocks += u64::from(!std::mem::replace(&mut self.is_counted, true));
     }
 
     /// The block's lines in their parts, if they are stored so.
-    pub(super) async fn parts(
+    pub(super) fn parts(
         &mut self,
+        decoder: &mut Decoder,
         stats: &mut ScanStats,
-    ) -> Result<Option<Rc<LineParts>>, ReadError> {
-        if let Some(parts) = &self.parts {
-            return Ok(Some(Rc::clone(parts)));
-        }
-        let place = self.directory.block(self.block).column(ColumnKind::Lines);
-        if place.codec != Codec::Templates {
+    ) -> Result<Option<Arc<LineParts>>, Unready> {
+        if self.info.column(ColumnKind::Lines).codec != Codec::Templates {
             return Ok(None);
         }
-        self.touch(stats);
-        let key = ColumnKey { in_parts: true, ..self.key(ColumnKind::Lines) };
-        stats.cache_lookups += 1;
-        if let Some(Cached::Parts(parts)) = self.env.cache.get(key) {
-            stats.cache_hits += 1;
-            stats.cached_bytes += parts.held_bytes() as u64;
-            self.parts = Some(Rc::clone(&parts));
-            return Ok(Some(parts));
+        self.count(stats);
+        if self.is_missing(Column::Parts) {
+            return Err(Unready::Missing);
         }
-        let bytes = read(self.env, self.segment, place.range(), stats).await?;
-        let parts = {
-            let decoder = &mut *self.env.decoder.borrow_mut();
-            decoder.line_parts(self.directory, self.block, &bytes)?.map(Rc::new)
-        };
-        if let Some(parts) = &parts {
-            stats.decoded_bytes += parts.held_bytes() as u64;
-            self.env.cache.put(key, Cached::Parts(Rc::clone(parts)));
+        match self.column(Column::Parts, decoder, stats)? {
+            Cached::Parts(parts) => Ok(Some(parts)),
+            other => unreachable!("{other:?} under the key of parts"),
         }
-        self.parts.clone_from(&parts);
-        Ok(parts)
-    }
-
-    /// Whether the block's lines are better looked at as a whole: they are decoded, or they
-    /// can be kept for all queries to come without anything else having to go. Otherwise
-    /// parts are less work, and three times as many of them fit.
-    pub(super) fn prefers_lines(&self) -> bool {
-        let cache = &self.env.cache;
-        let key = self.key(ColumnKind::Lines);
-        if self.lines.is_some() || cache.holds(key) {
-            return true;
-        }
-        let place = self.directory.block(self.block).column(ColumnKind::Lines);
-        let has_room = || cache.has_room_for(place.raw_len as usize);
-        !cache.holds(ColumnKey { in_parts: true, ..key }) && has_room()
     }
 
     /// That the lines are not what was written.
-    pub(super) fn damaged_lines(&self) -> ReadError {
-        let part = Part::Column { block: self.block, kind: ColumnKind::Lines };
+    pub(super) fn damaged_lines(&self) -> Unready {
+        let part = Part::Column { block: self.key.block, kind: ColumnKind::Lines };
         SegmentError::new(part, "its templates do not fit").into()
     }
 
-    fn key(&self, kind: ColumnKind) -> ColumnKey {
-        ColumnKey { segment: self.segment.live.name, block: self.block, kind, in_parts: false }
+    /// Whether a column was not loaded; notes that it should be.
+    fn is_missing(&mut self, column: Column) -> bool {
+        let slot = &mut self.slots[column as usize];
+        let is_missing = matches!(slot, Slot::Absent | Slot::Missing);
+        if is_missing {
+            *slot = Slot::Missing;
+        }
+        is_missing
     }
 
-    /// The timestamps of all entries of the block.
-    pub(super) async fn timestamps(
+    /// A column that was loaded.
+    fn column(
         &mut self,
+        column: Column,
+        decoder: &mut Decoder,
         stats: &mut ScanStats,
-    ) -> Result<Rc<Vec<i64>>, ReadError> {
-        if let Some(column) = &self.timestamps {
-            return Ok(Rc::clone(column));
-        }
-        let column = match self.column(ColumnKind::Timestamps, stats).await? {
-            Cached::Timestamps(column) => column,
-            other => unreachable!("{other:?} under the key of timestamps"),
+    ) -> Result<Cached, Unready> {
+        let slot = &mut self.slots[column as usize];
+        let bytes = match slot {
+            Slot::Absent | Slot::Missing => return Err(Unready::Missing),
+            Slot::Decoded(cached) => return Ok(cached.clone()),
+            Slot::Failed(_) => {
+                let Slot::Failed(error) = std::mem::take(slot) else { unreachable!("it was") };
+                return Err(Unready::Failed(error));
+            }
+            Slot::Stored(bytes) => std::mem::take(bytes),
         };
-        self.timestamps = Some(Rc::clone(&column));
-        Ok(column)
-    }
-
-    async fn ends(&mut self, stats: &mut ScanStats) -> Result<Rc<Vec<u32>>, ReadError> {
-        if let Some(column) = &self.ends {
-            return Ok(Rc::clone(column));
-        }
-        let column = match self.column(ColumnKind::Lengths, stats).await? {
-            Cached::Ends(column) => column,
-            other => unreachable!("{other:?} under the key of line ends"),
+        let (directory, block) = (&self.directory, self.key.block);
+        let cached = match column {
+            Column::Timestamps => {
+                Cached::Timestamps(Arc::new(decoder.timestamps(directory, block, &bytes)?))
+            }
+            Column::Ends => Cached::Ends(Arc::new(decoder.line_ends(directory, block, &bytes)?)),
+            Column::Lines => Cached::Lines(Arc::new(decoder.lines(directory, block, &bytes)?)),
+            Column::Metadata => {
+                Cached::Metadata(decoder.metadata(directory, block, &bytes)?.map(Arc::new))
+            }
+            Column::Parts => match decoder.line_parts(directory, block, &bytes)? {
+                Some(parts) => Cached::Parts(Arc::new(parts)),
+                // The directory says that they are stored so.
+                None => return Err(self.damaged_lines()),
+            },
         };
-        self.ends = Some(Rc::clone(&column));
-        Ok(column)
-    }
-
-    async fn lines(&mut self, stats: &mut ScanStats) -> Result<Rc<Vec<u8>>, ReadError> {
-        if let Some(column) = &self.lines {
-            return Ok(Rc::clone(column));
-        }
-        let column = match self.column(ColumnKind::Lines, stats).await? {
-            Cached::Lines(column) => column,
-            other => unreachable!("{other:?} under the key of lines"),
-        };
-        self.lines = Some(Rc::clone(&column));
-        Ok(column)
-    }
-
-    async fn metadata(
-        &mut self,
-        stats: &mut ScanStats,
-    ) -> Result<Option<Rc<BlockMetadata>>, ReadError> {
-        if let Some(column) = &self.metadata {
-            return Ok(Some(Rc::clone(column)));
-        }
-        match self.column(ColumnKind::Metadata, stats).await? {
-            Cached::Metadata(column) => {
-                let info = self.directory.block(self.block);
-                stats.sealed_metadata_bytes += u64::from(info.metadata_bytes);
-                self.metadata = column;
-            }
-            other => unreachable!("{other:?} under the key of metadata"),
-        }
-        Ok(self.metadata.clone())
-    }
-
-    async fn column(&self, kind: ColumnKind, stats: &mut ScanStats) -> Result<Cached, ReadError> {
-        let key = self.key(kind);
-        stats.cache_lookups += 1;
-        if let Some(column) = self.env.cache.get(key) {
-            stats.cache_hits += 1;
-            stats.cached_bytes += column.held_bytes() as u64;
-            return Ok(column);
-        }
-        let directory = self.directory;
-        let place = directory.block(self.block).column(kind);
-        let bytes = read(self.env, self.segment, place.range(), stats).await?;
-        let decoder = &mut *self.env.decoder.borrow_mut();
-        let column = match kind {
-            ColumnKind::Timestamps => {
-                Cached::Timestamps(Rc::new(decoder.timestamps(directory, self.block, &bytes)?))
-            }
-            ColumnKind::Lengths => {
-                Cached::Ends(Rc::new(decoder.line_ends(directory, self.block, &bytes)?))
-            }
-            ColumnKind::Lines => {
-                Cached::Lines(Rc::new(decoder.lines(directory, self.block, &bytes)?))
-            }
-            ColumnKind::Metadata => {
-                Cached::Metadata(decoder.metadata(directory, self.block, &bytes)?.map(Rc::new))
-            }
-        };
-        stats.decoded_bytes += column.held_bytes() as u64;
-        self.env.cache.put(key, column.clone());
-        Ok(column)
+        stats.decoded_bytes += cached.held_bytes() as u64;
+        self.slots[column as usize] = Slot::Decoded(cached.clone());
+        self.fresh.push((self.key(column), cached.clone()));
+        Ok(cached)
     }
 }
 
 /// The columns of a run, as far as they are needed.
 #[derive(Debug)]
 pub(super) struct RunColumns {
-    pub(super) timestamps: Rc<Vec<i64>>,
+    pub(super) timestamps: Arc<Vec<i64>>,
     /// Ends within the run's lines.
-    pub(super) ends: Option<Rc<Vec<u32>>>,
-    pub(super) lines: Option<Rc<Vec<u8>>>,
-    pub(super) metadata: Option<Rc<BlockMetadata>>,
+    pub(super) ends: Option<Arc<Vec<u32>>>,
+    pub(super) lines: Option<Arc<Vec<u8>>>,
+    pub(super) metadata: Option<Arc<BlockMetadata>>,
     /// The run's place in the first two columns and in the set ids.
     pub(super) entries: Range<usize>,
     /// The run's place in the lines.

@@ -17,7 +17,7 @@ use ahash::HashMap;
 use logsvc_logql::engine::{MetadataSets, Needs};
 use logsvc_runtime::Runtime;
 
-use super::columns::{OpenBlock, ReadError, RunColumns};
+use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
 use super::{HeadPart, ScanEnv, ScanJob};
 use crate::head::HeadBlock;
 use crate::messages::ScanStats;
@@ -84,7 +84,7 @@ async fn directory<R: Runtime>(
 pub(super) type SegmentFailure = (u32, ReadError);
 
 /// The part without the entries that an earlier generation holds too; `None` if
-/// there are none.
+/// there are none. The columns of a long scan are decoded on a side thread.
 ///
 /// # Errors
 /// A segment cannot be read.
@@ -94,6 +94,7 @@ pub(super) async fn without_repeated<R: Runtime>(
     late: &mut LateStreams,
     stream: u32,
     part: Part<'_>,
+    is_long: bool,
     stats: &mut ScanStats,
 ) -> Result<Option<RunColumns>, SegmentFailure> {
     let (generation, bounds_ns) = match part {
@@ -101,7 +102,7 @@ pub(super) async fn without_repeated<R: Runtime>(
         Part::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
     };
     let overlaps = |other_ns: (i64, i64)| other_ns.0 <= bounds_ns.1 && other_ns.1 >= bounds_ns.0;
-    let mut search = Search { env, job, part, mine: None, keep: Vec::new() };
+    let mut search = Search { env, job, part, is_long, mine: None, keep: Vec::new() };
     for (segment, sealed) in (0..generation).zip(job.segments.iter()) {
         if !overlaps((sealed.live.min_ns, sealed.live.max_ns)) {
             continue;
@@ -129,6 +130,7 @@ struct Search<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     job: &'a ScanJob,
     part: Part<'a>,
+    is_long: bool,
     /// The part, from the first one on that overlaps it.
     mine: Option<Loaded<'a>>,
     /// Which of its entries no earlier part has; empty as long as all of them.
@@ -141,17 +143,17 @@ impl<R: Runtime> Search<'_, R> {
         other: Part<'_>,
         stats: &mut ScanStats,
     ) -> Result<(), SegmentFailure> {
-        let Search { env, job, part, mine, keep } = self;
+        let Search { env, job, part, is_long, mine, keep } = self;
         let mine = match mine {
             Some(mine) => mine,
-            none => none.insert(Loaded::of(env, job, *part, stats).await?),
+            none => none.insert(Loaded::of(env, job, *part, *is_long, stats).await?),
         };
         // Timestamps decide mostly; the cache keeps the columns for what follows.
-        let times = Times::of(env, job, other, stats).await?;
+        let times = Times::of(env, job, other, *is_long, stats).await?;
         if !mine.shares_time_with(times.as_slice()) {
             return Ok(());
         }
-        let other = Loaded::of(env, job, other, stats).await?;
+        let other = Loaded::of(env, job, other, *is_long, stats).await?;
         if keep.is_empty() {
             keep.resize(mine.len(), true);
         }
@@ -171,13 +173,14 @@ impl<'a> Times<'a> {
         env: &ScanEnv<R>,
         job: &ScanJob,
         part: Part<'a>,
+        is_long: bool,
         stats: &mut ScanStats,
     ) -> Result<Times<'a>, SegmentFailure> {
         let needs = Needs { line_lengths: false, lines: false, metadata: false };
         Ok(match part {
             Part::Head(head) => Times::Borrowed(head.block.timestamps_ns()),
             Part::Run { segment, run } => {
-                Times::Run(load(env, job, segment, run, needs, stats).await?)
+                Times::Run(load(env, job, segment, run, needs, is_long, stats).await?)
             }
         })
     }
@@ -196,12 +199,27 @@ async fn load<R: Runtime>(
     segment: u32,
     run: &RunInfo,
     needs: Needs,
+    is_long: bool,
     stats: &mut ScanStats,
 ) -> Result<RunColumns, SegmentFailure> {
     let sealed = &job.segments[segment as usize];
     let directory = directory(env, job, segment).await?;
-    let mut block = OpenBlock::new(env, sealed, &directory, run.block);
-    block.run(run, needs, stats).await.map_err(|error| (segment, error))
+    let mut block = OpenBlock::new(sealed, &directory, run.block);
+    block.load_run(env, sealed, run, needs, stats).await;
+    let (run, mut decoder) = (run.clone(), env.decoders.take());
+    let decode = move || {
+        let mut stats = ScanStats::default();
+        let columns = block.run(&run, needs, &mut decoder, &mut stats);
+        (columns, block.take_fresh(), decoder, stats)
+    };
+    let (columns, fresh, decoder, more) = env.compute(is_long, decode).await;
+    stats.add(&more);
+    env.decoders.give_back(decoder);
+    env.keep(fresh);
+    columns.map_err(|unready| match unready {
+        Unready::Failed(error) => (segment, error),
+        Unready::Missing => unreachable!("all that the run needs was loaded"),
+    })
 }
 
 /// A part with all of its columns.
@@ -215,6 +233,7 @@ impl<'a> Loaded<'a> {
         env: &ScanEnv<R>,
         job: &ScanJob,
         part: Part<'a>,
+        is_long: bool,
         stats: &mut ScanStats,
     ) -> Result<Loaded<'a>, SegmentFailure> {
         Ok(match part {
@@ -224,7 +243,7 @@ impl<'a> Loaded<'a> {
                 Loaded::Head { block: &head.block, times }
             }
             Part::Run { segment, run } => {
-                let columns = load(env, job, segment, run, EVERYTHING, stats).await?;
+                let columns = load(env, job, segment, run, EVERYTHING, is_long, stats).await?;
                 let times = columns.timestamps[columns.entries.clone()].to_vec();
                 Loaded::Run { columns, times }
             }
@@ -313,10 +332,10 @@ impl<'a> Loaded<'a> {
         let sorted = timestamps.is_sorted();
         let (entries, line_bytes) = (0..timestamps.len(), 0..lines.len());
         RunColumns {
-            timestamps: Rc::new(timestamps),
-            ends: Some(Rc::new(ends)),
-            lines: Some(Rc::new(lines)),
-            metadata: Some(Rc::new(BlockMetadata { sets, set_ids: ids })),
+            timestamps: Arc::new(timestamps),
+            ends: Some(Arc::new(ends)),
+            lines: Some(Arc::new(lines)),
+            metadata: Some(Arc::new(BlockMetadata { sets, set_ids: ids })),
             entries,
             line_bytes,
             sorted,

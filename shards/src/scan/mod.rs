@@ -7,87 +7,65 @@
 //! read that the query needs ([`columns`]), and none if the directory's counts are
 //! enough or the segment's filters prove that nothing in it can match ([`prune`]).
 //! Lines are not put together where their filters can do without ([`search`]).
-//! A scan that turns out to be long is divided among all cores ([`share`]), and runs in
-//! slices, with few other long ones of its core ready at the same time ([`turns`]).
+//! A scan that turns out to be long is divided among all cores ([`share`]).
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
 //!
+//! A scan begins on its core, and most are done within [`ScanConfig::first_slice`]. What
+//! comes then is computed on side threads, a batch of blocks at a time ([`leaf`]): the core
+//! only finds the blocks, reads them and keeps what was decoded. So whatever else the core
+//! has to do, such as a push, waits for no query.
+//!
 //! Guarantees: the snapshot does not change while it is read; the core's other
-//! tasks get their turn at least once per [`SLICE`] plus the time of one block, or of
-//! checking one segment's directory and looking up the streams in it; a
-//! cancelled query stops within one block. A block whose bytes are damaged is left
-//! out, counted, and logged once; the rest is answered. What else can go wrong is in
-//! [`ScanError`].
+//! tasks get their turn after the scan's first slice plus the time of one block, and from
+//! then on at least once per [`SLICE`] plus the time of checking one segment's directory and
+//! looking up the streams in it; a cancelled query stops within one block. A block whose
+//! bytes are damaged is left out, counted, and logged once; the rest is answered. What else
+//! can go wrong is in [`ScanError`].
 
 mod columns;
+mod env;
 mod frontier;
 mod head_parts;
 mod late;
+mod leaf;
 mod prune;
 mod search;
 mod share;
 mod snapshots;
-mod turns;
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahash::AHashSet;
-use logsvc_logql::engine::{
-    BlockSummary, EntryBlock, LeafExecutor, MetadataColumn, MetadataSets, StreamState,
-};
+use logsvc_logql::engine::LeafExecutor;
 use logsvc_proto::{Labels, StreamId};
-use logsvc_runtime::{Budget, Monotonic, Runtime};
+use logsvc_runtime::{Monotonic, Runtime};
 
 use crate::filter::BlockSet;
 use crate::head::HeadBlock;
-use crate::manifest::SegmentName;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
-use crate::sealed::{BlockCache, Directories, HeldDirectory, SealedSegment, hasher};
-use crate::segment::{Decoder, Directory};
-use columns::{ReadError, RunColumns};
-use frontier::{Frontier, RunPlace, Unit, UnitKind, WantedStreams, Work};
+use crate::sealed::{HeldDirectory, SealedSegment};
+use columns::{Column, OpenBlock, RunColumns};
+pub use env::{ScanConfig, ScanEnv};
+use frontier::{Frontier, Unit, UnitKind, WantedStreams, Work};
 pub use head_parts::HeadParts;
 use late::{LateStreams, Part};
+pub(crate) use leaf::intern;
+use leaf::{Batch, BlockWork, Item, Leaf, RunWork};
 use prune::Conditions;
-use search::Searcher;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
 pub use snapshots::StreamSnapshots;
-use turns::{Turn, Turns};
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// So often a scan yields after each slice. A push goes through the core's tasks ten to
-/// twenty times, and should not wait for a slice each time; on an idle core it costs some
-/// microseconds.
-const YIELDS: u32 = 8;
+/// Bytes of columns that are computed aside at once: one to three milliseconds. Less would
+/// cost more wake-ups, more would let other queries wait.
+const BATCH_BYTES: usize = 1 << 20;
 
-/// So long a scan waits after each slice while sealing is urgent.
-const SEALING_SLICE: Duration = Duration::from_millis(16);
-
-/// Settings of the scans of one core.
-#[derive(Clone, Debug)]
-pub struct ScanConfig {
-    /// Memory for decoded blocks of segments; shared by all cores of the node, each of
-    /// which may take an equal part.
-    pub cache: Budget,
-    /// Memory for directories of segments; shared by all cores of the node.
-    pub directories: Budget,
-    /// A scan that has decoded so many bytes, or found them decoded, offers its rest to all
-    /// cores.
-    pub divide_after_bytes: u64,
-}
-
-impl ScanConfig {
-    /// Scans with this memory for decoded blocks, and for directories.
-    pub fn new(cache: Budget, directories: Budget) -> ScanConfig {
-        ScanConfig { cache, directories, divide_after_bytes: 8 << 20 }
-    }
-}
+/// Items of a batch at most, however small they are.
+const BATCH_ITEMS: usize = 256;
 
 /// Where the blocks of heads stand in the order of arrival: behind all segments.
 /// Entries that are being sealed come before those that came since.
@@ -98,83 +76,6 @@ const GENERATION_HEAD: u32 = u32::MAX;
 /// stream within a generation.
 fn arrival(generation: u32, within: u32) -> u64 {
     (u64::from(generation) << 32) | u64::from(within)
-}
-
-/// What scans on one core share.
-pub struct ScanEnv<R: Runtime> {
-    /// The core.
-    pub runtime: R,
-    /// Its open segment files, and directories of segments.
-    pub directories: Rc<Directories<R>>,
-    /// Its decoded blocks.
-    pub cache: BlockCache,
-    /// Whether scans should leave the CPU to sealing. Its threads have a lower priority, so
-    /// beside scans they would get too little, and pushes wait for them in the end.
-    pub(crate) is_sealing_urgent: Cell<bool>,
-    divide_after_bytes: u64,
-    turns: Turns,
-    /// Never held across a wait.
-    decoder: RefCell<Decoder>,
-    /// Places that could not be read, so that each is logged once and not by each query.
-    /// Never held across a wait.
-    damaged: RefCell<AHashSet<(SegmentName, u64)>>,
-}
-
-/// So many damaged places are remembered; what comes then is logged each time.
-const DAMAGED_MAX: usize = 4096;
-
-impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScanEnv").field("cache", &self.cache.counters()).finish_non_exhaustive()
-    }
-}
-
-impl<R: Runtime> ScanEnv<R> {
-    /// An environment without decoded blocks.
-    pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
-        let share_bytes = config.cache.max_bytes() / u64::from(runtime.core_count().max(1));
-        let share_bytes = usize::try_from(share_bytes).unwrap_or(usize::MAX);
-        ScanEnv {
-            runtime,
-            directories,
-            cache: BlockCache::new(&config.cache, share_bytes),
-            is_sealing_urgent: Cell::new(false),
-            divide_after_bytes: config.divide_after_bytes,
-            turns: Turns::default(),
-            decoder: RefCell::new(Decoder::new()),
-            damaged: RefCell::new(AHashSet::with_hasher(hasher())),
-        }
-    }
-
-    /// Logs a place of a segment that cannot be read, the first time.
-    fn note_damage(
-        &self,
-        segment: &SealedSegment,
-        directory: Option<&Directory>,
-        what: &str,
-        error: &ReadError,
-    ) {
-        let footer = &segment.footer;
-        let offset = match (error, directory) {
-            (ReadError::Damaged(error), Some(directory)) => directory.offset_of(error.part),
-            // Nothing else is read without a directory.
-            (ReadError::Damaged(_), None) | (ReadError::Directory(_), _) => footer.directory_offset,
-            (ReadError::Filter(_), _) => footer.filters_offset,
-            (ReadError::Io { offset, .. }, _) => *offset,
-        };
-        let mut damaged = self.damaged.borrow_mut();
-        let place = (segment.live.name, offset);
-        if damaged.contains(&place) {
-            return;
-        }
-        if damaged.len() < DAMAGED_MAX {
-            damaged.insert(place);
-        }
-        tracing::error!(
-            file = %segment.path.display(), offset, what, %error,
-            "a part of a segment cannot be read; queries leave it out and say so"
-        );
-    }
 }
 
 /// A block of a head.
@@ -290,90 +191,137 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;
     let mut frontier = Frontier::new(&job, work, directories_bytes);
+    let now = env.runtime.now();
+    let mut leaf = Box::new(Leaf::new(&job, executor, env.decoders.take()));
     let mut scan = Scan {
         env,
-        searcher: Searcher::new(&job.request.plan, &executor),
-        executor,
-        states: job.streams.iter().map(|_| None).collect(),
-        states_bytes: 0,
         wanted: WantedStreams::default(),
         late: LateStreams::default(),
         conditions: prune::conditions(&job),
         stats: ScanStats::default(),
-        slice_end: env.runtime.now().after(SLICE),
-        turn: None,
+        // A part of a divided scan is part of a long one.
+        is_long: !job.share.is_whole(),
+        long_after: now.after(env.first_slice),
+        slice_end: now.after(SLICE.max(env.first_slice)),
         job: &job,
     };
     if job.share.is_whole() {
         scan.stats.streams = job.streams.len() as u64;
         scan.stats.unreadable_parts = job.missing_segments;
     }
-    while !scan.executor.is_done() {
-        while let Some(segment) = frontier.next_segment() {
-            let units = scan.expand(segment).await?;
-            frontier.add(units);
+    let mut rest = None;
+    while !leaf.executor.is_done() {
+        let batch = scan.fill(&mut leaf, &mut frontier).await?;
+        if batch.items.is_empty() {
+            break;
         }
-        let Some(unit) = frontier.next_unit() else { break };
-        scan.unit(unit).await;
-        scan.pause().await?;
-        let looked_at_bytes = scan.stats.decoded_bytes + scan.stats.cached_bytes;
+        leaf = scan.evaluate(leaf, batch).await?;
+        let looked_at_bytes = scan.bytes_looked_at(&leaf);
         if job.share.is_whole() && looked_at_bytes >= env.divide_after_bytes {
-            let plan = scan.executor.rest_of_plan();
-            let (result, stats) = (scan.executor.finish(), scan.stats);
-            let rest =
-                (!frontier.is_empty()).then(|| Box::new(job.rest(plan, frontier.into_work())));
-            return Ok(LeafReply { result, stats, rest });
+            let plan = leaf.executor.rest_of_plan();
+            rest = (!frontier.is_empty()).then(|| Box::new(job.rest(plan, frontier.into_work())));
+            break;
         }
     }
-    Ok(LeafReply { result: scan.executor.finish(), stats: scan.stats, rest: None })
+    let mut stats = scan.stats;
+    stats.add(&leaf.stats);
+    let (result, decoder) = env.compute(scan.is_long, move || leaf.finish()).await;
+    env.decoders.give_back(decoder);
+    Ok(LeafReply { result, stats, rest })
 }
 
+/// What of a scan stays on its core.
 struct Scan<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     job: &'a ScanJob,
-    executor: LeafExecutor,
-    searcher: Option<Searcher>,
-    states: Vec<Option<StreamState>>,
-    states_bytes: usize,
     wanted: WantedStreams,
     late: LateStreams,
     conditions: Conditions,
     stats: ScanStats,
+    /// Whether the rest is computed on side threads.
+    is_long: bool,
+    long_after: Monotonic,
     slice_end: Monotonic,
-    /// `None` in the first slice.
-    turn: Option<Turn<'a>>,
 }
 
 impl<R: Runtime> Scan<'_, R> {
     /// Lets others have the core if the slice is over, and looks whether the query
     /// may go on.
-    async fn pause(&mut self) -> Result<(), ScanError> {
-        let request = &self.job.request;
-        if request.cancellation.is_cancelled() {
-            return Err(ScanError::Cancelled);
-        }
-        if self.executor.held_bytes() + self.states_bytes > request.memory_max_bytes {
-            return Err(ScanError::Memory { max_bytes: request.memory_max_bytes });
-        }
-        if self.env.runtime.now() >= self.slice_end {
-            let env = self.env;
-            if env.is_sealing_urgent.get() {
-                // In its place, so that no other scan runs meanwhile.
-                env.runtime.sleep_until(env.runtime.now().after(SEALING_SLICE)).await;
-            }
-            self.turn = None;
-            for _ in 0..YIELDS {
-                env.runtime.yield_now().await;
-            }
-            self.turn = Some(env.turns.take().await);
+    async fn pause(&mut self, leaf: &Leaf) -> Result<(), ScanError> {
+        leaf.check()?;
+        let now = self.env.runtime.now();
+        self.is_long |= now >= self.long_after;
+        if now >= self.slice_end {
+            self.env.runtime.yield_now().await;
             self.slice_end = self.env.runtime.now().after(SLICE);
         }
         Ok(())
     }
 
+    fn bytes_looked_at(&self, leaf: &Leaf) -> u64 {
+        let of = |stats: &ScanStats| stats.decoded_bytes + stats.cached_bytes;
+        of(&self.stats) + of(&leaf.stats)
+    }
+
+    /// Finds and reads what is looked at next: nothing if that is all.
+    async fn fill(
+        &mut self,
+        leaf: &mut Leaf,
+        frontier: &mut Frontier,
+    ) -> Result<Box<Batch>, ScanError> {
+        let mut batch = Box::new(Batch::default());
+        loop {
+            while let Some(segment) = frontier.next_segment() {
+                let units = self.expand(leaf, segment).await?;
+                frontier.add(units);
+            }
+            let Some(unit) = frontier.next_unit() else { break };
+            self.unit(leaf, &unit, &mut batch).await;
+            self.pause(leaf).await?;
+            let is_full = batch.bytes >= BATCH_BYTES || batch.items.len() >= BATCH_ITEMS;
+            // Of a scan that may end early no more is read than it needs.
+            if is_full || (!self.is_long && !batch.items.is_empty()) {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Computes a batch to its end.
+    async fn evaluate(
+        &mut self,
+        mut leaf: Box<Leaf>,
+        mut batch: Box<Batch>,
+    ) -> Result<Box<Leaf>, ScanError> {
+        loop {
+            let work = move || {
+                leaf.work(&mut batch);
+                (leaf, batch)
+            };
+            (leaf, batch) = self.env.compute(self.is_long, work).await;
+            self.env.keep(std::mem::take(&mut batch.fresh));
+            for damage in batch.damages.drain(..) {
+                // The block's other runs share the damaged column.
+                self.stats.unreadable_parts += 1;
+                let segment = &self.job.segments[damage.segment as usize];
+                self.env.note_damage(segment, Some(&damage.directory), "block", &damage.error);
+            }
+            self.pause(&leaf).await?;
+            if leaf.executor.is_done() || batch.items.is_empty() {
+                return Ok(leaf);
+            }
+            for item in &mut batch.items {
+                if let Item::Block(work) = item {
+                    let segment = &self.job.segments[work.segment as usize];
+                    work.opened.load_missing(self.env, segment, &mut self.stats).await;
+                }
+            }
+        }
+    }
+
     /// The units of a segment.
-    async fn expand(&mut self, index: u32) -> Result<Vec<Unit>, ScanError> {
-        self.pause().await?;
+    async fn expand(&mut self, leaf: &Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
+        self.pause(leaf).await?;
         let segment = &self.job.segments[index as usize];
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
         let mut units = frontier::units_of(self.job, &mut self.wanted, index, &directory);
@@ -397,75 +345,35 @@ impl<R: Runtime> Scan<'_, R> {
         Ok(units)
     }
 
-    async fn unit(&mut self, unit: Unit) {
+    /// Reads what a unit needs, and puts it into the batch.
+    async fn unit(&mut self, leaf: &mut Leaf, unit: &Unit, batch: &mut Batch) {
         match unit.kind {
-            UnitKind::Head { stream, block } => self.head_block(stream, block).await,
+            UnitKind::Head { stream, block } => self.head_block(leaf, stream, block, batch).await,
             UnitKind::Sealed { segment, block } => {
-                let before = self.executor.stats();
-                self.sealed_block(segment, block).await;
-                let after = self.executor.stats();
-                self.stats.sealed_entries += after.entries - before.entries;
-                self.stats.sealed_line_bytes += after.line_bytes - before.line_bytes;
-                self.stats.sealed_entries_kept += after.entries_kept - before.entries_kept;
+                self.sealed_block(leaf, segment, block, batch).await;
             }
         }
     }
 
-    /// Makes the state of a stream unless it is there.
-    fn prepare(&mut self, stream: u32) {
-        let slot = &mut self.states[stream as usize];
-        if slot.is_none() {
-            let state = self.executor.stream(&self.job.streams[stream as usize].labels);
-            self.states_bytes += state.held_bytes();
-            *slot = Some(state);
-        }
-    }
-
-    async fn head_block(&mut self, stream: u32, index: u32) {
+    async fn head_block(&mut self, leaf: &mut Leaf, stream: u32, block: u32, batch: &mut Batch) {
         let snapshot = &self.job.streams[stream as usize];
-        let part = &snapshot.blocks[index as usize];
-        let block = &*part.block;
+        let part = &snapshot.blocks[block as usize];
         let (min_ns, max_ns) = part.time_bounds_ns();
-        if !self.executor.wants(min_ns, max_ns) {
+        if !leaf.executor.wants(min_ns, max_ns) {
             return;
         }
-        if snapshot.head_is_late
-            && let Some(kept) = self.without_repeated(stream, Part::Head(part)).await
-        {
-            self.feed(stream, &kept.block(arrival(part.generation, part.within)));
-            return;
-        }
-        let summary = BlockSummary {
-            min_timestamp_ns: min_ns,
-            max_timestamp_ns: max_ns,
-            entries: block.len() as u64,
-            line_bytes: block.lines().len() as u64,
+        let needs = leaf.needs(stream);
+        // Nothing else is asked of the block here: it is mostly not in the cache of the CPU.
+        batch.bytes += if needs.lines { part.block.lines().len() } else { 0 };
+        let repeated = match snapshot.head_is_late {
+            true => self.without_repeated(stream, Part::Head(part)).await,
+            false => None,
         };
-        self.prepare(stream);
-        let Some(state) = &mut self.states[stream as usize] else { return };
-        // It says no where metadata could matter.
-        if self.executor.summary(state, &summary) {
-            return;
-        }
-        let wants_metadata = block.has_metadata() && state.needs().metadata;
-        if wants_metadata {
-            self.stats.head_metadata_bytes += block.metadata_columns().0.len() as u64;
-        }
-        let dictionary = wants_metadata.then(|| intern(block));
-        let metadata = match &dictionary {
-            Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },
-            None => MetadataColumn::None,
-        };
-        let columns = EntryBlock {
-            timestamps_ns: block.timestamps_ns(),
-            line_ends: block.line_ends(),
-            lines: block.lines(),
-            metadata,
-            arrival: arrival(part.generation, part.within),
-            sorted: block.is_sorted(),
-        };
-        self.stats.head_blocks += 1;
-        self.executor.block(state, &columns);
+        let number = arrival(part.generation, part.within);
+        batch.items.push(match repeated {
+            Some(columns) => Item::Kept { stream, number, columns },
+            None => Item::Head { stream, block },
+        });
     }
 
     /// The directory of a segment; `None` if it cannot be read, which is counted.
@@ -480,50 +388,37 @@ impl<R: Runtime> Scan<'_, R> {
         }
     }
 
-    async fn sealed_block(&mut self, segment: u32, block: u32) {
+    async fn sealed_block(&mut self, leaf: &mut Leaf, segment: u32, block: u32, batch: &mut Batch) {
         let sealed = &self.job.segments[segment as usize];
         let Some(directory) = self.directory(sealed).await else { return };
-        let runs = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
-        let mut opened = columns::OpenBlock::new(self.env, sealed, &directory, block);
-        for RunPlace { run, stream, is_late } in &runs {
-            if !self.executor.wants(run.min_ns, run.max_ns) {
+        let mut opened = OpenBlock::new(sealed, &directory, block);
+        opened.is_searched = leaf.searcher.is_some() && opened.prefers_parts(&self.env.cache);
+        let mut runs = Vec::new();
+        for place in frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block) {
+            let (run, stream) = (&place.run, place.stream);
+            if !leaf.executor.wants(run.min_ns, run.max_ns) {
                 continue;
             }
-            let number = arrival(segment, run.run);
-            if *is_late
-                && let Some(kept) = self.without_repeated(*stream, Part::Run { segment, run }).await
-            {
-                self.feed(*stream, &kept.block(number));
-                continue;
-            }
-            self.prepare(*stream);
-            let Some(state) = &mut self.states[*stream as usize] else { continue };
-            if self.executor.summary(state, &run.summary()) {
-                continue;
-            }
-            let needs = state.needs();
-            let read = match self.searched_run(&mut opened, run, *stream, number).await {
-                Ok(true) => continue,
-                Ok(false) => opened.run(run, needs, &mut self.stats).await,
-                Err(error) => Err(error),
+            let kept = match place.is_late {
+                true => self.without_repeated(stream, Part::Run { segment, run }).await,
+                false => None,
             };
-            match read {
-                Ok(columns) => self.feed(*stream, &columns.block(number)),
-                Err(error) => {
-                    // The block's other runs share the damaged column.
-                    self.stats.unreadable_parts += 1;
-                    self.env.note_damage(sealed, Some(&directory), "block", &error);
-                    return;
+            if kept.is_none() {
+                if leaf.is_answered_by_summary(run, stream) {
+                    continue;
                 }
+                let (env, stats) = (self.env, &mut self.stats);
+                let needs = leaf.needs(stream);
+                batch.bytes += match opened.is_searched && needs.lines {
+                    true => opened.load(env, sealed, Column::Parts, stats).await,
+                    false => opened.load_run(env, sealed, run, needs, stats).await,
+                };
             }
+            runs.push(RunWork { number: arrival(segment, run.run), place, kept });
         }
-    }
-
-    /// Gives the engine a block of a stream.
-    fn feed(&mut self, stream: u32, block: &EntryBlock<'_>) {
-        self.prepare(stream);
-        if let Some(state) = &mut self.states[stream as usize] {
-            self.executor.block(state, block);
+        if !runs.is_empty() {
+            runs.reverse();
+            batch.items.push(Item::Block(Box::new(BlockWork { segment, opened, runs })));
         }
     }
 
@@ -531,7 +426,7 @@ impl<R: Runtime> Scan<'_, R> {
     /// `None` if there are none.
     async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
         let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
-        match late::without_repeated(env, self.job, late, stream, part, stats).await {
+        match late::without_repeated(env, self.job, late, stream, part, self.is_long, stats).await {
             Ok(kept) => kept,
             Err((segment, error)) => {
                 // Seen twice is better than not at all.
@@ -543,16 +438,4 @@ impl<R: Runtime> Scan<'_, R> {
             }
         }
     }
-}
-
-/// The dictionary form of a block's metadata, as the engine takes it.
-pub(crate) fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
-    let mut sets = MetadataSets::new();
-    let mut set_ids = Vec::with_capacity(block.len());
-    for index in 0..block.len() {
-        let id = sets.intern(block.metadata(index));
-        // A block holds far less than the 4 GiB of text that fill a dictionary.
-        set_ids.push(id.expect("a block's metadata fits a dictionary"));
-    }
-    (sets, set_ids)
 }

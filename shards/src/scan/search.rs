@@ -10,15 +10,14 @@
 //! back to be read as a whole.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_logql::engine::{EntryBlock, LeafExecutor, LeafPlan, MetadataColumn, Needs};
-use logsvc_runtime::Runtime;
 
-use super::Scan;
-use super::columns::{OpenBlock, ReadError, RunColumns};
+use super::columns::{OpenBlock, RunColumns, Unready};
+use super::leaf::Leaf;
 use crate::messages::ScanStats;
-use crate::segment::{LineParts, LineSearch, Malformed, RunInfo};
+use crate::segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
 
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.
@@ -47,7 +46,7 @@ impl Searcher {
 /// decides, no others.
 #[derive(Debug)]
 pub(super) struct Found {
-    parts: Rc<LineParts>,
+    parts: Arc<LineParts>,
     lines: Vec<u64>,
 }
 
@@ -65,33 +64,35 @@ fn ones(words: &[u64]) -> usize {
     words.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-impl<R: Runtime> OpenBlock<'_, R> {
+impl OpenBlock {
     /// Judges the block's lines, once. `None` if they had better be read.
-    async fn found(
+    fn found(
         &mut self,
         searcher: &Searcher,
         executor: &LeafExecutor,
+        decoder: &mut Decoder,
         stats: &mut ScanStats,
-    ) -> Result<Option<Rc<Found>>, ReadError> {
+    ) -> Result<Option<Arc<Found>>, Unready> {
         if let Some(found) = &self.found {
             return Ok(found.clone());
         }
-        let found = self.find(searcher, executor, stats).await?.map(Rc::new);
+        let found = self.find(searcher, executor, decoder, stats)?.map(Arc::new);
         stats.blocks_searched += u64::from(found.is_some());
         self.found = Some(found.clone());
         Ok(found)
     }
 
-    async fn find(
+    fn find(
         &mut self,
         searcher: &Searcher,
         executor: &LeafExecutor,
+        decoder: &mut Decoder,
         stats: &mut ScanStats,
-    ) -> Result<Option<Found>, ReadError> {
-        if self.prefers_lines() {
+    ) -> Result<Option<Found>, Unready> {
+        if !self.is_searched {
             return Ok(None);
         }
-        let Some(parts) = self.parts(stats).await? else { return Ok(None) };
+        let Some(parts) = self.parts(decoder, stats)? else { return Ok(None) };
         let joined_max = parts.line_count() / JOINED_ONE_IN;
         let verdicts = searcher.search.judge(&parts);
         let (mut lines, doubtful) = (verdicts.passing, verdicts.doubtful);
@@ -114,27 +115,27 @@ impl<R: Runtime> OpenBlock<'_, R> {
     }
 }
 
-impl<R: Runtime> Scan<'_, R> {
+impl Leaf {
     /// Gives the executor a run of which the lines can be filtered in parts; false if
     /// they cannot.
-    pub(super) async fn searched_run(
+    pub(super) fn searched_run(
         &mut self,
-        opened: &mut OpenBlock<'_, R>,
+        opened: &mut OpenBlock,
         run: &RunInfo,
         stream: u32,
         number: u64,
-    ) -> Result<bool, ReadError> {
+    ) -> Result<bool, Unready> {
         let Some(searcher) = &self.searcher else { return Ok(false) };
         let Some(state) = &mut self.states[stream as usize] else { return Ok(false) };
-        let (executor, stats) = (&mut self.executor, &mut self.stats);
+        let (executor, decoder, stats) = (&mut self.executor, &mut self.decoder, &mut self.stats);
         if !state.needs().lines {
             return Ok(false);
         }
-        let Some(found) = opened.found(searcher, executor, stats).await? else {
+        let Some(found) = opened.found(searcher, executor, decoder, stats)? else {
             return Ok(false);
         };
         let entries = run.entries.start as usize..run.entries.end as usize;
-        let (start_ns, end_ns) = self.job.request.plan.entry_bounds_ns();
+        let (start_ns, end_ns) = self.bounds_ns;
         let is_whole = run.min_ns >= start_ns && run.max_ns < end_ns;
         if is_whole && !entries.clone().any(|line| found.has(line)) {
             executor.left_out(entries.len() as u64, run.summary().line_bytes);
@@ -145,7 +146,7 @@ impl<R: Runtime> Scan<'_, R> {
             lines: false,
             metadata: state.needs().metadata,
         };
-        let columns = opened.run(run, needs, stats).await?;
+        let columns = opened.run(run, needs, decoder, stats)?;
         // Runs of sealed blocks are in order of time.
         let times = &columns.timestamps[entries.clone()];
         let first = times.partition_point(|&time| time < start_ns);

@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_runtime::{Budget, Reservation};
@@ -45,15 +45,15 @@ pub(crate) struct ColumnKey {
 #[derive(Clone, Debug)]
 pub(crate) enum Cached {
     /// Timestamps in ns.
-    Timestamps(Rc<Vec<i64>>),
+    Timestamps(Arc<Vec<i64>>),
     /// Line ends, within each run.
-    Ends(Rc<Vec<u32>>),
+    Ends(Arc<Vec<u32>>),
     /// Line bytes.
-    Lines(Rc<Vec<u8>>),
+    Lines(Arc<Vec<u8>>),
     /// Lines in their parts.
-    Parts(Rc<LineParts>),
+    Parts(Arc<LineParts>),
     /// Metadata; `None` if no entry has any.
-    Metadata(Option<Rc<BlockMetadata>>),
+    Metadata(Option<Arc<BlockMetadata>>),
 }
 
 impl Cached {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn lines(len: usize) -> Cached {
-        Cached::Lines(Rc::new(vec![b'x'; len]))
+        Cached::Lines(Arc::new(vec![b'x'; len]))
     }
 
     /// A cache for 100 columns of [`scan`].

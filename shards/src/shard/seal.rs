@@ -178,12 +178,6 @@ impl Sealing {
             && head_and_log_bytes > (self.policy.head_max_bytes / 2).max(PAUSE_MIN_BYTES)
     }
 
-    /// Whether sealing needs the CPU more than queries do, because the next generation has
-    /// grown half as far as it may before pushes have to wait.
-    pub(super) fn is_urgent(&self, head_and_log_bytes: u64) -> bool {
-        self.wants_a_pause(head_and_log_bytes.saturating_mul(2))
-    }
-
     /// What the heads cost, without what is set aside.
     pub(super) fn head_bytes(&self) -> u64 {
         self.head_bytes

@@ -50,6 +50,8 @@ struct Bench {
     op: Option<WalOp>,
     /// What is being sealed.
     seal: Option<SealJob>,
+    /// See [`ScanConfig::first_slice`]; the rest of the configuration is the usual one.
+    first_slice: Duration,
     simulation: Simulation,
 }
 
@@ -83,6 +85,7 @@ impl Bench {
             now: Monotonic(1_000_000_000),
             op: None,
             seal: None,
+            first_slice: Duration::MAX,
             simulation: Simulation::new(0),
         }
     }
@@ -98,11 +101,12 @@ impl Bench {
                     assert!(self.op.replace(op).is_none(), "one operation at a time");
                 }
                 Effect::Scan(job, to) => {
+                    let first_slice = self.first_slice;
                     let scan = |runtime: SimRuntime| async move {
-                        let config = ScanConfig::new(
-                            Budget::new("cache", 0),
-                            Budget::new("directories", 1 << 20),
-                        );
+                        let cache = Budget::new("cache", 0);
+                        let directories = Budget::new("directories", 1 << 20);
+                        let config =
+                            ScanConfig { first_slice, ..ScanConfig::new(cache, directories) };
                         let directories = Directories::new(runtime.clone(), &config.directories);
                         let env = ScanEnv::new(runtime, config, Rc::new(directories));
                         scan::run(&env, *job).await

@@ -127,6 +127,8 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             retention: Arc::clone(&boot.upkeep.retention),
             scan: ScanConfig {
                 divide_after_bytes: 2_000,
+                // A scan that waits for the disk is computed aside from then on.
+                first_slice: Duration::from_micros(100),
                 // Little enough that directories have to be read again and again.
                 ..ScanConfig::new(
                     Budget::new("cache", 1 << 20),

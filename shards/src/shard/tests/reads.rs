@@ -81,16 +81,37 @@ fn tenants_see_only_their_own() {
     );
 }
 
+/// Scans on the core, and scans that are computed aside after their first block.
+const BOTH_WAYS: [Duration; 2] = [Duration::MAX, Duration::ZERO];
+
 #[test]
 fn late_entries_are_read_in_order() {
-    let mut bench = filled();
-    let streams = bench.query("acme", "{app=`b`}");
-    assert_eq!(streams[0].1, [(15, "late".to_string()), (25, "four".to_string())]);
+    for first_slice in BOTH_WAYS {
+        let mut bench = Bench { first_slice, ..filled() };
+        let streams = bench.query("acme", "{app=`b`}");
+        assert_eq!(streams[0].1, [(15, "late".to_string()), (25, "four".to_string())]);
+    }
+}
+
+#[test]
+fn a_scan_finds_the_same_on_the_core_and_aside() {
+    for query in
+        ["{app=~`.+`}", "{app=~`.+`} |= `o` != `w`", "{app=`a`} | label_format x=`{{.env}}`"]
+    {
+        let [here, aside] =
+            BOTH_WAYS.map(|first_slice| Bench { first_slice, ..filled() }.query("acme", query));
+        assert!(!here.is_empty(), "{query}");
+        assert_eq!(here, aside, "{query}");
+    }
 }
 
 #[test]
 fn a_cancelled_query_has_no_result() {
-    let mut bench = filled();
+    BOTH_WAYS.into_iter().for_each(a_cancelled_query_has_none);
+}
+
+fn a_cancelled_query_has_none(first_slice: Duration) {
+    let mut bench = Bench { first_slice, ..filled() };
     let expr = syntax::parse("{app=~`.+`}").unwrap();
     let plan = Plan::new(&expr, &QueryParams::range(0, 100, 1)).unwrap();
     let mut leaf = LeafRequest {

@@ -1,0 +1,150 @@
+//! What the scans of one core share: its caches, and what they have found damaged.
+//!
+//! Guarantees: nothing in it is held across a wait. What can go wrong is up to its parts.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ahash::AHashSet;
+use logsvc_runtime::{Budget, Runtime, SideQueue};
+
+use super::columns::ReadError;
+use crate::manifest::SegmentName;
+use crate::sealed::{BlockCache, Cached, ColumnKey, Directories, SealedSegment, hasher};
+use crate::segment::{Decoder, Directory};
+
+/// How long a scan computes on its core before it goes on aside. Most are done by then, and
+/// need not wait for the CPU behind long ones.
+const FIRST_SLICE: Duration = Duration::from_millis(2);
+
+/// Decoders that are kept for the next scan.
+const DECODERS_MAX: usize = 8;
+
+/// Settings of the scans of one core.
+#[derive(Clone, Debug)]
+pub struct ScanConfig {
+    /// Memory for decoded blocks of segments; shared by all cores of the node, each of
+    /// which may take an equal part.
+    pub cache: Budget,
+    /// Memory for directories of segments; shared by all cores of the node.
+    pub directories: Budget,
+    /// A scan that has decoded so many bytes, or found them decoded, offers its rest to all
+    /// cores.
+    pub divide_after_bytes: u64,
+    /// A scan that has taken so long is computed on side threads from then on.
+    pub first_slice: Duration,
+}
+
+impl ScanConfig {
+    /// Scans with this memory for decoded blocks, and for directories.
+    pub fn new(cache: Budget, directories: Budget) -> ScanConfig {
+        let first_slice = FIRST_SLICE;
+        ScanConfig { cache, directories, divide_after_bytes: 8 << 20, first_slice }
+    }
+}
+
+/// What scans on one core share.
+pub struct ScanEnv<R: Runtime> {
+    /// The core.
+    pub runtime: R,
+    /// Its open segment files, and directories of segments.
+    pub directories: Rc<Directories<R>>,
+    /// Its decoded blocks.
+    pub cache: BlockCache,
+    pub(super) divide_after_bytes: u64,
+    pub(super) first_slice: Duration,
+    pub(super) decoders: Decoders,
+    /// Places that could not be read, so that each is logged once and not by each query.
+    /// Never held across a wait.
+    damaged: RefCell<AHashSet<(SegmentName, u64)>>,
+}
+
+/// Decoders that no scan uses now.
+#[derive(Debug, Default)]
+pub(super) struct Decoders(RefCell<Vec<Decoder>>);
+
+impl Decoders {
+    pub(super) fn take(&self) -> Decoder {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_back(&self, decoder: Decoder) {
+        let mut unused = self.0.borrow_mut();
+        if unused.len() < DECODERS_MAX {
+            unused.push(decoder);
+        }
+    }
+}
+
+/// So many damaged places are remembered; what comes then is logged each time.
+const DAMAGED_MAX: usize = 4096;
+
+impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScanEnv").field("cache", &self.cache.counters()).finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> ScanEnv<R> {
+    /// An environment without decoded blocks.
+    pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
+        let share_bytes = config.cache.max_bytes() / u64::from(runtime.core_count().max(1));
+        let share_bytes = usize::try_from(share_bytes).unwrap_or(usize::MAX);
+        ScanEnv {
+            runtime,
+            directories,
+            cache: BlockCache::new(&config.cache, share_bytes),
+            divide_after_bytes: config.divide_after_bytes,
+            first_slice: config.first_slice,
+            decoders: Decoders::default(),
+            damaged: RefCell::new(AHashSet::with_hasher(hasher())),
+        }
+    }
+
+    /// Computes something, on a side thread if it is part of a long scan.
+    pub(super) async fn compute<T: Send + 'static>(
+        &self,
+        is_long: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        if is_long { self.runtime.offload_to(SideQueue::Queries, work).await } else { work() }
+    }
+
+    /// Keeps columns that were decoded for scans to come.
+    pub(super) fn keep(&self, fresh: Vec<(ColumnKey, Cached)>) {
+        for (key, column) in fresh {
+            self.cache.put(key, column);
+        }
+    }
+
+    /// Logs a place of a segment that cannot be read, the first time.
+    pub(super) fn note_damage(
+        &self,
+        segment: &SealedSegment,
+        directory: Option<&Directory>,
+        what: &str,
+        error: &ReadError,
+    ) {
+        let footer = &segment.footer;
+        let offset = match (error, directory) {
+            (ReadError::Damaged(error), Some(directory)) => directory.offset_of(error.part),
+            // Nothing else is read without a directory.
+            (ReadError::Damaged(_), None) | (ReadError::Directory(_), _) => footer.directory_offset,
+            (ReadError::Filter(_), _) => footer.filters_offset,
+            (ReadError::Io { offset, .. }, _) => *offset,
+        };
+        let mut damaged = self.damaged.borrow_mut();
+        let place = (segment.live.name, offset);
+        if damaged.contains(&place) {
+            return;
+        }
+        if damaged.len() < DAMAGED_MAX {
+            damaged.insert(place);
+        }
+        tracing::error!(
+            file = %segment.path.display(), offset, what, %error,
+            "a part of a segment cannot be read; queries leave it out and say so"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! What a scan computes: blocks whose columns were loaded are decoded, filtered and given
+//! to the engine.
+//!
+//! There is no I/O here and nothing of the core, so it may be done on any thread: a
+//! [`Leaf`] and a [`Batch`] go there and come back together.
+//!
+//! Guarantees: every item is either worked on to its end, once, or still in the batch with
+//! the columns noted that it misses, or left because the query ends. That is looked at
+//! before each item, so a query ends within a block.
+
+use std::sync::Arc;
+
+use logsvc_logql::engine::{
+    BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, MetadataSets,
+    Needs, StreamState,
+};
+
+use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
+use super::frontier::RunPlace;
+use super::search::Searcher;
+use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
+use crate::head::HeadBlock;
+use crate::messages::{Cancellation, ScanStats};
+use crate::sealed::{Cached, ColumnKey, HeldDirectory};
+use crate::segment::{Decoder, RunInfo};
+
+/// A run of a block that is to be evaluated.
+#[derive(Debug)]
+pub(super) struct RunWork {
+    pub(super) place: RunPlace,
+    /// The run's number in the order of arrival.
+    pub(super) number: u64,
+    /// What is left of it, if an earlier generation holds some of its entries, too.
+    pub(super) kept: Option<RunColumns>,
+}
+
+/// A sealed block that is to be evaluated.
+#[derive(Debug)]
+pub(super) struct BlockWork {
+    /// Its segment's place in the job.
+    pub(super) segment: u32,
+    pub(super) opened: OpenBlock,
+    /// The runs that are wanted, the last one first; those that are done are gone.
+    pub(super) runs: Vec<RunWork>,
+}
+
+/// Something to evaluate.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A block of a head, by its places in the job.
+    Head { stream: u32, block: u32 },
+    /// What is left of one of which an earlier generation holds some entries.
+    Kept { stream: u32, number: u64, columns: RunColumns },
+    /// A sealed block.
+    Block(Box<BlockWork>),
+}
+
+/// A block that cannot be read.
+#[derive(Debug)]
+pub(super) struct Damage {
+    /// Its segment's place in the job.
+    pub(super) segment: u32,
+    pub(super) directory: Arc<HeldDirectory>,
+    pub(super) error: ReadError,
+}
+
+/// Items that are worked on together.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Those that are left.
+    pub(super) items: Vec<Item>,
+    /// Bytes of the columns that they need.
+    pub(super) bytes: usize,
+    /// Columns that were decoded.
+    pub(super) fresh: Vec<(ColumnKey, Cached)>,
+    /// Blocks that were given up.
+    pub(super) damages: Vec<Damage>,
+}
+
+/// Goes from thread to thread.
+const _: fn() = || {
+    fn assert_send<T: Send>() {}
+    assert_send::<Leaf>();
+    assert_send::<Batch>();
+};
+
+/// The engine's state, and what it needs beside columns.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub(super) executor: LeafExecutor,
+    pub(super) searcher: Option<Searcher>,
+    pub(super) states: Vec<Option<StreamState>>,
+    states_bytes: usize,
+    pub(super) decoder: Decoder,
+    pub(super) stats: ScanStats,
+    streams: Arc<StreamSnapshots>,
+    /// The times of the entries that the plan looks at.
+    pub(super) bounds_ns: (i64, i64),
+    cancellation: Cancellation,
+    memory_max_bytes: usize,
+}
+
+impl Leaf {
+    /// A leaf that has seen nothing.
+    pub(super) fn new(job: &ScanJob, executor: LeafExecutor, decoder: Decoder) -> Leaf {
+        let plan: &LeafPlan = &job.request.plan;
+        Leaf {
+            searcher: Searcher::new(plan, &executor),
+            executor,
+            states: job.streams.iter().map(|_| None).collect(),
+            states_bytes: 0,
+            decoder,
+            stats: ScanStats::default(),
+            streams: Arc::clone(&job.streams),
+            bounds_ns: plan.entry_bounds_ns(),
+            cancellation: job.request.cancellation.clone(),
+            memory_max_bytes: job.request.memory_max_bytes,
+        }
+    }
+
+    /// Looks whether the query may go on.
+    pub(super) fn check(&self) -> Result<(), ScanError> {
+        if self.cancellation.is_cancelled() {
+            return Err(ScanError::Cancelled);
+        }
+        if self.executor.held_bytes() + self.states_bytes > self.memory_max_bytes {
+            return Err(ScanError::Memory { max_bytes: self.memory_max_bytes });
+        }
+        Ok(())
+    }
+
+    /// What a stream's blocks are read for.
+    pub(super) fn needs(&mut self, stream: u32) -> Needs {
+        self.state(stream).1.needs()
+    }
+
+    /// Whether a run is answered by what the directory says of it; it is done then.
+    pub(super) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
+        self.counted_as_sealed(|leaf| {
+            let (executor, state) = leaf.state(stream);
+            executor.summary(state, &run.summary())
+        })
+    }
+
+    /// Works on a batch as far as it can: what is left misses columns, unless the query
+    /// ends here.
+    pub(super) fn work(&mut self, batch: &mut Batch) {
+        for mut item in std::mem::take(&mut batch.items) {
+            if self.executor.is_done() || self.check().is_err() {
+                return;
+            }
+            match &mut item {
+                Item::Head { stream, block } => self.head_block(*stream, *block),
+                Item::Kept { stream, number, columns } => {
+                    self.feed(*stream, &columns.block(*number));
+                }
+                Item::Block(work) => {
+                    let end = self.counted_as_sealed(|leaf| leaf.sealed_block(work));
+                    batch.fresh.append(&mut work.opened.take_fresh());
+                    match end {
+                        Ok(()) => {}
+                        Err(Unready::Missing) => batch.items.push(item),
+                        Err(Unready::Failed(error)) => {
+                            let directory = Arc::clone(work.opened.directory());
+                            batch.damages.push(Damage { segment: work.segment, directory, error });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was found.
+    pub(super) fn finish(self: Box<Self>) -> (LeafResult, Decoder) {
+        (self.executor.finish(), self.decoder)
+    }
+
+    /// Counts what the engine does meanwhile as done on sealed blocks.
+    fn counted_as_sealed<T>(&mut self, work: impl FnOnce(&mut Leaf) -> T) -> T {
+        let before = self.executor.stats();
+        let result = work(self);
+        let after = self.executor.stats();
+        self.stats.sealed_entries += after.entries - before.entries;
+        self.stats.sealed_line_bytes += after.line_bytes - before.line_bytes;
+        self.stats.sealed_entries_kept += after.entries_kept - before.entries_kept;
+        result
+    }
+
+    /// The engine and its state of a stream, which is made unless it is there.
+    fn state(&mut self, stream: u32) -> (&mut LeafExecutor, &mut StreamState) {
+        let slot = &mut self.states[stream as usize];
+        let state = match slot {
+            Some(state) => state,
+            None => {
+                let state = self.executor.stream(&self.streams[stream as usize].labels);
+                self.states_bytes += state.held_bytes();
+                slot.insert(state)
+            }
+        };
+        (&mut self.executor, state)
+    }
+
+    /// Gives the engine a block of a stream.
+    fn feed(&mut self, stream: u32, block: &EntryBlock<'_>) {
+        let (executor, state) = self.state(stream);
+        executor.block(state, block);
+    }
+
+    fn sealed_block(&mut self, work: &mut BlockWork) -> Result<(), Unready> {
+        while let Some(RunWork { place, number, kept }) = work.runs.last() {
+            let RunPlace { run, stream, .. } = place;
+            if self.executor.wants(run.min_ns, run.max_ns) {
+                match kept {
+                    Some(columns) => self.feed(*stream, &columns.block(*number)),
+                    None => self.run(&mut work.opened, run, *stream, *number)?,
+                }
+            }
+            work.runs.pop();
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        opened: &mut OpenBlock,
+        run: &RunInfo,
+        stream: u32,
+        number: u64,
+    ) -> Result<(), Unready> {
+        let needs = self.needs(stream);
+        if !self.searched_run(opened, run, stream, number)? {
+            let columns = opened.run(run, needs, &mut self.decoder, &mut self.stats)?;
+            self.feed(stream, &columns.block(number));
+        }
+        Ok(())
+    }
+
+    fn head_block(&mut self, stream: u32, index: u32) {
+        let streams = Arc::clone(&self.streams);
+        let part: &HeadPart = &streams[stream as usize].blocks[index as usize];
+        let block = &*part.block;
+        let (min_ns, max_ns) = part.time_bounds_ns();
+        if !self.executor.wants(min_ns, max_ns) {
+            return;
+        }
+        let summary = BlockSummary {
+            min_timestamp_ns: min_ns,
+            max_timestamp_ns: max_ns,
+            entries: block.len() as u64,
+            line_bytes: block.lines().len() as u64,
+        };
+        let (executor, state) = self.state(stream);
+        // It says no where metadata could matter.
+        if executor.summary(state, &summary) {
+            return;
+        }
+        let wants_metadata = block.has_metadata() && state.needs().metadata;
+        let dictionary = wants_metadata.then(|| intern(block));
+        let metadata = match &dictionary {
+            Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },
+            None => MetadataColumn::None,
+        };
+        let columns = EntryBlock {
+            timestamps_ns: block.timestamps_ns(),
+            line_ends: block.line_ends(),
+            lines: block.lines(),
+            metadata,
+            arrival: arrival(part.generation, part.within),
+            sorted: block.is_sorted(),
+        };
+        executor.block(state, &columns);
+        self.stats.head_blocks += 1;
+        if wants_metadata {
+            self.stats.head_metadata_bytes += block.metadata_columns().0.len() as u64;
+        }
+    }
+}
+
+/// The dictionary form of a block's metadata, as the engine takes it.
+pub(crate) fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
+    let mut sets = MetadataSets::new();
+    let mut set_ids = Vec::with_capacity(block.len());
+    for index in 0..block.len() {
+        let id = sets.intern(block.metadata(index));
+        // A block holds far less than the 4 GiB of text that fill a dictionary.
+        set_ids.push(id.expect("a block's metadata fits a dictionary"));
+    }
+    (sets, set_ids)
+}
