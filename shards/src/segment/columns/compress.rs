@@ -110,17 +110,15 @@ impl Compressor {
         if plan == Plan::Plain {
             return self.store(lines, out);
         }
-        let Some(stored) = self.templates.encode(lines, ends, &mut self.zstd)? else {
+        if self.templates.encode(lines, ends, &mut self.zstd)?.is_none() {
             return self.store(lines, out);
-        };
-        if plan == Plan::Templates {
-            return Ok(append(Codec::Templates, stored, raw_len, out));
+        }
+        if plan == Plan::Templates && !self.templates.are_doubtful(lines.len()) {
+            return Ok(append(Codec::Templates, self.templates.stored(), raw_len, out));
         }
         let start = out.len();
         let place = self.store(lines, out)?;
-        let are_smaller = self.templates.stored().len() < place.stored_len as usize;
-        self.templates.note_which_is_smaller(are_smaller);
-        if !are_smaller {
+        if !self.templates.note_trial(lines.len(), place.stored_len as usize) {
             return Ok(place);
         }
         out.truncate(start);
@@ -307,6 +305,40 @@ mod tests {
         }
         // The last one was not tried any more.
         assert_eq!(compressor.refused_blocks(), 1);
+    }
+
+    #[test]
+    fn a_block_that_templates_shrink_less_is_tried_both_ways() {
+        let mut rng = Rng::new(4);
+        let mut block_of = |line: &mut dyn FnMut(&mut Rng) -> Vec<u8>, count: usize| {
+            let (mut lines, mut ends) = (Vec::new(), Vec::new());
+            for _ in 0..count {
+                lines.extend_from_slice(&line(&mut rng));
+                ends.push(lines.len() as u32);
+            }
+            (lines, ends)
+        };
+        let numbers = block_of(
+            &mut |rng| {
+                let mut number = || rng.below(1000);
+                format!("read={} written={} took {} ms", number(), number(), number()).into_bytes()
+            },
+            2000,
+        );
+        // Nothing to take apart, and no line like another.
+        let letters =
+            block_of(&mut |rng| (0..150).map(|_| b'g' + rng.below(19) as u8).collect(), 600);
+        let mut compressor = Compressor::new(1).unwrap();
+        let mut codec_of = |(lines, ends): &(Vec<u8>, Vec<u32>)| {
+            compressor.store_lines(lines, ends, &mut Vec::new()).unwrap().codec
+        };
+        assert_eq!([codec_of(&numbers), codec_of(&numbers)], [Codec::Templates; 2]);
+        assert_eq!(codec_of(&letters), Codec::Zstd, "long before the next trial by plan");
+        // Fifteen follow without templates, and then they are tried again.
+        for _ in 0..15 {
+            assert_eq!(codec_of(&numbers), Codec::Zstd);
+        }
+        assert_eq!(codec_of(&numbers), Codec::Templates);
     }
 
     #[test]

@@ -15,6 +15,10 @@ use super::templates::{self, Encoder, MAX_RAW_BYTES};
 /// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
 const TRIED_EVERY_BLOCKS: usize = 16;
 
+/// The same where templates have won clearly, unless they shrink a block much less than
+/// that one: making the other form, too, is a good part of the work of encoding.
+const TRIED_AFTER_CLEAR_BLOCKS: usize = 96;
+
 /// The first blocks of a writer are compared, as many as this.
 const COMPARED_FIRST_BLOCKS: usize = 4;
 /// Of the others one in so many is compared.
@@ -33,11 +37,30 @@ pub(super) struct TemplateStore {
     blocks: usize,
     /// Whether they beat zstd alone when both were tried last.
     pays: bool,
+    /// The block that is next to be tried both ways, by its number.
+    next_trial: usize,
+    /// If templates have won clearly, what they made of a block then.
+    clear: Option<Shrunk>,
     /// Blocks that did not decode to their lines.
     refused: u32,
     /// Blocks from this one on are damaged before they are compared.
     #[cfg(test)]
     pub(super) damaged_from_block: usize,
+}
+
+/// Bytes of a block's lines, and of what they are stored as.
+#[derive(Clone, Copy)]
+struct Shrunk {
+    from_bytes: usize,
+    to_bytes: usize,
+}
+
+impl Shrunk {
+    /// Whether this takes a quarter more bytes for its lines than another.
+    fn is_much_worse_than(self, other: Shrunk) -> bool {
+        let product = |a: usize, b: usize| a as u64 * b as u64;
+        4 * product(self.to_bytes, other.from_bytes) > 5 * product(other.to_bytes, self.from_bytes)
+    }
 }
 
 /// What to do with a block.
@@ -59,6 +82,8 @@ impl TemplateStore {
             frame: Vec::new(),
             blocks: 0,
             pays: true,
+            next_trial: 0,
+            clear: None,
             refused: 0,
             #[cfg(test)]
             damaged_from_block: usize::MAX,
@@ -68,6 +93,7 @@ impl TemplateStore {
     /// Begins with another segment: its bytes follow from its own blocks.
     pub(super) fn forget(&mut self) {
         (self.blocks, self.pays, self.refused) = (0, true, 0);
+        (self.next_trial, self.clear) = (0, None);
         self.encoder.forget();
     }
 
@@ -76,13 +102,23 @@ impl TemplateStore {
         if self.refused > 0 || !(FROM_BYTES..=MAX_RAW_BYTES).contains(&line_bytes) {
             return Plan::Plain;
         }
-        let tries_both = self.blocks.is_multiple_of(TRIED_EVERY_BLOCKS);
+        let tries_both = self.blocks >= self.next_trial;
+        if tries_both {
+            self.next_trial = self.blocks + TRIED_EVERY_BLOCKS;
+        }
         self.blocks += 1;
         match tries_both {
             true => Plan::Both,
             false if self.pays => Plan::Templates,
             false => Plan::Plain,
         }
+    }
+
+    /// Whether templates have shrunk the last block, of so many bytes, so little that it has
+    /// to be tried both ways although that was not planned.
+    pub(super) fn are_doubtful(&self, line_bytes: usize) -> bool {
+        let last = Shrunk { from_bytes: line_bytes, to_bytes: self.stored.len() };
+        self.clear.is_some_and(|clear| last.is_much_worse_than(clear))
     }
 
     /// Makes the stored form; `None` if there is none, or if it is not what it should be.
@@ -115,9 +151,17 @@ impl TemplateStore {
         Ok((stored.len() < lines.len()).then_some(stored))
     }
 
-    /// Tells how the last block went of which both forms were made.
-    pub(super) fn note_which_is_smaller(&mut self, templates_are: bool) {
-        self.pays = templates_are;
+    /// Tells what zstd alone has made of the last block, of so many bytes; returns whether
+    /// templates are smaller.
+    pub(super) fn note_trial(&mut self, line_bytes: usize, plain_bytes: usize) -> bool {
+        let to_bytes = self.stored.len();
+        self.pays = to_bytes < plain_bytes;
+        let is_clear = to_bytes * 4 < plain_bytes * 3;
+        self.clear = is_clear.then_some(Shrunk { from_bytes: line_bytes, to_bytes });
+        let pause = if is_clear { TRIED_AFTER_CLEAR_BLOCKS } else { TRIED_EVERY_BLOCKS };
+        // The block was counted when it was planned.
+        self.next_trial = self.blocks - 1 + pause;
+        self.pays
     }
 
     /// Whether the block is compared that was planned last.
