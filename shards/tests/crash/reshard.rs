@@ -20,8 +20,10 @@ use crate::upkeep::{
 
 const STREAMS: usize = 10;
 
-fn merging() -> Upkeep {
-    upkeep(eager(), RetentionPolicy::default())
+/// So few at once that merged segments stand beside old ones for a while.
+fn merging(rng: &mut Rng) -> Upkeep {
+    let compaction = CompactionPolicy { max_inputs: rng.between(2, 6) as usize, ..eager() };
+    upkeep(compaction, RetentionPolicy::default())
 }
 
 fn keeping() -> Upkeep {
@@ -63,7 +65,8 @@ fn foreign_files(simulation: &Simulation, shards: u16) -> Vec<SegmentName> {
 fn stumble(simulation: &Simulation, rng: &mut Rng) {
     while rng.one_in(2) {
         let shards = rng.between(1, 4) as u16;
-        let cluster = Cluster::launch(simulation, shards, WalConfig::default(), merging());
+        let upkeep = merging(rng);
+        let cluster = Cluster::launch(simulation, shards, WalConfig::default(), upkeep);
         for _ in 0..rng.below(3_000) {
             simulation.step();
         }
@@ -104,7 +107,7 @@ fn segments_of_another_number_of_shards_are_merged_and_no_answer_changes() {
                 before.iter().for_each(|before| check(&cluster, &tenant, before));
                 cluster.stop().expect("a healthy disk");
             }
-            let cluster = start(&simulation, shards, merging());
+            let cluster = start(&simulation, shards, merging(&mut rng));
             before.iter().for_each(|before| check(&cluster, &tenant, before));
             fill(&cluster, &ledger, &mut rng, 1 + u64::from(before.is_none()));
             let full = answers(&cluster, &tenant);
@@ -119,7 +122,8 @@ fn segments_of_another_number_of_shards_are_merged_and_no_answer_changes() {
                 // Some that are not merged yet.
                 cluster.stop().expect("a healthy disk");
                 let cluster = start(&simulation, shards, keeping());
-                fill(&cluster, &ledger, &mut rng, 2);
+                let segments = rng.between(2, 5);
+                fill(&cluster, &ledger, &mut rng, segments);
                 before = Some(answers(&cluster, &tenant));
                 cluster.stop().expect("a healthy disk");
             } else {
