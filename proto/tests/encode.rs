@@ -202,7 +202,8 @@ fn statistics_have_the_fields_of_both_shapes() {
             uses_structured_metadata: true,
             ..StoreStats::default()
         },
-        block_cache: CacheStats { lookups: 9, hits: 5, stored: 4 },
+        block_cache: CacheStats { lookups: 9, hits: 5, stored: 4, served_ns: 0 },
+        result_cache: CacheStats { lookups: 1, hits: 1, stored: 1, served_ns: 3_000 },
         ..QueryStats::default()
     };
     let mut stats = QueryStats { exec_time_ns: 2_000_000_000, queue_time_ns: 158_000, ..part };
@@ -230,6 +231,8 @@ fn statistics_have_the_fields_of_both_shapes() {
         ("/cache/chunk/entriesRequested", json!(18)),
         ("/cache/chunk/entriesFound", json!(10)),
         ("/cache/chunk/entriesStored", json!(8)),
+        ("/cache/result/entriesFound", json!(2)),
+        ("/cache/result/queryLengthServed", json!(6_000)),
         ("/ingester/totalReached", json!(2)),
         ("/ingester/headChunkBytes", json!(6262)),
         ("/ingester/compressedBytes", json!(0)),

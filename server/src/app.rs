@@ -23,6 +23,7 @@ use std::time::Duration;
 use logsvc_http::ConnectionLimit;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Budget, Latch, Runtime};
+use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
@@ -37,6 +38,7 @@ use crate::front::Front;
 use crate::front::active_streams::ActiveStreams;
 use crate::front::queue::Queues;
 use crate::front::rate_limit::Buckets;
+use crate::front::results::Results;
 use crate::front::sharing::QueryRuns;
 use crate::front::shutdown::was_prepared;
 use crate::front::tail::TailCounts;
@@ -137,6 +139,10 @@ pub(crate) struct Boot {
     pub(crate) queues: Queues,
     /// Queries that run, for those that ask for the same.
     pub(crate) runs: QueryRuns,
+    /// Answers to queries, to be used again.
+    pub(crate) results: Results,
+    /// What the shards have changed, for those who keep answers.
+    pub(crate) changes: NodeChanges,
     /// Memory for entries on their way to tails.
     pub(crate) tails: Budget,
     /// Tails of each tenant.
@@ -189,6 +195,8 @@ impl Boot {
             queries: Budget::new("queries", config.query_budget_bytes),
             queues: Queues::new(&config),
             runs: QueryRuns::default(),
+            results: Results::new(Budget::new("results", config.result_budget_bytes)),
+            changes: NodeChanges::new(cores),
             tails: Budget::new("tails", config.tail_budget_bytes),
             tail_counts: Arc::new(TailCounts::new(TENANT_RATES)),
             tenant_rates: Arc::new(Buckets::new(TENANT_RATES)),
@@ -351,6 +359,7 @@ async fn start_shard<R: Runtime>(
         retention: Arc::new(retention::policy(&boot.config, &boot.limits.current())),
         scan: ScanConfig::new(boot.cache.clone(), boot.directories.clone()),
         tails: boot.tails.clone(),
+        changes: boot.changes.clone(),
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {

@@ -109,6 +109,12 @@ pub(crate) struct CoreMetrics {
     pub(crate) query_waits: Latencies,
     /// Queries answered by the run of an equal one.
     pub(crate) queries_shared: AtomicU64,
+    /// Range queries of which some steps were known.
+    pub(crate) result_cache_hits: AtomicU64,
+    /// Range queries of which no step was known.
+    pub(crate) result_cache_misses: AtomicU64,
+    /// Steps that were known.
+    pub(crate) result_cache_steps: AtomicU64,
     /// Pushes of which entries were stored, counted before they are acknowledged.
     pub(crate) stored_pushes: AtomicU64,
     /// Queries and lookups refused because too many wait.
@@ -138,6 +144,9 @@ impl CoreMetrics {
             lane_full: zero(),
             query_waits: Latencies::default(),
             queries_shared: zero(),
+            result_cache_hits: zero(),
+            result_cache_misses: zero(),
+            result_cache_steps: zero(),
             stored_pushes: zero(),
             queries_refused: zero(),
             tails: zero(),
@@ -250,7 +259,7 @@ impl NodeMetrics {
             self.sum(|c| &c.connections),
         );
         out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 9] = [
+        let counters: [(&str, &str, u64); 12] = [
             (
                 "logsvc_connections_refused_total",
                 "Connections closed because there were too many.",
@@ -275,6 +284,21 @@ impl NodeMetrics {
                 "logsvc_queries_shared_total",
                 "Queries answered by the run of an equal one.",
                 self.sum(|c| &c.queries_shared),
+            ),
+            (
+                "logsvc_result_cache_hits_total",
+                "Metric range queries that took steps from the cache of answers.",
+                self.sum(|c| &c.result_cache_hits),
+            ),
+            (
+                "logsvc_result_cache_misses_total",
+                "Metric range queries that could have, but of which no step was there.",
+                self.sum(|c| &c.result_cache_misses),
+            ),
+            (
+                "logsvc_result_cache_steps_total",
+                "Steps that were taken from the cache of answers.",
+                self.sum(|c| &c.result_cache_steps),
             ),
             (
                 "logsvc_queries_refused_total",

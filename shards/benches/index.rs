@@ -22,6 +22,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Budget, CoreId, Monotonic};
 use logsvc_shards::batch::BatchBuilder;
+use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{
     AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest, StreamDefinition,
     StreamSelection, TimeRange,
@@ -87,6 +88,7 @@ impl Bench {
             seal: SealPolicy::ON_REQUEST,
             maintenance: MaintenanceConfig::default(),
             tails: budget("tails"),
+            changes: NodeChanges::new(1).of_shard(0),
         };
         let shard = Shard::new(&config).expect("the budgets are large");
         let tenant = TenantId::new("bench").expect("a good name");

@@ -17,6 +17,7 @@ use std::task::Poll;
 use logsvc_runtime::mesh::{Inbox, InboxCounters};
 use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, OpenMode, Runtime};
 
+use crate::changes::NodeChanges;
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
@@ -61,6 +62,8 @@ pub struct HostConfig {
     pub scan: ScanConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
     pub tails: Budget,
+    /// Where the shards of the node count what they change.
+    pub changes: NodeChanges,
 }
 
 /// Why a shard cannot be started.
@@ -107,6 +110,7 @@ pub async fn start<R: Runtime>(
         seal: config.seal,
         maintenance,
         tails: config.tails,
+        changes: config.changes.of_shard(core.0),
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));

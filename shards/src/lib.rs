@@ -11,6 +11,7 @@
 //! entries came to the node.
 
 pub mod batch;
+pub mod changes;
 pub mod check;
 pub mod compact;
 pub mod filter;

@@ -26,6 +26,7 @@ use logsvc_runtime::mesh::{Incoming, ReplyTo};
 use logsvc_runtime::{AlignedBuffer, Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, checked_sections};
+use crate::changes::{ShardChanges, TenantKey};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
@@ -72,6 +73,8 @@ pub struct ShardConfig {
     pub maintenance: MaintenanceConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
     pub tails: Budget,
+    /// Where it counts what it changes.
+    pub changes: ShardChanges,
 }
 
 /// What a step may look at besides the state.
@@ -138,6 +141,7 @@ pub enum Effect {
 struct StreamState {
     id: StreamId,
     tenant: TenantId,
+    tenant_key: TenantKey,
     labels: Arc<Labels>,
     head: StreamHead,
     /// Entries that are being sealed.
@@ -198,6 +202,7 @@ pub struct Shard {
     /// Slots of streams that were forgotten.
     free: Vec<Slot>,
     index: LabelIndex,
+    changes: ShardChanges,
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
     maintenance: Maintenance,
@@ -262,6 +267,7 @@ impl Shard {
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             free: Vec::new(),
             index: LabelIndex::default(),
+            changes: config.changes.clone(),
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
             maintenance: Maintenance::new(config.maintenance.clone(), config.first_wal),
@@ -369,6 +375,7 @@ impl Shard {
         let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
         let state = StreamState {
             id,
+            tenant_key: TenantKey::of(&tenant),
             definition_len: (text_len + tenant.as_str().len() + 64) as u32,
             tenant,
             labels,
@@ -510,6 +517,9 @@ impl Shard {
         self.counters.entries += appended.entries;
         self.counters.line_bytes += appended.line_bytes;
         self.counters.duplicates += appended.duplicates;
+        if appended.entries > 0 {
+            self.changes.changed(stream.tenant_key, section.min_ns, section.max_ns);
+        }
         let cost = append::section_cost(section);
         let mut kept_bytes = cost * appended.entries / (section.entry_count() as u64);
         if was_empty && appended.entries > 0 {

@@ -71,7 +71,7 @@ fn beside(
 }
 
 fn repeat(args: &CompareArgs, workload: &Workload, ended: &AtomicBool) -> Queries {
-    let request = args.target.get(&workload.path_and_query, "");
+    let request = args.target.get(&workload.path_and_query, workload.headers());
     let mut client = args.target.client();
     let mut queries = Queries { title: workload.title, latencies: Latencies::new(), fault: None };
     while !ended.load(Ordering::Relaxed) {

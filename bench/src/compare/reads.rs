@@ -47,7 +47,7 @@ pub(crate) fn measure(
     workload: Workload,
     repeats: &Repeats,
 ) -> Measured {
-    let request = target.get(&workload.path_and_query, "");
+    let request = target.get(&workload.path_and_query, workload.headers());
     let mut client = target.client();
     let mut measured =
         Measured { workload, runs: Vec::new(), statistics: Statistics::default(), fault: None };
@@ -172,7 +172,7 @@ pub(crate) fn concurrent(
     let barrier = std::sync::Barrier::new(queries + 1);
     let refusals = AtomicU64::new(0);
     let ask = |workload: &Workload| -> Result<Vec<u8>, String> {
-        let request = target.get(&workload.path_and_query, "");
+        let request = target.get(&workload.path_and_query, workload.headers());
         let mut client = target.client();
         barrier.wait();
         for attempt in 1.. {

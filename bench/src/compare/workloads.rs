@@ -28,6 +28,16 @@ pub(crate) struct Workload {
     pub(crate) line_bytes: Option<u64>,
     /// Whether it takes part in the mix of concurrent queries.
     pub(crate) in_mix: bool,
+    /// Whether the answer may come from a cache of answers.
+    pub(crate) may_be_known: bool,
+}
+
+impl Workload {
+    /// Headers of the request.
+    pub(crate) fn headers(&self) -> &'static str {
+        // Otherwise a repetition would measure that nothing is done.
+        if self.may_be_known { "" } else { "Cache-Control: no-cache\r\n" }
+    }
 }
 
 /// Makes workloads for one data set.
@@ -106,8 +116,16 @@ impl Maker<'_> {
     ) -> &mut Workload {
         let path_and_query = format!("{}/{parameters}&query={}", self.prefix, encode_query(&query));
         let line_bytes = Some(self.known.line_bytes_of.get(&share).copied().unwrap_or(0));
-        let workload =
-            Workload { name, title, query, path_and_query, expected, line_bytes, in_mix: false };
+        let workload = Workload {
+            name,
+            title,
+            query,
+            path_and_query,
+            expected,
+            line_bytes,
+            in_mix: false,
+            may_be_known: false,
+        };
         self.out.push(workload);
         let last = self.out.len() - 1;
         &mut self.out[last]
@@ -145,14 +163,14 @@ impl Maker<'_> {
         names: (&'static str, &'static str),
         query: String,
         rates: BTreeMap<String, BTreeMap<usize, f64>>,
-    ) {
+    ) -> &mut Workload {
         let end_nanos = self.data.end_nanos;
         let start_nanos = end_nanos - RATE_RANGE_NANOS;
         let step_s = RATE_STEP_NANOS / 1_000_000_000;
         let parameters = format!("query_range?start={start_nanos}&end={end_nanos}&step={step_s}");
         let grid = Grid { start_nanos, step_nanos: RATE_STEP_NANOS };
         let expected = Expected::Steps("level", rates, grid);
-        self.add(names, query, &parameters, expected, Share::SixHours).in_mix = true;
+        self.add(names, query, &parameters, expected, Share::SixHours)
     }
 
     fn lines(&mut self, selectors: &Selectors) {
@@ -243,10 +261,13 @@ impl Maker<'_> {
     fn over_time(&mut self, selectors: &Selectors) {
         let (known, range, all) = (self.known, self.range(), &selectors.all);
         let names = ("rate", "rate by level over six hours, window 5m, step 1m");
-        self.stepped(names, format!("sum by (level) (rate({all} [5m]))"), known.rates.rates());
+        let query = format!("sum by (level) (rate({all} [5m]))");
+        self.stepped(names, query, known.rates.rates()).in_mix = true;
         let query = format!("sum by (level) (rate({all} |= \"{RATE_TEXT}\" [5m]))");
         let names = ("rate-text", "the same with a line filter");
-        self.stepped(names, query, known.filtered_rates.rates());
+        self.stepped(names, query.clone(), known.filtered_rates.rates()).in_mix = true;
+        let names = ("rate-text-again", "the same again, as a dashboard asks");
+        self.stepped(names, query, known.filtered_rates.rates()).may_be_known = true;
         let query = format!("sum(count_over_time({all} {range}))");
         let names = ("count-all", "count of everything");
         let expected = Expected::Number(known.lines as f64);

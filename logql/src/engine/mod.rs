@@ -29,6 +29,7 @@ mod range;
 mod regex;
 mod required;
 mod result;
+mod reuse;
 pub(crate) mod template;
 pub mod testing;
 mod volume;
@@ -46,4 +47,5 @@ pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,
 };
+pub use reuse::{KnownSteps, Steps};
 pub use volume::SizeOf;

@@ -2,7 +2,7 @@
 //! and the reference's nested ones, which do not collide.
 //!
 //! A [`QueryStats`] holds only what a query really counted; sums and rates are
-//! derived here. Fields of the reference that have no counterpart (all but one of its
+//! derived here. Fields of the reference that have no counterpart (all but two of its
 //! caches, its second engine) are written as zeros, because clients read them.
 
 use std::io::Write;
@@ -102,6 +102,8 @@ pub struct QueryStats {
     pub store: StoreStats,
     /// The cache of decoded blocks.
     pub block_cache: CacheStats,
+    /// The cache of answers.
+    pub result_cache: CacheStats,
 }
 
 /// What a cache did for a query.
@@ -113,6 +115,19 @@ pub struct CacheStats {
     pub hits: u64,
     /// Those that were put there.
     pub stored: u64,
+    /// How much of the time that was asked for came from there, in nanoseconds; of answers
+    /// only.
+    pub served_ns: u64,
+}
+
+impl CacheStats {
+    /// Adds what it did for another part of the query.
+    pub fn merge(&mut self, other: &CacheStats) {
+        self.lookups += other.lookups;
+        self.hits += other.hits;
+        self.stored += other.stored;
+        self.served_ns += other.served_ns;
+    }
 }
 
 impl QueryStats {
@@ -130,9 +145,8 @@ impl QueryStats {
         self.ingester.wait_time_ns += other.ingester.wait_time_ns;
         self.ingester.store.merge(&other.ingester.store);
         self.store.merge(&other.store);
-        self.block_cache.lookups += other.block_cache.lookups;
-        self.block_cache.hits += other.block_cache.hits;
-        self.block_cache.stored += other.block_cache.stored;
+        self.block_cache.merge(&other.block_cache);
+        self.result_cache.merge(&other.result_cache);
     }
 
     /// Line and metadata bytes looked at.
@@ -164,6 +178,8 @@ impl QueryStats {
         });
         object.nested("cache", |object| {
             object.nested("chunk", |object| write_cache(&self.block_cache, object));
+            object.raw("index", ZERO_CACHE);
+            object.nested("result", |object| write_cache(&self.result_cache, object));
             for cache in OTHER_CACHES {
                 object.raw(cache, ZERO_CACHE);
             }
@@ -254,7 +270,7 @@ fn write_nested_store(store: &StoreStats, object: &mut Object<'_>) {
     object.raw("dataobj", ZERO_DATAOBJ);
 }
 
-/// The numbers of the one cache that there is. It is in memory, so nothing is sent.
+/// The numbers of a cache. It is in memory, so nothing is sent.
 fn write_cache(cache: &CacheStats, object: &mut Object<'_>) {
     object.number("entriesFound", cache.hits);
     object.number("entriesRequested", cache.lookups);
@@ -263,12 +279,10 @@ fn write_cache(cache: &CacheStats, object: &mut Object<'_>) {
     object.number("bytesSent", 0);
     object.number("requests", cache.lookups);
     object.number("downloadTime", 0);
-    object.number("queryLengthServed", 0);
+    object.number("queryLengthServed", cache.served_ns);
 }
 
-const OTHER_CACHES: [&str; 9] = [
-    "index",
-    "result",
+const OTHER_CACHES: [&str; 7] = [
     "statsResult",
     "volumeResult",
     "seriesResult",

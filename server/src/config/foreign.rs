@@ -356,7 +356,6 @@ static SECTIONS: &[Foreign] = &[
         section: "query_range",
         keys: &[
             "results_cache",
-            "cache_results",
             "index_stats_results_cache",
             "cache_index_stats_results",
             "volume_results_cache",
@@ -368,7 +367,7 @@ static SECTIONS: &[Foreign] = &[
             "label_results_cache",
             "cache_label_results",
         ],
-        reason: "there is no cache of results",
+        reason: "only the answers of metric range queries are kept, in memory: see query_range.cache_results",
     },
     Foreign {
         section: "query_range",

@@ -106,6 +106,8 @@ pub(crate) struct Config {
     pub(crate) query_budget_bytes: u64,
     /// Memory for decoded blocks of segments; follows from `memory_max_bytes`.
     pub(crate) cache_budget_bytes: u64,
+    /// Memory for answers that are kept to be used again; follows from `memory_max_bytes`.
+    pub(crate) result_budget_bytes: u64,
     /// Memory for entries on their way to tails; follows from `memory_max_bytes`.
     pub(crate) tail_budget_bytes: u64,
     /// Entries of a core are sealed when they take so much memory; 0 follows from
@@ -141,6 +143,8 @@ pub(crate) struct Config {
     pub(crate) runtime_reload_period: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
+    /// Whether the steps of metric range queries are used again.
+    pub(crate) cache_results: bool,
     /// Whether patterns may be asked for.
     pub(crate) patterns_enabled: bool,
     /// Queries that run at a time, and as many lookups; follows from `cores` if it is 0.
@@ -217,6 +221,7 @@ impl Default for Config {
             directory_budget_bytes: 0,
             query_budget_bytes: 0,
             cache_budget_bytes: 0,
+            result_budget_bytes: 0,
             tail_budget_bytes: 0,
             head_max_bytes: 0,
             head_max_age: Duration::from_secs(30 * 60),
@@ -239,6 +244,7 @@ impl Default for Config {
             runtime_files: Vec::new(),
             runtime_reload_period: Duration::from_secs(10),
             align_queries_with_step: false,
+            cache_results: true,
             patterns_enabled: true,
             max_concurrent_queries: 0,
             max_outstanding_per_tenant: 32_000,
@@ -270,7 +276,9 @@ impl Config {
         self.stream_budget_bytes = quarter / 4 * 3;
         self.query_budget_bytes = quarter / 4 * 3;
         self.resolved_budget_bytes = quarter / 4;
-        self.cache_budget_bytes = quarter / 4 * 5 - self.heads_budget_bytes;
+        let cache_bytes = quarter / 4 * 5 - self.heads_budget_bytes;
+        self.result_budget_bytes = cache_bytes / 16;
+        self.cache_budget_bytes = cache_bytes - self.result_budget_bytes;
         self.directory_budget_bytes = quarter / 4;
         self.tail_budget_bytes = quarter / 8;
         // The longest body that is permitted should get in, also on small machines.

@@ -256,7 +256,7 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     ),
     (
         "`use of multiple cache storage systems is not supported`, `no cache configured`",
-        "there is no cache of results",
+        "the cache of answers is in memory",
     ),
     (
         "`invalid ruler evaluation config`, `ruler remote write config: both 'client' and 'clients' options are defined`, `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>' URL for tenant <client-id> is not configured`",

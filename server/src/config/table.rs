@@ -199,6 +199,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "query_range.align_queries_with_step", "query-range.align-queries-with-step",
         |c| Bool(&mut c.align_queries_with_step),
         "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";
+    "query_range.cache_results", "query-range.cache-results",
+        |c| Bool(&mut c.cache_results),
+        "Whether metric range queries take steps of which no entry has changed since from the last answer to the same query. The reference does not unless told to.";
     "limits_config.max_line_size", "limits.max-line-size",
         |c| MemoryBytes(&mut c.limits.max_line_size_bytes),
         "Longest line. 0 means no limit.";

@@ -223,6 +223,7 @@ fn budgets_follow_from_the_memory() {
             + config.resolved_budget_bytes
             + config.directory_budget_bytes
             + config.cache_budget_bytes
+            + config.result_budget_bytes
             + config.tail_budget_bytes;
         // Machines with little memory take bodies as long as those of others.
         let most = if memory == "8GB" { 31 * config.memory_max_bytes / 32 } else { u64::MAX };
@@ -231,9 +232,10 @@ fn budgets_follow_from_the_memory() {
     }
     // Few cores leave some of the share of heads to the cache.
     let config = config_of("cores: 2", &[("memory.max_bytes", "8GB")]);
-    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (384 << 20, 2176 << 20));
+    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (384 << 20, 2040 << 20));
+    assert_eq!(config.result_budget_bytes, 136 << 20);
     let config = config_of("cores: 2", &[("memory.max_bytes", "640MB")]);
-    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (120 << 20, 80 << 20));
+    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (120 << 20, 75 << 20));
     let mut unknown = machine();
     unknown.memory_bytes = Err("no /proc".to_owned());
     let refused = load_text("", &[], &unknown).expect_err("no memory is known");

@@ -37,6 +37,8 @@ pub(super) struct Executed {
     pub(super) wait_time_ns: u64,
     /// For the result; `None` if nothing was read for it.
     pub(super) memory: Option<Reservation>,
+    /// What was known of the answer before.
+    pub(super) result_cache: CacheStats,
 }
 
 impl Executed {
@@ -47,7 +49,7 @@ impl Executed {
         let leaf = LeafStats::default();
         let scan = ScanStats::default();
         let (queue_time_ns, exec_time_ns, wait_time_ns) = (0, 0, 0);
-        let (shards, memory) = (0, None);
+        let (shards, memory, result_cache) = (0, None, CacheStats::default());
         Ok(Executed {
             result,
             leaf,
@@ -57,6 +59,7 @@ impl Executed {
             exec_time_ns,
             wait_time_ns,
             memory,
+            result_cache,
         })
     }
 
@@ -120,7 +123,9 @@ impl Executed {
                 hits: scan.cache_hits,
                 // What was not there is put there once it is decoded.
                 stored: scan.cache_lookups - scan.cache_hits,
+                served_ns: 0,
             },
+            result_cache: self.result_cache,
             ..QueryStats::default()
         }
     }
@@ -228,6 +233,7 @@ impl<R: Runtime> Front<R> {
             exec_time_ns,
             wait_time_ns,
             memory,
+            result_cache: CacheStats::default(),
         };
         add(&self.counters().queried_bytes, executed.leaf.line_bytes);
         add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);

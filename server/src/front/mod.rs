@@ -29,6 +29,7 @@ pub(crate) mod queue;
 pub(crate) mod rate_limit;
 mod refusals;
 mod request_limits;
+pub(crate) mod results;
 mod scatter;
 pub(crate) mod sharing;
 pub(crate) mod shutdown;
@@ -53,6 +54,7 @@ use logsvc_proto::body::BodyBuffers;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Runtime};
+use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::app::{Barrier, Boot};
@@ -63,6 +65,7 @@ use crate::services::Services;
 use active_streams::ActiveStreams;
 use queue::Queues;
 use rate_limit::Buckets;
+use results::Results;
 use sharing::QueryRuns;
 use stream_cache::StreamCache;
 use tail::TailHub;
@@ -287,6 +290,9 @@ pub(crate) struct Front<R: Runtime> {
     queries: Budget,
     queues: Queues,
     runs: QueryRuns,
+    results: Results,
+    /// What the shards have changed.
+    changes: NodeChanges,
     /// For tasks that outlive the request that they were started for.
     me: Weak<Front<R>>,
     recovered: Barrier,
@@ -335,6 +341,8 @@ impl<R: Runtime> Front<R> {
             queries: boot.queries.clone(),
             queues: boot.queues.clone(),
             runs: boot.runs.clone(),
+            results: boot.results.clone(),
+            changes: boot.changes.clone(),
             me: Weak::clone(me),
             recovered: boot.recovered.clone(),
             services: Arc::clone(&boot.services),

@@ -97,6 +97,7 @@ impl<R: Runtime> Front<R> {
                 &self.directories,
                 &self.queries,
                 &self.cache,
+                self.results.budget(),
                 self.tails.memory(),
             ],
             queues: &self.queues.status(),

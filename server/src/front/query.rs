@@ -1,6 +1,7 @@
 //! `query`, `query_range` and the deprecated `/api/prom/query`: parse, run, encode.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime};
@@ -14,6 +15,7 @@ use super::encode::{encode, encode_legacy};
 use super::execute::Executed;
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
+use super::results::ByStep;
 use super::sharing::{QueryKey, SharedAnswer};
 use super::tenants::Tenants;
 use super::{Front, params, parquet};
@@ -115,7 +117,9 @@ impl<R: Runtime> Front<R> {
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
         let takes_parts = takes_parts(request);
-        let prepared = self.prepare(inquiry, query, query_params.clone(), takes_parts)?;
+        let reuses = self.config.cache_results && !forbids_caches(request);
+        let asked = Asked { takes_parts, reuses };
+        let prepared = self.prepare(inquiry, query, query_params.clone(), asked)?;
         if let Some(media_type) = parquet {
             let work = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
             let Evaluated { result, stats, warnings, memory: _memory } =
@@ -123,7 +127,7 @@ impl<R: Runtime> Front<R> {
             let response = self.parquet_response(media_type, result, &warnings).await?;
             return Ok((response, stats.total_bytes()));
         }
-        let key = QueryKey::new(inquiry, query.1.to_string(), &query_params, form, takes_parts);
+        let key = QueryKey::new(inquiry, query.1.to_string(), &query_params, form, asked);
         let SharedAnswer { held, read_bytes } = self.shared(inquiry, key, prepared).await?;
         Ok((shared_json_response(held), read_bytes))
     }
@@ -134,7 +138,7 @@ impl<R: Runtime> Front<R> {
         inquiry: &Inquiry<'_>,
         (text, expr): (&str, &Expr),
         mut query_params: QueryParams,
-        takes_parts: bool,
+        Asked { takes_parts, reuses }: Asked,
     ) -> Result<Prepared, ApiError> {
         let Inquiry { tenants, limits, .. } = inquiry;
         check_enabled(limits)?;
@@ -153,7 +157,10 @@ impl<R: Runtime> Front<R> {
             PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
             _ => ApiError::bad_request(error.to_string()),
         })?;
-        Ok(Prepared { plan, is_visible, takes_parts })
+        let generation = self.cache_generation.load(Ordering::Acquire);
+        let by_step = || ByStep::of(tenants, expr, &query_params, &plan, generation);
+        let by_step = (reuses && is_visible).then(by_step).flatten();
+        Ok(Prepared { plan, is_visible, takes_parts, by_step })
     }
 
     /// Runs a query when it is its turn; `begins` is called when it is.
@@ -164,14 +171,17 @@ impl<R: Runtime> Front<R> {
         prepared: &Prepared,
         begins: impl FnOnce(),
     ) -> Result<Evaluated, ApiError> {
-        let Prepared { plan, is_visible, takes_parts } = prepared;
+        let Prepared { plan, is_visible, takes_parts, by_step } = prepared;
         let mut estimated_bytes = None;
         let mut executed = if *is_visible {
             let turn = self.turn(tenants, limits, Work::Query).await?;
             begins();
             let begun = self.runtime.now();
             estimated_bytes = self.check_bytes(tenants, limits, plan, &turn).await?;
-            let mut executed = self.execute(&tenants.labelled(), plan, &turn).await?;
+            let mut executed = match by_step {
+                Some(by_step) => self.execute_by_step(tenants, plan, by_step, &turn).await?,
+                None => self.execute(&tenants.labelled(), plan, &turn).await?,
+            };
             executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
             executed
         } else {
@@ -243,6 +253,17 @@ pub(super) struct Prepared {
     /// Whether its time is not further back than queries see.
     is_visible: bool,
     takes_parts: bool,
+    /// How its answer may be put together from one that is known.
+    by_step: Option<ByStep>,
+}
+
+/// How a client wants its answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Asked {
+    /// See [`takes_parts`].
+    pub(super) takes_parts: bool,
+    /// Whether what is known may be used again.
+    pub(super) reuses: bool,
 }
 
 /// What a query is counted as.
@@ -281,6 +302,14 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
 fn takes_parts(request: &Request) -> bool {
     let tags = request.head.header("x-query-tags").unwrap_or_default();
     tags.split(',').any(|tag| tag.trim() == "Source=grafana-lokiexplore-app")
+}
+
+/// Whether the client wants an answer that comes from no cache.
+fn forbids_caches(request: &Request) -> bool {
+    let directives = request.head.header("cache-control").unwrap_or_default();
+    let forbids =
+        |word: &str| word.eq_ignore_ascii_case("no-cache") || word.eq_ignore_ascii_case("no-store");
+    directives.split(',').any(|directive| forbids(directive.trim()))
 }
 
 /// Cuts a result down to the series that a query may have. Says so, if it had more.

@@ -21,7 +21,7 @@ use logsvc_runtime::{Joined, Leader, Runtime, SharedRuns};
 
 use super::Front;
 use super::answer::Held;
-use super::query::{AnswerForm, Prepared};
+use super::query::{AnswerForm, Asked, Prepared};
 use super::queue::Inquiry;
 use super::tenants::Tenants;
 use crate::config::Limits;
@@ -39,7 +39,7 @@ pub(crate) struct QueryKey {
     is_forward: bool,
     interval_ns: i64,
     form: AnswerForm,
-    takes_parts: bool,
+    asked: Asked,
     /// Where its limits lie. The run holds them, so that no others lie there meanwhile.
     limits: usize,
 }
@@ -51,7 +51,7 @@ impl QueryKey {
         query: String,
         params: &QueryParams,
         form: AnswerForm,
-        takes_parts: bool,
+        asked: Asked,
     ) -> QueryKey {
         QueryKey {
             tenants: inquiry.tenants.clone(),
@@ -67,7 +67,7 @@ impl QueryKey {
             is_forward: params.direction == Direction::Forward,
             interval_ns: params.interval_ns,
             form,
-            takes_parts,
+            asked,
         }
     }
 }

@@ -14,6 +14,7 @@ mod protocol;
 mod pushes;
 mod queries;
 mod refused_pushes;
+mod results;
 mod shutdown;
 mod tenants;
 mod volumes;

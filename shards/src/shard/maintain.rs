@@ -352,8 +352,10 @@ impl Shard {
         if let Some(added) = outcome.added {
             self.insert_segment(added);
         }
+        // What is merged as a whole gives the same answers as before.
+        let changes = !outcome.is_merge || outcome.entries_out < outcome.entries_in;
         for removed in outcome.removed {
-            self.remove_segment(removed);
+            self.remove_segment(removed, changes);
         }
         self.forget_doomed();
     }
@@ -397,13 +399,16 @@ impl Shard {
         self.maintenance.segments_changed();
     }
 
-    /// Takes a segment out of the list.
-    fn remove_segment(&mut self, removed: RemovedSegment) {
+    /// Takes a segment out of the list; `changes` says whether queries can tell.
+    fn remove_segment(&mut self, removed: RemovedSegment, changes: bool) {
         let RemovedSegment { name, directory } = removed;
         let Some(place) = self.segments.iter().position(|other| other.live.name == name) else {
             return;
         };
         let segment = self.segments.remove(place);
+        if changes {
+            self.changes.changed_for_all(segment.live.min_ns, segment.live.max_ns);
+        }
         let lives = || self.segments.iter().map(|segment| segment.live);
         let first_ns = lives().map(|live| live.min_ns).min().unwrap_or(i64::MIN);
         let last_ns = lives().map(|live| live.max_ns).max().unwrap_or(i64::MAX);

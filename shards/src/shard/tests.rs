@@ -22,6 +22,7 @@ use logsvc_runtime::sim::{SimRuntime, Simulation};
 
 use super::*;
 use crate::batch::BatchBuilder;
+use crate::changes::NodeChanges;
 use crate::messages::{
     AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
 };
@@ -74,6 +75,7 @@ impl Bench {
             seal: SealPolicy::ON_REQUEST,
             maintenance: MaintenanceConfig::default(),
             tails: Budget::new("tails", TAILS_BUDGET_BYTES),
+            changes: NodeChanges::new(1).of_shard(0),
         };
         Bench {
             shard: Shard::new(&config).unwrap(),

@@ -15,6 +15,7 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
 use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
+use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{
@@ -82,6 +83,7 @@ struct Boot {
     upkeep: Upkeep,
     mesh: Mesh<ShardRequest, ShardReply>,
     heads: Budget,
+    changes: NodeChanges,
     callers: RefCell<Vec<(u16, ShardCaller)>>,
     plan: RefCell<Option<NodePlan>>,
     plan_known: Latch,
@@ -136,6 +138,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
                 )
             },
             tails: Budget::new("tails", 1 << 20),
+            changes: boot.changes.clone(),
         };
         match host::start(&runtime, &plan, config, inbox).await {
             Ok(_) => runs = true,
@@ -185,6 +188,7 @@ impl<'s> Cluster<'s> {
             upkeep: upkeep.into(),
             mesh: Mesh::new(shards, options),
             heads: Budget::new("heads", 1 << 40),
+            changes: NodeChanges::new(shards),
             callers: RefCell::default(),
             plan: RefCell::default(),
             plan_known: Latch::new(),
@@ -244,6 +248,12 @@ impl<'s> Cluster<'s> {
     pub(crate) fn caller(&self, core: u16) -> ShardCaller {
         let callers = self.boot.callers.borrow();
         callers.iter().find(|(number, _)| *number == core).expect("every core attaches").1.clone()
+    }
+
+    /// What the shards have changed since this start.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn changes(&self) -> &NodeChanges {
+        &self.boot.changes
     }
 
     /// Runs something on core 0 to its end.

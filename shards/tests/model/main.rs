@@ -12,3 +12,4 @@ mod faults;
 mod life;
 mod naive;
 mod queries;
+mod reuse;

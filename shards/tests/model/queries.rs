@@ -36,7 +36,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    fn of(result: Result<QueryResult, EvalError>) -> Answer {
+    pub(crate) fn of(result: Result<QueryResult, EvalError>) -> Answer {
         match result {
             // Numbers are printed so that they read back, and zeros with their sign.
             Ok(result) => Answer::Result(format!("{result:?}")),
@@ -254,7 +254,7 @@ impl QueryWriter<'_> {
         }
     }
 
-    fn metric(&mut self) -> String {
+    pub(crate) fn metric(&mut self) -> String {
         let range = self.range_text();
         let offset = if self.rng.one_in(5) { " offset 1m" } else { "" };
         let grouping =

@@ -18,6 +18,7 @@ static ALIASES: &[(&str, &str)] = &[
     ("validation.increment-duplicate-timestamps", "limits.increment-duplicate-timestamp"),
     ("validation.discover-service-name", "limits.discover-service-name"),
     ("validation.discover-log-levels", "limits.discover-log-levels"),
+    ("querier.cache-results", "query-range.cache-results"),
     ("validation.allow-structured-metadata", "limits.allow-structured-metadata"),
     ("validation.max-entries-limit", "limits.max-entries-limit-per-query"),
     ("ingester.max-streams-per-user", "limits.max-streams-per-user"),
@@ -180,7 +181,7 @@ static FLAGS: &[ForeignFlags] = &[
             "frontend.compress-responses",
             "querier.max-cache-freshness",
         ],
-        reason: "there is no cache of results",
+        reason: "answers are kept in memory only, and no other results are",
     },
     ForeignFlags {
         names: &[
@@ -355,7 +356,10 @@ mod tests {
     fn the_most_special_name_gives_the_reason() {
         for (flag, why) in [
             ("memberlist.join", Some("there is one node")),
-            ("store.chunks-cache.memcached.addresses", Some("there is no cache of results")),
+            (
+                "store.chunks-cache.memcached.addresses",
+                Some("answers are kept in memory only, and no other results are"),
+            ),
             (
                 "store.query-chunk-limit",
                 Some("queries are spread over the cores, not split into parts"),

@@ -49,7 +49,7 @@ pub(super) static LIMITS: &[Foreign] = &[
             "max_stats_cache_freshness",
             "engine_results_cache_time_bucket_interval",
         ],
-        reason: "there is no cache of results",
+        reason: "answers are used again only as long as nothing has changed",
     },
     Foreign {
         section: "limits_config",

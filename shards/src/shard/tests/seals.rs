@@ -17,6 +17,7 @@ fn sealing_bench(seal: SealPolicy) -> Bench {
         seal,
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", TAILS_BUDGET_BYTES),
+        changes: NodeChanges::new(1).of_shard(0),
     })
     .unwrap();
     bench

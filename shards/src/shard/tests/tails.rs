@@ -190,6 +190,7 @@ fn tails_never_take_more_memory_than_their_budget() {
         seal: SealPolicy::ON_REQUEST,
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 100_000),
+        changes: NodeChanges::new(1).of_shard(0),
     };
     bench.shard = Shard::new(&config).unwrap();
     let (a, line) = (app("a"), "y".repeat(200));
@@ -228,6 +229,7 @@ fn long_sections_are_copied_in_pieces() {
         seal: SealPolicy::ON_REQUEST,
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 1 << 30),
+        changes: NodeChanges::new(1).of_shard(0),
     })
     .unwrap();
     let (a, line) = (app("a"), "z".repeat(100));

@@ -1,0 +1,302 @@
+//! Which times of stored entries have changed, for those who keep answers.
+//!
+//! Each shard counts its changes by time, in *buckets* of 2^36 ns (69 seconds) and by
+//! tenant: an entry that becomes visible, and entries that go because they have expired.
+//! Whoever keeps an answer takes the [`Stamp`] of the times that it depends on *before* it
+//! has the answer computed. As long as a new stamp of these times is the same, computing
+//! it again would give the same.
+//!
+//! Guarantees: a change is counted in the step of the shard that makes it, so before
+//! anybody can see it and before its push is answered; a stamp that is taken after that
+//! answer tells it. What is merely stored in another way (sealed, merged) is no change.
+//! Counters lie in a table of fixed size per shard and several times share one, so a stamp
+//! may tell a change of other times or of another tenant, never the other way round.
+//!
+//! A counter is written by its shard only, and read by all cores; nobody waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ahash::RandomState;
+use logsvc_proto::TenantId;
+
+use crate::messages::TimeRange;
+
+/// Length of a bucket, as a power of two of nanoseconds.
+const BUCKET_BITS: u32 = 36;
+
+/// Counters of a shard.
+const COUNTERS: usize = 1 << 14;
+
+/// A change of more buckets than this is counted as one of all times.
+const COUNTED_BUCKETS_MAX: i64 = 2_000;
+
+/// A stamp has no more counts than this. Buckets of long times are counted together.
+const STAMP_COUNTS_MAX: i64 = 1_024;
+
+/// Longer times, a year and more, have no stamp.
+const STAMP_BUCKETS_MAX: i64 = 1 << 19;
+
+/// What tells a tenant's counters from another one's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TenantKey(u32);
+
+impl TenantKey {
+    /// Changes that may be of any tenant.
+    const ANY: TenantKey = TenantKey(0);
+
+    pub(crate) fn of(tenant: &TenantId) -> TenantKey {
+        TenantKey(RandomState::with_seeds(7, 1, 5, 3).hash_one(tenant.as_str()) as u32)
+    }
+
+    fn place(self, bucket: i64) -> usize {
+        // Buckets that follow each other have counters that do.
+        (i64::from(self.0).wrapping_add(bucket) & (COUNTERS as i64 - 1)) as usize
+    }
+}
+
+fn bucket_of(time_ns: i64) -> i64 {
+    time_ns >> BUCKET_BITS
+}
+
+/// The counters of one shard. Only the shard adds to them.
+#[derive(Debug)]
+struct ShardCounters {
+    counters: Box<[AtomicU64]>,
+    all: AtomicU64,
+}
+
+impl ShardCounters {
+    fn new() -> ShardCounters {
+        ShardCounters {
+            counters: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            all: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Adds one, without a bus lock: there is one writer.
+fn count(counter: &AtomicU64) {
+    let next = counter.load(Ordering::Relaxed).wrapping_add(1);
+    counter.store(next, Ordering::Release);
+}
+
+/// The counters of all shards of a start. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct NodeChanges(Arc<[ShardCounters]>);
+
+impl NodeChanges {
+    /// Counters of so many shards.
+    pub fn new(shards: u16) -> NodeChanges {
+        NodeChanges((0..shards).map(|_| ShardCounters::new()).collect())
+    }
+
+    /// The side of a shard that counts.
+    ///
+    /// # Panics
+    /// There is no such shard.
+    pub fn of_shard(&self, shard: u16) -> ShardChanges {
+        assert!(usize::from(shard) < self.0.len(), "no such shard");
+        ShardChanges { node: self.clone(), shard: usize::from(shard) }
+    }
+
+    /// What has happened until now in some time; `None` if it is very long, or empty.
+    pub fn stamp(&self, tenants: &[TenantId], range: TimeRange) -> Option<Stamp> {
+        if range.start_ns >= range.end_ns {
+            return None;
+        }
+        let (first, last) = (bucket_of(range.start_ns), bucket_of(range.end_ns - 1));
+        if last - first >= STAMP_BUCKETS_MAX {
+            return None;
+        }
+        let mut group_bits = 0;
+        while (last >> group_bits) - (first >> group_bits) >= STAMP_COUNTS_MAX {
+            group_bits += 1;
+        }
+        let groups = (first >> group_bits)..=(last >> group_bits);
+        let mut stamp = Stamp {
+            tenants: tenants.iter().map(TenantKey::of).collect(),
+            first_group: *groups.start(),
+            group_bits,
+            counts: vec![0; groups.count()].into(),
+            all: 0,
+        };
+        self.take(&mut stamp);
+        Some(stamp)
+    }
+
+    /// Times of the stamp, half-open and in ns, in which something has changed since it was
+    /// taken.
+    pub fn since(&self, stamp: &Stamp) -> Vec<(i64, i64)> {
+        let mut now = stamp.clone();
+        self.take(&mut now);
+        if now.all != stamp.all {
+            return vec![(i64::MIN, i64::MAX)];
+        }
+        let counts = now.counts.iter().zip(&stamp.counts).zip(stamp.first_group..);
+        let changed = counts.filter(|((now, then), _)| now != then);
+        changed.map(|(_, group)| times_of(group, stamp.group_bits)).collect()
+    }
+
+    /// Fills in the counts.
+    fn take(&self, stamp: &mut Stamp) {
+        stamp.all = 0;
+        stamp.counts.fill(0);
+        for shard in self.0.iter() {
+            stamp.all = stamp.all.wrapping_add(shard.all.load(Ordering::Acquire));
+            for (count, group) in stamp.counts.iter_mut().zip(stamp.first_group..) {
+                let first = group << stamp.group_bits;
+                for bucket in first..first + (1 << stamp.group_bits) {
+                    for key in stamp.tenants.iter().chain([&TenantKey::ANY]) {
+                        let counter = &shard.counters[key.place(bucket)];
+                        // Counters only grow, so a sum is the same only if all are.
+                        *count = count.wrapping_add(counter.load(Ordering::Acquire));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The times of a group of buckets.
+fn times_of(group: i64, group_bits: u32) -> (i64, i64) {
+    let ns = |group: i64| {
+        let time = i128::from(group) << (group_bits + BUCKET_BITS);
+        i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX })
+    };
+    (ns(group), ns(group + 1))
+}
+
+/// What had happened in some time when it was taken. See the module.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    tenants: Box<[TenantKey]>,
+    /// Groups of 2^`group_bits` buckets.
+    first_group: i64,
+    group_bits: u32,
+    /// The sum of all counters of each group.
+    counts: Box<[u64]>,
+    all: u64,
+}
+
+impl Stamp {
+    /// Bytes that it takes in memory.
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Stamp>() + self.counts.len() * 8 + self.tenants.len() * 4
+    }
+}
+
+/// The side of a shard, which counts.
+#[derive(Clone, Debug)]
+pub struct ShardChanges {
+    node: NodeChanges,
+    shard: usize,
+}
+
+impl ShardChanges {
+    /// Counts a change of entries of a tenant between two times, both included, in ns.
+    pub(crate) fn changed(&self, tenant: TenantKey, min_ns: i64, max_ns: i64) {
+        let shard = &self.node.0[self.shard];
+        let (first, last) = (bucket_of(min_ns), bucket_of(max_ns));
+        if last - first >= COUNTED_BUCKETS_MAX {
+            count(&shard.all);
+            return;
+        }
+        for bucket in first..=last {
+            count(&shard.counters[tenant.place(bucket)]);
+        }
+    }
+
+    /// Counts a change of entries of any tenants between two times.
+    pub(crate) fn changed_for_all(&self, min_ns: i64, max_ns: i64) {
+        self.changed(TenantKey::ANY, min_ns, max_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, SeedGuard, seeds};
+
+    const BUCKET_NS: i64 = 1 << BUCKET_BITS;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).expect("a tenant")
+    }
+
+    #[test]
+    fn changes_are_told_where_they_are() {
+        for seed in seeds(100) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let changes = NodeChanges::new(3);
+            let tenants = [tenant("a"), tenant("b")];
+            let base = rng.below(1 << 60) as i64 - (1 << 59);
+            let length = *rng.pick(&[10, 500, 3_000, 40_000]);
+            let mut times = [0; 2].map(|_| base + (rng.below(length) as i64) * (BUCKET_NS / 3));
+            times.sort_unstable();
+            let range = TimeRange { start_ns: times[0], end_ns: times[1] + 1 };
+            let noise = |rng: &mut Rng| {
+                let at = base + (rng.below(length) as i64) * (BUCKET_NS / 3);
+                changes.of_shard(rng.below(3) as u16).changed(
+                    TenantKey::of(rng.pick(&tenants)),
+                    at,
+                    at + rng.below(3 * BUCKET_NS as u64) as i64,
+                );
+            };
+            (0..20).for_each(|_| noise(&mut rng));
+            let stamp = changes.stamp(&tenants[..1], range).expect("not too long");
+            assert!(stamp.counts.len() as i64 <= STAMP_COUNTS_MAX);
+            assert_eq!(changes.since(&stamp), []);
+            let at = base + (rng.below(length) as i64) * (BUCKET_NS / 3);
+            let end = at + rng.below(5 * BUCKET_NS as u64) as i64;
+            let shard = changes.of_shard(rng.below(3) as u16);
+            match rng.below(3) {
+                0 => shard.changed_for_all(at, end),
+                1 => shard.changed(TenantKey::of(&tenants[0]), at, end),
+                _ => shard.changed(TenantKey::of(&tenants[0]), i64::MIN, i64::MAX),
+            }
+            let told = changes.since(&stamp);
+            // Every moment of the change that the stamp is about is told.
+            for time in [at, end, at.midpoint(end)] {
+                let is_told = told.iter().any(|&(from, to)| from <= time && time < to);
+                let is_asked = range.start_ns <= time && time < range.end_ns;
+                assert!(is_told || !is_asked, "{range:?} {at}..={end} {told:?}");
+            }
+            // And other times are not, where counters are not shared.
+            let is_near = |&(from, to): &(i64, i64)| {
+                let group_ns = BUCKET_NS << stamp.group_bits;
+                from <= end && at < to && to - from <= group_ns
+            };
+            assert!(told.iter().all(is_near) || told.len() == 1 || length > 3_000, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn other_tenants_and_times_are_told_apart() {
+        let changes = NodeChanges::new(1);
+        let range = TimeRange { start_ns: 0, end_ns: 10 * BUCKET_NS };
+        let stamp = changes.stamp(&[tenant("a")], range).expect("not too long");
+        let shard = changes.of_shard(0);
+        shard.changed(TenantKey::of(&tenant("b")), 0, BUCKET_NS);
+        shard.changed(TenantKey::of(&tenant("a")), 10 * BUCKET_NS, 12 * BUCKET_NS);
+        assert_eq!(changes.since(&stamp), []);
+        shard.changed(TenantKey::of(&tenant("a")), 3 * BUCKET_NS, 3 * BUCKET_NS);
+        assert_eq!(changes.since(&stamp), [(3 * BUCKET_NS, 4 * BUCKET_NS)]);
+        shard.changed_for_all(5 * BUCKET_NS - 1, 5 * BUCKET_NS);
+        let told: Vec<i64> = changes.since(&stamp).iter().map(|t| t.0 / BUCKET_NS).collect();
+        assert_eq!(told, [3, 4, 5]);
+    }
+
+    #[test]
+    fn times_at_the_ends_do_not_overflow() {
+        let changes = NodeChanges::new(1);
+        let of = |start_ns, end_ns| changes.stamp(&[tenant("a")], TimeRange { start_ns, end_ns });
+        assert!(of(i64::MIN, i64::MAX).is_none() && of(5, 5).is_none());
+        let late = of(i64::MAX - 5, i64::MAX).expect("short");
+        let early = of(i64::MIN, i64::MIN + 5).expect("short");
+        changes.of_shard(0).changed(TenantKey::of(&tenant("a")), i64::MAX, i64::MAX);
+        assert_eq!(changes.since(&late), [(i64::MAX - BUCKET_NS + 1, i64::MAX)]);
+        assert_eq!(changes.since(&early), []);
+    }
+}
