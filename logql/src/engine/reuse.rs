@@ -8,16 +8,17 @@
 //!
 //! Guarantees: [`KnownSteps::completed`] gives, bit for bit, the answer that a run over all
 //! steps would give, if the known steps would still come out as they were. Which these are
-//! is for the caller to say. What cannot be divided into steps, or may depend on the time
-//! at which it is asked, has no [`Steps`].
+//! is for the caller to say. What cannot be divided into steps, may depend on the time at
+//! which it is asked, or is rounded in an order that depends on where the first step is,
+//! has no [`Steps`].
 
 use std::ops::Range;
 
 use super::error::EvalError;
 use super::params::{Grid, QueryTime};
-use super::plan::{Plan, Root};
+use super::plan::{Node, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
-use crate::syntax::ast::{LabelFormatValue, Stage};
+use crate::syntax::ast::{LabelFormatValue, RangeFunction, Stage};
 
 /// Times of answers are in milliseconds.
 const MS_NS: i64 = 1_000_000;
@@ -118,9 +119,12 @@ impl Plan {
     /// run cannot be used.
     #[must_use]
     pub fn steps(&self) -> Option<Steps> {
-        let Root::Metric { grid, is_instant: false, .. } = &*self.root else { return None };
+        let Root::Metric { node, grid, is_instant: false, .. } = &*self.root else { return None };
         // Two steps within a millisecond could not be told apart in an answer.
-        if self.leaves.is_empty() || grid.step_ns % MS_NS != 0 || self.may_tell_the_time() {
+        if self.leaves.is_empty() || grid.step_ns % MS_NS != 0 {
+            return None;
+        }
+        if self.may_tell_the_time() || !is_the_same_on_any_grid(node) {
             return None;
         }
         let (first_ns, last_ns) = (grid.start_ns, grid.time_ns(grid.steps - 1));
@@ -151,6 +155,29 @@ impl Plan {
             }),
             _ => false,
         })
+    }
+}
+
+/// Whether what a node gives for a step does not depend on which steps come before. Samples
+/// are folded piece by piece from window to window, and numbers with fractions that are
+/// added in another order give another sum.
+fn is_the_same_on_any_grid(node: &Node) -> bool {
+    match node {
+        Node::Scalar(_) | Node::Vector(_) | Node::Sums { .. } | Node::Absent { .. } => true,
+        Node::Samples { function, .. } => matches!(
+            function.function,
+            RangeFunction::MinOverTime
+                | RangeFunction::MaxOverTime
+                | RangeFunction::FirstOverTime
+                | RangeFunction::LastOverTime
+                | RangeFunction::QuantileOverTime
+        ),
+        Node::Aggregate { input, .. } | Node::LabelReplace { input, .. } => {
+            is_the_same_on_any_grid(input)
+        }
+        Node::Binary { left, right, .. } => {
+            is_the_same_on_any_grid(left) && is_the_same_on_any_grid(right)
+        }
     }
 }
 
@@ -312,11 +339,15 @@ mod tests {
             "1 + 1",
             r#"rate({a="b"} | line_format "{{ now | unixEpoch }}" |= "1" [1m])"#,
             r#"sum by (x) (rate({a="b"} | label_format x=`{{ date "15" .y }}` [1m]))"#,
+            r#"sum by (x) (sum_over_time({a="b"} | unwrap y [1m]))"#,
+            r#"rate({a="b"}[1m]) + avg_over_time({a="b"} | unwrap y [1m])"#,
         ] {
             assert_eq!(steps_of(query, 0, 100 * S, 10 * S), None, "{query}");
         }
         let query = r#"rate({a="b"} | line_format "{{.x}}" | label_format y=x [1m])"#;
         assert!(steps_of(query, 0, 100 * S, 10 * S).is_some());
+        let largest = r#"max by (x) (max_over_time({a="b"} | unwrap y [1m]))"#;
+        assert!(steps_of(largest, 0, 100 * S, 10 * S).is_some());
         assert_eq!(steps_of(query, 0, 100, 10), None);
         assert_eq!(steps_of(query, i64::MIN, i64::MIN + 5 * S, S), None);
         let expr = syntax::parse(query).expect("a query");
