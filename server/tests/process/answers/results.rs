@@ -90,7 +90,7 @@ fn a_dashboard_asks_only_for_what_is_new() {
 #[test]
 fn nothing_is_kept_when_the_settings_say_so() {
     let folder = DataDir::new();
-    let args = ["--cores", "2", "--query-range.cache-results", "false"];
+    let args = ["--cores", "2", "--query-range.cache-results=false"];
     let server = Server::start(folder.path(), &args);
     let mut client = server.client();
     let end_ns = minute_ns();
