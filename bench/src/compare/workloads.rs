@@ -294,6 +294,7 @@ impl Maker<'_> {
             expected: Expected::Texts(self.known.pods.clone(), alone),
             line_bytes: None,
             in_mix: true,
+            may_be_known: false,
         });
         let matcher = encode_query(&selectors.all);
         self.out.push(Workload {
@@ -304,6 +305,7 @@ impl Maker<'_> {
             expected: Expected::Length(self.known.streams.len()),
             line_bytes: None,
             in_mix: false,
+            may_be_known: false,
         });
     }
 }
