@@ -24,6 +24,7 @@ const WORKLOADS: [&str; 21] = [
     "quantile",
     "rate",
     "rate-text",
+    "rate-text-again",
     "count-all",
     "bytes",
     "metadata",
