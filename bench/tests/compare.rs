@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The read workloads, in the order of the report.
-const WORKLOADS: [&str; 21] = [
+const WORKLOADS: [&str; 22] = [
     "last-100",
     "last-100-text",
     "id",
