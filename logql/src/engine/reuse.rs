@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(known.missing(&rate(100, 10), &[changed]), 2..4);
         assert_eq!(known.missing(&rate(110, 10), &[changed]), 1..10);
         assert_eq!(known.missing(&rate(140, 5), &[changed]), 0..0);
-        assert_eq!(known.missing(&rate(100, 10), &[changed, (150 * S, 150 * S + 1)]), 2..7);
+        assert_eq!(known.missing(&rate(100, 10), &[changed, (150 * S, 150 * S + 1)]), 2..8);
     }
 
     fn series(name: &str, points: &[(i64, f64)]) -> MatrixSeries {
