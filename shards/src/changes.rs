@@ -266,7 +266,7 @@ mod tests {
             // And other times are not, where counters are not shared.
             let is_near = |&(from, to): &(i64, i64)| {
                 let group_ns = BUCKET_NS << stamp.group_bits;
-                from <= end && at < to && to - from <= group_ns
+                from <= end && at < to && to.saturating_sub(from) <= group_ns
             };
             assert!(told.iter().all(is_near) || told.len() == 1 || length > 3_000, "{told:?}");
         }
