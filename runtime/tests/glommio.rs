@@ -32,3 +32,12 @@ fn two_cores_conform() {
         });
     }
 }
+
+#[test]
+fn two_cores_conform_on_a_busy_machine() {
+    if has_ring() {
+        support::run_two_busy_cores(|options, checks| {
+            glommio_backend::launch(options, move |runtime| checks.clone().run(runtime))
+        });
+    }
+}

@@ -24,6 +24,9 @@ fn run(driver: MonoioDriver) {
     support::run_two_cores(|options, shared| {
         monoio_backend::launch(options, driver, move |runtime| shared.clone().run(runtime))
     });
+    support::run_two_busy_cores(|options, shared| {
+        monoio_backend::launch(options, driver, move |runtime| shared.clone().run(runtime))
+    });
 }
 
 #[test]

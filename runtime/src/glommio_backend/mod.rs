@@ -2,8 +2,10 @@
 //!
 //! Traps of glommio 0.9.0 and what is done about them here:
 //!
-//! - Queues with `Latency::Matters` lose wake-ups from other cores: everything
-//!   runs in the default queue, which has none.
+//! - It sleeps through wake-ups from other threads, and beside ready tasks: other threads
+//!   wake tasks by a bell of our own, see [`bell`], and its preemption timer never fires.
+//! - Queues with `Latency::Matters` make that much more likely: everything runs in the
+//!   default queue, which has none.
 //! - `spawn_local` polls the new task at once, inside the caller: tasks are put
 //!   into the queue instead, as on the other backends.
 //! - Dropping a task cancels it: tasks are detached, see [`GlommioTask`].
@@ -16,9 +18,8 @@
 //! - Files swallow the buffers that they write: a write costs a copy, and so
 //!   does a read.
 //! - It refuses to start below 512 KiB of memlock.
-//! - It asserts on 32,767 references to one task, so a single future must not
-//!   hold more wakers than that.
 
+mod bell;
 mod driver;
 mod file;
 mod net;
@@ -30,6 +31,7 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use glommio::io::BufferedFile;
@@ -38,6 +40,7 @@ pub use driver::launch;
 pub use file::GlommioFile;
 pub use net::{GlommioListener, GlommioReader, GlommioWriter};
 
+use self::bell::{Bell, Belled};
 use crate::entropy::Entropy;
 use crate::launch::Place;
 use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
@@ -54,19 +57,35 @@ struct Shared {
     entropy: Entropy,
     /// /dev/zero, for yields.
     zero: BufferedFile,
+    bell: Arc<Bell>,
 }
 
 impl GlommioRuntime {
-    /// Must be called within the executor.
+    /// Must be called within the executor, once.
     fn new(place: Place) -> io::Result<GlommioRuntime> {
         let entropy = Entropy::from_system()?;
         let zero = ring_file(file_ops::open(Path::new("/dev/zero"), OpenMode::Read)?);
-        Ok(GlommioRuntime { shared: Rc::new(Shared { place, entropy, zero }) })
+        let (bell, listening) = Bell::new()?;
+        drop(spawn_as_it_is(listening));
+        Ok(GlommioRuntime { shared: Rc::new(Shared { place, entropy, zero, bell }) })
+    }
+
+    /// The future, made fit to be a task of this core.
+    fn belled<F: Future>(&self, future: F) -> Belled<F> {
+        Belled::new(&self.shared.bell, future)
     }
 
     fn side(&self) -> &SideThreads {
         &self.shared.place.side
     }
+}
+
+/// Starts a task that no other thread must wake.
+fn spawn_as_it_is<F: Future<Output: 'static> + 'static>(
+    future: F,
+) -> glommio::task::JoinHandle<F::Output> {
+    let queue = glommio::TaskQueueHandle::default();
+    glommio::spawn_local_into(future, queue).expect("the default queue stays").detach()
 }
 
 /// Gives an open file to the executor's ring.
@@ -136,9 +155,7 @@ impl Runtime for GlommioRuntime {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let queue = glommio::TaskQueueHandle::default();
-        let task = glommio::spawn_local_into(future, queue).expect("the default queue stays");
-        GlommioTask { handle: task.detach() }
+        GlommioTask { handle: spawn_as_it_is(self.belled(future)) }
     }
 
     async fn offload_to<T, F>(&self, queue: SideQueue, work: F) -> T

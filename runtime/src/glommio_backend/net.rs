@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
-use super::{GlommioRuntime, sleep_until};
+use super::{GlommioRuntime, sleep_until, spawn_as_it_is};
 use crate::balance::{Arrival, Door, Seat};
 use crate::race::race;
 use crate::streak::Streak;
@@ -249,14 +249,13 @@ impl Writer for GlommioWriter {
     async fn shutdown(&mut self) -> io::Result<()> {
         socket::finish_writing(self.stream.borrow().as_raw_fd())?;
         let stream = Rc::downgrade(&self.stream);
-        let queue = glommio::TaskQueueHandle::default();
         let linger = async move {
             glommio::timer::Timer::new(socket::LINGER).await;
             if let Some(stream) = stream.upgrade() {
                 socket::stop_reading(stream.borrow().as_raw_fd());
             }
         };
-        glommio::spawn_local_into(linger, queue).map_err(io::Error::from)?.detach();
+        drop(spawn_as_it_is(linger));
         Ok(())
     }
 }

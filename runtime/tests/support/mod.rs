@@ -3,10 +3,14 @@
 // Every test binary uses a part of this.
 #![allow(dead_code)]
 
+use std::hint::spin_loop;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZero;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use logsvc_runtime::conformance::cores::MultiCore;
@@ -18,7 +22,7 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Scratch {
-        use std::sync::atomic::{AtomicU32, Ordering};
+        use std::sync::atomic::AtomicU32;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("runtime-test-{}-{number}", std::process::id());
@@ -93,6 +97,34 @@ pub(crate) fn run_single_core(launch: impl FnOnce(&LaunchOptions, SingleCore) ->
     let silent = Silent::new();
     let checks = SingleCore { dir: scratch.path().to_owned(), silent: silent.address() };
     launch(&LaunchOptions::with_cores(1), checks).unwrap();
+}
+
+/// Sets the flag when it is dropped.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Launches the checks of several cores, on two, beside so many threads that compute that
+/// every core has to wait for its CPU at any point of what it does: that is when wake-ups
+/// get lost that can be.
+pub(crate) fn run_two_busy_cores(launch: impl FnOnce(&LaunchOptions, MultiCore) -> io::Result<()>) {
+    let is_over = AtomicBool::new(false);
+    let neighbours = thread::available_parallelism().map_or(1, NonZero::get) + 1;
+    thread::scope(|scope| {
+        let _raised = Raised(&is_over);
+        for _ in 0..neighbours {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    spin_loop()
+                }
+            });
+        }
+        run_two_cores(launch);
+    });
 }
 
 /// Launches the checks of several cores, on two.
