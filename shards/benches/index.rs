@@ -251,6 +251,12 @@ fn main() {
     bench.select("{pod=~\".*-6d4cf56db6-.*\"}", streams);
     let ends_low = (0..streams).filter(|number| number * 7919 % 16 < 8).count();
     bench.select("{pod=~\".*-[0-9a-f]+[0-7]\"}", ends_low);
+    // These select nothing, so that what they take is to try the pattern.
+    bench.select("{pod=~\".*-[0-9a-f]+-[0-7]\"}", 0);
+    bench.select("{pod=~\".*-6d4cf56db7-.*\"}", 0);
+    bench.select("{pod=~\"(?i).*-6D4CF56DB7-.*\"}", 0);
+    bench.select("{pod=~\"service-[0-9]+-7.*\"}", 0);
+    bench.select("{app=~\".+\", pod!~\".*-[0-9a-f]+\"}", 0);
     bench.select("{app=\"service-7\", pod=~\".*-[0-9a-f]+\"}", per(500));
     bench.select("{app=~\"service-7|service-8\"}", 2 * per(500));
     bench.select("{app=~\".+\", pod!~\".*db6.*\"}", 0);

@@ -2,7 +2,7 @@
 //! value → streams, in memory.
 //!
 //! Guarantees: resolving a matcher looks its values up or touches each value of its label
-//! once, unless a literal prefix says which, and costs one bit per stream besides; a stream
+//! once, besides those whose beginning is rejected, and costs one bit per stream; a stream
 //! without a label matches as if the label were empty, as LogQL says. Values are kept
 //! sorted, so listing them sorts nothing. Streams are named by their slot, a dense number
 //! that the shard assigns. Mostly they come in rising order, but a stream may be indexed

@@ -2,17 +2,18 @@
 //!
 //! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on
 //! its index: for each matcher it looks the values of
-//! [`CompiledMatcher::pattern_literals`] up, or walks the values of the label that begin
-//! with [`CompiledMatcher::pattern_prefix`] and asks
-//! [`CompiledMatcher::pattern_matches`]. An absent label counts as the empty value.
+//! [`CompiledMatcher::pattern_literals`] up, or goes through the values of the label by
+//! [`CompiledMatcher::pattern_walk`]. An absent label counts as the empty value.
+
+mod walk;
 
 use memchr::memmem::Finder;
-use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Dot, Hir, HirKind};
 
 use super::regex::{self as patterns, Anchoring};
 use super::required::needles_of;
 use crate::syntax::ast::{MatchOp, Matcher};
+pub use walk::{PatternWalk, Verdict};
 
 /// Most alternatives a pattern is expanded to.
 const MAX_LITERALS: usize = 128;
@@ -39,9 +40,9 @@ enum Accepts {
 #[derive(Debug)]
 struct Expression {
     regex: regex::bytes::Regex,
-    /// What every value that matches begins with.
-    prefix: Box<str>,
-    /// A text in every value that matches, and not in the prefix.
+    /// The pattern without its anchors.
+    hir: Hir,
+    /// A text in every value that matches.
     needle: Option<Finder<'static>>,
 }
 
@@ -121,40 +122,28 @@ impl CompiledMatcher {
         }
     }
 
-    /// What every value begins with that the pattern matches; empty if nothing is known.
+    /// Whether there are values that the pattern rejects for how they begin, as far as that
+    /// is known without trying.
     #[must_use]
-    pub fn pattern_prefix(&self) -> &str {
+    pub fn pattern_rejects_beginnings(&self) -> bool {
         match &self.accepts {
-            Accepts::Prefix(prefix) => prefix,
-            Accepts::Regex(expression) => &expression.prefix,
-            _ => "",
+            Accepts::Prefix(_) => true,
+            Accepts::Regex(expression) => !begins_with_any_run(&expression.hir),
+            _ => false,
         }
     }
 }
 
 impl Expression {
     fn new(pattern: patterns::Pattern) -> Self {
-        let prefix = prefix_of(&pattern.hir);
-        let is_new = |needle: &Finder<'_>| {
-            let mut windows = prefix.as_bytes().windows(needle.needle().len());
-            !windows.any(|window| window == needle.needle())
-        };
-        let needle = needle_of(&pattern.hir).filter(is_new);
-        Self { prefix: prefix.into(), needle, regex: pattern.regex }
+        let needle = needle_of(&pattern.hir);
+        Self { needle, regex: pattern.regex, hir: pattern.hir }
     }
 
     fn matches(&self, value: &[u8]) -> bool {
         self.needle.as_ref().is_none_or(|needle| needle.find(value).is_some())
             && self.regex.is_match(value)
     }
-}
-
-/// The text that every match begins with, as far as it is known.
-fn prefix_of(hir: &Hir) -> String {
-    let sequence = Extractor::new().kind(ExtractKind::Prefix).extract(hir);
-    let bytes = sequence.longest_common_prefix().unwrap_or_default();
-    // The rest may be the beginning of a character.
-    bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()).to_owned()
 }
 
 /// A text that every match contains, if it is worth looking for.
@@ -214,6 +203,15 @@ fn any_run(hir: &Hir) -> Option<u32> {
             Some(repetition.min)
         }
         _ => None,
+    }
+}
+
+/// Whether a pattern begins with `.*` or `.+`.
+fn begins_with_any_run(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Capture(capture) => begins_with_any_run(&capture.sub),
+        HirKind::Concat(parts) => parts.first().is_some_and(begins_with_any_run),
+        _ => any_run(hir).is_some(),
     }
 }
 
@@ -279,22 +277,23 @@ mod tests {
     }
 
     #[test]
-    fn values_that_match_begin_with_the_prefix_and_hold_the_needle() {
+    fn it_is_known_what_can_be_rejected_early() {
         let known = [
-            ("foo.*", "foo", None),
-            ("foo-.*-[0-9]+", "foo-", None),
-            ("foo-.*-stage-[0-9]+", "foo-", Some("-stage-")),
-            ("(foo-a|foo-b)[0-9]+x", "foo-", None),
-            (".*-pod-[0-9]+", "", Some("-pod-")),
-            ("(?i)foo[0-9]+", "", None),
-            ("[\u{e9}\u{e8}]x+", "", None),
-            ("a?b+", "", None),
-            ("foo|b.*", "", None),
+            ("foo.*", true, None),
+            ("foo-.*-[0-9]+", true, Some("foo-")),
+            ("foo-.*-stage-[0-9]+", true, Some("-stage-")),
+            (".*-pod-[0-9]+", false, Some("-pod-")),
+            ("((.+)-[0-9]+)x", false, None),
+            (".*ab.*", false, None),
+            (".+", false, None),
+            ("(?i)foo[0-9]+", true, None),
+            ("a?b+", true, None),
+            ("foo|b.*", true, None),
         ];
-        for (pattern, prefix, needle) in known {
+        for (pattern, rejects_beginnings, needle) in known {
             for op in [MatchOp::Regex, MatchOp::NotRegex] {
                 let matcher = matcher(op, pattern);
-                assert_eq!(matcher.pattern_prefix(), prefix, "{pattern}");
+                assert_eq!(matcher.pattern_rejects_beginnings(), rejects_beginnings, "{pattern}");
                 let Accepts::Regex(expression) = &matcher.accepts else {
                     assert_eq!(needle, None, "{pattern}");
                     continue;

@@ -38,7 +38,7 @@ pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef}
 pub use error::{EvalError, MatchingError, PlanError};
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
-pub use matcher::CompiledMatcher;
+pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
 pub use merge::MergeState;
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use plan::{LeafPlan, Plan};

@@ -5,10 +5,10 @@
 //! the pattern accepts, or, if it accepts the empty value, those that it rejects, whatever
 //! are fewer to look for. The others are their complement, which costs one bit per stream.
 //!
-//! Matchers that look values up come first, and patterns that must be tried are tried only
-//! on values of streams that are left.
+//! Matchers that look values up come first, then patterns that may reject values for how they
+//! begin, and patterns are tried only on values of streams that are left.
 
-use logsvc_logql::engine::CompiledMatcher;
+use logsvc_logql::engine::{CompiledMatcher, Verdict};
 
 use super::values::Values;
 use super::{Slot, SlotSet, TenantIndex};
@@ -50,7 +50,7 @@ impl TenantIndex {
         let Some(values) = self.names.get(matcher.name()) else { return (0, 0) };
         if matcher.pattern_literals().is_some() || matcher.pattern_accepts_all() {
             (0, 0)
-        } else if !matcher.pattern_prefix().is_empty() {
+        } else if matcher.pattern_rejects_beginnings() {
             (1, values.count())
         } else {
             (2, values.count())
@@ -89,17 +89,18 @@ fn accepted(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) 
         literals.iter().for_each(|value| streams.insert_all(values.slots(value)));
         return streams;
     }
-    let prefix = matcher.pattern_prefix();
-    let mut test = |(value, slots): (&str, &[Slot])| {
-        if is_asked(slots, left) && matcher.pattern_matches(value) {
-            streams.insert_all(slots);
+    let mut walk = matcher.pattern_walk(values.count());
+    values.walk(|value, slots| {
+        if !is_asked(slots, left) {
+            return None;
         }
-    };
-    if prefix.is_empty() {
-        values.iter().for_each(&mut test);
-    } else {
-        values.with_prefix(prefix).for_each(&mut test);
-    }
+        match walk.test(value) {
+            Verdict::Accepted => streams.insert_all(slots),
+            Verdict::Rejected => {}
+            Verdict::RejectedBeginning(len) => return Some(len),
+        }
+        None
+    });
     streams
 }
 
@@ -109,8 +110,9 @@ fn rejected(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) 
     if matcher.pattern_accepts_all() {
         return streams;
     }
+    let mut walk = matcher.pattern_walk(values.count());
     for (value, slots) in values.iter() {
-        if is_asked(slots, left) && !matcher.pattern_matches(value) {
+        if is_asked(slots, left) && walk.test(value) != Verdict::Accepted {
             streams.insert_all(slots);
         }
     }

@@ -90,7 +90,7 @@ fn check(seed: u64) {
     let mut model: Vec<(usize, Labels)> = Vec::new();
     let mut late = Vec::new();
     let mut gone = Vec::new();
-    let (streams, few_stay) = (*rng.pick(&[20, 150, 1500]), rng.one_in(3));
+    let (streams, few_stay) = (*rng.pick(&[20, 150, 4000]), rng.one_in(3));
     for slot in 0..rng.between(0, streams) as Slot {
         let (tenant, labels) = (rng.below(2) as usize, random_labels(&mut rng));
         if rng.one_in(10) {

@@ -53,18 +53,40 @@ impl Values {
 
     /// All values with their streams, sorted.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[Slot])> {
-        self.chunks.values().flat_map(|chunk| chunk.iter_from(0))
+        self.chunks.values().flat_map(Chunk::iter)
     }
 
-    /// The values that begin with a text, with their streams, sorted.
-    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, &[Slot])> {
-        let first = self.chunks.range::<str, _>(up_to(prefix)).next_back();
-        let behind = self.chunks.range::<str, _>((Bound::Excluded(prefix), Bound::Unbounded));
-        first
-            .into_iter()
-            .chain(behind)
-            .flat_map(|(_, chunk)| chunk.iter_from(chunk.find(prefix).unwrap_or_else(|at| at)))
-            .take_while(move |(value, _)| value.starts_with(prefix))
+    /// Visits values with their streams, sorted. What `visit` returns is the length of a
+    /// beginning of the value, in bytes: others that begin so are passed over, at the cost of
+    /// a search.
+    pub(super) fn walk<'v>(&'v self, mut visit: impl FnMut(&'v str, &'v [Slot]) -> Option<usize>) {
+        let mut chunks = self.chunks.range::<str, _>(..);
+        let mut place = 0;
+        while let Some((_, chunk)) = chunks.next() {
+            let mut passed = None;
+            while place < chunk.len() {
+                let value = chunk.value(place);
+                if let Some(len) = visit(value, chunk.postings[place].slots()) {
+                    place = chunk.behind(&value.as_bytes()[..len], place);
+                    passed = Some(&value[..value.ceil_char_boundary(len)]);
+                } else {
+                    place += 1;
+                    passed = None;
+                }
+            }
+            place = 0;
+            let (Some(beginning), Some((_, next))) = (passed, chunks.clone().next()) else {
+                continue;
+            };
+            // What begins so and is not below is visited, or found to be passed over again.
+            let bound = format!("{beginning}{}", char::MAX);
+            if next.value(next.len() - 1) < &*bound
+                && let Some((from, chunk)) = self.chunks.range::<str, _>(up_to(&bound)).next_back()
+            {
+                place = chunk.find(&bound).unwrap_or_else(|place| place);
+                chunks = self.chunks.range::<str, _>((Bound::Included(&**from), Bound::Unbounded));
+            }
+        }
     }
 
     /// Adds a stream that has a value.
@@ -182,9 +204,30 @@ impl Chunk {
         Err(from)
     }
 
-    fn iter_from(&self, place: usize) -> impl Iterator<Item = (&str, &[Slot])> {
-        let mut start = self.start(place);
-        self.ends[place..].iter().zip(&self.postings[place..]).map(move |(&end, postings)| {
+    /// The first place behind values that begin as the one at `place` does, which is mostly
+    /// near.
+    fn behind(&self, beginning: &[u8], place: usize) -> usize {
+        let begins = |place: usize| self.value(place).as_bytes().starts_with(beginning);
+        let (mut from, mut step) = (place + 1, 1);
+        while from + step <= self.len() && begins(from + step - 1) {
+            from += step;
+            step *= 2;
+        }
+        let mut to = self.len().min(from + step - 1);
+        while from < to {
+            let middle = from.midpoint(to);
+            if begins(middle) {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        from
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, &[Slot])> {
+        let mut start = 0;
+        self.ends.iter().zip(&self.postings).map(move |(&end, postings)| {
             let start = std::mem::replace(&mut start, end as usize);
             (&self.text[start..end as usize], postings.slots())
         })
@@ -239,7 +282,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rng, seeds};
+    use crate::testing::{Rng, SeedGuard, seeds};
 
     #[test]
     fn values_that_go_take_their_chunks_along() {
@@ -293,10 +336,54 @@ mod tests {
         for (slot, text) in (0..).zip(&texts) {
             assert_eq!(values.slots(text), [slot, slot + 10]);
         }
-        let found: Vec<Slot> = values.with_prefix("b").map(|(_, slots)| slots[0]).collect();
-        assert_eq!(found, [0, 5]);
-        assert_eq!(values.with_prefix("").count(), 6);
-        assert_eq!(values.with_prefix("zz").count(), 0);
+        let mut found = Vec::new();
+        values.walk(|value, slots| {
+            found.push(slots[0]);
+            (value.starts_with('a') || value.starts_with("bb")).then_some(1)
+        });
+        assert_eq!(found, [1, 2, 0, 3]);
         assert_eq!(values.slots("b"), [0; 0]);
+    }
+
+    #[test]
+    fn a_walk_passes_over_what_it_is_told_to_and_nothing_else() {
+        const PIECES: [&str; 6] = ["a", "b", "\u{e9}", "\u{e8}", "\u{10ffff}", "\u{1f600}"];
+        for seed in seeds(200) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let mut values = Values::default();
+            for slot in 0..*rng.pick(&[0, 50, 500, 3000]) {
+                let pieces = 0..rng.below(9);
+                let value: String = pieces.map(|_| *rng.pick(&PIECES)).collect();
+                values.add(&value, slot);
+            }
+            // Beginnings that are passed over, which may end within a character.
+            let mut beginnings: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..rng.below(6) {
+                let pieces: String = (0..rng.below(4)).map(|_| *rng.pick(&PIECES)).collect();
+                let len = pieces.len() - pieces.len().min(rng.below(3) as usize);
+                if len > 0 || rng.one_in(20) {
+                    beginnings.push(pieces.as_bytes()[..len].to_vec());
+                }
+            }
+            let passed = |value: &str| {
+                beginnings.iter().find(|beginning| value.as_bytes().starts_with(beginning))
+            };
+            let mut visited = Vec::new();
+            values.walk(|value, slots| {
+                assert_eq!(values.slots(value), slots);
+                visited.push(value);
+                passed(value).map(Vec::len)
+            });
+            assert!(visited.is_sorted_by(|a, b| a < b), "each once");
+            let expected = values.iter().map(|(value, _)| value).filter(|v| passed(v).is_none());
+            let wanted = visited.iter().copied().filter(|value| passed(value).is_none());
+            assert!(wanted.eq(expected));
+            // One of each beginning, and a few that a jump stops at.
+            let useless = visited.iter().filter(|value| passed(value).is_some()).count();
+            println!("{useless} of {}", values.count());
+            let chunks = values.chunks.len();
+            assert!(useless <= beginnings.len() + chunks, "{useless} {chunks}");
+        }
     }
 }
