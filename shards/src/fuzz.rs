@@ -98,7 +98,7 @@ pub fn manifest(data: &[u8]) {
 mod tests {
     use super::*;
     use crate::testing::{Rng, SeedGuard, seeds};
-    use crate::wal::format::Layout;
+    use crate::wal::format::{Layout, Previous};
     use logsvc_proto::{Labels, StreamId, TenantId};
 
     fn random_batch(rng: &mut Rng) -> Vec<u8> {
@@ -170,7 +170,9 @@ mod tests {
         let layout = Layout::Padded;
         let name = WalName { epoch: 1, shards: 2, shard: 1, index: 9 };
         wal_records(name.file_name().as_bytes());
-        let header = FileHeader { name, nonce: 5, created_ns: -1, layout, previous: None };
+        let previous = Some(Previous { index: 8, durable_len: 4096 });
+        let (nonce, created_ns, is_reused) = (name.nonce(5), -1, true);
+        let header = FileHeader { name, nonce, created_ns, layout, is_reused, previous };
         wal_records(&header.encode());
         let (nonce, number, payload_len, payload_crc) = (5, 1, 3, 9);
         let frame =

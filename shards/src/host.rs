@@ -8,14 +8,13 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
 use logsvc_runtime::mesh::{Inbox, InboxCounters};
-use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, OpenMode, Runtime};
+use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, Runtime};
 
 use crate::changes::NodeChanges;
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
@@ -26,6 +25,7 @@ use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
 use crate::wal::SyncPolicy;
+use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
 use crate::wal::writer::{WalConfig, WalOp};
@@ -127,11 +127,13 @@ pub async fn start<R: Runtime>(
     let folder = SegmentFolder::new(runtime.clone(), plan, first_wal, Rc::clone(&directories));
     let folder = Rc::new(folder);
     let replayed = Arc::clone(&plan.replayed);
-    let sealer = Sealer::new(Rc::clone(&folder), plan.wal_dir.clone(), first_wal, replayed);
+    let logs = LogFiles::new(runtime.clone(), plan.wal_dir.clone(), config.wal.sync);
+    let logs = Rc::new(logs);
+    let sealer = Sealer::new(Rc::clone(&folder), Rc::clone(&logs), first_wal, replayed);
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
-    let wal_folder = WalFolder { path: plan.wal_dir.clone(), sync: config.wal.sync };
-    drop(runtime.spawn(run(env, sealer, compactor, wal_folder, state, inbox)));
+    let log = Log { files: logs, sync: config.wal.sync, file: None };
+    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox)));
     Ok(found)
 }
 
@@ -140,15 +142,14 @@ async fn run<R: Runtime>(
     env: Rc<ScanEnv<R>>,
     sealer: Sealer<R>,
     compactor: Compactor<R>,
-    wal_folder: WalFolder,
+    log: Log<R>,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
 ) {
     let mut driver = Driver {
         runtime: env.runtime.clone(),
         env,
-        wal_folder: Rc::new(wal_folder),
-        file: None,
+        log,
         operation: None,
         sealer: Some(sealer),
         sealing: None,
@@ -177,20 +178,21 @@ async fn run<R: Runtime>(
             driver.runtime.yield_now().await;
         }
     }
+    driver.log.files.give_back().await;
 }
 
-/// Where log files are made, and how.
-struct WalFolder {
-    path: PathBuf,
+/// What the shard writes its log with.
+struct Log<R: Runtime> {
+    files: Rc<LogFiles<R>>,
     sync: SyncPolicy,
+    /// The file that commits go to.
+    file: Option<Rc<R::File>>,
 }
 
 struct Driver<R: Runtime> {
     runtime: R,
     env: Rc<ScanEnv<R>>,
-    wal_folder: Rc<WalFolder>,
-    /// The log file that commits go to.
-    file: Option<Rc<R::File>>,
+    log: Log<R>,
     operation: Option<Operation<R::File>>,
     /// Here while nothing is being sealed.
     sealer: Option<Sealer<R>>,
@@ -276,29 +278,34 @@ impl<R: Runtime> Driver<R> {
     fn start(&mut self, operation: WalOp) -> Operation<R::File> {
         let runtime = self.runtime.clone();
         match operation {
-            WalOp::Open { name, header } => {
-                self.file = None;
-                let folder = Rc::clone(&self.wal_folder);
+            WalOp::Open { header, next } => {
+                self.log.file = None;
+                let files = Rc::clone(&self.log.files);
                 Box::pin(async move {
-                    let result = open_file(&runtime, &folder, name, header).await;
-                    let result = result.map_err(|error| {
-                        tracing::error!(%error, file = %name.file_name(), "cannot make a log file");
-                        Arc::from(error.to_string())
-                    });
-                    let (result, opened) = match result {
-                        Ok(file) => (Ok(()), Some(Rc::new(file))),
-                        Err(text) => (Err(text), None),
+                    let (result, opened) = match files.open(header, next).await {
+                        Ok(file) => (Ok(()), Some(file)),
+                        Err(error) => {
+                            let file = header.name.file_name();
+                            tracing::error!(%error, file, "cannot make a log file");
+                            (Err(Arc::from(error.to_string())), None)
+                        }
                     };
                     Finished { event: Event::WalOpened(result), opened }
                 })
             }
             WalOp::Commit { frame, offset, sync } => {
-                let file = self.file.clone();
-                let policy = self.wal_folder.sync;
+                let file = self.log.file.clone();
+                let (files, policy) = (Rc::clone(&self.log.files), self.log.sync);
                 Box::pin(async move {
                     let begun = runtime.now();
                     let (result, frame) = match file {
-                        Some(file) => commit(&*file, frame, offset, sync, policy).await,
+                        Some(file) => {
+                            let (result, frame) = commit(&*file, frame, offset, sync, policy).await;
+                            if result.is_err() {
+                                files.give_up(&file);
+                            }
+                            (result, frame)
+                        }
                         None => (Err(io::Error::other("the log file is not open")), frame),
                     };
                     let latency = runtime.now().since(begun);
@@ -327,7 +334,7 @@ impl<R: Runtime> Driver<R> {
             }
         });
         let operation = &mut self.operation;
-        let file = &mut self.file;
+        let file = &mut self.log.file;
         let sealing = &mut self.sealing;
         let sealer = &mut self.sealer;
         let (maintaining, compactor) = (&mut self.maintaining, &mut self.compactor);
@@ -380,39 +387,6 @@ async fn disk_max_bytes<R: Runtime>(
     let space = runtime.disk_space(&plan.segments_dir).await?;
     let share_bytes = (space.total_bytes as f64 * percent / 100.0) as u64;
     Ok(Some(retention.disk_max_bytes.map_or(share_bytes, |bytes| bytes.min(share_bytes))))
-}
-
-/// Makes a log file whose header is on stable storage, and its name too.
-async fn open_file<R: Runtime>(
-    runtime: &R,
-    folder: &WalFolder,
-    name: WalName,
-    header: AlignedBuffer,
-) -> io::Result<R::File> {
-    let path = folder.path.join(name.file_name());
-    let mode = match folder.sync {
-        SyncPolicy::Always => OpenMode::CreateNewDurable,
-        // What is not synced at once need not wait for the device either.
-        SyncPolicy::Interval(_) | SyncPolicy::Never => OpenMode::CreateNew,
-    };
-    let file = runtime.open(&path, mode).await?;
-    let written = async {
-        let (result, _) = file.write_aligned_at(header, 0).await;
-        result?;
-        if mode == OpenMode::CreateNew {
-            file.sync_data().await?;
-        }
-        runtime.sync_dir(&folder.path).await
-    };
-    if let Err(error) = written.await {
-        // The name is not used again; removing the file only tidies up, and the
-        // next start would do it too.
-        if let Err(error) = runtime.remove_file(&path).await {
-            tracing::warn!(%error, file = %path.display(), "cannot remove a half-made log file");
-        }
-        return Err(error);
-    }
-    Ok(file)
 }
 
 async fn commit<F: File>(

@@ -15,8 +15,8 @@ use crate::manifest::{
     Cover, FileCovers, LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
 use crate::retention::NodeSegments;
-use crate::wal::format::{FILE_HEADER_LEN, FileHeader, Layout, WalName};
-use crate::wal::recovery::{PlannedFile, counts_len, has_frames, is_bare};
+use crate::wal::format::{FileHeader, WalName};
+use crate::wal::recovery::{PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header};
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 
 /// What the FORMAT file says.
@@ -240,13 +240,18 @@ async fn survey<R: Runtime>(
             covered.push(name);
             continue;
         }
-        match read_header(runtime, &path).await.map_err(io_error("read", &path))? {
-            Some(header) if header.name == name => {
-                let (nonce, layout) = (Some(header.nonce), header.layout);
-                planned.push(PlannedFile { name, nonce, layout, counts_len: None });
+        match read_header(runtime, &path, name).await.map_err(io_error("read", &path))? {
+            Some(ReadHeader { header, has_bad_second }) => {
+                planned.push(PlannedFile {
+                    nonce: Some(header.nonce),
+                    layout: header.layout,
+                    is_reused: header.is_reused,
+                    has_bad_second,
+                    ..PlannedFile::of_damaged(name)
+                });
                 headers.push(header);
             }
-            _ => damaged.push((name, path)),
+            None => damaged.push((name, path)),
         }
     }
     for (name, path) in damaged {
@@ -255,8 +260,7 @@ async fn survey<R: Runtime>(
         let file_len = file.len_bytes().await.map_err(read)?;
         if has_frames(&headers, name) || !is_bare(&file, file_len).await.map_err(read)? {
             // Its frames may be good, or it has lost what it held: recovery looks and reports.
-            let layout = Layout::default();
-            planned.push(PlannedFile { name, nonce: None, layout, counts_len: None });
+            planned.push(PlannedFile::of_damaged(name));
             continue;
         }
         tracing::info!(file = %path.display(), "removed a log file that was never used");
@@ -267,14 +271,4 @@ async fn survey<R: Runtime>(
         file.counts_len = counts_len(&headers, file.name);
     }
     Ok(Survey { all, covered, planned })
-}
-
-async fn read_header<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<FileHeader>> {
-    let file = runtime.open(path, OpenMode::Read).await?;
-    let (result, bytes) = file.read_exact_at(Vec::new(), 0, FILE_HEADER_LEN).await;
-    match result {
-        Ok(()) => Ok(FileHeader::decode(&bytes)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
 }

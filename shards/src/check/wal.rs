@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::batch::sections;
 use crate::wal::format::{
-    FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Layout, Record, WalName, records,
+    FRAME_HEADER_LEN, FileHeader, Layout, Record, SECOND_HEADER_AT, WalName, records,
 };
-use crate::wal::frames::FrameReader;
-use crate::wal::recovery::{counts_len, has_frames, is_bare};
+use crate::wal::frames::{FrameReader, Frames};
+use crate::wal::recovery::{ReadHeader, counts_len, has_frames, is_bare, read_header};
 
 use super::CheckReport;
 
@@ -31,9 +31,14 @@ pub(super) async fn check_wal<R: Runtime>(
     report: &mut CheckReport,
 ) {
     let mut headers = Vec::new();
+    let mut bad_seconds = Vec::new();
     for file in &files {
-        match read_header(runtime, file).await {
-            Ok(header) => headers.extend(header.filter(|header| header.name == file.name)),
+        match read_header(runtime, &file.path, file.name).await {
+            Ok(Some(ReadHeader { header, has_bad_second })) => {
+                headers.push(header);
+                bad_seconds.extend(has_bad_second.then_some(file.name));
+            }
+            Ok(None) => {}
             Err(error) => report.damage(&file.path, 0, format!("cannot read it: {error}")),
         }
     }
@@ -45,24 +50,22 @@ pub(super) async fn check_wal<R: Runtime>(
         }
         let header = headers.iter().find(|header| header.name == file.name);
         let counts_len = counts_len(&headers, file.name);
-        let found = Found { header, counts_len, has_frames: has_frames(&headers, file.name) };
+        let found = Found {
+            header,
+            has_bad_second: bad_seconds.contains(&file.name),
+            counts_len,
+            has_frames: has_frames(&headers, file.name),
+        };
         if let Err(error) = check_file(runtime, &file, found, report).await {
             report.damage(&file.path, 0, format!("cannot read it: {error}"));
         }
     }
 }
 
-async fn read_header<R: Runtime>(runtime: &R, file: &LogFile) -> io::Result<Option<FileHeader>> {
-    let open = runtime.open(&file.path, OpenMode::Read).await?;
-    let len = file.len_bytes.min(FILE_HEADER_LEN as u64) as usize;
-    let (result, bytes) = open.read_exact_at(Vec::new(), 0, len).await;
-    result?;
-    Ok(FileHeader::decode(&bytes))
-}
-
 /// What headers say of a file: its own, and that of the next.
 struct Found<'a> {
     header: Option<&'a FileHeader>,
+    has_bad_second: bool,
     counts_len: Option<u64>,
     has_frames: bool,
 }
@@ -74,15 +77,17 @@ async fn check_file<R: Runtime>(
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let path = &file.path;
-    let Found { header, counts_len, has_frames } = found;
+    let Found { header, has_bad_second, counts_len, has_frames } = found;
     let nonce = header.map(|header| header.nonce);
+    let is_reused = header.is_some_and(|header| header.is_reused);
     let end = counts_len.unwrap_or(file.len_bytes);
     let open = runtime.open(path, OpenMode::Read).await?;
     if nonce.is_none() && !has_frames && is_bare(&open, file.len_bytes).await? {
         report.note(path, 0, "a log file that was never used");
         return Ok(());
     }
-    let mut reader = FrameReader::new(&open, nonce, end.min(file.len_bytes));
+    let frames = nonce.map_or(Frames::MaybeOf(file.name), Frames::Of);
+    let mut reader = FrameReader::new(&open, frames, end.min(file.len_bytes));
     let mut offset = header.map_or(Layout::default(), |header| header.layout).first_frame();
     let mut number = 0;
     if nonce.is_none() {
@@ -100,6 +105,9 @@ async fn check_file<R: Runtime>(
             match check_payload(payload, &mut defined) {
                 Ok(entries) => report.wal_entries += entries,
                 Err(what) => report.damage(path, offset, what),
+            }
+            if number == 0 && has_bad_second {
+                report.damage(path, SECOND_HEADER_AT as u64, "the second header does not check");
             }
             report.wal_frames += 1;
             report.read_bytes += len;
@@ -124,13 +132,15 @@ async fn check_file<R: Runtime>(
                 return Ok(());
             }
             None => {
-                let what = format!("a torn tail of {} bytes", file.len_bytes - offset);
-                report.note(path, offset, what);
+                if !is_reused {
+                    let what = format!("a torn tail of {} bytes", file.len_bytes - offset);
+                    report.note(path, offset, what);
+                }
                 return Ok(());
             }
         }
     }
-    if file.len_bytes > end {
+    if file.len_bytes > end && !is_reused {
         let what = format!("{} bytes that were never acknowledged", file.len_bytes - end);
         report.note(path, end, what);
     }

@@ -8,7 +8,7 @@ use std::io;
 use logsvc_runtime::File;
 
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader};
-use crate::wal::frames::FrameReader;
+use crate::wal::frames::{FrameReader, Frames};
 
 use super::edit::ManifestEdit;
 use super::format::{MANIFEST_HEADER_LEN, ManifestHeader, SECTOR_LEN, next_frame_offset};
@@ -41,7 +41,7 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
         content.faults.push((MANIFEST_HEADER_LEN as u64, "a gap is not empty"));
     }
     let nonce = content.header.map(|header| header.nonce);
-    let mut reader = FrameReader::new(file, nonce, file_len);
+    let mut reader = FrameReader::new(file, nonce.map_or(Frames::Any, Frames::Of), file_len);
     let mut offset = next_frame_offset(MANIFEST_HEADER_LEN as u64);
     let mut min_number = 0;
     if nonce.is_none() {

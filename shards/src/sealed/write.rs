@@ -7,7 +7,6 @@
 //! may be left over, and the next start removes them.
 
 use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,8 +21,9 @@ use crate::manifest::{Cover, ManifestEdit};
 use crate::messages::TimeRange;
 use crate::segment::{Finished, WriterBuffers, stream_order};
 use crate::shard::{SealJob, SealStream};
+use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
-use crate::wal::replayed::{ReplayedFiles, remove_own_files};
+use crate::wal::replayed::ReplayedFiles;
 
 /// Writes the segments of one shard.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     /// What the segment before has left to the next one.
     buffers: Spare<WriterBuffers>,
-    wal_dir: PathBuf,
+    logs: Rc<LogFiles<R>>,
     /// The oldest log file of this shard and start that may be there.
     wal: WalName,
     /// Log files that the start has replayed.
@@ -46,14 +46,14 @@ impl<R: Runtime> Sealer<R> {
     /// The sealer of the shard whose first log file of this start is `first_wal`.
     pub fn new(
         folder: Rc<SegmentFolder<R>>,
-        wal_dir: PathBuf,
+        logs: Rc<LogFiles<R>>,
         first_wal: WalName,
         replayed: Arc<ReplayedFiles>,
     ) -> Sealer<R> {
         Sealer {
             folder,
             buffers: Spare::default(),
-            wal_dir,
+            logs,
             wal: first_wal,
             replayed,
             replayed_is_covered: false,
@@ -67,6 +67,15 @@ impl<R: Runtime> Sealer<R> {
     /// An operation on the disk failed. The same job has to be given again until it
     /// succeeds, before any other.
     pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
+        let sealed = self.try_to_seal(job).await;
+        if sealed.is_err() {
+            // The disk may be full.
+            self.logs.give_back().await;
+        }
+        sealed
+    }
+
+    async fn try_to_seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
         let (edit, segments) = match self.pending.take() {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
@@ -175,17 +184,17 @@ impl<R: Runtime> Sealer<R> {
         }
     }
 
-    /// Removes the log files that hold nothing that is not in segments. What cannot
+    /// Lets go of the log files that hold nothing that is not in segments. What cannot
     /// be removed is skipped by the next start, and removed then.
     async fn remove_logs(&mut self, closed_wal_index: Option<u32>) {
-        let (runtime, wal_dir) = (&self.folder.runtime, &self.wal_dir);
         if let Some(last) = closed_wal_index
             && last >= self.wal.index
         {
-            remove_own_files(runtime, wal_dir, self.wal, last).await;
+            self.logs.release(self.wal, last).await;
             self.wal.index = last + 1;
         }
-        self.replayed.release(runtime, wal_dir, runtime.core().0).await;
+        let runtime = &self.folder.runtime;
+        self.replayed.release(runtime, self.logs.folder(), runtime.core().0).await;
     }
 }
 

@@ -159,9 +159,7 @@ impl Bench {
         let op = self.op.take().expect("an operation is under way");
         let result = if success { Ok(()) } else { Err("the disk said no".into()) };
         let (event, op) = match op {
-            WalOp::Open { name, header } => {
-                (Event::WalOpened(result), WalOp::Open { name, header })
-            }
+            WalOp::Open { .. } => (Event::WalOpened(result), op),
             WalOp::Commit { frame, offset, sync } => {
                 let latency = Duration::from_micros(300);
                 let copy = frame.clone();

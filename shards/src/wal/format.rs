@@ -5,12 +5,16 @@
 //! and meet arbitrary bytes without panic; what does not check is `None` or a
 //! [`RecordError`], and recovery decides what that means.
 
+mod header;
+
 use logsvc_proto::{Labels, StreamId, TenantId};
 
 use crate::batch::{u32_at, u64_at};
 
-/// Length of a file header in bytes; the first frame follows it.
-pub const FILE_HEADER_LEN: usize = 64;
+pub use self::header::{
+    FILE_HEADER_LEN, FileHeader, HEADERS_LEN, Previous, SECOND_HEADER_AT, WalName,
+};
+
 /// Length of a frame header in bytes.
 pub const FRAME_HEADER_LEN: usize = 40;
 /// Largest payload of a frame in bytes.
@@ -21,8 +25,6 @@ pub const PAYLOAD_MAX_BYTES: usize = 256 << 20;
 pub const BLOCK_LEN: u64 = 4096;
 
 const _: () = assert!(BLOCK_LEN == logsvc_runtime::DIRECT_BLOCK_BYTES as u64);
-
-const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
 
 /// The bytes that every frame begins with, for the search after damage.
 pub const FRAME_MAGIC_START: &[u8; 3] = b"WFR";
@@ -64,112 +66,6 @@ impl Layout {
     /// Where a file's first frame goes.
     pub fn first_frame(self) -> u64 {
         self.place_behind(FILE_HEADER_LEN as u64)
-    }
-}
-
-/// Which file this is. Orders by epoch first, which is the order of replay.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct WalName {
-    /// Counts the starts that wrote to the folder.
-    pub epoch: u32,
-    /// Number of shards of that start.
-    pub shards: u32,
-    /// The shard that wrote the file.
-    pub shard: u32,
-    /// Counts the files of one writer.
-    pub index: u32,
-}
-
-impl WalName {
-    /// The file's name within the log folder.
-    pub fn file_name(self) -> String {
-        format!("{:08x}-{:08x}-{:08x}-{:08x}.wal", self.epoch, self.shards, self.shard, self.index)
-    }
-
-    /// Reads a name; `None` if it is not one of a log file.
-    pub fn parse(name: &str) -> Option<WalName> {
-        let mut parts = name.strip_suffix(".wal")?.split('-').map(|part| {
-            let digits = part.len() == 8
-                && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-            digits.then(|| u32::from_str_radix(part, 16).ok()).flatten()
-        });
-        let mut next = || parts.next().flatten();
-        let name = WalName { epoch: next()?, shards: next()?, shard: next()?, index: next()? };
-        parts.next().is_none().then_some(name)
-    }
-
-    /// The writer's next file.
-    pub fn successor(self) -> WalName {
-        WalName { index: self.index + 1, ..self }
-    }
-}
-
-/// What a file says about itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileHeader {
-    /// Repeats the file's name.
-    pub name: WalName,
-    /// Random; repeated by every frame.
-    pub nonce: u64,
-    /// Nanoseconds since the Unix epoch.
-    pub created_ns: i64,
-    /// How its frames lie in it.
-    pub layout: Layout,
-    /// The writer's file before this one; `None` for its first.
-    pub previous: Option<Previous>,
-}
-
-/// What a file says about the one that the writer had before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Previous {
-    /// Its index.
-    pub index: u32,
-    /// How many of its bytes count; what lies behind was never acknowledged.
-    pub durable_len: u64,
-}
-
-impl FileHeader {
-    /// The header's bytes.
-    pub fn encode(&self) -> [u8; FILE_HEADER_LEN] {
-        let mut out = [0; FILE_HEADER_LEN];
-        out[0..8].copy_from_slice(FILE_MAGIC);
-        out[8..12].copy_from_slice(&self.layout.version().to_le_bytes());
-        out[16..24].copy_from_slice(&self.nonce.to_le_bytes());
-        out[24..28].copy_from_slice(&self.name.epoch.to_le_bytes());
-        out[28..32].copy_from_slice(&self.name.shards.to_le_bytes());
-        out[32..36].copy_from_slice(&self.name.shard.to_le_bytes());
-        out[36..40].copy_from_slice(&self.name.index.to_le_bytes());
-        out[40..48].copy_from_slice(&self.created_ns.to_le_bytes());
-        if let Some(previous) = self.previous {
-            out[48..56].copy_from_slice(&previous.durable_len.to_le_bytes());
-            out[56..60].copy_from_slice(&previous.index.to_le_bytes());
-        }
-        let crc = crc32c::crc32c(&out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
-        out
-    }
-
-    /// Reads a header; `None` if it does not check.
-    pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
-        let bytes = bytes.get(..FILE_HEADER_LEN)?;
-        let layouts = [Layout::Packed, Layout::Padded];
-        let layout = layouts.into_iter().find(|one| one.version() == u32_at(bytes, 8))?;
-        if &bytes[0..8] != FILE_MAGIC || !header_crc_matches(bytes, 12) {
-            return None;
-        }
-        Some(FileHeader {
-            name: WalName {
-                epoch: u32_at(bytes, 24),
-                shards: u32_at(bytes, 28),
-                shard: u32_at(bytes, 32),
-                index: u32_at(bytes, 36),
-            },
-            nonce: u64_at(bytes, 16),
-            created_ns: u64_at(bytes, 40) as i64,
-            layout,
-            previous: (u64_at(bytes, 48) > 0)
-                .then(|| Previous { index: u32_at(bytes, 56), durable_len: u64_at(bytes, 48) }),
-        })
     }
 }
 
@@ -343,25 +239,6 @@ fn read_record<'a>(payload: &'a [u8], offset: &mut usize) -> Result<Record<'a>, 
 mod tests {
     use super::*;
 
-    const NAME: WalName = WalName { epoch: 3, shards: 2, shard: 1, index: 0x1f };
-
-    #[test]
-    fn names_read_back_and_others_are_refused() {
-        assert_eq!(NAME.file_name(), "00000003-00000002-00000001-0000001f.wal");
-        assert_eq!(WalName::parse(&NAME.file_name()), Some(NAME));
-        for bad in [
-            "",
-            "x.wal",
-            "00000003-00000002-00000001.wal",
-            "00000003-00000002-00000001-0000001F.wal",
-            "00000003-00000002-00000001-0000001f-00000000.wal",
-            "00000003-00000002-00000001-0000001f.wal.tmp",
-            "+0000003-00000002-00000001-0000001f.wal",
-        ] {
-            assert_eq!(WalName::parse(bad), None, "{bad}");
-        }
-    }
-
     #[test]
     fn padded_frames_begin_at_blocks() {
         assert_eq!(Layout::Packed.first_frame(), FILE_HEADER_LEN as u64);
@@ -373,14 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_a_header_is_noticed() {
-        let previous = Some(Previous { index: 0x1e, durable_len: 1 << 40 });
+    fn any_flipped_bit_of_a_frame_header_is_noticed() {
         let layout = Layout::Padded;
-        let header = FileHeader { name: NAME, nonce: 99, created_ns: -1, layout, previous };
-        let bytes = header.encode();
-        assert_eq!(FileHeader::decode(&bytes), Some(header));
-        let packed = FileHeader { layout: Layout::Packed, ..header };
-        assert_eq!(FileHeader::decode(&packed.encode()), Some(packed));
         let frame = FrameHeader {
             nonce: 99,
             number: 4,
@@ -394,11 +265,6 @@ mod tests {
         assert_eq!(FrameHeader::decode(&frame_bytes, 98), None, "another file's frame");
         let packed = FrameHeader { layout: Layout::Packed, ..frame };
         assert_eq!(FrameHeader::decode_any(&packed.encode()), Some(packed));
-        for bit in 0..FILE_HEADER_LEN * 8 {
-            let mut bad = bytes;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(FileHeader::decode(&bad), None, "bit {bit}");
-        }
         for bit in 0..FRAME_HEADER_LEN * 8 {
             let mut bad = frame_bytes;
             bad[bit / 8] ^= 1 << (bit % 8);

@@ -9,16 +9,38 @@ use std::io;
 
 use logsvc_runtime::File;
 
-use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_START, FrameHeader};
+use super::format::{FRAME_HEADER_LEN, FRAME_MAGIC_START, FrameHeader, WalName};
 
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Which frames are taken for the file's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Frames {
+    /// Those with this nonce.
+    Of(u64),
+    /// Those that may be of the log file of this name, whose header is damaged.
+    MaybeOf(WalName),
+    /// All: the header is damaged, and the file was never another one.
+    Any,
+}
+
+impl Frames {
+    fn decode(self, bytes: &[u8]) -> Option<FrameHeader> {
+        match self {
+            Frames::Of(nonce) => FrameHeader::decode(bytes, nonce),
+            Frames::MaybeOf(name) => {
+                FrameHeader::decode_any(bytes).filter(|header| name.may_have(header.nonce))
+            }
+            Frames::Any => FrameHeader::decode_any(bytes),
+        }
+    }
+}
+
 /// A window over a file that moves forward.
 pub(crate) struct FrameReader<'f, F> {
     file: &'f F,
-    /// `None` takes frames of any file, until [`FrameReader::adopt`].
-    nonce: Option<u64>,
+    frames: Frames,
     /// Bytes behind this offset are not looked at.
     end: u64,
     /// Offset of the first byte in `buffer`.
@@ -27,15 +49,14 @@ pub(crate) struct FrameReader<'f, F> {
 }
 
 impl<'f, F: File> FrameReader<'f, F> {
-    /// A reader of `file`'s frames that looks at nothing behind `end`. Without a
-    /// nonce it takes the frames of any file.
-    pub(crate) fn new(file: &'f F, nonce: Option<u64>, end: u64) -> FrameReader<'f, F> {
-        FrameReader { file, nonce, end, base: 0, buffer: Vec::new() }
+    /// A reader of `file`'s frames that looks at nothing behind `end`.
+    pub(crate) fn new(file: &'f F, frames: Frames, end: u64) -> FrameReader<'f, F> {
+        FrameReader { file, frames, end, base: 0, buffer: Vec::new() }
     }
 
     /// From now on takes only frames with this nonce.
     pub(crate) fn adopt(&mut self, nonce: u64) {
-        self.nonce = Some(nonce);
+        self.frames = Frames::Of(nonce);
     }
 
     /// The frame at `offset` and its payload; `None` if what stands there is not a
@@ -44,13 +65,9 @@ impl<'f, F: File> FrameReader<'f, F> {
         &mut self,
         offset: u64,
     ) -> io::Result<Option<(FrameHeader, &[u8])>> {
-        let nonce = self.nonce;
+        let frames = self.frames;
         let bytes = self.bytes(offset, FRAME_HEADER_LEN).await?;
-        let header = match nonce {
-            Some(nonce) => FrameHeader::decode(bytes, nonce),
-            None => FrameHeader::decode_any(bytes),
-        };
-        let Some(header) = header else { return Ok(None) };
+        let Some(header) = frames.decode(bytes) else { return Ok(None) };
         let payload_start = offset + FRAME_HEADER_LEN as u64;
         let payload = self.bytes(payload_start, header.payload_len as usize).await?;
         let whole = payload.len() == header.payload_len as usize;

@@ -2,10 +2,11 @@
 //! storage when `wal.sync` is `always`.
 //!
 //! [`format`] holds the bytes, [`writer`] decides what to write when (without
-//! I/O), [`recovery`] reads files back after a start, [`replayed`] removes them when their
+//! I/O), [`files`] makes the files, [`recovery`] reads files back after a start, [`replayed`] removes them when their
 //! entries are in segments. `docs/format.md` explains
 //! the order of a commit and what recovery makes of damage.
 
+pub mod files;
 pub mod format;
 pub(crate) mod frames;
 pub mod recovery;

@@ -16,9 +16,10 @@ use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::format::{
-    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, Layout, Record, WalName, records,
+    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, HEADERS_LEN, Layout, Record,
+    SECOND_HEADER_AT, WalName, records,
 };
-use super::frames::FrameReader;
+use super::frames::{FrameReader, Frames};
 use super::replayed::ReplayedFiles;
 use crate::batch::sections;
 use crate::manifest::{Cover, FileCovers};
@@ -35,8 +36,26 @@ pub struct PlannedFile {
     pub nonce: Option<u64>,
     /// How its frames lie in it, as its header says; as good as any if that is damaged.
     pub layout: Layout,
+    /// Whether its header says that bytes of an older file are behind its frames.
+    pub is_reused: bool,
+    /// Whether what it says of the file before it does not check.
+    pub has_bad_second: bool,
     /// How many of its bytes count, if a later file of the writer says so.
     pub counts_len: Option<u64>,
+}
+
+impl PlannedFile {
+    /// A file of which nothing but its name is known.
+    pub(crate) fn of_damaged(name: WalName) -> PlannedFile {
+        PlannedFile {
+            name,
+            nonce: None,
+            layout: Layout::default(),
+            is_reused: false,
+            has_bad_second: false,
+            counts_len: None,
+        }
+    }
 }
 
 /// How many bytes of the file count, as a later file of its writer says.
@@ -56,15 +75,43 @@ pub(crate) fn has_frames(headers: &[FileHeader], name: WalName) -> bool {
     counts_len(headers, name).is_some_and(|len| len > layout.first_frame())
 }
 
-/// Whether a file of `file_len` bytes whose header does not check has nothing behind it: it
-/// is the trace of a crash or of a full disk while the file was made.
+/// What the beginning of a log file says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadHeader {
+    pub(crate) header: FileHeader,
+    /// See [`FileHeader::has_bad_second`].
+    pub(crate) has_bad_second: bool,
+}
+
+/// Reads the header of a log file; `None` if it does not check or is another file's.
+pub(crate) async fn read_header<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    name: WalName,
+) -> io::Result<Option<ReadHeader>> {
+    let file = runtime.open(path, OpenMode::Read).await?;
+    let len = file.len_bytes().await?.min(HEADERS_LEN as u64);
+    let (result, bytes) = file.read_exact_at(Vec::new(), 0, len as usize).await;
+    match result {
+        // Cut meanwhile, or shorter than it says.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let header = FileHeader::decode(&bytes).filter(|header| header.name == name);
+    Ok(header.map(|header| ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) }))
+}
+
+/// Whether a file of `file_len` bytes whose header does not check has nothing besides its
+/// headers: it is the trace of a crash or of a full disk while the file was made.
 pub(crate) async fn is_bare<F: File>(file: &F, file_len: u64) -> io::Result<bool> {
     if file_len > BLOCK_LEN {
         return Ok(false);
     }
     let (result, bytes) = file.read_exact_at(Vec::new(), 0, file_len as usize).await;
     result?;
-    Ok(bytes.iter().skip(FILE_HEADER_LEN).all(|&byte| byte == 0))
+    let is_header =
+        |at: usize| at < FILE_HEADER_LEN || (SECOND_HEADER_AT..HEADERS_LEN).contains(&at);
+    Ok(bytes.iter().enumerate().all(|(at, &byte)| byte == 0 || is_header(at)))
 }
 
 /// What recovery found. Totals of one shard, or of the node.
@@ -205,7 +252,8 @@ impl<R: Runtime> FileReplay<'_, R> {
         let file_len = file.len_bytes().await?;
         let counts_len = self.planned.counts_len;
         let end = counts_len.unwrap_or(file_len);
-        let mut reader = FrameReader::new(&file, self.planned.nonce, end.min(file_len));
+        let frames = self.planned.nonce.map_or(Frames::MaybeOf(self.planned.name), Frames::Of);
+        let mut reader = FrameReader::new(&file, frames, end.min(file_len));
         let mut offset = self.planned.layout.first_frame();
         let mut number = 0;
         let mut durable_len = offset;
@@ -233,6 +281,11 @@ impl<R: Runtime> FileReplay<'_, R> {
                     // Only the stream's owner can tell, so it does, whoever mends.
                     let what = format!("stream {stream} is not defined");
                     self.report_damage(&file, range, &what).await?;
+                }
+                if number == 0 && self.planned.has_bad_second {
+                    // Frames follow, so it was whole when the file was opened.
+                    let range = SECOND_HEADER_AT as u64..HEADERS_LEN as u64;
+                    self.damage(&file, range, "the second header does not check").await?;
                 }
                 self.summary.frames += 1;
                 self.summary.read_bytes += frame_len;
@@ -271,12 +324,14 @@ impl<R: Runtime> FileReplay<'_, R> {
             return Ok(());
         }
         if file_len > cut_at {
-            self.summary.torn_tails += 1;
-            self.summary.torn_bytes += file_len - cut_at;
-            tracing::info!(
-                file = %self.path.display(), offset = cut_at, len_bytes = file_len - cut_at,
-                "cut off a torn tail that was never acknowledged"
-            );
+            if !self.planned.is_reused {
+                self.summary.torn_tails += 1;
+                self.summary.torn_bytes += file_len - cut_at;
+                tracing::info!(
+                    file = %self.path.display(), offset = cut_at, len_bytes = file_len - cut_at,
+                    "cut off a torn tail that was never acknowledged"
+                );
+            }
             file.truncate(cut_at).await?;
         }
         // From now on queries show what was replayed, so it must not get lost any more.

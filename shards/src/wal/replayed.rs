@@ -110,20 +110,6 @@ impl ReplayedFiles {
     }
 }
 
-/// Removes the files of this start's writer from `first` up to `last_index`, after an
-/// edit that covers them is in force. Names that are not there are passed over.
-pub async fn remove_own_files<R: Runtime>(
-    runtime: &R,
-    wal_dir: &Path,
-    first: WalName,
-    last_index: u32,
-) {
-    // Oldest first: a file says how much of the one before it counts.
-    for index in first.index..=last_index {
-        remove_file(runtime, wal_dir, WalName { index, ..first }).await;
-    }
-}
-
 /// Removes a log file; a failure is logged. Gives whether it is gone.
 pub(crate) async fn remove_file<R: Runtime>(runtime: &R, wal_dir: &Path, name: WalName) -> bool {
     let path = wal_dir.join(name.file_name());
@@ -163,7 +149,8 @@ mod tests {
     use logsvc_runtime::sim::{DiskOperation, Simulation};
 
     use super::*;
-    use crate::wal::format::Layout;
+    use crate::wal::SyncPolicy;
+    use crate::wal::files::LogFiles;
 
     const WAL_DIR: &str = "/wal";
 
@@ -174,13 +161,8 @@ mod tests {
     /// A disk with these files, and the plan of a start with this many shards.
     fn plan(names: &[WalName], covers: &[Cover], shards: u16) -> (Simulation, Arc<ReplayedFiles>) {
         let simulation = Simulation::new(1);
-        let file = |name: &WalName| PlannedFile {
-            name: *name,
-            nonce: None,
-            layout: Layout::default(),
-            counts_len: None,
-        };
-        let files: Vec<PlannedFile> = names.iter().map(file).collect();
+        let files = names.iter().map(|name| PlannedFile::of_damaged(*name));
+        let files: Vec<PlannedFile> = files.collect();
         for name in names {
             simulation.disk().write(Path::new(WAL_DIR).join(name.file_name()), b"log");
         }
@@ -268,7 +250,8 @@ mod tests {
         assert_eq!(release(&simulation, &files, 0), [names[0].file_name()]);
         simulation.block_on(|runtime| async move {
             // Index 1 is gone already, and 2 never was.
-            remove_own_files(&runtime, Path::new(WAL_DIR), name(1, 0, 0), 2).await;
+            let folder = Path::new(WAL_DIR).to_owned();
+            LogFiles::new(runtime, folder, SyncPolicy::Always).release(name(1, 0, 0), 2).await;
         });
         assert_eq!(simulation.disk().files(WAL_DIR).len(), 1, "only the quarantine folder's");
     }

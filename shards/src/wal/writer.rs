@@ -31,10 +31,11 @@ pub enum WalOp {
     /// Create the file, write the header, sync it and its folder. The file
     /// before it, if any, is no longer needed. Answer: [`WalWriter::opened`].
     Open {
-        /// Name of the new file.
-        name: WalName,
-        /// Its first bytes.
-        header: AlignedBuffer,
+        /// What it says about itself.
+        header: FileHeader,
+        /// What the file after it will say, besides how much of this one counts: whoever
+        /// has the time may make it ready.
+        next: FileHeader,
     },
     /// Write `frame` (possibly empty) at `offset`, then sync if asked. Answer:
     /// [`WalWriter::committed`].
@@ -150,6 +151,8 @@ pub struct WalWriter<T> {
     file: Option<OpenFile>,
     /// What the next file's header says of the one before.
     previous: Option<Previous>,
+    /// What it says else, if that was given out already.
+    upcoming: Option<FileHeader>,
     phase: Phase,
     reopen_not_before: Monotonic,
     /// Batches of the commit under way.
@@ -209,6 +212,7 @@ impl<T> WalWriter<T> {
             name,
             file: None,
             previous: None,
+            upcoming: None,
             phase: Phase::Idle,
             reopen_not_before: Monotonic(0),
             committing: Vec::new(),
@@ -269,7 +273,7 @@ impl<T> WalWriter<T> {
     }
 
     /// The next operation, if one is due and none is under way. `random` makes
-    /// the nonce of a new file; `unix_ns` dates it. `define` appends, for a batch
+    /// the nonces of a new file and of the one after it; `unix_ns` dates them. `define` appends, for a batch
     /// that goes out with the frame at the given place, the definitions which the
     /// file lacks.
     pub fn next_op(
@@ -287,24 +291,28 @@ impl<T> WalWriter<T> {
             if self.next_waiting.is_empty() || now < self.reopen_not_before {
                 return None;
             }
-            let header = FileHeader {
-                name: self.name,
-                nonce: random,
+            let made = |name: WalName, random: u32| FileHeader {
+                name,
+                nonce: name.nonce(random),
                 created_ns: unix_ns,
                 layout,
-                previous: self.previous,
+                is_reused: false,
+                previous: None,
             };
+            let upcoming = self.upcoming.take().filter(|upcoming| upcoming.name == self.name);
+            let header = upcoming.unwrap_or_else(|| made(self.name, random as u32));
+            let header = FileHeader { previous: self.previous, ..header };
+            let next = made(self.name.successor(), (random >> 32) as u32);
+            self.upcoming = Some(next);
             self.phase = Phase::Opening;
             self.file = Some(OpenFile {
-                nonce: random,
+                nonce: header.nonce,
                 len: layout.first_frame(),
                 durable_len: layout.first_frame(),
                 frame_number: 0,
                 dirty_since: None,
             });
-            let mut header = AlignedBuffer::from(&header.encode()[..]);
-            header.resize(layout.first_frame() as usize, 0);
-            return Some(WalOp::Open { name: self.name, header });
+            return Some(WalOp::Open { header, next });
         };
         let sync_due = match (self.config.sync, file.dirty_since) {
             (SyncPolicy::Always, _) => true,

@@ -6,8 +6,8 @@ use logsvc_runtime::sim::Simulation;
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::messages::StreamDefinition;
 use logsvc_shards::wal::format::{
-    BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, WalName, write_batch,
-    write_definition,
+    BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, SECOND_HEADER_AT,
+    WalName, write_batch, write_definition,
 };
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -15,7 +15,8 @@ use logsvc_shards::wal::writer::WalConfig;
 use crate::cluster::{Cluster, WAL_DIR};
 use crate::ledger::Ledger;
 
-const NONCE: u64 = 77;
+/// What is random in the files' nonces.
+const RANDOM: u32 = 77;
 const NAME: WalName = WalName { epoch: 0, shards: 1, shard: 0, index: 0 };
 
 struct Crafted {
@@ -31,10 +32,10 @@ impl Crafted {
     }
 
     fn with(name: WalName, layout: Layout) -> Crafted {
-        let header = FileHeader { name, nonce: NONCE, created_ns: 1, layout, previous: None };
-        let mut bytes = header.encode().to_vec();
-        bytes.resize(layout.first_frame() as usize, 0);
-        Crafted { bytes, nonce: NONCE, frames: 0, layout }
+        let nonce = name.nonce(RANDOM);
+        let (created_ns, is_reused, previous) = (1, false, None);
+        let header = FileHeader { name, nonce, created_ns, layout, is_reused, previous };
+        Crafted { bytes: header.encode(), nonce, frames: 0, layout }
     }
 
     fn len(&self) -> u64 {
@@ -165,7 +166,7 @@ fn stale_frames_are_not_taken_for_new_ones() {
     // An old frame of this file, right behind the end and after some garbage.
     for garbage in [0, 13] {
         let bytes = file.bytes.clone();
-        let mut file = Crafted { bytes, nonce: NONCE, frames: 2, layout: file.layout };
+        let mut file = Crafted { bytes, nonce: file.nonce, frames: 2, layout: file.layout };
         file.bytes.resize(file.bytes.len() + garbage, 0);
         file.bytes.extend_from_slice(&second);
         let torn = file.len() - end;
@@ -181,7 +182,7 @@ fn a_file_without_its_header_takes_frames_of_one_kind_only() {
     let ledger = Ledger::new(&["acme"], 1);
     let stream = &ledger.streams[0];
     let mut other = Crafted::new(NAME);
-    other.nonce = NONCE + 1;
+    other.nonce = NAME.nonce(RANDOM + 1);
     other.frames = 1;
     let foreign = other.frame(64, &entry(stream, 9, "of another file"));
     let mut file = Crafted::new(NAME);
@@ -201,6 +202,64 @@ fn a_file_without_its_header_takes_frames_of_one_kind_only() {
     let (lines, found) = recovered(&file, &ledger);
     assert_eq!(lines, ["two"]);
     assert_eq!((found.damaged_places, found.damaged_bytes), (1, lost));
+}
+
+/// A file that was another one before, of three frames, and has `frames` of its own.
+fn reused(stream: &StreamDefinition, frames: usize) -> Crafted {
+    let mut old = Crafted::with(WalName { index: 7, ..NAME }, Layout::Padded);
+    for (number, line) in ["old one", "old two", "old three"].into_iter().enumerate() {
+        let definition = if number == 0 { defined(stream) } else { Vec::new() };
+        old.frame(old.len(), &[definition, entry(stream, number as i64, line)].concat());
+    }
+    let (layout, nonce) = (Layout::Padded, NAME.nonce(RANDOM));
+    let (created_ns, is_reused, previous) = (1, true, None);
+    let header = FileHeader { name: NAME, nonce, created_ns, layout, is_reused, previous };
+    let mut file = Crafted { bytes: header.encode(), nonce, frames: 0, layout };
+    for (number, line) in ["one", "two", "three"].into_iter().enumerate().take(frames) {
+        let definition = if number == 0 { defined(stream) } else { Vec::new() };
+        let durable_len = file.len();
+        file.frame(durable_len, &[definition, entry(stream, number as i64, line)].concat());
+    }
+    let own_len = file.bytes.len();
+    file.bytes.extend_from_slice(&old.bytes[own_len..]);
+    file
+}
+
+#[test]
+fn frames_of_a_file_before_are_neither_entries_nor_a_torn_tail() {
+    let ledger = Ledger::new(&["acme"], 1);
+    for frames in 0..=3 {
+        let file = reused(&ledger.streams[0], frames);
+        let (lines, found) = recovered(&file, &ledger);
+        assert_eq!(lines, ["one", "two", "three"][..frames]);
+        assert_eq!((found.torn_tails, found.damaged_places), (0, 0), "{found:?}");
+        assert_eq!(found.frames, frames as u64);
+    }
+}
+
+#[test]
+fn frames_of_a_file_before_are_no_entries_when_the_header_is_damaged() {
+    let ledger = Ledger::new(&["acme"], 1);
+    for frames in 0..=3 {
+        let mut file = reused(&ledger.streams[0], frames);
+        file.bytes[20] ^= 1;
+        let (lines, found) = recovered(&file, &ledger);
+        assert_eq!(lines, ["one", "two", "three"][..frames]);
+        assert_eq!(found.damaged_places, 1, "{found:?}");
+    }
+}
+
+#[test]
+fn a_second_header_that_does_not_check_is_damage_if_frames_follow() {
+    let ledger = Ledger::new(&["acme"], 1);
+    for frames in 0..=2 {
+        let mut file = reused(&ledger.streams[0], frames);
+        file.bytes[SECOND_HEADER_AT + 3] = 1;
+        let (lines, found) = recovered(&file, &ledger);
+        assert_eq!(lines, ["one", "two"][..frames]);
+        // Without frames it may be the trace of a crash.
+        assert_eq!(found.damaged_places, u64::from(frames > 0), "{found:?}");
+    }
 }
 
 #[test]
@@ -254,9 +313,10 @@ fn bytes_that_do_not_count_are_cut_whatever_they_are() {
     let next = NAME.successor();
     let header = FileHeader {
         name: next,
-        nonce: NONCE + 1,
+        nonce: next.nonce(RANDOM + 1),
         created_ns: 1,
         layout: Layout::Packed,
+        is_reused: false,
         previous: Some(Previous { index: 0, durable_len }),
     };
     for shards in 1..4 {

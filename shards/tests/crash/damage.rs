@@ -14,8 +14,8 @@ use logsvc_shards::batch::{BatchBuilder, sections};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::format::{
-    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, Layout, Record, WalName,
-    records,
+    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, HEADERS_LEN, Layout,
+    Record, SECOND_HEADER_AT, WalName, records,
 };
 use logsvc_shards::wal::recovery::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -220,7 +220,9 @@ impl WalFile {
     /// Which bytes to damage and where to cut: everywhere but in the long runs of zeros that
     /// fill up blocks, of which a few places are enough.
     fn places(&self) -> impl Iterator<Item = u64> {
-        let is_used = |at: &u64| *at < FILE_HEADER_LEN as u64 || self.frame_at(*at).is_some();
+        let is_used = |at: &u64| {
+            *at < FILE_HEADER_LEN as u64 || is_second(*at) || self.frame_at(*at).is_some()
+        };
         let is_edge = |at: u64| at.is_multiple_of(BLOCK_LEN) || (at + 1).is_multiple_of(BLOCK_LEN);
         let len = self.bytes.len() as u64;
         (0..len).filter(move |at| {
@@ -236,6 +238,11 @@ impl WalFile {
         let name = self.path.file_name().and_then(|name| name.to_str()).expect("a name");
         simulation.disk().read(Path::new(WAL_DIR).join(format!("quarantine/{name}-{start}.bytes")))
     }
+}
+
+/// Whether this is where a file says what counts of the one before.
+fn is_second(offset: u64) -> bool {
+    (SECOND_HEADER_AT..HEADERS_LEN).contains(&(offset as usize))
 }
 
 fn frames_of(bytes: &[u8], nonce: u64) -> Vec<Frame> {
@@ -313,7 +320,7 @@ fn check_flip(
 ) {
     let file = &wal.files[number];
     let (mut lines, found) = wal.recover(simulation, shards);
-    let is_header = offset < FILE_HEADER_LEN as u64;
+    let is_header = offset < FILE_HEADER_LEN as u64 || is_second(offset);
     wal.check_failed(number, is_header, &mut lines);
     let frame = file.frame_at(offset);
     let is_last = frame == Some(file.frames.len() - 1) && !file.has_successor;
@@ -328,6 +335,7 @@ fn check_flip(
     } else {
         let range = match frame {
             Some(k) => file.frames[k].blocks(),
+            None if is_second(offset) => SECOND_HEADER_AT as u64..HEADERS_LEN as u64,
             None => 0..file.frames[0].range.start,
         };
         assert_eq!(found.damaged_places, 1, "{place}: {found:?}");
@@ -362,7 +370,7 @@ fn every_cut_leaves_the_frames_before_it() {
             let shards = shards_for(case);
             let place = format!("{} cut at {len}", file.path.display());
             let (mut lines, found) = wal.recover(&simulation, shards);
-            wal.check_failed(number, len < FILE_HEADER_LEN as u64, &mut lines);
+            wal.check_failed(number, len < HEADERS_LEN as u64, &mut lines);
             let lost = |k: usize| file.frames[k].range.end > len;
             assert_eq!(lines, wal.without(number, lost), "{place}");
             let used_len = file.frames.last().map_or(BLOCK_LEN, |frame| frame.range.end);
@@ -370,7 +378,7 @@ fn every_cut_leaves_the_frames_before_it() {
             assert_eq!(found.damaged_places, u64::from(is_damaged), "{place}: {found:?}");
             assert_eq!(found.uncopied_places, 0, "{place}");
             let (mut again, found_again) = wal.recover(&simulation, shards);
-            wal.check_failed(number, len < FILE_HEADER_LEN as u64, &mut again);
+            wal.check_failed(number, len < HEADERS_LEN as u64, &mut again);
             assert_eq!(again, lines, "{place}: another start");
             assert_eq!(found_again.torn_tails, 0, "{place}: {found_again:?}");
             assert_eq!(found_again.damaged_places, found.damaged_places, "{place}");

@@ -18,8 +18,9 @@ use logsvc_shards::manifest::{
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
 use logsvc_shards::testing::Rng;
+use logsvc_shards::wal::SyncPolicy;
+use logsvc_shards::wal::files::LogFiles;
 use logsvc_shards::wal::format::{FileHeader, Layout, WalName};
-use logsvc_shards::wal::replayed::remove_own_files;
 
 pub(crate) const DATA_DIR: &str = "/srv/data";
 pub(crate) const SEGMENTS_DIR: &str = "/srv/data/segments";
@@ -226,6 +227,7 @@ impl Writer {
             nonce: 1,
             created_ns: 0,
             layout: Layout::Packed,
+            is_reused: false,
             previous: None,
         };
         let content = [&header.encode()[..], b"a token"].concat();
@@ -279,7 +281,9 @@ impl Writer {
         let is_own = |cover: &&Cover| cover.wal_epoch == self.first_wal.epoch;
         if let Some(cover) = edit.covers.iter().find(is_own) {
             let last = cover.up_to_index;
-            remove_own_files(&self.runtime, &self.plan.wal_dir, self.first_wal, last).await;
+            let wal_dir = self.plan.wal_dir.clone();
+            let files = LogFiles::new(self.runtime.clone(), wal_dir, SyncPolicy::Never);
+            files.release(self.first_wal, last).await;
         }
         Ok(())
     }

@@ -170,7 +170,7 @@ fn a_failed_commit_leaves_nothing_behind() {
     let refused = bench.append_reply(&mut lost).unwrap();
     assert_eq!(refused, Err(AppendError::Disk("the disk said no".into())));
     assert!(bench.append_reply(&mut behind).is_none());
-    assert!(matches!(bench.end_op(true), WalOp::Open { name, .. } if name.index == 1));
+    assert!(matches!(bench.end_op(true), WalOp::Open { header, .. } if header.name.index == 1));
     let op = bench.end_op(true);
     assert_eq!(defined_by(&op), [b.id]);
     assert_eq!(bench.append_reply(&mut behind).map(accepted), Some(1));

@@ -39,7 +39,7 @@ fn heads_are_set_aside_between_commits_and_stay_visible() {
     assert_eq!(lines(&mut bench), 3);
     // What comes now goes to another log file and to new heads.
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(3, "third")])])));
-    assert!(matches!(&bench.op, Some(WalOp::Open { name, .. }) if name.index == 1));
+    assert!(matches!(&bench.op, Some(WalOp::Open { header, .. }) if header.name.index == 1));
     bench.settle();
     assert!(bench.append_reply(&mut reply).unwrap().is_ok());
     assert_eq!(lines(&mut bench), 4);

@@ -14,6 +14,8 @@ struct Bench {
     writer: WalWriter<u32>,
     now: Monotonic,
     nonce: u64,
+    /// What the file after the last one that was opened will say.
+    upcoming: Option<FileHeader>,
     /// Which file and frame each batch was asked to be defined for.
     defined: BTreeMap<u32, Vec<FramePlace>>,
 }
@@ -25,6 +27,7 @@ impl Bench {
             writer: WalWriter::new(config, NAME),
             now: ms(10),
             nonce: 100,
+            upcoming: None,
             defined: BTreeMap::new(),
         }
     }
@@ -46,10 +49,15 @@ impl Bench {
 
     /// Expects an open and reports its end.
     fn open(&mut self, success: bool) -> (FileHeader, Vec<u32>) {
-        let Some(WalOp::Open { name, header }) = self.next() else { panic!("no open") };
-        let header = FileHeader::decode(&header).expect("a header that checks");
-        assert_eq!(header.name, name);
-        assert_eq!((header.nonce, header.created_ns), (self.nonce, 7));
+        let Some(WalOp::Open { header, next }) = self.next() else { panic!("no open") };
+        assert!(header.name.may_have(header.nonce) && next.name.may_have(next.nonce));
+        assert_eq!((header.created_ns, header.is_reused), (7, false));
+        assert_eq!((next.name, next.previous), (header.name.successor(), None));
+        if let Some(upcoming) = self.upcoming.replace(next)
+            && upcoming.name == header.name
+        {
+            assert_eq!(FileHeader { previous: header.previous, ..upcoming }, header);
+        }
         assert!(self.next().is_none(), "one operation at a time");
         let failed = self.writer.opened(success, self.now);
         (header, failed.into_iter().map(|batch| batch.waiting).collect())
@@ -132,7 +140,7 @@ fn what_arrives_during_a_commit_goes_with_the_next_one() {
 fn an_interval_syncs_once_it_has_passed_and_not_before() {
     let mut bench = Bench::new(SyncPolicy::Interval(Duration::from_millis(100)), 1 << 20);
     bench.add(1, 10);
-    bench.open(true);
+    let (opened, _) = bench.open(true);
     let (frame, _, sync) = bench.commit();
     assert!(!sync);
     let end = 64 + frame.len() as u64;
@@ -154,7 +162,7 @@ fn an_interval_syncs_once_it_has_passed_and_not_before() {
     bench.end(true, frame);
     let (frame, next_offset, sync) = bench.commit();
     assert_eq!((next_offset, sync), (offset, false), "an empty sync takes no room");
-    let (header, _) = batches_of(&frame, 101);
+    let (header, _) = batches_of(&frame, opened.nonce);
     assert_eq!((header.number, header.durable_len), (2, offset));
     bench.end(true, frame);
     // A write that goes out late anyway takes the sync along.
