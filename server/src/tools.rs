@@ -27,7 +27,8 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
             .and_then(report)
         }
         Tool::Inspect(path) => {
-            let path = path.clone();
+            // Its folder, and the one above, are looked for by its path.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             on_one_core(move |runtime| {
                 let path = path.clone();
                 async move { inspect(&runtime, &path).await.map_err(|error| error.to_string()) }
@@ -102,6 +103,14 @@ fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
         report.wal_entries,
         report.read_bytes
     )?;
+    if report.left_segments > 0 {
+        writeln!(
+            out,
+            "{} of the segments do not count for all of their streams any more: {} have left \
+             them, with {} entries",
+            report.left_segments, report.left_streams, report.left_entries
+        )?;
+    }
     let damaged = report.damaged_places();
     if damaged > 0 {
         writeln!(out, "damaged places: {damaged}")?;

@@ -5,13 +5,17 @@ use std::path::Path;
 
 use logsvc_runtime::{OpenMode, Runtime};
 
-use crate::manifest::Day;
+use crate::manifest::{
+    CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, StreamParts, read_manifest,
+};
 use crate::segment::{Decoder, HEADER_LEN, Part};
 
+use super::left::{LeftTotals, left_by_segment};
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
 
 /// Prints a segment's footer and directory: totals, regions, blocks with their columns,
-/// streams with their labels. `print` gets one line after the other, without line ends.
+/// streams with their labels. If the segment lies in a data folder, also what the manifest
+/// there says about it. `print` gets one line after the other, without line ends.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged, or no segment at all.
@@ -42,7 +46,24 @@ pub async fn inspect_segment<R: Runtime>(
     print(format!("  streams    {}", totals.streams));
     print(format!("  runs       {}", totals.runs));
     print(format!("  blocks     {}", totals.blocks));
+    let name = name_of(&footer.identity);
     let directory = &segment.directory;
+    let mut left = StreamParts::default();
+    match manifest_beside(runtime, path).await {
+        None => {}
+        Some(Err(error)) => print(format!("  manifest   cannot be read: {error}")),
+        Some(Ok(manifest)) => {
+            let is_live = manifest.live.contains_key(&name);
+            print(format!("  live       {}", if is_live { "yes" } else { "no" }));
+            if !manifest.damage.is_empty() {
+                print("  manifest   is damaged, or written to at this moment".to_owned());
+            }
+            left = left_by_segment(&manifest).remove(&name).unwrap_or_default();
+        }
+    }
+    if !left.is_empty() {
+        print(format!("  left       {}", LeftTotals::count(directory, &left)));
+    }
     for (name, range) in [
         ("header", 0..HEADER_LEN as u64),
         ("columns", footer.columns_range()),
@@ -84,8 +105,10 @@ pub async fn inspect_segment<R: Runtime>(
         let each = |stream, tenant: &logsvc_proto::TenantId, id, labels: logsvc_proto::Labels| {
             let runs = directory.run_numbers(stream);
             let (min_ns, max_ns) = directory.stream_bounds_ns(stream);
+            let has_left = if left.contains(id) { ", has left" } else { "" };
             print(format!(
-                "stream {stream} {id} {tenant} {labels}: {} runs from {}, {min_ns}..={max_ns} ns",
+                "stream {stream} {id} {tenant} {labels}: {} runs from {}, {min_ns}..={max_ns} \
+                 ns{has_left}",
                 runs.end - runs.start,
                 runs.start,
                 tenant = tenant.as_str(),
@@ -96,4 +119,20 @@ pub async fn inspect_segment<R: Runtime>(
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     }
     Ok(())
+}
+
+/// What the manifest says of the data folder that a segment lies in; `None` if there is none
+/// in the folder above that of the segment's day.
+async fn manifest_beside<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+) -> Option<io::Result<ManifestState>> {
+    let segments_dir = path.parent()?.parent()?;
+    // A segment may lie anywhere, so what cannot be listed is no data folder.
+    let entries = runtime.read_dir(segments_dir).await.ok()?;
+    if !entries.iter().any(|entry| entry.name == CHECKPOINT_NAME) {
+        return None;
+    }
+    let logs = entries.iter().filter_map(|entry| ManifestLogName::parse(&entry.name)).collect();
+    Some(read_manifest(runtime, segments_dir, logs, true).await)
 }

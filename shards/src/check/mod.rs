@@ -6,6 +6,7 @@
 //! store is in use or cannot be read; damage is not an error but a [`Finding`].
 
 mod inspect;
+mod left;
 mod segment;
 mod store;
 mod wal;
@@ -26,6 +27,12 @@ pub struct CheckReport {
     pub blocks: u64,
     /// Entries in them.
     pub segment_entries: u64,
+    /// Live segments that do not count for all of their streams any more.
+    pub left_segments: u64,
+    /// Streams that have left them, once for each segment.
+    pub left_streams: u64,
+    /// Entries that do not count there for this reason, of those above.
+    pub left_entries: u64,
     /// Files of the write-ahead log.
     pub wal_files: u64,
     /// Frames in them that check.
@@ -52,9 +59,9 @@ pub struct Finding {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// What a crash leaves behind; the next start clears it up.
+    /// What a crash leaves behind and the next start clears up, or what is under way.
     Note,
-    /// Bytes are not what was written.
+    /// Bytes are not what was written, or what they say does not fit together.
     Damage,
 }
 

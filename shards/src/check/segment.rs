@@ -6,13 +6,14 @@ use std::path::Path;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::manifest::{LiveSegment, SegmentName};
+use crate::manifest::{LiveSegment, SegmentName, StreamParts};
 use crate::segment::{
     ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
     SegmentIdentity,
 };
 
 use super::CheckReport;
+use super::left::LeftTotals;
 
 /// The columns of a block.
 pub(super) const COLUMNS: [ColumnKind; 4] =
@@ -70,11 +71,12 @@ async fn read<F: File>(file: &F, range: Range<u64>) -> io::Result<Vec<u8>> {
     result.map(|()| bytes)
 }
 
-/// Verifies a segment that ought to be what the manifest says.
+/// Verifies a segment that ought to be what the manifest says, and counts what has left it.
 pub(super) async fn check_segment<R: Runtime>(
     runtime: &R,
     path: &Path,
     expected: &LiveSegment,
+    left: &StreamParts,
     report: &mut CheckReport,
 ) {
     let opened = match runtime.open(path, OpenMode::Read).await {
@@ -92,6 +94,13 @@ pub(super) async fn check_segment<R: Runtime>(
         }
         Err(Stop::Io(error)) => return report.damage(path, 0, format!("cannot read it: {error}")),
     };
+    if !left.is_empty() {
+        let totals = LeftTotals::count(&segment.directory, left);
+        report.note(path, 0, totals.to_string());
+        report.left_segments += 1;
+        report.left_streams += u64::from(totals.streams);
+        report.left_entries += totals.entries;
+    }
     if let Err(error) = check_parts(runtime, path, expected, &mut segment, report).await {
         report.damage(path, 0, format!("cannot read it: {error}"));
     }

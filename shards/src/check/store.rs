@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
-use crate::manifest::{CHECKPOINT_NAME, FileCovers, read_manifest, survey_segments};
+use crate::manifest::{CHECKPOINT_NAME, FileCovers, StreamParts, read_manifest, survey_segments};
 use crate::node::FORMAT;
 use crate::wal::format::WalName;
 
+use super::left::{left_by_segment, strangers};
 use super::segment::check_segment;
 use super::wal::{LogFile, check_wal};
 use super::{CheckReport, Severity};
@@ -87,16 +88,28 @@ pub async fn check_store<R: Runtime>(
             report.note(&path, 0, "a segment that is not live");
         }
     }
+    let left = left_by_segment(&manifest);
+    // What has lost edits may have lost that a segment is live.
+    let unknown = left.keys().filter(|name| !manifest.live.contains_key(name));
+    for name in unknown.filter(|_| manifest.damage.is_empty()) {
+        let what = format!("streams are said to have left {}, which is not live", name.file_name());
+        report.damage(&segments_dir, 0, what);
+    }
+    let none = StreamParts::default();
     for segment in manifest.live.values() {
         report.segments += 1;
         let path = segment.name.path(&segments_dir, segment.day);
+        let left = left.get(&segment.name).unwrap_or(&none);
+        for what in strangers(segment.name, left) {
+            report.damage(&path, 0, what);
+        }
         match found.get(&segment.name) {
             None => report.damage(&path, 0, "the segment is missing"),
             Some(len) if *len != segment.file_len => {
                 let what = format!("the segment has {len} bytes instead of {}", segment.file_len);
                 report.damage(&path, *len, what);
             }
-            Some(_) => check_segment(runtime, &path, segment, &mut report).await,
+            Some(_) => check_segment(runtime, &path, segment, left, &mut report).await,
         }
     }
     let covers = if manifest.damage.is_empty() { manifest.covers } else { Vec::new() };

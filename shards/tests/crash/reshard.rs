@@ -1,17 +1,19 @@
 //! A node that starts with another number of shards takes what it finds into segments of
 //! its own, and no answer changes on the way.
 
+use std::path::Path;
 use std::time::Duration;
 
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
+use logsvc_shards::check::check_store;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::manifest::SegmentName;
 use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
 
-use crate::cluster::{Cluster, SEGMENTS_DIR, Upkeep};
+use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep};
 use crate::ledger::Ledger;
 use crate::upkeep::{
     Line, NOON_NS, answers, check_answers, eager, file_count, flush, maintenance, push, upkeep,
@@ -61,8 +63,10 @@ fn foreign_files(simulation: &Simulation, shards: u16) -> Vec<SegmentName> {
     names.filter(|name| name.shards != u32::from(shards)).collect()
 }
 
-/// Merging that is interrupted, with some number of shards.
-fn stumble(simulation: &Simulation, rng: &mut Rng) {
+/// Merging that is interrupted, with some number of shards. Gives how many segments a check
+/// has found that some of their streams have left.
+fn stumble(simulation: &Simulation, rng: &mut Rng) -> u64 {
+    let mut left_segments = 0;
     while rng.one_in(2) {
         let shards = rng.between(1, 4) as u16;
         let upkeep = merging(rng);
@@ -75,7 +79,14 @@ fn stumble(simulation: &Simulation, rng: &mut Rng) {
         } else {
             cluster.node.power_off();
         }
+        let report = simulation.block_on(|runtime| async move {
+            check_store(&runtime, Path::new(DATA_DIR)).await.expect("a store")
+        });
+        assert_eq!(report.damaged_places(), 0, "{:#?}", report.findings);
+        assert!(report.left_entries <= report.segment_entries);
+        left_segments += report.left_segments;
     }
+    left_segments
 }
 
 fn check(cluster: &Cluster<'_>, tenant: &TenantId, before: &[String]) {
@@ -84,7 +95,7 @@ fn check(cluster: &Cluster<'_>, tenant: &TenantId, before: &[String]) {
 
 #[test]
 fn segments_of_another_number_of_shards_are_merged_and_no_answer_changes() {
-    let mut dropped_entries = 0;
+    let (mut dropped_entries, mut left_segments) = (0, 0);
     for seed in seeds(12) {
         let _guard = SeedGuard(seed);
         let simulation = Simulation::new(seed);
@@ -99,7 +110,7 @@ fn segments_of_another_number_of_shards_are_merged_and_no_answer_changes() {
         let mut before: Option<Vec<String>> = None;
         for shards in path {
             if before.is_some() {
-                stumble(&simulation, &mut rng);
+                left_segments += stumble(&simulation, &mut rng);
             }
             // Whatever of them was interrupted, or goes on meanwhile.
             if rng.one_in(2) {
@@ -132,5 +143,6 @@ fn segments_of_another_number_of_shards_are_merged_and_no_answer_changes() {
             }
         }
     }
+    assert!(left_segments > 0, "merging was interrupted when some shards had not begun");
     assert!(dropped_entries > 0, "entries were pushed again after they were sealed");
 }

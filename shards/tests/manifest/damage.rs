@@ -13,21 +13,21 @@ use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use crate::store::{DATA_DIR, Live, SEGMENTS_DIR, SharedModel, Writer, live};
 
 /// A store that was left without a stop, and what is in it.
-struct Store {
+pub(crate) struct Store {
     files: Vec<(PathBuf, Vec<u8>)>,
-    model: SharedModel,
-    live: Live,
+    pub(crate) model: SharedModel,
+    pub(crate) live: Live,
 }
 
 /// What a start makes of a disk.
-fn start(simulation: &Simulation) -> NodePlan {
+pub(crate) fn start(simulation: &Simulation) -> NodePlan {
     simulation.block_on(|runtime| async move {
         open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk").plan
     })
 }
 
 impl Store {
-    fn write() -> Store {
+    pub(crate) fn write() -> Store {
         let simulation = Simulation::new(1);
         let disk = simulation.disk().clone();
         let model = SharedModel::default();
@@ -67,7 +67,7 @@ impl Store {
         Store { files, model, live }
     }
 
-    fn on_disk(&self, seed: u64) -> (Simulation, Disk) {
+    pub(crate) fn on_disk(&self, seed: u64) -> (Simulation, Disk) {
         let simulation = Simulation::new(seed);
         let disk = simulation.disk().clone();
         self.files.iter().for_each(|(path, bytes)| disk.write(path, bytes));
@@ -186,7 +186,7 @@ fn arbitrary_files_lose_nothing() {
     }
 }
 
-fn check(simulation: &Simulation) -> CheckReport {
+pub(crate) fn check(simulation: &Simulation) -> CheckReport {
     simulation.block_on(|runtime| async move {
         check_store(&runtime, Path::new(DATA_DIR)).await.expect("a store")
     })

@@ -151,6 +151,12 @@ fn stream(number: u64) -> (TenantId, Labels) {
     (TenantId::new("acme").expect("a tenant"), labels)
 }
 
+/// The stream of the one entry that a segment file really has.
+pub(crate) fn stream_in(name: SegmentName) -> StreamId {
+    let (tenant, labels) = stream(u64::from(name.seq));
+    StreamId::new(&tenant, &labels)
+}
+
 /// A shard of one start.
 pub(crate) struct Writer {
     runtime: SimRuntime,
@@ -318,12 +324,18 @@ impl Writer {
         mine.contains_file(segment.name.shards, segment.name.shard)
     }
 
+    /// Whether streams of this shard may be in a segment.
+    fn may_be_in(&self, segment: &LiveSegment) -> bool {
+        let file = (segment.name.shards, segment.name.shard);
+        !StreamParts::default().contains_part_of_file(file, self.shards, self.shard)
+    }
+
     /// Takes the streams of this shard out of a live segment that others share, and puts
     /// them into another one.
     pub(crate) async fn leave(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
         let of_others = live.iter().filter(|segment| {
             let has_left = self.left.contains(&segment.name);
-            !has_left && !self.is_mine(segment)
+            !has_left && !self.is_mine(segment) && self.may_be_in(segment)
         });
         let Some(input) = of_others.copied().next() else { return Ok(()) };
         let tokens: BTreeSet<Token> = {
@@ -343,7 +355,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
+    pub(crate) async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
         // In doubt from now on, however this ends.
         let key = (self.plan.epoch, self.shard);
         self.model.borrow_mut().in_doubt.entry(key).or_default().push(edit.clone());
@@ -389,7 +401,7 @@ impl Writer {
             created_ns: 1,
         };
         let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
-        let (tenant, labels) = stream(u64::from(self.shard));
+        let (tenant, labels) = stream(u64::from(name.seq));
         let id = StreamId::new(&tenant, &labels);
         writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;
         let entries = Entries {

@@ -1,0 +1,78 @@
+//! What has left segments that are live for others: after a start with another number of
+//! shards, each shard moves the streams that are its own now to segments of its own, and
+//! the manifest says whose streams a segment has lost.
+//!
+//! That a shard has none of a segment's streams is no fault: it says that they have left
+//! all the same, so that the segment can go. What cannot be is that streams have left which
+//! the segment could not hold by its name, or a segment that there is not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::manifest::{ManifestState, SegmentName, StreamParts, may_share_streams};
+use crate::segment::Directory;
+
+/// Whose streams have left each segment.
+pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamParts> {
+    let of_segments = manifest.left.chunk_by(|a, b| a.segment == b.segment);
+    let parts = of_segments.map(|of_segment| {
+        let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
+        (of_segment[0].segment, parts.collect())
+    });
+    parts.collect()
+}
+
+/// Parts of those that have left a segment which cannot have been in it, in words.
+pub(super) fn strangers(name: SegmentName, left: &StreamParts) -> impl Iterator<Item = String> {
+    let file = (name.shards, name.shard);
+    let is_stranger =
+        move |part: &(u16, u16)| !may_share_streams(file, (part.0.into(), part.1.into()));
+    left.iter().filter(is_stranger).map(|(shards, shard)| {
+        format!(
+            "streams of shard {shard} of {shards} are said to have left it, which it cannot \
+             have held"
+        )
+    })
+}
+
+/// What has left a segment, in numbers. Prints as words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LeftTotals<'l> {
+    /// Streams of the segment that have left it.
+    pub(super) streams: u32,
+    /// Their entries in it.
+    pub(super) entries: u64,
+    of_streams: u32,
+    of_entries: u64,
+    parts: &'l StreamParts,
+}
+
+impl<'l> LeftTotals<'l> {
+    pub(super) fn count(directory: &Directory, left: &'l StreamParts) -> LeftTotals<'l> {
+        let of_streams = directory.stream_count();
+        let of_entries = directory.footer().totals.entries;
+        let mut totals = LeftTotals { streams: 0, entries: 0, of_streams, of_entries, parts: left };
+        for stream in (0..of_streams).filter(|stream| left.contains(directory.stream_id(*stream))) {
+            totals.streams += 1;
+            let runs = directory.runs_of_stream(stream);
+            totals.entries += runs.map(|run| run.entries.len() as u64).sum::<u64>();
+        }
+        totals
+    }
+}
+
+impl fmt::Display for LeftTotals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeftTotals { streams, entries, of_streams, of_entries, parts } = self;
+        write!(
+            f,
+            "{streams} of {of_streams} streams with {entries} of {of_entries} entries have "
+        )?;
+        write!(f, "left it: all of")?;
+        for (at, (shards, shard)) in parts.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma} shard {shard} of {shards}")?;
+        }
+        Ok(())
+    }
+}
