@@ -2,6 +2,7 @@
 
 use memchr::memmem::Finder;
 
+use super::super::interner::equal;
 use super::Entry;
 use super::labels::{EntryLabels, NameId};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
@@ -50,8 +51,8 @@ impl Pattern {
 
     pub(crate) fn process(&self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
-        let Some(mut rest) = line.strip_prefix(&*self.prefix) else { return };
-        if line.is_empty() {
+        let Some((start, mut rest)) = line.split_at_checked(self.prefix.len()) else { return };
+        if line.is_empty() || !equal(start, &self.prefix) {
             return;
         }
         for capture in &self.captures {
