@@ -51,7 +51,7 @@ use frontier::{Frontier, Unit, UnitKind, WantedStreams, Work};
 pub use head_parts::HeadParts;
 use late::{LateStreams, Part};
 pub(crate) use leaf::intern;
-use leaf::{Batch, BlockWork, Item, Leaf, RunWork};
+use leaf::{Batch, BatchSize, BlockWork, Item, Leaf, RunWork};
 use prune::Conditions;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
@@ -59,13 +59,6 @@ pub use snapshots::StreamSnapshots;
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
-
-/// Bytes of columns that are computed aside at once: one to three milliseconds. Less would
-/// cost more wake-ups, more would let other queries wait.
-const BATCH_BYTES: usize = 1 << 20;
-
-/// Items of a batch at most, however small they are.
-const BATCH_ITEMS: usize = 256;
 
 /// Where the blocks of heads stand in the order of arrival: behind all segments.
 /// Entries that are being sealed come before those that came since.
@@ -201,6 +194,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         stats: ScanStats::default(),
         // A part of a divided scan is part of a long one.
         is_long: !job.share.is_whole(),
+        batch_size: BatchSize::default(),
         long_after: now.after(env.first_slice),
         slice_end: now.after(SLICE.max(env.first_slice)),
         job: &job,
@@ -215,7 +209,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         if batch.items.is_empty() {
             break;
         }
+        let (bytes, begun) = (batch.bytes, env.runtime.now());
         leaf = scan.evaluate(leaf, batch).await?;
+        scan.batch_size.note(bytes, env.runtime.now().since(begun));
         let looked_at_bytes = scan.bytes_looked_at(&leaf);
         if job.share.is_whole() && looked_at_bytes >= env.divide_after_bytes {
             let plan = leaf.executor.rest_of_plan();
@@ -240,6 +236,7 @@ struct Scan<'a, R: Runtime> {
     stats: ScanStats,
     /// Whether the rest is computed on side threads.
     is_long: bool,
+    batch_size: BatchSize,
     long_after: Monotonic,
     slice_end: Monotonic,
 }
@@ -278,7 +275,7 @@ impl<R: Runtime> Scan<'_, R> {
             let Some(unit) = frontier.next_unit() else { break };
             self.unit(leaf, &unit, &mut batch).await;
             self.pause(leaf).await?;
-            let is_full = batch.bytes >= BATCH_BYTES || batch.items.len() >= BATCH_ITEMS;
+            let is_full = self.batch_size.is_reached_by(&batch);
             // Of a scan that may end early no more is read than it needs.
             if is_full || (!self.is_long && !batch.items.is_empty()) {
                 break;
