@@ -27,6 +27,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 mod text;
+mod traces;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::Encoder;

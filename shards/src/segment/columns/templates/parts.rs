@@ -42,15 +42,12 @@ struct Column {
     start: usize,
 }
 
-/// A slot while lines are walked.
-struct Slot {
-    ids: std::vec::IntoIter<u64>,
-    /// Its first segment, and the one behind its last.
-    first: usize,
-    end: usize,
-    /// How many of its segments have been used.
-    used: usize,
-}
+/// The segments that the uses of each slot have, one after the other, and above their 16 bits
+/// the column behind.
+type Uses = Vec<Vec<u64>>;
+
+/// Bits of a segment's number.
+const SEGMENT_BITS: u32 = 16;
 
 impl LineParts {
     /// Takes a stored block apart whose lines have `raw_len` bytes. `decompress` gets the
@@ -62,7 +59,7 @@ impl LineParts {
         malformed: impl Fn(Malformed) -> E,
     ) -> Result<Option<LineParts>, E> {
         let mut reader = Reader { bytes: stored, at: 0 };
-        let Some((mut parts, mut slots, text_len, lines)) =
+        let Some((mut parts, uses, text_len, lines)) =
             read_head(&mut reader, raw_len).map_err(&malformed)?
         else {
             return Ok(None);
@@ -71,7 +68,7 @@ impl LineParts {
         if parts.text.len() != text_len {
             return Err(malformed(Malformed));
         }
-        parts.walk(lines, &mut slots).map_err(malformed)?;
+        parts.walk(lines, &uses).map_err(malformed)?;
         Ok(Some(parts))
     }
 
@@ -97,32 +94,23 @@ impl LineParts {
     }
 
     /// Fills in the steps.
-    fn walk(&mut self, lines: usize, slots: &mut [Slot]) -> Result<(), Malformed> {
+    fn walk(&mut self, lines: usize, uses: &Uses) -> Result<(), Malformed> {
         self.line_steps.reserve_exact(lines);
-        self.steps.reserve_exact(slots.iter().map(|slot| slot.ids.len()).sum());
+        self.steps.reserve_exact(uses.iter().map(Vec::len).sum());
+        let mut slots: Vec<_> = uses.iter().map(|uses| uses.iter()).collect();
         for _ in 0..lines {
             let mut slot = 0;
             loop {
-                let of_slot = &mut slots[slot];
-                // Only what was new before can be used again.
-                let segment = match of_slot.ids.next().ok_or(Malformed)? {
-                    0 => {
-                        of_slot.used += 1;
-                        of_slot.first + of_slot.used - 1
-                    }
-                    id if id as usize <= of_slot.used => of_slot.first + id as usize - 1,
-                    _ => return Err(Malformed),
-                };
-                debug_assert!(segment < of_slot.end, "there is one for each new one");
-                self.steps.push(segment as u16);
-                match self.nexts[segment] {
+                let word = *slots[slot].next().ok_or(Malformed)?;
+                self.steps.push(word as u16);
+                match (word >> SEGMENT_BITS) as u8 {
                     END => break,
                     next => slot = usize::from(next) + 1,
                 }
             }
             self.line_steps.push(self.steps.len() as u32);
         }
-        if slots.iter().all(|slot| slot.ids.len() == 0) { Ok(()) } else { Err(Malformed) }
+        if slots.iter().all(|slot| slot.len() == 0) { Ok(()) } else { Err(Malformed) }
     }
 
     /// The text of a segment.
@@ -139,57 +127,58 @@ impl LineParts {
         wants: impl Fn(usize) -> bool,
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<(), Malformed> {
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            let values = match column.form {
-                Form::Nothing => vec![0; column.values],
-                form => {
-                    let mut reader = Reader { bytes: &self.numbers, at: column.start };
-                    reader.numbers(column.values, form.bound().wrapping_sub(1))?
-                }
-            };
-            columns.push((column.form, values, 0));
-        }
+        // The numbers of each column once they are needed, and how many lines before had one.
+        let mut columns = vec![(None, 0); self.columns.len()];
         let mut line = Vec::new();
         let mut left = self.raw_len;
         let mut step = 0;
         for (number, &line_end) in self.line_steps.iter().enumerate().take(end) {
-            let wanted = wants(number);
-            line.clear();
-            for &segment in &self.steps[step..line_end as usize] {
-                let segment = usize::from(segment);
-                let next = self.nexts[segment];
-                let value = match columns.get_mut(usize::from(next)) {
-                    Some((form, values, used)) => {
-                        let value = *values.get(*used).ok_or(Malformed)?;
+            let steps = &self.steps[step..line_end as usize];
+            step = line_end as usize;
+            if !wants(number) {
+                for &segment in steps {
+                    let next = usize::from(self.nexts[usize::from(segment)]);
+                    if let Some((_, used)) = columns.get_mut(next) {
                         *used += 1;
-                        Some((*form, value))
                     }
-                    None => None,
-                };
-                if !wanted {
-                    continue;
                 }
+                continue;
+            }
+            line.clear();
+            for &segment in steps {
+                let segment = usize::from(segment);
                 let text = self.segment(segment);
                 left = left.checked_sub(text.len()).ok_or(Malformed)?;
                 line.extend_from_slice(text);
-                if let Some((form, value)) = value {
+                let next = usize::from(self.nexts[segment]);
+                let Some((values, used)) = columns.get_mut(next) else { continue };
+                let column = &self.columns[next];
+                if column.form != Form::Nothing {
+                    let values: &Vec<u64> = match values {
+                        Some(values) => values,
+                        None => values.insert(self.values(column)?),
+                    };
+                    let value = *values.get(*used).ok_or(Malformed)?;
                     let mut digits = [0; MOST_DIGITS];
-                    let len = write_number(&mut digits, value, form);
+                    let len = write_number(&mut digits, value, column.form);
                     left = left.checked_sub(len).ok_or(Malformed)?;
                     line.extend_from_slice(&digits[..len]);
                 }
+                *used += 1;
             }
-            step = line_end as usize;
-            if wanted {
-                each(number, &line);
-            }
+            each(number, &line);
         }
         Ok(())
     }
+
+    /// The numbers of a column.
+    fn values(&self, column: &Column) -> Result<Vec<u64>, Malformed> {
+        let mut reader = Reader { bytes: &self.numbers, at: column.start };
+        reader.numbers(column.values, column.form.bound().wrapping_sub(1))
+    }
 }
 
-type Head = (LineParts, Vec<Slot>, usize, usize);
+type Head = (LineParts, Uses, usize, usize);
 
 /// Reads what comes before the text, with the checks of [`super::decode`]; `None` if
 /// there are too many segments.
@@ -233,15 +222,16 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
         raw_len,
     };
     let mut slots = Vec::with_capacity(count + 1);
+    let mut segments = Vec::new();
     let mut text_at = 0;
     for slot in 0..=count {
         let uses = slot.checked_sub(1).map_or(lines, |column| parts.columns[column].values);
-        let ids = reader.numbers(uses, uses as u64)?;
+        let mut ids = reader.numbers(uses, uses as u64)?;
         let new = ids.iter().filter(|&&id| id == 0).count();
         let lens = reader.numbers(new, raw_len as u64)?;
         let nexts = reader.numbers(new, u64::from(END))?;
-        let first = parts.nexts.len();
-        parts.slot_starts.push(first as u32);
+        parts.slot_starts.push(parts.nexts.len() as u32);
+        segments.clear();
         for (len, next) in lens.into_iter().zip(nexts) {
             let next = next as u8;
             if next != END && usize::from(next) >= count {
@@ -251,14 +241,33 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
             if text_at > text_len {
                 return Err(Malformed);
             }
+            // Beyond 16 bits the parts are given up below.
+            let number = u64::from(parts.nexts.len() as u16);
+            segments.push(number | u64::from(next) << SEGMENT_BITS);
             parts.segment_ends.push(text_at as u32);
             parts.nexts.push(next);
         }
-        slots.push(Slot { ids: ids.into_iter(), first, end: parts.nexts.len(), used: 0 });
+        resolve(&mut ids, &segments)?;
+        slots.push(ids);
     }
     if text_at != text_len {
         return Err(Malformed);
     }
     let fits = parts.nexts.len() <= usize::from(u16::MAX) + 1;
     Ok(fits.then_some((parts, slots, text_len, lines)))
+}
+
+/// Puts what they stand for in place of the ids of a slot: 0 is the first of `segments`
+/// that was not used before, and others count those that were.
+fn resolve(ids: &mut [u64], segments: &[u64]) -> Result<(), Malformed> {
+    let mut used = 0;
+    for id in ids {
+        used += u64::from(*id == 0);
+        let known = if *id == 0 { used } else { *id };
+        if known > used {
+            return Err(Malformed);
+        }
+        *id = *segments.get(known as usize - 1).ok_or(Malformed)?;
+    }
+    Ok(())
 }

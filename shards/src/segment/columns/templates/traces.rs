@@ -1,0 +1,280 @@
+//! Which segments may hold a part of a text that lies across a number.
+//!
+//! Such a text has, before and behind each number that it lies across, a segment that it
+//! begins in, ends in, or covers. One side alone says little: half of all segments begin
+//! with the last letter of some word. So the first look at the segments notes how much of
+//! the text can be before the numbers of a column, and how much has to come behind them;
+//! the second look takes those that fit what is on the other side.
+//!
+//! Guarantee: of each occurrence of the text that is not within one segment, and not within
+//! numbers that follow each other, one segment at least is among them.
+
+use super::{END, Form, LineParts};
+
+/// Whether a byte may stand in a number of this form.
+pub(super) fn is_digit(form: Form, byte: u8) -> bool {
+    match form {
+        Form::Decimal | Form::FixedDecimal(_) => byte.is_ascii_digit(),
+        Form::FixedHex(_) => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        // There is none, and the next segment follows at once.
+        Form::Nothing => true,
+    }
+}
+
+/// Where a text may be cut by a number of one form, on one side of it.
+struct Cuts {
+    /// Offsets within the text, neither 0 nor its length, ascending.
+    offsets: Vec<usize>,
+    /// The bytes of the text at those edges that touch a segment.
+    edges: [bool; 256],
+}
+
+impl Cuts {
+    /// Cuts behind which the text may go on with a number, or before which it may have
+    /// come out of one.
+    fn new(needle: &[u8], ignore_case: bool, form: Form, goes_on: bool) -> Cuts {
+        let mut cuts = Cuts { offsets: Vec::new(), edges: [false; 256] };
+        for offset in 1..needle.len() {
+            let (before, behind) = (needle[offset - 1], needle[offset]);
+            let (digit, edge) = if goes_on { (behind, before) } else { (before, behind) };
+            if is_digit(form, digit) {
+                cuts.offsets.push(offset);
+                cuts.edges[usize::from(edge)] = true;
+                cuts.edges[usize::from(edge.to_ascii_uppercase())] |= ignore_case;
+            }
+        }
+        cuts
+    }
+
+    /// Whether a segment with this byte at its edge may hold a part of the text.
+    fn touch(&self, edge: Option<&u8>) -> bool {
+        edge.is_some_and(|&byte| self.edges[usize::from(byte)])
+    }
+}
+
+/// One form of each kind that [`is_digit`] tells apart.
+const KINDS: [Form; 3] = [Form::Decimal, Form::FixedHex(1), Form::Nothing];
+
+fn kind_of(form: Form) -> usize {
+    match form {
+        Form::Decimal | Form::FixedDecimal(_) => 0,
+        Form::FixedHex(_) => 1,
+        Form::Nothing => 2,
+    }
+}
+
+/// What a segment may have of the text; offsets are in the text.
+#[derive(Clone, Copy)]
+enum Share {
+    /// It begins there, and goes on at this offset in the column behind.
+    Begins { column: usize, until: usize },
+    /// It comes out of the column before at this offset, and ends there.
+    Ends { column: usize, from: usize },
+    /// Both.
+    Covered { column: usize, from: usize, next: usize, until: usize },
+}
+
+/// A text that is looked for.
+pub(super) struct Tracer<'a> {
+    parts: &'a LineParts,
+    needle: &'a [u8],
+    ignore_case: bool,
+    /// By kind.
+    into: [Cuts; 3],
+    out_of: [Cuts; 3],
+}
+
+impl<'a> Tracer<'a> {
+    pub(super) fn new(parts: &'a LineParts, needle: &'a [u8], ignore_case: bool) -> Tracer<'a> {
+        let cuts = |goes_on| KINDS.map(|form| Cuts::new(needle, ignore_case, form, goes_on));
+        Tracer { parts, needle, ignore_case, into: cuts(true), out_of: cuts(false) }
+    }
+
+    /// Calls `each` with the segments that the text may share with the numbers around them,
+    /// some of them repeatedly.
+    pub(super) fn segments(&self, mut each: impl FnMut(usize)) {
+        let mut sides = Sides::new(self.parts, self.needle.len());
+        let mut is_touched = false;
+        self.shares(|_, share| {
+            is_touched = true;
+            sides.note(share);
+        });
+        if is_touched {
+            let fits = sides.fitting(self.parts, self.needle);
+            self.shares(|segment, share| {
+                if fits.has(share) {
+                    each(segment);
+                }
+            });
+        }
+    }
+
+    /// Calls `each` with what every segment may have of the text.
+    fn shares(&self, mut each: impl FnMut(usize, Share)) {
+        let parts = self.parts;
+        for slot in 0..parts.slot_starts.len() {
+            let first = parts.slot_starts[slot] as usize;
+            let next_slot = parts.slot_starts.get(slot + 1);
+            let end = next_slot.map_or(parts.nexts.len(), |&start| start as usize);
+            let column = slot.checked_sub(1);
+            let form_before = column.and_then(|column| parts.form(column as u8));
+            let out_of = form_before.map(|form| &self.out_of[kind_of(form)]);
+            for segment in first..end {
+                let own = parts.segment(segment);
+                let next = parts.nexts[segment];
+                let form_behind = if next == END { None } else { parts.form(next) };
+                let into = form_behind.map(|form| &self.into[kind_of(form)]);
+                if let Some(into) = into {
+                    self.beginnings(own, into, |until| {
+                        each(segment, Share::Begins { column: next.into(), until });
+                    });
+                }
+                if let (Some(out_of), Some(column)) = (out_of, column) {
+                    self.ends(own, out_of, into, |from, until| {
+                        each(
+                            segment,
+                            match until {
+                                None => Share::Ends { column, from },
+                                Some(until) => {
+                                    Share::Covered { column, from, next: next.into(), until }
+                                }
+                            },
+                        );
+                    });
+                }
+            }
+        }
+    }
+
+    fn equal(&self, a: &[u8], b: &[u8]) -> bool {
+        if self.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
+    }
+
+    /// The offsets up to which the text may stand at the end of a segment.
+    fn beginnings(&self, own: &[u8], into: &Cuts, each: impl FnMut(usize)) {
+        if into.touch(own.last()) {
+            let fits = |&cut: &usize| {
+                cut <= own.len() && self.equal(&own[own.len() - cut..], &self.needle[..cut])
+            };
+            into.offsets.iter().copied().filter(fits).for_each(each);
+        }
+    }
+
+    /// The offsets from which the text may stand at the beginning of a segment, and, where
+    /// the segment ends before the text does, the one at which it goes on.
+    fn ends(
+        &self,
+        own: &[u8],
+        out_of: &Cuts,
+        into: Option<&Cuts>,
+        mut each: impl FnMut(usize, Option<usize>),
+    ) {
+        // Of an empty segment the numbers around follow each other.
+        if !own.is_empty() && !out_of.touch(own.first()) {
+            return;
+        }
+        for &cut in &out_of.offsets {
+            let rest = &self.needle[cut..];
+            if rest.len() <= own.len() {
+                if self.equal(&own[..rest.len()], rest) {
+                    each(cut, None);
+                }
+                continue;
+            }
+            let until = cut + own.len();
+            let goes_on = into.is_some_and(|into| into.offsets.binary_search(&until).is_ok());
+            if goes_on && self.equal(own, &rest[..own.len()]) {
+                each(cut, Some(until));
+            }
+        }
+    }
+}
+
+/// For each column, which parts of the text stand before its numbers, and which behind.
+struct Sides {
+    /// Offsets in the text, and one more.
+    width: usize,
+    /// By column and offset: whether the text up to there may be before a number.
+    before: Vec<bool>,
+    /// Whether the text from there on may be behind a number.
+    behind: Vec<bool>,
+}
+
+impl Sides {
+    fn new(parts: &LineParts, needle_len: usize) -> Sides {
+        // Columns are behind all slots but the first.
+        let columns = parts.slot_starts.len().saturating_sub(1);
+        let width = needle_len + 1;
+        let none = vec![false; columns * width];
+        Sides { width, before: none.clone(), behind: none }
+    }
+
+    fn note(&mut self, share: Share) {
+        let width = self.width;
+        match share {
+            Share::Begins { column, until } => self.before[column * width + until] = true,
+            Share::Ends { column, from } => self.behind[column * width + from] = true,
+            Share::Covered { column, from, next, until } => {
+                self.behind[column * width + from] = true;
+                self.before[next * width + until] = true;
+            }
+        }
+    }
+
+    fn has(&self, share: Share) -> bool {
+        let before = |column: usize, until: usize| self.before[column * self.width + until];
+        let behind = |column: usize, from: usize| self.behind[column * self.width + from];
+        match share {
+            Share::Begins { column, until } => before(column, until),
+            Share::Ends { column, from } => behind(column, from),
+            Share::Covered { column, from, next, until } => {
+                behind(column, from) && before(next, until)
+            }
+        }
+    }
+
+    /// What of it has something that fits on the other side of the number.
+    fn fitting(&self, parts: &LineParts, needle: &[u8]) -> Sides {
+        let (width, len) = (self.width, needle.len());
+        let none = vec![false; self.before.len()];
+        let mut fits = Sides { width, before: none.clone(), behind: none };
+        for column in 0..self.before.len() / width {
+            let Some(form) = parts.form(column as u8) else { continue };
+            let at = column * width;
+            let (before, behind) = (&self.before[at..at + width], &self.behind[at..at + width]);
+            if form == Form::Nothing {
+                for offset in 1..len {
+                    let is_cut = before[offset] && behind[offset];
+                    (fits.before[at + offset], fits.behind[at + offset]) = (is_cut, is_cut);
+                }
+                continue;
+            }
+            // The text may begin or end in a number.
+            for from in (0..len).filter(|&from| from == 0 || before[from]) {
+                let digits = needle[from..].iter().take_while(|&&byte| is_digit(form, byte));
+                let fits_behind = |&until: &usize| {
+                    let is_there = until == len || behind[until];
+                    is_there && may_be_so_long(form, from, until, len)
+                };
+                for until in (from + 1..=from + digits.count()).filter(fits_behind) {
+                    fits.before[at + from] = true;
+                    fits.behind[at + until] = true;
+                }
+            }
+        }
+        fits
+    }
+}
+
+/// Whether a number of this form may have the digits of a text of `len` bytes between two
+/// offsets: exactly, unless the text begins or ends in the number.
+fn may_be_so_long(form: Form, from: usize, until: usize, len: usize) -> bool {
+    let digits = until - from;
+    match form {
+        Form::FixedDecimal(all) | Form::FixedHex(all) => {
+            let is_whole = from > 0 && until < len;
+            digits == usize::from(all) || (!is_whole && digits < usize::from(all))
+        }
+        Form::Decimal | Form::Nothing => true,
+    }
+}
