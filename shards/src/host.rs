@@ -301,8 +301,9 @@ impl<R: Runtime> Driver<R> {
                     let (result, frame) = match file {
                         Some(file) => {
                             let (result, frame) = commit(&*file, frame, offset, sync, policy).await;
-                            if result.is_err() {
-                                files.give_up(&file);
+                            match &result {
+                                Ok(()) => files.committed(),
+                                Err(_) => files.give_up(&file),
                             }
                             (result, frame)
                         }

@@ -11,16 +11,18 @@
 //! Guarantees: a name is given to an old file after its old entries are in live segments and
 //! its new header is on stable storage; whatever a crash leaves of this is either a file under
 //! its old name, which segments hold all of, or one under its new name without frames. A file
-//! of which an operation has failed serves no second time. At most one file per shard waits.
+//! of which an operation has failed serves no second time. At most one file per shard waits,
+//! and none when nothing has been written to the log for [`KEPT_FOR`].
 //! What can go wrong is the disk: then the next file is made anew.
 //!
 //! Only files of [`SyncPolicy::Always`] serve again; the others wait for nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use logsvc_runtime::{AlignedBuffer, File, Latch, OpenMode, Runtime};
 
@@ -28,11 +30,16 @@ use super::SyncPolicy;
 use super::format::{FileHeader, WalName};
 use super::replayed::remove_file;
 
+/// How long a file waits for its use while nothing is written to the log.
+const KEPT_FOR: Duration = Duration::from_secs(2);
+
 /// See the module.
 pub struct LogFiles<R: Runtime> {
     runtime: R,
     folder: PathBuf,
     sync: SyncPolicy,
+    /// Counts the commits.
+    commits: Cell<u64>,
     state: RefCell<State<R::File>>,
 }
 
@@ -48,8 +55,8 @@ struct State<F> {
 /// The file that serves again.
 enum Ready<F> {
     None,
-    /// Its name is being changed; the latch tells when that is over.
-    InTheMaking(Latch),
+    /// It is being renamed or removed; the latch tells when that is over.
+    Changing(Latch),
     /// It has this header and name.
     File(FileHeader, Rc<F>),
 }
@@ -64,7 +71,7 @@ impl<R: Runtime> LogFiles<R> {
     /// The files of a shard in the folder.
     pub fn new(runtime: R, folder: PathBuf, sync: SyncPolicy) -> LogFiles<R> {
         let state = State { good: Vec::new(), upcoming: None, ready: Ready::None };
-        LogFiles { runtime, folder, sync, state: RefCell::new(state) }
+        LogFiles { runtime, folder, sync, commits: Cell::new(0), state: RefCell::new(state) }
     }
 
     /// Where they are.
@@ -138,12 +145,17 @@ impl<R: Runtime> LogFiles<R> {
             match ready {
                 Ready::None => return None,
                 Ready::File(header, file) => return Some((header, file)),
-                Ready::InTheMaking(made) => {
-                    self.state.borrow_mut().ready = Ready::InTheMaking(made.clone());
+                Ready::Changing(made) => {
+                    self.state.borrow_mut().ready = Ready::Changing(made.clone());
                     made.wait().await;
                 }
             }
         }
+    }
+
+    /// Tells that something was written to the log.
+    pub fn committed(&self) {
+        self.commits.set(self.commits.get() + 1);
     }
 
     /// Tells that an operation on a file has failed.
@@ -154,12 +166,15 @@ impl<R: Runtime> LogFiles<R> {
     /// Tells that live segments hold all entries of the files from `first` up to
     /// `last_index`: one of them becomes the next file if one is needed, the others are
     /// removed. Names that are not there are passed over.
-    pub async fn release(&self, first: WalName, last_index: u32) {
+    pub async fn release(self: &Rc<Self>, first: WalName, last_index: u32) {
         // Oldest first: a file says how much of the one before it counts.
         for index in first.index..=last_index {
             let name = WalName { index, ..first };
             match self.claim(name) {
-                Some((file, header, made)) => self.make_ready(name, file, header, made).await,
+                Some((file, header, made)) => {
+                    self.make_ready(name, file, header, made).await;
+                    drop(self.runtime.spawn(Rc::clone(self).give_back_when_idle(header.name)));
+                }
                 None => {
                     remove_file(&self.runtime, &self.folder, name).await;
                 }
@@ -179,7 +194,7 @@ impl<R: Runtime> LogFiles<R> {
         // Taken away by the claim, so that no name is given to two files.
         let header = state.upcoming.take()?;
         let made = Latch::new();
-        state.ready = Ready::InTheMaking(made.clone());
+        state.ready = Ready::Changing(made.clone());
         Some((file, FileHeader { is_reused: true, ..header }, made))
     }
 
@@ -209,8 +224,31 @@ impl<R: Runtime> LogFiles<R> {
 
     /// Removes the file that waits for its use: the disk is full, or there will be no use.
     pub async fn give_back(&self) {
-        if let Some((header, _)) = self.take_ready().await {
-            remove_file(&self.runtime, &self.folder, header.name).await;
+        let Some((header, _)) = self.take_ready().await else { return };
+        let removed = Latch::new();
+        self.state.borrow_mut().ready = Ready::Changing(removed.clone());
+        remove_file(&self.runtime, &self.folder, header.name).await;
+        let mut state = self.state.borrow_mut();
+        state.ready = Ready::None;
+        state.upcoming = Some(FileHeader { is_reused: false, ..header });
+        drop(state);
+        removed.trigger();
+    }
+
+    /// Removes the file of this name if it still waits when nothing has been written for a
+    /// while.
+    async fn give_back_when_idle(self: Rc<Self>, name: WalName) {
+        loop {
+            let before = self.commits.get();
+            self.runtime.sleep_until(self.runtime.now().after(KEPT_FOR)).await;
+            let waits =
+                matches!(&self.state.borrow().ready, Ready::File(header, _) if header.name == name);
+            if !waits {
+                return;
+            }
+            if self.commits.get() == before {
+                return self.give_back().await;
+            }
         }
     }
 }
@@ -263,13 +301,13 @@ mod tests {
         result
     }
 
-    fn new(runtime: &SimRuntime, sync: SyncPolicy) -> LogFiles<SimRuntime> {
-        LogFiles::new(runtime.clone(), Path::new(FOLDER).to_owned(), sync)
+    fn new(runtime: &SimRuntime, sync: SyncPolicy) -> Rc<LogFiles<SimRuntime>> {
+        Rc::new(LogFiles::new(runtime.clone(), Path::new(FOLDER).to_owned(), sync))
     }
 
     /// The files, of which the first one is in use.
     async fn first_filled(runtime: SimRuntime) -> Rc<LogFiles<SimRuntime>> {
-        let files = Rc::new(new(&runtime, SyncPolicy::Always));
+        let files = new(&runtime, SyncPolicy::Always);
         fill(&files, header(0), 0).await.unwrap();
         files
     }
@@ -335,7 +373,7 @@ mod tests {
     fn a_file_with_a_failed_commit_does_not_serve_again() {
         let simulation = simulation();
         let files = simulation.block_on(|runtime| async move {
-            let files = Rc::new(new(&runtime, SyncPolicy::Always));
+            let files = new(&runtime, SyncPolicy::Always);
             let file = files.open(header(0), header(1)).await.unwrap();
             (files, file)
         });
@@ -392,8 +430,31 @@ mod tests {
             let files = first_filled(runtime).await;
             files.release(name(0), 0).await;
             files.give_back().await;
+            // The name can be used all the same, and be waited for once more.
+            fill(&files, opened(1), 1).await.unwrap();
+            files.release(name(1), 1).await;
+            files.give_back().await;
         });
         assert_eq!(left(&simulation), []);
+    }
+
+    #[test]
+    fn nothing_waits_when_nothing_is_written() {
+        let simulation = simulation();
+        simulation.block_on(|runtime| async move {
+            let files = first_filled(runtime.clone()).await;
+            files.release(name(0), 0).await;
+            let count = async || runtime.read_dir(Path::new(FOLDER)).await.unwrap().len();
+            for _ in 0..10 {
+                runtime.sleep_until(runtime.now().after(KEPT_FOR / 2)).await;
+                files.committed();
+                assert_eq!(count().await, 2, "it may be needed soon");
+            }
+            runtime.sleep_until(runtime.now().after(3 * KEPT_FOR)).await;
+            assert_eq!(count().await, 1);
+            fill(&files, opened(1), 1).await.unwrap();
+        });
+        assert_eq!(left(&simulation), [(opened(1), vec![1; 4096])]);
     }
 
     #[test]

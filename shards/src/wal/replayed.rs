@@ -144,6 +144,7 @@ async fn quarantine_file<R: Runtime>(runtime: &R, wal_dir: &Path, name: WalName)
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
     use std::sync::Arc;
 
     use logsvc_runtime::sim::{DiskOperation, Simulation};
@@ -251,7 +252,8 @@ mod tests {
         simulation.block_on(|runtime| async move {
             // Index 1 is gone already, and 2 never was.
             let folder = Path::new(WAL_DIR).to_owned();
-            LogFiles::new(runtime, folder, SyncPolicy::Always).release(name(1, 0, 0), 2).await;
+            let files = Rc::new(LogFiles::new(runtime, folder, SyncPolicy::Always));
+            files.release(name(1, 0, 0), 2).await;
         });
         assert_eq!(simulation.disk().files(WAL_DIR).len(), 1, "only the quarantine folder's");
     }

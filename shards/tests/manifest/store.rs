@@ -289,7 +289,7 @@ impl Writer {
             let last = cover.up_to_index;
             let wal_dir = self.plan.wal_dir.clone();
             let files = LogFiles::new(self.runtime.clone(), wal_dir, SyncPolicy::Never);
-            files.release(self.first_wal, last).await;
+            Rc::new(files).release(self.first_wal, last).await;
         }
         Ok(())
     }
