@@ -3,7 +3,8 @@
 use logsvc_runtime::Budget;
 use logsvc_shards::messages::ShardStatus;
 
-use super::{Exposition, ShardFamily, expose_each_shard};
+use super::Exposition;
+use super::shards::{ShardFamily, expose_each_shard};
 
 /// Writes what is reserved from budgets.
 pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
