@@ -171,15 +171,12 @@ impl OpenBlock {
         ColumnKey { kind: column.kind(), in_parts: column == Column::Parts, ..self.key }
     }
 
-    /// Whether the block's lines are stored in parts, and better looked at so. They are not
-    /// if they are decoded, or can be kept for all queries to come without anything else
-    /// having to go. Otherwise parts are less work, and three times as many of them fit.
+    /// Whether the block's lines are stored in parts, and better looked at so: unless they
+    /// are decoded already. Parts are less work to make, and three times as many of them fit
+    /// into the cache.
     pub(super) fn prefers_parts(&self, cache: &BlockCache) -> bool {
         let place = self.info.column(ColumnKind::Lines);
-        if place.codec != Codec::Templates || cache.holds(self.key(Column::Lines)) {
-            return false;
-        }
-        cache.holds(self.key(Column::Parts)) || !cache.has_room_for(place.raw_len as usize)
+        place.codec == Codec::Templates && !cache.holds(self.key(Column::Lines))
     }
 
     /// Makes a column ready, or notes why it cannot be; returns its length in bytes when it

@@ -155,11 +155,6 @@ impl BlockCache {
         self.state.borrow().entries.contains_key(&key)
     }
 
-    /// Whether a column of this size would fit without another one going.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.state.borrow().held_bytes + bytes <= self.max_bytes
-    }
-
     pub(crate) fn put(&self, key: ColumnKey, column: Cached) {
         let bytes = column.held_bytes() + size_of::<Entry>() + 2 * size_of::<ColumnKey>();
         if bytes > self.max_bytes / 8 {

@@ -106,16 +106,27 @@ impl Reader<'_> {
 
     /// A section of `count` numbers, none larger than `last`.
     pub(super) fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
+        let mut values = Vec::with_capacity(count);
+        self.append_numbers(count, last, &mut values)?;
+        Ok(values)
+    }
+
+    /// The same, behind what is in `values`.
+    pub(super) fn append_numbers(
+        &mut self,
+        count: usize,
+        last: u64,
+        values: &mut Vec<u64>,
+    ) -> Result<(), Malformed> {
         let len = self.count(self.bytes.len())?;
         let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
         self.at += len;
-        let mut values = Vec::with_capacity(count);
         let mut largest = 0;
         packed::decode(section.ok_or(Malformed)?, count, |numbers| {
             largest = numbers.iter().fold(largest, |largest, &number| number.max(largest));
             values.extend_from_slice(numbers);
         })?;
-        if largest <= last { Ok(values) } else { Err(Malformed) }
+        if largest <= last { Ok(()) } else { Err(Malformed) }
     }
 }
 

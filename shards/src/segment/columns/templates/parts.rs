@@ -42,9 +42,13 @@ struct Column {
     start: usize,
 }
 
-/// The segments that the uses of each slot have, one after the other, and above their 16 bits
-/// the column behind.
-type Uses = Vec<Vec<u64>>;
+/// What the uses of each slot have.
+struct Uses {
+    /// The number of a segment, and above its 16 bits the column behind, slot by slot.
+    segments: Vec<u64>,
+    /// Where each slot ends.
+    ends: Vec<usize>,
+}
 
 /// Bits of a segment's number.
 const SEGMENT_BITS: u32 = 16;
@@ -96,8 +100,10 @@ impl LineParts {
     /// Fills in the steps.
     fn walk(&mut self, lines: usize, uses: &Uses) -> Result<(), Malformed> {
         self.line_steps.reserve_exact(lines);
-        self.steps.reserve_exact(uses.iter().map(Vec::len).sum());
-        let mut slots: Vec<_> = uses.iter().map(|uses| uses.iter()).collect();
+        self.steps.reserve_exact(uses.segments.len());
+        let starts = std::iter::once(0).chain(uses.ends.iter().copied());
+        let slots = starts.zip(&uses.ends).map(|(start, &end)| uses.segments[start..end].iter());
+        let mut slots: Vec<_> = slots.collect();
         for _ in 0..lines {
             let mut slot = 0;
             loop {
@@ -221,18 +227,25 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
         columns,
         raw_len,
     };
-    let mut slots = Vec::with_capacity(count + 1);
-    let mut segments = Vec::new();
+    let all_uses = lines + parts.columns.iter().map(|column| column.values).sum::<usize>();
+    let mut uses_of =
+        Uses { segments: Vec::with_capacity(all_uses), ends: Vec::with_capacity(count + 1) };
+    // Of the slot at hand: its segments, their lengths and what is behind them.
+    let (mut segments, mut lens, mut nexts) = (Vec::new(), Vec::new(), Vec::new());
     let mut text_at = 0;
     for slot in 0..=count {
         let uses = slot.checked_sub(1).map_or(lines, |column| parts.columns[column].values);
-        let mut ids = reader.numbers(uses, uses as u64)?;
+        let start = uses_of.segments.len();
+        reader.append_numbers(uses, uses as u64, &mut uses_of.segments)?;
+        let ids = &mut uses_of.segments[start..];
         let new = ids.iter().filter(|&&id| id == 0).count();
-        let lens = reader.numbers(new, raw_len as u64)?;
-        let nexts = reader.numbers(new, u64::from(END))?;
+        lens.clear();
+        reader.append_numbers(new, raw_len as u64, &mut lens)?;
+        nexts.clear();
+        reader.append_numbers(new, u64::from(END), &mut nexts)?;
         parts.slot_starts.push(parts.nexts.len() as u32);
         segments.clear();
-        for (len, next) in lens.into_iter().zip(nexts) {
+        for (&len, &next) in lens.iter().zip(&nexts) {
             let next = next as u8;
             if next != END && usize::from(next) >= count {
                 return Err(Malformed);
@@ -247,14 +260,14 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
             parts.segment_ends.push(text_at as u32);
             parts.nexts.push(next);
         }
-        resolve(&mut ids, &segments)?;
-        slots.push(ids);
+        resolve(ids, &segments)?;
+        uses_of.ends.push(uses_of.segments.len());
     }
     if text_at != text_len {
         return Err(Malformed);
     }
     let fits = parts.nexts.len() <= usize::from(u16::MAX) + 1;
-    Ok(fits.then_some((parts, slots, text_len, lines)))
+    Ok(fits.then_some((parts, uses_of, text_len, lines)))
 }
 
 /// Puts what they stand for in place of the ids of a slot: 0 is the first of `segments`

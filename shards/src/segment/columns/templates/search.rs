@@ -80,8 +80,14 @@ impl LineSearch {
     /// Judges all lines of a block.
     pub(crate) fn judge(&self, parts: &LineParts) -> Verdicts {
         let flags = self.flags(parts);
+        let found_in_all = flags.iter().fold(0, |all, flags| all | flags);
         let words = parts.line_count().div_ceil(64);
         let mut verdicts = Verdicts { passing: vec![0; words], doubtful: vec![0; words] };
+        let (all_hits, all_traces) = (found_in_all & 0xffff, found_in_all >> 16);
+        if self.positive & !(all_hits | all_traces) != 0 {
+            // A test that no line passes.
+            return verdicts;
+        }
         let judged = self.positive | self.negative;
         let mut step = 0;
         for (line, &line_end) in parts.line_steps.iter().enumerate() {

@@ -47,8 +47,8 @@ impl Cuts {
     }
 
     /// Whether a segment with this byte at its edge may hold a part of the text.
-    fn touch(&self, edge: Option<&u8>) -> bool {
-        edge.is_some_and(|&byte| self.edges[usize::from(byte)])
+    fn touch(&self, edge: u8) -> bool {
+        self.edges[usize::from(edge)]
     }
 }
 
@@ -94,13 +94,8 @@ impl<'a> Tracer<'a> {
     /// some of them repeatedly.
     pub(super) fn segments(&self, mut each: impl FnMut(usize)) {
         let mut sides = Sides::new(self.parts, self.needle.len());
-        let mut is_touched = false;
-        self.shares(|_, share| {
-            is_touched = true;
-            sides.note(share);
-        });
-        if is_touched {
-            let fits = sides.fitting(self.parts, self.needle);
+        self.shares(|_, share| sides.note(share));
+        if let Some(fits) = sides.fitting(self.parts, self.needle) {
             self.shares(|segment, share| {
                 if fits.has(share) {
                     each(segment);
@@ -150,11 +145,20 @@ impl<'a> Tracer<'a> {
         if self.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
     }
 
+    /// Whether a byte of a segment is this one of the text.
+    #[inline]
+    fn is_at(&self, byte: u8, offset: usize) -> bool {
+        let own = self.needle[offset];
+        byte == own || (self.ignore_case && byte.eq_ignore_ascii_case(&own))
+    }
+
     /// The offsets up to which the text may stand at the end of a segment.
     fn beginnings(&self, own: &[u8], into: &Cuts, each: impl FnMut(usize)) {
-        if into.touch(own.last()) {
+        if let Some(&last) = own.last().filter(|&&last| into.touch(last)) {
             let fits = |&cut: &usize| {
-                cut <= own.len() && self.equal(&own[own.len() - cut..], &self.needle[..cut])
+                self.is_at(last, cut - 1)
+                    && cut <= own.len()
+                    && self.equal(&own[own.len() - cut..], &self.needle[..cut])
             };
             into.offsets.iter().copied().filter(fits).for_each(each);
         }
@@ -170,10 +174,12 @@ impl<'a> Tracer<'a> {
         mut each: impl FnMut(usize, Option<usize>),
     ) {
         // Of an empty segment the numbers around follow each other.
-        if !own.is_empty() && !out_of.touch(own.first()) {
+        let first = own.first().copied();
+        if first.is_some_and(|first| !out_of.touch(first)) {
             return;
         }
-        for &cut in &out_of.offsets {
+        let fits = |&cut: &usize| first.is_none_or(|first| self.is_at(first, cut));
+        for cut in out_of.offsets.iter().copied().filter(fits) {
             let rest = &self.needle[cut..];
             if rest.len() <= own.len() {
                 if self.equal(&own[..rest.len()], rest) {
@@ -198,6 +204,8 @@ struct Sides {
     before: Vec<bool>,
     /// Whether the text from there on may be behind a number.
     behind: Vec<bool>,
+    /// Whether there is anything.
+    is_noted: bool,
 }
 
 impl Sides {
@@ -206,11 +214,12 @@ impl Sides {
         let columns = parts.slot_starts.len().saturating_sub(1);
         let width = needle_len + 1;
         let none = vec![false; columns * width];
-        Sides { width, before: none.clone(), behind: none }
+        Sides { width, before: none.clone(), behind: none, is_noted: false }
     }
 
     fn note(&mut self, share: Share) {
         let width = self.width;
+        self.is_noted = true;
         match share {
             Share::Begins { column, until } => self.before[column * width + until] = true,
             Share::Ends { column, from } => self.behind[column * width + from] = true,
@@ -233,11 +242,15 @@ impl Sides {
         }
     }
 
-    /// What of it has something that fits on the other side of the number.
-    fn fitting(&self, parts: &LineParts, needle: &[u8]) -> Sides {
+    /// What of it has something that fits on the other side of the number; `None` if nothing
+    /// has.
+    fn fitting(&self, parts: &LineParts, needle: &[u8]) -> Option<Sides> {
+        if !self.is_noted {
+            return None;
+        }
         let (width, len) = (self.width, needle.len());
         let none = vec![false; self.before.len()];
-        let mut fits = Sides { width, before: none.clone(), behind: none };
+        let mut fits = Sides { width, before: none.clone(), behind: none, is_noted: false };
         for column in 0..self.before.len() / width {
             let Some(form) = parts.form(column as u8) else { continue };
             let at = column * width;
@@ -246,6 +259,7 @@ impl Sides {
                 for offset in 1..len {
                     let is_cut = before[offset] && behind[offset];
                     (fits.before[at + offset], fits.behind[at + offset]) = (is_cut, is_cut);
+                    fits.is_noted |= is_cut;
                 }
                 continue;
             }
@@ -259,10 +273,11 @@ impl Sides {
                 for until in (from + 1..=from + digits.count()).filter(fits_behind) {
                     fits.before[at + from] = true;
                     fits.behind[at + until] = true;
+                    fits.is_noted = true;
                 }
             }
         }
-        fits
+        fits.is_noted.then_some(fits)
     }
 }
 
