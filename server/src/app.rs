@@ -357,7 +357,7 @@ async fn start_shard<R: Runtime>(
             ..CompactionPolicy::default()
         },
         retention: Arc::new(retention::policy(&boot.config, &boot.limits.current())),
-        scan: ScanConfig::new(boot.cache.clone(), boot.directories.clone()),
+        scan: ScanConfig::new(boot.cache.clone(), boot.directories.clone(), boot.queries.clone()),
         tails: boot.tails.clone(),
         changes: boot.changes.clone(),
     };

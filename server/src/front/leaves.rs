@@ -33,7 +33,9 @@ impl From<LeafError> for ApiError {
             LeafError::Scan(ScanError::Plan(_) | ScanError::Memory { .. }) => {
                 ApiError::bad_request(text)
             }
-            LeafError::Busy => ApiError::too_many_requests(text, 1),
+            LeafError::Busy | LeafError::Scan(ScanError::Busy) => {
+                ApiError::too_many_requests(text, 1)
+            }
             LeafError::Scan(ScanError::Cancelled) | LeafError::Gone => ApiError::unavailable(text),
         }
     }
@@ -178,6 +180,14 @@ mod tests {
         };
         executor.block(&mut state, &block);
         executor.finish()
+    }
+
+    #[test]
+    fn who_finds_no_memory_may_try_again() {
+        let error = ApiError::from(LeafError::Scan(ScanError::Busy));
+        assert_eq!((error.status.as_u16(), error.retry_after_s), (429, Some(1)));
+        let error = ApiError::from(LeafError::Scan(ScanError::Memory { max_bytes: 1 }));
+        assert_eq!(error.status.as_u16(), 400);
     }
 
     #[test]

@@ -179,6 +179,45 @@ impl OpenBlock {
         place.codec == Codec::Templates && !cache.holds(self.key(Column::Lines))
     }
 
+    /// Memory that a column takes, as it is stored and decoded.
+    fn column_bytes(&self, column: Column) -> u64 {
+        let place = self.info.column(column.kind());
+        let entries = u64::from(self.info.entries);
+        let decoded_bytes = match column {
+            Column::Timestamps => entries * size_of::<i64>() as u64,
+            Column::Ends => entries * size_of::<u32>() as u64,
+            Column::Lines => u64::from(self.info.line_bytes),
+            Column::Metadata => {
+                u64::from(self.info.metadata_bytes) + entries * size_of::<u32>() as u64
+            }
+            Column::Parts => u64::from(place.raw_len),
+        };
+        u64::from(place.stored_len) + decoded_bytes
+    }
+
+    /// Memory that all columns take that may be loaded at first.
+    pub(super) fn max_bytes(&self) -> u64 {
+        let columns = Column::ALL.into_iter();
+        let columns = columns.filter(|column| self.is_searched || *column != Column::Parts);
+        columns.map(|column| self.column_bytes(column)).sum()
+    }
+
+    /// Memory that those columns take that were read; the others are the cache's.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.bytes_where(|slot| matches!(slot, Slot::Stored(_)))
+    }
+
+    /// Memory that those columns take that were missed.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        self.bytes_where(|slot| matches!(slot, Slot::Missing))
+    }
+
+    fn bytes_where(&self, counts: impl Fn(&Slot) -> bool) -> u64 {
+        let columns = Column::ALL.into_iter();
+        let columns = columns.filter(|column| counts(&self.slots[*column as usize]));
+        columns.map(|column| self.column_bytes(column)).sum()
+    }
+
     /// Makes a column ready, or notes why it cannot be; returns its length in bytes when it
     /// is decoded, if it was not ready before.
     pub(super) async fn load<R: Runtime>(

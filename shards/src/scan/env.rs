@@ -29,6 +29,9 @@ pub struct ScanConfig {
     pub cache: Budget,
     /// Memory for directories of segments; shared by all cores of the node.
     pub directories: Budget,
+    /// Memory for queries; shared by all cores of the node. Scans take from it what the
+    /// columns need that they work on.
+    pub queries: Budget,
     /// A scan that has decoded so many bytes, or found them decoded, offers its rest to all
     /// cores.
     pub divide_after_bytes: u64,
@@ -37,10 +40,10 @@ pub struct ScanConfig {
 }
 
 impl ScanConfig {
-    /// Scans with this memory for decoded blocks, and for directories.
-    pub fn new(cache: Budget, directories: Budget) -> ScanConfig {
+    /// Scans with this memory for decoded blocks, for directories, and for queries.
+    pub fn new(cache: Budget, directories: Budget, queries: Budget) -> ScanConfig {
         let first_slice = FIRST_SLICE;
-        ScanConfig { cache, directories, divide_after_bytes: 8 << 20, first_slice }
+        ScanConfig { cache, directories, queries, divide_after_bytes: 8 << 20, first_slice }
     }
 }
 
@@ -52,6 +55,8 @@ pub struct ScanEnv<R: Runtime> {
     pub directories: Rc<Directories<R>>,
     /// Its decoded blocks.
     pub cache: BlockCache,
+    /// Memory for what scans work on.
+    pub(super) queries: Budget,
     pub(super) divide_after_bytes: u64,
     pub(super) first_slice: Duration,
     pub(super) decoders: Decoders,
@@ -95,6 +100,7 @@ impl<R: Runtime> ScanEnv<R> {
             runtime,
             directories,
             cache: BlockCache::new(&config.cache, share_bytes),
+            queries: config.queries,
             divide_after_bytes: config.divide_after_bytes,
             first_slice: config.first_slice,
             decoders: Decoders::default(),

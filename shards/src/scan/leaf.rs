@@ -18,6 +18,7 @@ use logsvc_logql::engine::{
 
 use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
 use super::frontier::RunPlace;
+use super::memory::BatchMemory;
 use super::search::Searcher;
 use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
 use crate::head::HeadBlock;
@@ -43,6 +44,8 @@ pub(super) struct BlockWork {
     pub(super) opened: OpenBlock,
     /// The runs that are wanted, the last one first; those that are done are gone.
     pub(super) runs: Vec<RunWork>,
+    /// What was reserved for it.
+    pub(super) held_bytes: u64,
 }
 
 /// Something to evaluate.
@@ -54,6 +57,16 @@ pub(super) enum Item {
     Kept { stream: u32, number: u64, columns: RunColumns },
     /// A sealed block.
     Block(Box<BlockWork>),
+}
+
+impl Item {
+    /// The sealed block that it is.
+    pub(super) fn block(&self) -> Option<&BlockWork> {
+        match self {
+            Item::Block(work) => Some(work),
+            Item::Head { .. } | Item::Kept { .. } => None,
+        }
+    }
 }
 
 /// A block that cannot be read.
@@ -76,6 +89,8 @@ pub(super) struct Batch {
     pub(super) fresh: Vec<(ColumnKey, Cached)>,
     /// Blocks that were given up.
     pub(super) damages: Vec<Damage>,
+    /// What is reserved for columns.
+    pub(super) memory: BatchMemory,
 }
 
 /// How many bytes of columns are computed aside at once: as many as take [`BATCH_TIME`]. Less

@@ -13,8 +13,9 @@
 //!
 //! A scan begins on its core, and most are done within [`ScanConfig::first_slice`]. What
 //! comes then is computed on side threads, a batch of blocks at a time ([`leaf`]): the core
-//! only finds the blocks, reads them and keeps what was decoded. So whatever else the core
-//! has to do, such as a push, waits for no query.
+//! only finds the blocks, reads them ([`fill`]) and keeps what was decoded. So whatever else
+//! the core has to do, such as a push, waits for no query. What a batch holds is reserved
+//! ([`memory`]).
 //!
 //! Guarantees: the snapshot does not change while it is read; the core's other
 //! tasks get their turn after the scan's first slice plus the time of one block, and from
@@ -25,10 +26,12 @@
 
 mod columns;
 mod env;
+mod fill;
 mod frontier;
 mod head_parts;
 mod late;
 mod leaf;
+mod memory;
 mod prune;
 mod search;
 mod share;
@@ -41,17 +44,15 @@ use logsvc_logql::engine::LeafExecutor;
 use logsvc_proto::{Labels, StreamId};
 use logsvc_runtime::{Monotonic, Runtime};
 
-use crate::filter::BlockSet;
 use crate::head::HeadBlock;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
-use crate::sealed::{HeldDirectory, SealedSegment};
-use columns::{Column, OpenBlock, RunColumns};
+use crate::sealed::SealedSegment;
 pub use env::{ScanConfig, ScanEnv};
-use frontier::{Frontier, Unit, UnitKind, WantedStreams, Work};
+use frontier::{Frontier, WantedStreams, Work};
 pub use head_parts::HeadParts;
-use late::{LateStreams, Part};
+use late::LateStreams;
 pub(crate) use leaf::intern;
-use leaf::{Batch, BatchSize, BlockWork, Item, Leaf, RunWork};
+use leaf::{Batch, BatchSize, Leaf};
 use prune::Conditions;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
@@ -167,6 +168,9 @@ pub enum ScanError {
         /// The limit in bytes.
         max_bytes: usize,
     },
+    /// There is no memory for what it has to look at.
+    #[error("there is no memory for the query now")]
+    Busy,
     /// Nobody waits for it any more.
     #[error("the query was cancelled")]
     Cancelled,
@@ -260,30 +264,6 @@ impl<R: Runtime> Scan<'_, R> {
         of(&self.stats) + of(&leaf.stats)
     }
 
-    /// Finds and reads what is looked at next: nothing if that is all.
-    async fn fill(
-        &mut self,
-        leaf: &mut Leaf,
-        frontier: &mut Frontier,
-    ) -> Result<Box<Batch>, ScanError> {
-        let mut batch = Box::new(Batch::default());
-        loop {
-            while let Some(segment) = frontier.next_segment() {
-                let units = self.expand(leaf, segment).await?;
-                frontier.add(units);
-            }
-            let Some(unit) = frontier.next_unit() else { break };
-            self.unit(leaf, &unit, &mut batch).await;
-            self.pause(leaf).await?;
-            let is_full = self.batch_size.is_reached_by(&batch);
-            // Of a scan that may end early no more is read than it needs.
-            if is_full || (!self.is_long && !batch.items.is_empty()) {
-                break;
-            }
-        }
-        Ok(batch)
-    }
-
     /// Computes a batch to its end.
     async fn evaluate(
         &mut self,
@@ -307,132 +287,7 @@ impl<R: Runtime> Scan<'_, R> {
             if leaf.executor.is_done() || batch.items.is_empty() {
                 return Ok(leaf);
             }
-            for item in &mut batch.items {
-                if let Item::Block(work) = item {
-                    let segment = &self.job.segments[work.segment as usize];
-                    work.opened.load_missing(self.env, segment, &mut self.stats).await;
-                }
-            }
-        }
-    }
-
-    /// The units of a segment.
-    async fn expand(&mut self, leaf: &Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
-        self.pause(leaf).await?;
-        let segment = &self.job.segments[index as usize];
-        let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
-        let mut units = frontier::units_of(self.job, &mut self.wanted, index, &directory);
-        if units.is_empty() || self.conditions.is_empty() {
-            return Ok(units);
-        }
-        let mut blocks = BlockSet::empty(directory.block_count() as usize);
-        for block in units.iter().filter_map(Unit::block) {
-            blocks.insert(block as usize);
-        }
-        let (env, stats) = (self.env, &mut self.stats);
-        match prune::candidates(env, segment, &directory, &self.conditions, blocks, stats).await {
-            Ok(left) => {
-                let before = units.len();
-                units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
-                self.stats.blocks_filtered += (before - units.len()) as u64;
-            }
-            // Reading everything gives the right answer too.
-            Err(error) => self.env.note_damage(segment, Some(&directory), "filters", &error),
-        }
-        Ok(units)
-    }
-
-    /// Reads what a unit needs, and puts it into the batch.
-    async fn unit(&mut self, leaf: &mut Leaf, unit: &Unit, batch: &mut Batch) {
-        match unit.kind {
-            UnitKind::Head { stream, block } => self.head_block(leaf, stream, block, batch).await,
-            UnitKind::Sealed { segment, block } => {
-                self.sealed_block(leaf, segment, block, batch).await;
-            }
-        }
-    }
-
-    async fn head_block(&mut self, leaf: &mut Leaf, stream: u32, block: u32, batch: &mut Batch) {
-        let snapshot = &self.job.streams[stream as usize];
-        let part = &snapshot.blocks[block as usize];
-        let (min_ns, max_ns) = part.time_bounds_ns();
-        if !leaf.executor.wants(min_ns, max_ns) {
-            return;
-        }
-        let needs = leaf.needs(stream);
-        // Nothing else is asked of the block here: it is mostly not in the cache of the CPU.
-        batch.bytes += if needs.lines { part.block.lines().len() } else { 0 };
-        let repeated = match snapshot.head_is_late {
-            true => self.without_repeated(stream, Part::Head(part)).await,
-            false => None,
-        };
-        let number = arrival(part.generation, part.within);
-        batch.items.push(match repeated {
-            Some(columns) => Item::Kept { stream, number, columns },
-            None => Item::Head { stream, block },
-        });
-    }
-
-    /// The directory of a segment; `None` if it cannot be read, which is counted.
-    async fn directory(&mut self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
-        match self.env.directories.get(segment).await {
-            Ok(directory) => Some(directory),
-            Err(error) => {
-                self.stats.unreadable_parts += 1;
-                self.env.note_damage(segment, None, "directory", &error.into());
-                None
-            }
-        }
-    }
-
-    async fn sealed_block(&mut self, leaf: &mut Leaf, segment: u32, block: u32, batch: &mut Batch) {
-        let sealed = &self.job.segments[segment as usize];
-        let Some(directory) = self.directory(sealed).await else { return };
-        let mut opened = OpenBlock::new(sealed, &directory, block);
-        opened.is_searched = leaf.searcher.is_some() && opened.prefers_parts(&self.env.cache);
-        let mut runs = Vec::new();
-        for place in frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block) {
-            let (run, stream) = (&place.run, place.stream);
-            if !leaf.executor.wants(run.min_ns, run.max_ns) {
-                continue;
-            }
-            let kept = match place.is_late {
-                true => self.without_repeated(stream, Part::Run { segment, run }).await,
-                false => None,
-            };
-            if kept.is_none() {
-                if leaf.is_answered_by_summary(run, stream) {
-                    continue;
-                }
-                let (env, stats) = (self.env, &mut self.stats);
-                let needs = leaf.needs(stream);
-                batch.bytes += match opened.is_searched && needs.lines {
-                    true => opened.load(env, sealed, Column::Parts, stats).await,
-                    false => opened.load_run(env, sealed, run, needs, stats).await,
-                };
-            }
-            runs.push(RunWork { number: arrival(segment, run.run), place, kept });
-        }
-        if !runs.is_empty() {
-            runs.reverse();
-            batch.items.push(Item::Block(Box::new(BlockWork { segment, opened, runs })));
-        }
-    }
-
-    /// The part without the entries that an earlier one of the stream holds too;
-    /// `None` if there are none.
-    async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
-        let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
-        match late::without_repeated(env, self.job, late, stream, part, self.is_long, stats).await {
-            Ok(kept) => kept,
-            Err((segment, error)) => {
-                // Seen twice is better than not at all.
-                self.stats.unreadable_parts += 1;
-                let segment = &self.job.segments[segment as usize];
-                let directory = self.env.directories.get(segment).await.ok();
-                self.env.note_damage(segment, directory.as_deref().map(|d| &**d), "block", &error);
-                None
-            }
+            self.load_missing(&leaf, &mut batch).await?;
         }
     }
 }

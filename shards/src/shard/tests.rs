@@ -107,8 +107,11 @@ impl Bench {
                     let scan = |runtime: SimRuntime| async move {
                         let cache = Budget::new("cache", 0);
                         let directories = Budget::new("directories", 1 << 20);
-                        let config =
-                            ScanConfig { first_slice, ..ScanConfig::new(cache, directories) };
+                        let queries = Budget::new("queries", 1 << 20);
+                        let config = ScanConfig {
+                            first_slice,
+                            ..ScanConfig::new(cache, directories, queries)
+                        };
                         let directories = Directories::new(runtime.clone(), &config.directories);
                         let env = ScanEnv::new(runtime, config, Rc::new(directories));
                         scan::run(&env, *job).await

@@ -68,12 +68,22 @@ pub(crate) struct Upkeep {
     pub(crate) seal: SealPolicy,
     pub(crate) compaction: CompactionPolicy,
     pub(crate) retention: Arc<RetentionPolicy>,
+    /// Memory for decoded blocks.
+    pub(crate) cache_max_bytes: u64,
 }
+
+/// Room for all that most tests store.
+pub(crate) const CACHE_MAX_BYTES: u64 = 1 << 20;
 
 impl From<SealPolicy> for Upkeep {
     /// Nothing is merged, nothing expires.
     fn from(seal: SealPolicy) -> Upkeep {
-        Upkeep { seal, compaction: CompactionPolicy::OFF, retention: Arc::default() }
+        Upkeep {
+            seal,
+            compaction: CompactionPolicy::OFF,
+            retention: Arc::default(),
+            cache_max_bytes: CACHE_MAX_BYTES,
+        }
     }
 }
 
@@ -83,6 +93,7 @@ struct Boot {
     upkeep: Upkeep,
     mesh: Mesh<ShardRequest, ShardReply>,
     heads: Budget,
+    queries: Budget,
     changes: NodeChanges,
     callers: RefCell<Vec<(u16, ShardCaller)>>,
     plan: RefCell<Option<NodePlan>>,
@@ -133,8 +144,9 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
                 first_slice: Duration::from_micros(100),
                 // Little enough that directories have to be read again and again.
                 ..ScanConfig::new(
-                    Budget::new("cache", 1 << 20),
+                    Budget::new("cache", boot.upkeep.cache_max_bytes),
                     Budget::new("directories", 4 << 10),
+                    boot.queries.clone(),
                 )
             },
             tails: Budget::new("tails", 1 << 20),
@@ -188,6 +200,7 @@ impl<'s> Cluster<'s> {
             upkeep: upkeep.into(),
             mesh: Mesh::new(shards, options),
             heads: Budget::new("heads", 1 << 40),
+            queries: Budget::new("queries", 1 << 20),
             changes: NodeChanges::new(shards),
             callers: RefCell::default(),
             plan: RefCell::default(),
@@ -241,7 +254,14 @@ impl<'s> Cluster<'s> {
         self.boot.stop.trigger();
         let run = self.simulation.run_until(|| !self.node.is_running());
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert_eq!(self.boot.queries.used_bytes(), 0, "scans have given back what they held");
         self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Memory for queries.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn queries(&self) -> &Budget {
+        &self.boot.queries
     }
 
     /// What a core needs to call shards.

@@ -24,7 +24,9 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
 
-use crate::cluster::{Cluster, SEGMENTS_DIR, Upkeep, append_outcome, call, send_append, sleep};
+use crate::cluster::{
+    CACHE_MAX_BYTES, Cluster, SEGMENTS_DIR, Upkeep, append_outcome, call, send_append, sleep,
+};
 use crate::ledger::Ledger;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -43,7 +45,8 @@ pub(crate) fn eager() -> CompactionPolicy {
 }
 
 pub(crate) fn upkeep(compaction: CompactionPolicy, retention: RetentionPolicy) -> Upkeep {
-    Upkeep { seal: SealPolicy::ON_REQUEST, compaction, retention: Arc::new(retention) }
+    let (seal, retention) = (SealPolicy::ON_REQUEST, Arc::new(retention));
+    Upkeep { seal, compaction, retention, cache_max_bytes: CACHE_MAX_BYTES }
 }
 
 pub(crate) type Line = (i64, String, Option<u64>);
@@ -83,7 +86,12 @@ pub(crate) fn wait(cluster: &Cluster<'_>, duration: Duration) {
 }
 
 /// The answer to a query, in all detail.
-fn ask(cluster: &Cluster<'_>, tenant: &TenantId, query: &str, params: &QueryParams) -> String {
+pub(crate) fn ask(
+    cluster: &Cluster<'_>,
+    tenant: &TenantId,
+    query: &str,
+    params: &QueryParams,
+) -> String {
     let expr = syntax::parse(query).expect("a query");
     let plan = Plan::new(&expr, params).expect("it can be planned");
     let mut merge = MergeState::new(&plan);

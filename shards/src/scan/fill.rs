@@ -1,0 +1,241 @@
+//! What a scan does on its core: it finds what is looked at next, reads it, and puts it into
+//! a batch.
+//!
+//! Guarantees: a unit is in one batch, whole, or not at all; what the directory answers is
+//! answered once. What cannot be read is left out and counted.
+
+use std::sync::Arc;
+
+use logsvc_runtime::Runtime;
+
+use super::columns::{Column, OpenBlock, RunColumns};
+use super::frontier::{self, Frontier, Unit, UnitKind};
+use super::late::{self, Part};
+use super::leaf::{Batch, BlockWork, Item, Leaf, RunWork};
+use super::{Scan, ScanError, arrival, prune};
+use crate::filter::BlockSet;
+use crate::sealed::{HeldDirectory, SealedSegment};
+
+impl<R: Runtime> Scan<'_, R> {
+    /// Finds and reads what is looked at next: nothing if that is all.
+    pub(super) async fn fill(
+        &mut self,
+        leaf: &mut Leaf,
+        frontier: &mut Frontier,
+    ) -> Result<Box<Batch>, ScanError> {
+        let mut batch = Box::new(Batch::default());
+        loop {
+            while let Some(segment) = frontier.next_segment() {
+                let units = self.expand(leaf, segment).await?;
+                frontier.add(units);
+            }
+            let Some(unit) = frontier.next_unit() else { break };
+            if !self.unit(leaf, &unit, &mut batch).await? {
+                frontier.add(vec![unit]);
+                break;
+            }
+            self.pause(leaf).await?;
+            let is_full = self.batch_size.is_reached_by(&batch) || batch.memory.is_full();
+            // Of a scan that may end early no more is read than it needs.
+            if is_full || (!self.is_long && !batch.items.is_empty()) {
+                break;
+            }
+        }
+        batch.memory.give_back_surplus();
+        Ok(batch)
+    }
+
+    /// The units of a segment.
+    async fn expand(&mut self, leaf: &Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
+        self.pause(leaf).await?;
+        let segment = &self.job.segments[index as usize];
+        let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
+        let mut units = frontier::units_of(self.job, &mut self.wanted, index, &directory);
+        if units.is_empty() || self.conditions.is_empty() {
+            return Ok(units);
+        }
+        let mut blocks = BlockSet::empty(directory.block_count() as usize);
+        for block in units.iter().filter_map(Unit::block) {
+            blocks.insert(block as usize);
+        }
+        let (env, stats) = (self.env, &mut self.stats);
+        match prune::candidates(env, segment, &directory, &self.conditions, blocks, stats).await {
+            Ok(left) => {
+                let before = units.len();
+                units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
+                self.stats.blocks_filtered += (before - units.len()) as u64;
+            }
+            // Reading everything gives the right answer too.
+            Err(error) => self.env.note_damage(segment, Some(&directory), "filters", &error),
+        }
+        Ok(units)
+    }
+
+    /// Reads what a unit needs, and puts it into the batch. False if there is no memory
+    /// for it beside what is in the batch; then nothing has been done.
+    async fn unit(
+        &mut self,
+        leaf: &mut Leaf,
+        unit: &Unit,
+        batch: &mut Batch,
+    ) -> Result<bool, ScanError> {
+        match unit.kind {
+            UnitKind::Head { stream, block } => self.head_block(leaf, stream, block, batch).await,
+            UnitKind::Sealed { segment, block } => {
+                self.sealed_block(leaf, segment, block, batch).await
+            }
+        }
+    }
+
+    async fn head_block(
+        &mut self,
+        leaf: &mut Leaf,
+        stream: u32,
+        block: u32,
+        batch: &mut Batch,
+    ) -> Result<bool, ScanError> {
+        let snapshot = &self.job.streams[stream as usize];
+        let part = &snapshot.blocks[block as usize];
+        let (min_ns, max_ns) = part.time_bounds_ns();
+        if !leaf.executor.wants(min_ns, max_ns) {
+            return Ok(true);
+        }
+        // What is left of it is a copy.
+        let copy_bytes = if snapshot.head_is_late { part.block.held_bytes() as u64 } else { 0 };
+        if copy_bytes > 0 && !self.memory_for(leaf, batch, copy_bytes).await? {
+            return Ok(false);
+        }
+        let needs = leaf.needs(stream);
+        // Nothing else is asked of the block here: it is mostly not in the cache of the CPU.
+        batch.bytes += if needs.lines { part.block.lines().len() } else { 0 };
+        let repeated = match snapshot.head_is_late {
+            true => self.without_repeated(stream, Part::Head(part)).await,
+            false => None,
+        };
+        let number = arrival(part.generation, part.within);
+        batch.items.push(match repeated {
+            Some(columns) => {
+                batch.memory.hold(copy_bytes);
+                Item::Kept { stream, number, columns }
+            }
+            None => Item::Head { stream, block },
+        });
+        Ok(true)
+    }
+
+    /// The directory of a segment; `None` if it cannot be read, which is counted.
+    async fn directory(&mut self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
+        match self.env.directories.get(segment).await {
+            Ok(directory) => Some(directory),
+            Err(error) => {
+                self.stats.unreadable_parts += 1;
+                self.env.note_damage(segment, None, "directory", &error.into());
+                None
+            }
+        }
+    }
+
+    async fn sealed_block(
+        &mut self,
+        leaf: &mut Leaf,
+        segment: u32,
+        block: u32,
+        batch: &mut Batch,
+    ) -> Result<bool, ScanError> {
+        let sealed = &self.job.segments[segment as usize];
+        let Some(directory) = self.directory(sealed).await else { return Ok(true) };
+        let mut opened = OpenBlock::new(sealed, &directory, block);
+        opened.is_searched = leaf.searcher.is_some() && opened.prefers_parts(&self.env.cache);
+        let max_bytes = opened.max_bytes();
+        // Later it would be too late, because some runs may have been answered; the first one
+        // of a batch waits no earlier than it needs to.
+        let mut has_memory = !batch.items.is_empty();
+        if has_memory && !self.memory_for(leaf, batch, max_bytes).await? {
+            return Ok(false);
+        }
+        let mut is_copied = false;
+        let mut runs = Vec::new();
+        for place in frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block) {
+            let (run, stream) = (&place.run, place.stream);
+            if !leaf.executor.wants(run.min_ns, run.max_ns) {
+                continue;
+            }
+            if place.is_late && !has_memory {
+                has_memory = self.memory_for(leaf, batch, max_bytes).await?;
+            }
+            let kept = match place.is_late {
+                true => self.without_repeated(stream, Part::Run { segment, run }).await,
+                false => None,
+            };
+            is_copied |= kept.is_some();
+            if kept.is_none() {
+                if leaf.is_answered_by_summary(run, stream) {
+                    continue;
+                }
+                if !has_memory {
+                    has_memory = self.memory_for(leaf, batch, max_bytes).await?;
+                }
+                let (env, stats) = (self.env, &mut self.stats);
+                let needs = leaf.needs(stream);
+                batch.bytes += match opened.is_searched && needs.lines {
+                    true => opened.load(env, sealed, Column::Parts, stats).await,
+                    false => opened.load_run(env, sealed, run, needs, stats).await,
+                };
+            }
+            runs.push(RunWork { number: arrival(segment, run.run), place, kept });
+        }
+        if !runs.is_empty() {
+            runs.reverse();
+            // What was copied is not more than the columns of the block.
+            let held_bytes = if is_copied { max_bytes } else { opened.stored_bytes() };
+            batch.memory.hold(held_bytes);
+            let work = BlockWork { segment, opened, runs, held_bytes };
+            batch.items.push(Item::Block(Box::new(work)));
+        }
+        Ok(true)
+    }
+
+    /// Reads columns that turned out to be needed, for some items of a batch at least: the
+    /// others' are read when these have been worked on.
+    pub(super) async fn load_missing(
+        &mut self,
+        leaf: &Leaf,
+        batch: &mut Batch,
+    ) -> Result<(), ScanError> {
+        let blocks = batch.items.iter().filter_map(Item::block);
+        batch.memory.hold_only(blocks.map(|work| work.held_bytes).sum());
+        let before_bytes = batch.memory.held_bytes();
+        for item in &mut batch.items {
+            let Item::Block(work) = item else { continue };
+            let bytes = work.opened.missing_bytes();
+            let is_first = batch.memory.held_bytes() == before_bytes;
+            if is_first {
+                self.wait_for(leaf, &mut batch.memory, bytes).await?;
+            } else if batch.memory.is_full() || !batch.memory.reserve(&self.env.queries, bytes) {
+                break;
+            }
+            let segment = &self.job.segments[work.segment as usize];
+            work.opened.load_missing(self.env, segment, &mut self.stats).await;
+            work.held_bytes += bytes;
+            batch.memory.hold(bytes);
+        }
+        Ok(())
+    }
+
+    /// The part without the entries that an earlier one of the stream holds too;
+    /// `None` if there are none.
+    async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
+        let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
+        match late::without_repeated(env, self.job, late, stream, part, self.is_long, stats).await {
+            Ok(kept) => kept,
+            Err((segment, error)) => {
+                // Seen twice is better than not at all.
+                self.stats.unreadable_parts += 1;
+                let segment = &self.job.segments[segment as usize];
+                let directory = self.env.directories.get(segment).await.ok();
+                self.env.note_damage(segment, directory.as_deref().map(|d| &**d), "block", &error);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Memory for the columns of blocks that a scan works on.
+//!
+//! A batch reserves it from the budget for queries, block by block and before anything is
+//! read, and gives it back when it goes, whoever has it then: the scan, or a side thread if
+//! the scan has ended meanwhile.
+//!
+//! Guarantees: a scan that finds no memory for a further block works on those before it
+//! first; it waits only if it could do nothing else, and not for ever. An eighth of the
+//! budget is left to results as long as there is another way. What is not counted: the
+//! directories of segments, and columns that are in the cache, which have budgets of their
+//! own; and columns of earlier generations that late entries are compared with, which are
+//! those of one block at a time.
+
+use std::time::Duration;
+
+use logsvc_runtime::{Budget, Reservation, Runtime};
+
+use super::leaf::{Batch, Leaf};
+use super::{Scan, ScanError};
+
+/// How long a scan waits for memory. Batches of others take milliseconds; what is held for
+/// longer are results.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A batch that holds so much gets no further block: what has to be decoded is a megabyte
+/// or two, see [`super::leaf::BatchSize`], and larger batches are of columns in the cache.
+const FULL_BYTES: u64 = 2 << 20;
+
+/// What a batch holds of the budget.
+#[derive(Debug, Default)]
+pub(super) struct BatchMemory {
+    reservation: Option<Reservation>,
+    /// What its blocks take, of what is reserved.
+    held_bytes: u64,
+}
+
+impl BatchMemory {
+    /// What its blocks take, in bytes.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Whether there should be no more in the batch.
+    pub(super) fn is_full(&self) -> bool {
+        self.held_bytes >= FULL_BYTES
+    }
+
+    /// Has so many bytes more reserved than are held, if that leaves something to results;
+    /// says whether it could.
+    pub(super) fn reserve(&mut self, budget: &Budget, more_bytes: u64) -> bool {
+        let missing_bytes = self.missing_bytes(more_bytes);
+        let max_bytes = budget.max_bytes() - budget.max_bytes() / 8;
+        let leaves_some = budget.used_bytes().saturating_add(missing_bytes) <= max_bytes;
+        missing_bytes == 0 || (leaves_some && self.grow(budget, missing_bytes))
+    }
+
+    fn missing_bytes(&self, more_bytes: u64) -> u64 {
+        let reserved_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
+        self.held_bytes.saturating_add(more_bytes).saturating_sub(reserved_bytes)
+    }
+
+    fn grow(&mut self, budget: &Budget, missing_bytes: u64) -> bool {
+        if let Some(reservation) = &mut self.reservation {
+            return reservation.try_grow(missing_bytes);
+        }
+        self.reservation = budget.try_reserve(missing_bytes);
+        self.reservation.is_some()
+    }
+
+    /// Notes that a block takes so many of the bytes that were reserved for it.
+    pub(super) fn hold(&mut self, bytes: u64) {
+        self.held_bytes += bytes;
+    }
+
+    /// Notes that no more than so many bytes are held, and gives back the others.
+    pub(super) fn hold_only(&mut self, bytes: u64) {
+        self.held_bytes = bytes;
+        self.give_back_surplus();
+    }
+
+    /// Gives back what is reserved and not held.
+    pub(super) fn give_back_surplus(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink_to(self.held_bytes);
+        }
+    }
+}
+
+impl<R: Runtime> Scan<'_, R> {
+    /// Reserves memory for another block of a batch, or, if it is the first, waits for it.
+    /// False if what is in the batch has to be worked on before.
+    ///
+    /// # Errors
+    /// As for [`Scan::wait_for`].
+    pub(super) async fn memory_for(
+        &mut self,
+        leaf: &Leaf,
+        batch: &mut Batch,
+        bytes: u64,
+    ) -> Result<bool, ScanError> {
+        if !batch.items.is_empty() {
+            return Ok(batch.memory.reserve(&self.env.queries, bytes));
+        }
+        self.wait_for(leaf, &mut batch.memory, bytes).await?;
+        Ok(true)
+    }
+
+    /// Waits until there is so much memory.
+    ///
+    /// # Errors
+    /// There is none for a long time, or never; or the query ends.
+    pub(super) async fn wait_for(
+        &mut self,
+        leaf: &Leaf,
+        memory: &mut BatchMemory,
+        bytes: u64,
+    ) -> Result<(), ScanError> {
+        let budget = &self.env.queries;
+        if bytes > budget.max_bytes() {
+            return Err(ScanError::Memory { max_bytes: budget.max_bytes() as usize });
+        }
+        let give_up = self.env.runtime.now().after(WAIT_MAX);
+        while !memory.reserve(budget, bytes) {
+            if self.env.runtime.now() >= give_up {
+                // The last eighth is better used than not, and who gets none is counted.
+                let missing_bytes = memory.missing_bytes(bytes);
+                return if memory.grow(budget, missing_bytes) {
+                    Ok(())
+                } else {
+                    Err(ScanError::Busy)
+                };
+            }
+            self.pause(leaf).await?;
+            self.env.runtime.sleep_until(self.env.runtime.now().after(LOOK_INTERVAL)).await;
+        }
+        Ok(())
+    }
+}
