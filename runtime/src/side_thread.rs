@@ -10,8 +10,8 @@
 //! threads are busy.
 //!
 //! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
-//! whenever a core has something to do; those of queries are nicer than those that pushes
-//! wait for in the end.
+//! whenever a core has something to do. They are alike among themselves: what pushes wait
+//! for in the end has time enough, and a query must not wait for a pause of the pushes.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -28,12 +28,9 @@ use crate::launch::stop_process_on_panic;
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much nicer than cores threads are that compute for [`SideQueue::Upkeep`]: next to a
-/// core that is always busy they still get a quarter of its CPU.
-const UPKEEP_NICENESS: i32 = 5;
-
-/// The same for those of queries: next to the others they get a quarter of what is left.
-const QUERY_NICENESS: i32 = 10;
+/// How much nicer than cores threads are that compute: next to a core that is always busy
+/// one still gets a quarter of its CPU.
+const COMPUTING_NICENESS: i32 = 5;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -51,9 +48,9 @@ impl SideThreads {
     pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
         Ok(SideThreads {
             files: start_queue("side-file", threads, 0)?,
-            upkeep: start_queue("side-work", threads, UPKEEP_NICENESS)?,
-            queries: start_queue("side-query", threads, QUERY_NICENESS)?,
-            long_queries: start_queue("side-long", threads, QUERY_NICENESS)?,
+            upkeep: start_queue("side-work", threads, COMPUTING_NICENESS)?,
+            queries: start_queue("side-query", threads, COMPUTING_NICENESS)?,
+            long_queries: start_queue("side-long", threads, COMPUTING_NICENESS)?,
         })
     }
 
@@ -173,15 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn computations_are_nicer_than_files_and_queries_nicer_than_upkeep() {
+    fn computations_are_nicer_than_files() {
         // SAFETY: the call takes and returns numbers only.
         let niceness = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
         let side = SideThreads::start(1).unwrap();
         let here = niceness();
         assert_eq!(block_on(side.file(niceness)), here);
         let of_queues = QUEUES.map(|queue| block_on(side.work(queue, niceness)));
-        let nicer = [UPKEEP_NICENESS, QUERY_NICENESS, QUERY_NICENESS];
-        assert_eq!(of_queues, nicer.map(|more| (here + more).min(19)));
+        assert_eq!(of_queues, [(here + COMPUTING_NICENESS).min(19); 3]);
     }
 
     #[test]

@@ -79,8 +79,7 @@ pub struct DirEntry {
 /// different queues share the CPU time that cores leave, and each gets some of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SideQueue {
-    /// What keeps stored data in order. Pushes wait for it in the end, so it gets more of
-    /// the CPU than queries do.
+    /// What keeps stored data in order. Pushes wait for it in the end.
     Upkeep,
     /// Parts of queries, of some milliseconds each: who comes next waits for a few of them.
     Queries,

@@ -176,8 +176,8 @@ pub(crate) struct WalSettings {
 }
 
 /// What is sealed at once on a machine with enough memory. Larger segments compress
-/// no better, and smaller ones leave more to compaction.
-const HEAD_MAX_BYTES: u64 = 48 << 20;
+/// no better and take more memory; smaller ones leave more to compaction.
+const HEAD_MAX_BYTES: u64 = 32 << 20;
 
 /// For so many full heads a core gets memory at most: one that is sealed, the next one, and
 /// as much again for what the disk is late with.
@@ -284,9 +284,9 @@ impl Config {
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
         if self.head_max_bytes == 0 {
-            // While one generation is being sealed the next one gets half as large before
-            // pushes have to wait.
-            let share = self.heads_budget_bytes / (2 * u64::from(self.cores));
+            // While one generation is being sealed the next one gets as large before pushes
+            // have to wait, and what is on its way by then needs room too.
+            let share = self.heads_budget_bytes / (3 * u64::from(self.cores));
             self.head_max_bytes = share.min(HEAD_MAX_BYTES);
         }
         if self.max_concurrent_queries == 0 {

@@ -59,7 +59,7 @@ impl SealPolicy {
 impl Default for SealPolicy {
     fn default() -> SealPolicy {
         SealPolicy {
-            head_max_bytes: 48 << 20,
+            head_max_bytes: 32 << 20,
             wal_max_bytes: 256 << 20,
             max_age: Duration::from_secs(30 * 60),
             on_stop: true,
@@ -175,7 +175,7 @@ impl Sealing {
     pub(super) fn wants_a_pause(&self, head_and_log_bytes: u64) -> bool {
         self.phase == Phase::Running
             && self.generation_bytes > 0
-            && head_and_log_bytes > (self.policy.head_max_bytes / 2).max(PAUSE_MIN_BYTES)
+            && head_and_log_bytes > self.policy.head_max_bytes.max(PAUSE_MIN_BYTES)
     }
 
     /// What the heads cost, without what is set aside.
