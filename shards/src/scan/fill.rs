@@ -196,12 +196,10 @@ impl<R: Runtime> Scan<'_, R> {
     }
 
     /// Reads columns that turned out to be needed, for some items of a batch at least: the
-    /// others' are read when these have been worked on.
-    pub(super) async fn load_missing(
-        &mut self,
-        leaf: &Leaf,
-        batch: &mut Batch,
-    ) -> Result<(), ScanError> {
+    /// others' are read when these have been worked on. Those of one item are read even if
+    /// there is no memory for them: a scan that waited while it holds a batch could wait for
+    /// another one that does the same.
+    pub(super) async fn load_missing(&mut self, batch: &mut Batch) {
         let blocks = batch.items.iter().filter_map(Item::block);
         batch.memory.hold_only(blocks.map(|work| work.held_bytes).sum());
         let before_bytes = batch.memory.held_bytes();
@@ -210,7 +208,7 @@ impl<R: Runtime> Scan<'_, R> {
             let bytes = work.opened.missing_bytes();
             let is_first = batch.memory.held_bytes() == before_bytes;
             if is_first {
-                self.wait_for(leaf, &mut batch.memory, bytes).await?;
+                batch.memory.reserve_if_possible(&self.env.queries, bytes);
             } else if batch.memory.is_full() || !batch.memory.reserve(&self.env.queries, bytes) {
                 break;
             }
@@ -219,7 +217,6 @@ impl<R: Runtime> Scan<'_, R> {
             work.held_bytes += bytes;
             batch.memory.hold(bytes);
         }
-        Ok(())
     }
 
     /// The part without the entries that an earlier one of the stream holds too;

@@ -5,8 +5,9 @@
 //! the scan has ended meanwhile.
 //!
 //! Guarantees: a scan that finds no memory for a further block works on those before it
-//! first; it waits only if it could do nothing else, and not for ever. An eighth of the
-//! budget is left to results as long as there is another way. What is not counted: the
+//! first; it waits only if it holds no block, so no two wait for each other, and not for ever.
+//! An eighth of the budget is left to results as long as there is another way. What is not
+//! counted: what one block of a batch turns out to need when there is no room for it; the
 //! directories of segments, and columns that are in the cache, which have budgets of their
 //! own; and columns of earlier generations that late entries are compared with, which are
 //! those of one block at a time.
@@ -55,6 +56,14 @@ impl BatchMemory {
         let max_bytes = budget.max_bytes() - budget.max_bytes() / 8;
         let leaves_some = budget.used_bytes().saturating_add(missing_bytes) <= max_bytes;
         missing_bytes == 0 || (leaves_some && self.grow(budget, missing_bytes))
+    }
+
+    /// Has so many bytes more reserved if there are so many, the last eighth included. The
+    /// next reservation makes up for what could not be had.
+    pub(super) fn reserve_if_possible(&mut self, budget: &Budget, more_bytes: u64) {
+        if !self.reserve(budget, more_bytes) {
+            self.grow(budget, self.missing_bytes(more_bytes));
+        }
     }
 
     fn missing_bytes(&self, more_bytes: u64) -> u64 {
@@ -112,7 +121,7 @@ impl<R: Runtime> Scan<'_, R> {
     ///
     /// # Errors
     /// There is none for a long time, or never; or the query ends.
-    pub(super) async fn wait_for(
+    async fn wait_for(
         &mut self,
         leaf: &Leaf,
         memory: &mut BatchMemory,

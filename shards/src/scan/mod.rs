@@ -287,7 +287,7 @@ impl<R: Runtime> Scan<'_, R> {
             if leaf.executor.is_done() || batch.items.is_empty() {
                 return Ok(leaf);
             }
-            self.load_missing(&leaf, &mut batch).await?;
+            self.load_missing(&mut batch).await;
         }
     }
 }
