@@ -381,7 +381,6 @@ mod tests {
             assert!(wanted.eq(expected));
             // One of each beginning, and a few that a jump stops at.
             let useless = visited.iter().filter(|value| passed(value).is_some()).count();
-            println!("{useless} of {}", values.count());
             let chunks = values.chunks.len();
             assert!(useless <= beginnings.len() + chunks, "{useless} {chunks}");
         }

@@ -94,7 +94,7 @@ impl<R: Runtime> Sealer<R> {
             return Err(error);
         }
         self.replayed_is_covered = true;
-        self.remove_logs(job.closed_wal_index).await;
+        self.release_logs(job.closed_wal_index).await;
         Ok(segments)
     }
 
@@ -186,7 +186,7 @@ impl<R: Runtime> Sealer<R> {
 
     /// Lets go of the log files that hold nothing that is not in segments. What cannot
     /// be removed is skipped by the next start, and removed then.
-    async fn remove_logs(&mut self, closed_wal_index: Option<u32>) {
+    async fn release_logs(&mut self, closed_wal_index: Option<u32>) {
         if let Some(last) = closed_wal_index
             && last >= self.wal.index
         {

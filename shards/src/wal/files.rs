@@ -138,7 +138,7 @@ impl<R: Runtime> LogFiles<R> {
         written
     }
 
-    /// The file that is ready, which is then no longer, after waiting for one in the making.
+    /// The file that is ready, which is then no longer, after waiting for one that is changing.
     async fn take_ready(&self) -> Option<(FileHeader, Rc<R::File>)> {
         loop {
             let ready = std::mem::replace(&mut self.state.borrow_mut().ready, Ready::None);

@@ -10,6 +10,7 @@ pub const FILE_HEADER_LEN: usize = 64;
 pub const SECOND_HEADER_AT: usize = 512;
 /// How many bytes of a file's beginning hold what its headers say.
 pub const HEADERS_LEN: usize = SECOND_HEADER_AT + FILE_HEADER_LEN;
+
 const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
 
 /// Which file this is. Orders by epoch first, which is the order of replay.
@@ -69,7 +70,7 @@ impl WalName {
 pub struct FileHeader {
     /// Repeats the file's name.
     pub name: WalName,
-    /// Random; repeated by every frame.
+    /// See [`WalName::nonce`]; repeated by every frame.
     pub nonce: u64,
     /// Nanoseconds since the Unix epoch.
     pub created_ns: i64,
