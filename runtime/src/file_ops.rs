@@ -203,6 +203,30 @@ pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Writes the dirty pages of a range and waits for them; see [`crate::File::write_back`].
+/// What was on its way before is waited for first, because its pages may have changed since.
+pub(crate) fn write_back(file: &File, range: Range<u64>) -> io::Result<()> {
+    let offset = checked_offset(range.start)?;
+    // A length of zero would mean the whole rest of the file.
+    let Some(len_bytes) = range.end.checked_sub(range.start).filter(|len| *len > 0) else {
+        return Ok(());
+    };
+    let len = checked_offset(range.end).and(checked_offset(len_bytes))?;
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: a call with plain integers on a descriptor that `file` keeps open.
+    if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, flags) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // There is nothing like it here, so nothing was tried and nothing can be lost.
+        Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => Ok(()),
+        _ => Err(error),
+    }
+}
+
 /// One `pread` into `buffer[len..capacity]`.
 pub(crate) fn read_at(
     file: &File,
@@ -311,6 +335,15 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_back_is_left_alone() {
+        // The system refuses what is no file.
+        let no_file = OpenOptions::new().write(true).open("/dev/null").unwrap();
+        write_back(&no_file, 0..1).unwrap();
+        let error = write_back(&no_file, 0..u64::MAX).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
 
     #[test]
     fn cached_bytes_are_read_without_waiting() {

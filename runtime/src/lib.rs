@@ -20,8 +20,9 @@
 //! - Dropping a task handle detaches the task.
 //! - A failed [`File::sync_data`] poisons the file: every later write or sync on
 //!   it fails. The kernel may have dropped the dirty pages, so trying again on
-//!   the same pages would report success for lost bytes. So does a failed write to a
-//!   file whose writes are durable at once ([`OpenMode::CreateNewDurable`]).
+//!   the same pages would report success for lost bytes. So do a failed
+//!   [`File::write_back`], for the same reason, and a failed write to a file whose writes
+//!   are durable at once ([`OpenMode::CreateNewDurable`]).
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 
 mod aligned;

@@ -3,7 +3,9 @@
 //! After a failed `fdatasync` the kernel may mark the dirty pages clean, so a
 //! second try would report success for lost bytes. A file that failed once
 //! therefore refuses every further write and sync. A sync whose future was
-//! dropped midway counts as failed: nobody saw its result.
+//! dropped midway counts as failed: nobody saw its result. Writing back is treated
+//! like a sync, although it makes nothing durable: it takes note of the same failures,
+//! which the kernel then keeps from the sync that comes after it.
 
 use std::cell::Cell;
 use std::io;

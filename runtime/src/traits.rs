@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -288,6 +289,15 @@ pub trait File: 'static {
     /// Makes all completed writes durable (`fdatasync`). See the crate's contract
     /// about failures.
     async fn sync_data(&self) -> io::Result<()>;
+
+    /// Has the system bring what was written to a range of bytes to the device now, and
+    /// waits for that (`sync_file_range`), so that a later sync finds little to do. Makes
+    /// nothing durable, and does nothing where the file system cannot do it.
+    ///
+    /// # Errors
+    /// A failure poisons the file as that of a sync does: the system tells of bytes that it
+    /// could not write once, so the sync that comes later would not fail for them.
+    async fn write_back(&self, range: Range<u64>) -> io::Result<()>;
 
     /// Reserves space for `0..len_bytes` and extends the file to that length;
     /// new bytes read as zero. [`io::ErrorKind::StorageFull`] without space.

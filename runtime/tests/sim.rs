@@ -38,6 +38,24 @@ fn a_failed_sync_poisons() {
 }
 
 #[test]
+fn a_failed_write_back_poisons() {
+    for_each_seed(0..50, |simulation| {
+        simulation.disk().write("/file", b"old");
+        simulation.disk().fail_next(DiskOperation::WriteBack, "/file", 1);
+        simulation.run(1, |runtime| async move {
+            let file = runtime.open("/file".as_ref(), OpenMode::ReadWrite).await.expect("open");
+            file.write_all_at(b"new".to_vec(), 0).await.0.expect("a write before the failure");
+            let error = file.write_back(0..3).await.expect_err("as armed");
+            assert_eq!(error.raw_os_error(), Some(5), "EIO");
+            // A sync would find no dirty page any more, and succeed.
+            file.sync_data().await.expect_err("poisoned");
+            file.write_back(0..3).await.expect_err("poisoned");
+            file.write_all_at(b"again".to_vec(), 0).await.0.expect_err("poisoned");
+        });
+    });
+}
+
+#[test]
 fn connecting_to_a_full_queue_times_out() {
     for_each_seed(0..20, |simulation| {
         simulation.set_backlog_connections(3);

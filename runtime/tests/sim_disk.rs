@@ -201,6 +201,26 @@ fn failing_syncs_lose_only_what_was_not_acknowledged() {
 }
 
 #[test]
+fn what_was_written_back_is_not_durable() {
+    let survived = Cell::new(0);
+    for_each_seed(0..100, |simulation| {
+        simulation.run(1, |runtime| async move {
+            let file = runtime.open("/f".as_ref(), OpenMode::CreateNew).await.expect("a new file");
+            file.sync_data().await.expect("sync");
+            runtime.sync_dir("/".as_ref()).await.expect("sync");
+            file.write_all_at(record(0).to_vec(), 0).await.0.expect("write");
+            file.write_back(0..RECORD_BYTES as u64).await.expect("write back");
+        });
+        simulation.disk().power_loss();
+        let log = simulation.disk().read("/f").expect("the name is durable");
+        survived.set(survived.get() + intact_records(&log));
+    });
+    if std::env::var(logsvc_runtime::sim::SEED_VARIABLE).is_err() {
+        assert!((5..95).contains(&survived.get()), "{survived:?}");
+    }
+}
+
+#[test]
 fn a_replaced_file_is_old_or_new_after_a_power_loss() {
     let outcomes = RefCell::new(BTreeSet::new());
     for_each_seed(0..300, |simulation| {

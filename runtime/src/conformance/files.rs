@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use super::pattern;
 use crate::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
@@ -191,6 +191,34 @@ pub(super) async fn durable_files_take_whole_blocks<R: Runtime>(runtime: R, dir:
     file.sync_data().await.expect("it is durable already");
     let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
     assert!(content(&reader).await == whole);
+}
+
+pub(super) async fn writing_back_changes_nothing<R: Runtime>(runtime: R, dir: PathBuf) {
+    let bytes = pattern(300_000);
+    let file = new_file(&runtime, &dir.join("file"), &bytes).await;
+    // The whole, a part within pages, nothing, and what lies at and behind the end.
+    let (len, end) = (bytes.len() as u64, i64::MAX as u64);
+    for range in [0..len, 5000..5001, 100_000..250_000, 7..7, len..len, len..end, end..end] {
+        file.write_back(range.clone()).await.unwrap_or_else(|error| panic!("{range:?}: {error}"));
+    }
+    assert!(content(&file).await == bytes, "the same content and length");
+    // It goes on beside writes, and is no end of them.
+    let (first, second) =
+        join(file.write_back(0..len), file.write_all_at(b"changed".to_vec(), 4090)).await;
+    first.expect("write back");
+    second.0.expect("write");
+    file.sync_data().await.expect("sync");
+    let mut expected = bytes;
+    expected[4090..4097].copy_from_slice(b"changed");
+    assert!(content(&file).await == expected);
+    // A file without pages has nothing to be brought anywhere.
+    let direct = runtime.open(&dir.join("direct"), OpenMode::CreateNewDurable).await.expect("new");
+    let block = AlignedBuffer::from(&pattern(DIRECT_BLOCK_BYTES)[..]);
+    direct.write_aligned_at(block, 0).await.0.expect("write");
+    direct.write_back(0..DIRECT_BLOCK_BYTES as u64).await.expect("nothing to do");
+    // Offsets that do not exist say so, and lose nothing.
+    assert!(file.write_back(0..u64::MAX).await.is_err());
+    file.sync_data().await.expect("sync");
 }
 
 pub(super) async fn read_only_files_refuse_writes<R: Runtime>(runtime: R, dir: PathBuf) {

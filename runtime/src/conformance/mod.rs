@@ -97,6 +97,7 @@ checks! {
     files::operations_share_a_file,
     files::aligned_memory_goes_to_any_file,
     files::durable_files_take_whole_blocks,
+    files::writing_back_changes_nothing,
     files::read_only_files_refuse_writes,
     files::impossible_offsets_are_errors,
     folders::lists_sorted,

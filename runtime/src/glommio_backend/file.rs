@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use glommio::io::BufferedFile;
@@ -122,6 +123,14 @@ impl File for GlommioFile {
         self.poison.check()?;
         let guard = self.poison.begin_sync();
         guard.finish(self.file.fdatasync().await.map_err(plain))
+    }
+
+    async fn write_back(&self, range: Range<u64>) -> io::Result<()> {
+        self.poison.check()?;
+        file_ops::checked_offset(range.end)?;
+        let file = self.for_side()?;
+        let guard = self.poison.begin_sync();
+        guard.finish(self.side.write_back(move || file_ops::write_back(&file, range)).await)
     }
 
     async fn allocate(&self, len_bytes: u64) -> io::Result<()> {

@@ -154,6 +154,16 @@ impl File for MonoioFile {
         guard.finish(result)
     }
 
+    async fn write_back(&self, range: Range<u64>) -> io::Result<()> {
+        self.poison.check()?;
+        file_ops::checked_offset(range.end)?;
+        let file = self.for_side()?;
+        let guard = self.poison.begin_sync();
+        guard.finish(
+            self.runtime.side().write_back(move || file_ops::write_back(&file, range)).await,
+        )
+    }
+
     async fn allocate(&self, len_bytes: u64) -> io::Result<()> {
         self.poison.check()?;
         self.on_side(move |file| file_ops::allocate(file, len_bytes)).await

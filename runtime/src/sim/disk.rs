@@ -110,7 +110,8 @@ impl Drop for OpenFile {
 
 impl DiskState {
     pub(super) fn latency_nanos(&self, operation: DiskOperation) -> u64 {
-        let is_sync = matches!(operation, DiskOperation::Sync | DiskOperation::SyncDir);
+        use DiskOperation::{Sync, SyncDir, WriteBack};
+        let is_sync = matches!(operation, Sync | SyncDir | WriteBack);
         let range = if is_sync { &self.sync_latency_nanos } else { &self.latency_nanos };
         let usual_nanos = self.random.within(&range.borrow());
         if self.random.one_in(SLOW_ONE_IN) {

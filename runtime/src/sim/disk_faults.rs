@@ -16,6 +16,8 @@ pub enum DiskOperation {
     Write,
     /// [`crate::File::sync_data`].
     Sync,
+    /// [`crate::File::write_back`].
+    WriteBack,
     /// [`crate::File::allocate`] and [`crate::File::truncate`].
     Resize,
     /// Renaming, judged by the new name.
@@ -37,7 +39,7 @@ pub struct FaultRates {
     pub reads_per_million: u32,
     /// [`DiskOperation::Write`].
     pub writes_per_million: u32,
-    /// [`DiskOperation::Sync`].
+    /// [`DiskOperation::Sync`] and [`DiskOperation::WriteBack`].
     pub syncs_per_million: u32,
     /// All other operations.
     pub others_per_million: u32,
@@ -84,7 +86,7 @@ impl Faults {
         let rate = match operation {
             DiskOperation::Read => self.rates.reads_per_million,
             DiskOperation::Write => self.rates.writes_per_million,
-            DiskOperation::Sync => self.rates.syncs_per_million,
+            DiskOperation::Sync | DiskOperation::WriteBack => self.rates.syncs_per_million,
             _ => self.rates.others_per_million,
         };
         if let Some(armed) = self.armed.iter_mut().find(meant) {

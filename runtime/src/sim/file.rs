@@ -5,6 +5,7 @@
 //! sync covers the writes that had taken effect when it was submitted.
 
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::disk::OpenFile;
@@ -185,6 +186,28 @@ impl File for SimFile {
                 }
                 drop(inode);
                 open.charge();
+                struck
+            })
+            .await;
+        guard.finish(result)
+    }
+
+    async fn write_back(&self, range: Range<u64>) -> io::Result<()> {
+        self.poison.check()?;
+        check_range(range.end, 0)?;
+        let guard = self.poison.begin_sync();
+        let until = self.open.node.inode.borrow().change_count();
+        // Any sector may survive a power loss before it is synced, so success changes
+        // nothing. A failure may have lost what was dirty, within the range or around it.
+        let result = self
+            .submit(DiskOperation::WriteBack, move |open, _| {
+                open.check_alive()?;
+                let struck = open.strike(DiskOperation::WriteBack);
+                if struck.is_err() {
+                    let random = &open.disk.state.random;
+                    open.node.inode.borrow_mut().fail_sync(until, random);
+                    open.charge();
+                }
                 struck
             })
             .await;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -37,6 +38,10 @@ impl File for Bytes {
     }
 
     async fn sync_data(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    async fn write_back(&self, _: Range<u64>) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 

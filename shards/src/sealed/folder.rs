@@ -20,6 +20,10 @@ use crate::wal::format::WalName;
 /// Bytes that are gathered before they are written to a segment's file.
 pub(crate) const WRITE_BYTES: usize = 1 << 20;
 
+/// So many bytes of a segment are brought to the device at a time while it is written. If
+/// that were left to the sync at its end, commits of all shards would wait for all of it.
+const WRITE_BACK_BYTES: u64 = 4 << 20;
+
 /// See the module. What seals and what compacts share it; both run on the shard's
 /// core.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(crate) struct NewSegment<R: Runtime> {
     /// There from the first bytes on.
     file: Option<R::File>,
     offset: u64,
+    /// How far it was brought to the device, though not durably.
+    written_back: u64,
 }
 
 impl<R: Runtime> SegmentFolder<R> {
@@ -75,7 +81,7 @@ impl<R: Runtime> SegmentFolder<R> {
         let name = SegmentName { seq, ..self.first };
         let path = name.path(&self.segments_dir, day);
         let temporary = temporary_path(&path);
-        Ok(NewSegment { name, day, path, temporary, file: None, offset: 0 })
+        Ok(NewSegment { name, day, path, temporary, file: None, offset: 0, written_back: 0 })
     }
 
     /// The identity that a new segment's header has.
@@ -97,7 +103,8 @@ impl<R: Runtime> SegmentFolder<R> {
         Ok(())
     }
 
-    /// Appends bytes to a new segment; gives their memory back.
+    /// Appends bytes to a new segment; gives their memory back. Waits for the device now and
+    /// then.
     pub(crate) async fn write(
         &self,
         segment: &mut NewSegment<R>,
@@ -114,7 +121,12 @@ impl<R: Runtime> SegmentFolder<R> {
         let len = bytes.len() as u64;
         let (result, bytes) = file.write_all_at(bytes, segment.offset).await;
         segment.offset += len;
-        result.map(|()| bytes)
+        result?;
+        if segment.offset - segment.written_back >= WRITE_BACK_BYTES {
+            file.write_back(segment.written_back..segment.offset).await?;
+            segment.written_back = segment.offset;
+        }
+        Ok(bytes)
     }
 
     /// Writes the end of a segment, unless that was done, and gives it its name, all of it durably. It is

@@ -273,6 +273,7 @@ impl<'s> Life<'s> {
             _ => {
                 let operations = [
                     DiskOperation::Sync,
+                    DiskOperation::WriteBack,
                     DiskOperation::Write,
                     DiskOperation::Open,
                     DiskOperation::SyncDir,
