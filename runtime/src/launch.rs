@@ -13,6 +13,7 @@ use std::sync::{Arc, Once, mpsc};
 use std::thread;
 
 use crate::balance::Balance;
+use crate::priority::run_at_once;
 use crate::{CoreId, SideThreads};
 
 /// Address space for a core's stack; pages that are not used cost nothing.
@@ -104,6 +105,7 @@ where
             thread::Builder::new().name(format!("core-{number}")).stack_size(CORE_STACK_BYTES);
         let spawned = builder.spawn(move || {
             stop_process_on_panic();
+            run_at_once();
             let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(place, &mut gate));
             if !gate.reported {
                 // The launching thread waits for one report of each core.

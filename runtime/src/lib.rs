@@ -42,6 +42,7 @@ pub mod monoio_backend;
 mod open_files;
 mod poison;
 mod pool;
+mod priority;
 mod race;
 mod ring_probe;
 mod shared_cache;

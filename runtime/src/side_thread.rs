@@ -11,8 +11,10 @@
 //! threads are busy.
 //!
 //! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
-//! whenever a core has something to do. They are alike among themselves: what pushes wait
-//! for in the end has time enough, and a query must not wait for a pause of the pushes.
+//! whenever a core has something to do. Those of short queries are like those of upkeep:
+//! what pushes wait for in the end has time enough, and such a query must not wait for a
+//! pause of the pushes. What takes long whatever happens is nicer still: beside such a query
+//! upkeep would come too late for pushes, if it had no more than an equal part.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -25,13 +27,18 @@ use futures_channel::oneshot;
 
 use crate::SideQueue;
 use crate::launch::stop_process_on_panic;
+use crate::priority::be_nicer;
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much nicer than cores threads are that compute: next to a core that is always busy
-/// one still gets a quarter of its CPU.
-const COMPUTING_NICENESS: i32 = 5;
+/// How much nicer than cores threads are that compute what is waited for: next to a core that
+/// is always busy one still gets a quarter of its CPU.
+const SOON_NICENESS: i32 = 5;
+
+/// How much nicer those are whose work takes long: next to one of the others such a thread
+/// gets a quarter of a CPU, and next to a core a tenth.
+const LONG_NICENESS: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -41,7 +48,9 @@ pub(crate) struct SideThreads {
     files: flume::Sender<Job>,
     write_backs: flume::Sender<Job>,
     upkeep: flume::Sender<Job>,
+    merging: flume::Sender<Job>,
     queries: flume::Sender<Job>,
+    heavy_queries: flume::Sender<Job>,
     long_queries: flume::Sender<Job>,
 }
 
@@ -51,9 +60,11 @@ impl SideThreads {
         Ok(SideThreads {
             files: start_queue("side-file", threads, 0)?,
             write_backs: start_queue("side-flush", threads, 0)?,
-            upkeep: start_queue("side-work", threads, COMPUTING_NICENESS)?,
-            queries: start_queue("side-query", threads, COMPUTING_NICENESS)?,
-            long_queries: start_queue("side-long", threads, COMPUTING_NICENESS)?,
+            upkeep: start_queue("side-work", threads, SOON_NICENESS)?,
+            merging: start_queue("side-merge", threads, LONG_NICENESS)?,
+            queries: start_queue("side-query", threads, SOON_NICENESS)?,
+            heavy_queries: start_queue("side-heavy", threads, LONG_NICENESS)?,
+            long_queries: start_queue("side-long", threads, LONG_NICENESS)?,
         })
     }
 
@@ -83,7 +94,9 @@ impl SideThreads {
     {
         let queue = match queue {
             SideQueue::Upkeep => &self.upkeep,
+            SideQueue::Merging => &self.merging,
             SideQueue::Queries => &self.queries,
+            SideQueue::HeavyQueries => &self.heavy_queries,
             SideQueue::LongQueries => &self.long_queries,
         };
         run(queue, computation).await
@@ -124,19 +137,6 @@ fn start_queue(name: &str, threads: u16, niceness: i32) -> io::Result<flume::Sen
     Ok(sender)
 }
 
-/// Lowers the priority of the calling thread. Nothing that is right depends on it, so a
-/// system that refuses is left alone.
-fn be_nicer(niceness: i32) {
-    if niceness > 0 {
-        // SAFETY: the calls take and return numbers only. In Linux, `PRIO_PROCESS` with 0
-        // means the calling thread, not its process.
-        unsafe {
-            let now = libc::getpriority(libc::PRIO_PROCESS, 0);
-            libc::setpriority(libc::PRIO_PROCESS, 0, now + niceness);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -147,7 +147,13 @@ mod tests {
     use super::*;
     use crate::testing::block_on;
 
-    const QUEUES: [SideQueue; 3] = [SideQueue::Upkeep, SideQueue::Queries, SideQueue::LongQueries];
+    const QUEUES: [SideQueue; 5] = [
+        SideQueue::Upkeep,
+        SideQueue::Merging,
+        SideQueue::Queries,
+        SideQueue::HeavyQueries,
+        SideQueue::LongQueries,
+    ];
 
     #[test]
     fn a_long_computation_delays_neither_files_nor_other_threads() {
@@ -201,7 +207,8 @@ mod tests {
         let here = niceness();
         assert_eq!(block_on(side.file(niceness)), here);
         let of_queues = QUEUES.map(|queue| block_on(side.work(queue, niceness)));
-        assert_eq!(of_queues, [(here + COMPUTING_NICENESS).min(19); 3]);
+        let (soon, long) = (here + SOON_NICENESS, here + LONG_NICENESS);
+        assert_eq!(of_queues, [soon, long, soon, long, long].map(|niceness| niceness.min(19)));
     }
 
     #[test]

@@ -77,13 +77,18 @@ pub struct DirEntry {
 }
 
 /// Which side threads run a computation. Jobs of one queue wait for each other. Those of
-/// different queues share the CPU time that cores leave, and each gets some of it.
+/// different queues share the CPU time that cores leave, and each gets some of it: one of
+/// upkeep or of queries several times as much as one of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SideQueue {
-    /// What keeps stored data in order. Pushes wait for it in the end.
+    /// What takes data out of memory. Pushes wait for it in the end.
     Upkeep,
+    /// What puts stored data in order. Nobody waits for it.
+    Merging,
     /// Parts of queries, of some milliseconds each: who comes next waits for a few of them.
     Queries,
+    /// The same, of queries that have taken long already.
+    HeavyQueries,
     /// Parts of queries that take as long as they take.
     LongQueries,
 }

@@ -179,9 +179,11 @@ pub(super) async fn random_numbers_differ<R: Runtime>(runtime: R, _: PathBuf) {
 pub(super) async fn offloaded_work_returns<R: Runtime>(runtime: R, _: PathBuf) {
     let answers = join_all((0..100_u64).map(|number| {
         let inner = runtime.clone();
-        let queue = match number % 3 {
+        let queue = match number % 5 {
             0 => SideQueue::Upkeep,
-            1 => SideQueue::Queries,
+            1 => SideQueue::Merging,
+            2 => SideQueue::Queries,
+            3 => SideQueue::HeavyQueries,
             _ => SideQueue::LongQueries,
         };
         async move { inner.offload_to(queue, move || number * number).await }

@@ -18,6 +18,10 @@ use crate::segment::{Decoder, Directory};
 /// need not wait for the CPU behind long ones.
 const FIRST_SLICE: Duration = Duration::from_millis(2);
 
+/// How long a scan takes before it counts as heavy. One that looks at a few blocks is done by
+/// then, even while cores and sealing take most of the CPU.
+const HEAVY_AFTER: Duration = Duration::from_millis(100);
+
 /// Decoders that are kept for the next scan.
 const DECODERS_MAX: usize = 8;
 
@@ -37,13 +41,21 @@ pub struct ScanConfig {
     pub divide_after_bytes: u64,
     /// A scan that has taken so long is computed on side threads from then on.
     pub first_slice: Duration,
+    /// One that has taken so long gets less of the CPU than others from then on.
+    pub heavy_after: Duration,
 }
 
 impl ScanConfig {
     /// Scans with this memory for decoded blocks, for directories, and for queries.
     pub fn new(cache: Budget, directories: Budget, queries: Budget) -> ScanConfig {
-        let first_slice = FIRST_SLICE;
-        ScanConfig { cache, directories, queries, divide_after_bytes: 8 << 20, first_slice }
+        ScanConfig {
+            cache,
+            directories,
+            queries,
+            divide_after_bytes: 8 << 20,
+            first_slice: FIRST_SLICE,
+            heavy_after: HEAVY_AFTER,
+        }
     }
 }
 
@@ -59,6 +71,7 @@ pub struct ScanEnv<R: Runtime> {
     pub(super) queries: Budget,
     pub(super) divide_after_bytes: u64,
     pub(super) first_slice: Duration,
+    pub(super) heavy_after: Duration,
     pub(super) decoders: Decoders,
     /// Places that could not be read, so that each is logged once and not by each query.
     /// Never held across a wait.
@@ -103,18 +116,22 @@ impl<R: Runtime> ScanEnv<R> {
             queries: config.queries,
             divide_after_bytes: config.divide_after_bytes,
             first_slice: config.first_slice,
+            heavy_after: config.heavy_after,
             decoders: Decoders::default(),
             damaged: RefCell::new(AHashSet::with_hasher(hasher())),
         }
     }
 
-    /// Computes something, on a side thread if it is part of a long scan.
+    /// Computes something, on a side thread if a queue is given.
     pub(super) async fn compute<T: Send + 'static>(
         &self,
-        is_long: bool,
+        aside: Option<SideQueue>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        if is_long { self.runtime.offload_to(SideQueue::Queries, work).await } else { work() }
+        match aside {
+            Some(queue) => self.runtime.offload_to(queue, work).await,
+            None => work(),
+        }
     }
 
     /// Keeps columns that were decoded for scans to come.

@@ -37,7 +37,7 @@ impl<R: Runtime> Scan<'_, R> {
             self.pause(leaf).await?;
             let is_full = self.batch_size.is_reached_by(&batch) || batch.memory.is_full();
             // Of a scan that may end early no more is read than it needs.
-            if is_full || (!self.is_long && !batch.items.is_empty()) {
+            if is_full || (self.aside.is_none() && !batch.items.is_empty()) {
                 break;
             }
         }
@@ -223,7 +223,7 @@ impl<R: Runtime> Scan<'_, R> {
     /// `None` if there are none.
     async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
         let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
-        match late::without_repeated(env, self.job, late, stream, part, self.is_long, stats).await {
+        match late::without_repeated(env, self.job, late, stream, part, self.aside, stats).await {
             Ok(kept) => kept,
             Err((segment, error)) => {
                 // Seen twice is better than not at all.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_logql::engine::{MetadataSets, Needs};
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Runtime, SideQueue};
 
 use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
 use super::{HeadPart, ScanEnv, ScanJob};
@@ -94,7 +94,7 @@ pub(super) async fn without_repeated<R: Runtime>(
     late: &mut LateStreams,
     stream: u32,
     part: Part<'_>,
-    is_long: bool,
+    aside: Option<SideQueue>,
     stats: &mut ScanStats,
 ) -> Result<Option<RunColumns>, SegmentFailure> {
     let (generation, bounds_ns) = match part {
@@ -102,7 +102,7 @@ pub(super) async fn without_repeated<R: Runtime>(
         Part::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
     };
     let overlaps = |other_ns: (i64, i64)| other_ns.0 <= bounds_ns.1 && other_ns.1 >= bounds_ns.0;
-    let mut search = Search { env, job, part, is_long, mine: None, keep: Vec::new() };
+    let mut search = Search { env, job, part, aside, mine: None, keep: Vec::new() };
     for (segment, sealed) in (0..generation).zip(job.segments.iter()) {
         if !overlaps((sealed.live.min_ns, sealed.live.max_ns)) {
             continue;
@@ -130,7 +130,7 @@ struct Search<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     job: &'a ScanJob,
     part: Part<'a>,
-    is_long: bool,
+    aside: Option<SideQueue>,
     /// The part, from the first one on that overlaps it.
     mine: Option<Loaded<'a>>,
     /// Which of its entries no earlier part has; empty as long as all of them.
@@ -143,17 +143,17 @@ impl<R: Runtime> Search<'_, R> {
         other: Part<'_>,
         stats: &mut ScanStats,
     ) -> Result<(), SegmentFailure> {
-        let Search { env, job, part, is_long, mine, keep } = self;
+        let Search { env, job, part, aside, mine, keep } = self;
         let mine = match mine {
             Some(mine) => mine,
-            none => none.insert(Loaded::of(env, job, *part, *is_long, stats).await?),
+            none => none.insert(Loaded::of(env, job, *part, *aside, stats).await?),
         };
         // Timestamps decide mostly; the cache keeps the columns for what follows.
-        let times = Times::of(env, job, other, *is_long, stats).await?;
+        let times = Times::of(env, job, other, *aside, stats).await?;
         if !mine.shares_time_with(times.as_slice()) {
             return Ok(());
         }
-        let other = Loaded::of(env, job, other, *is_long, stats).await?;
+        let other = Loaded::of(env, job, other, *aside, stats).await?;
         if keep.is_empty() {
             keep.resize(mine.len(), true);
         }
@@ -173,14 +173,14 @@ impl<'a> Times<'a> {
         env: &ScanEnv<R>,
         job: &ScanJob,
         part: Part<'a>,
-        is_long: bool,
+        aside: Option<SideQueue>,
         stats: &mut ScanStats,
     ) -> Result<Times<'a>, SegmentFailure> {
         let needs = Needs { line_lengths: false, lines: false, metadata: false };
         Ok(match part {
             Part::Head(head) => Times::Borrowed(head.block.timestamps_ns()),
             Part::Run { segment, run } => {
-                Times::Run(load(env, job, segment, run, needs, is_long, stats).await?)
+                Times::Run(load(env, job, segment, run, needs, aside, stats).await?)
             }
         })
     }
@@ -199,7 +199,7 @@ async fn load<R: Runtime>(
     segment: u32,
     run: &RunInfo,
     needs: Needs,
-    is_long: bool,
+    aside: Option<SideQueue>,
     stats: &mut ScanStats,
 ) -> Result<RunColumns, SegmentFailure> {
     let sealed = &job.segments[segment as usize];
@@ -212,7 +212,7 @@ async fn load<R: Runtime>(
         let columns = block.run(&run, needs, &mut decoder, &mut stats);
         (columns, block.take_fresh(), decoder, stats)
     };
-    let (columns, fresh, decoder, more) = env.compute(is_long, decode).await;
+    let (columns, fresh, decoder, more) = env.compute(aside, decode).await;
     stats.add(&more);
     env.decoders.give_back(decoder);
     env.keep(fresh);
@@ -233,7 +233,7 @@ impl<'a> Loaded<'a> {
         env: &ScanEnv<R>,
         job: &ScanJob,
         part: Part<'a>,
-        is_long: bool,
+        aside: Option<SideQueue>,
         stats: &mut ScanStats,
     ) -> Result<Loaded<'a>, SegmentFailure> {
         Ok(match part {
@@ -243,7 +243,7 @@ impl<'a> Loaded<'a> {
                 Loaded::Head { block: &head.block, times }
             }
             Part::Run { segment, run } => {
-                let columns = load(env, job, segment, run, EVERYTHING, is_long, stats).await?;
+                let columns = load(env, job, segment, run, EVERYTHING, aside, stats).await?;
                 let times = columns.timestamps[columns.entries.clone()].to_vec();
                 Loaded::Run { columns, times }
             }

@@ -15,7 +15,8 @@
 //! comes then is computed on side threads, a batch of blocks at a time ([`leaf`]): the core
 //! only finds the blocks, reads them ([`fill`]) and keeps what was decoded. So whatever else
 //! the core has to do, such as a push, waits for no query. What a batch holds is reserved
-//! ([`memory`]).
+//! ([`memory`]). A scan that goes on for longer than [`ScanConfig::heavy_after`] gets less of
+//! the CPU than sealing and other queries do.
 //!
 //! Guarantees: the snapshot does not change while it is read; the core's other
 //! tasks get their turn after the scan's first slice plus the time of one block, and from
@@ -42,7 +43,7 @@ use std::time::Duration;
 
 use logsvc_logql::engine::LeafExecutor;
 use logsvc_proto::{Labels, StreamId};
-use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use crate::head::HeadBlock;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
@@ -128,6 +129,8 @@ pub struct ScanJob {
     pub segments: Arc<[Arc<SealedSegment>]>,
     work: Work,
     share: Share,
+    /// How long the scan has taken that this is a part of.
+    taken: Duration,
     missing_segments: u64,
 }
 
@@ -145,6 +148,7 @@ impl ScanJob {
             segments: segments.into(),
             work,
             share: Share::ALL,
+            taken: Duration::ZERO,
             missing_segments: 0,
         }
     }
@@ -197,9 +201,10 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         conditions: prune::conditions(&job),
         stats: ScanStats::default(),
         // A part of a divided scan is part of a long one.
-        is_long: !job.share.is_whole(),
+        aside: (!job.share.is_whole()).then_some(SideQueue::Queries),
         batch_size: BatchSize::default(),
         long_after: now.after(env.first_slice),
+        heavy_after: now.after(env.heavy_after.saturating_sub(job.taken)),
         slice_end: now.after(SLICE.max(env.first_slice)),
         job: &job,
     };
@@ -219,13 +224,16 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         let looked_at_bytes = scan.bytes_looked_at(&leaf);
         if job.share.is_whole() && looked_at_bytes >= env.divide_after_bytes {
             let plan = leaf.executor.rest_of_plan();
-            rest = (!frontier.is_empty()).then(|| Box::new(job.rest(plan, frontier.into_work())));
+            let taken = env.runtime.now().since(now);
+            if !frontier.is_empty() {
+                rest = Some(Box::new(job.rest(plan, frontier.into_work(), taken)));
+            }
             break;
         }
     }
     let mut stats = scan.stats;
     stats.add(&leaf.stats);
-    let (result, decoder) = env.compute(scan.is_long, move || leaf.finish()).await;
+    let (result, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
     env.decoders.give_back(decoder);
     Ok(LeafReply { result, stats, rest })
 }
@@ -238,10 +246,11 @@ struct Scan<'a, R: Runtime> {
     late: LateStreams,
     conditions: Conditions,
     stats: ScanStats,
-    /// Whether the rest is computed on side threads.
-    is_long: bool,
+    /// Which side threads compute the rest, if any.
+    aside: Option<SideQueue>,
     batch_size: BatchSize,
     long_after: Monotonic,
+    heavy_after: Monotonic,
     slice_end: Monotonic,
 }
 
@@ -251,7 +260,11 @@ impl<R: Runtime> Scan<'_, R> {
     async fn pause(&mut self, leaf: &Leaf) -> Result<(), ScanError> {
         leaf.check()?;
         let now = self.env.runtime.now();
-        self.is_long |= now >= self.long_after;
+        if now >= self.heavy_after {
+            self.aside = Some(SideQueue::HeavyQueries);
+        } else if now >= self.long_after {
+            self.aside = Some(SideQueue::Queries);
+        }
         if now >= self.slice_end {
             self.env.runtime.yield_now().await;
             self.slice_end = self.env.runtime.now().after(SLICE);
@@ -275,7 +288,7 @@ impl<R: Runtime> Scan<'_, R> {
                 leaf.work(&mut batch);
                 (leaf, batch)
             };
-            (leaf, batch) = self.env.compute(self.is_long, work).await;
+            (leaf, batch) = self.env.compute(self.aside, work).await;
             self.env.keep(std::mem::take(&mut batch.fresh));
             for damage in batch.damages.drain(..) {
                 // The block's other runs share the damaged column.

@@ -11,6 +11,7 @@
 //! that follow each other, every core has as many as every other one, or one more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use logsvc_logql::engine::LeafPlan;
 
@@ -49,14 +50,15 @@ impl Share {
 }
 
 impl ScanJob {
-    /// What is left of a job, as one that goes on with `plan`.
-    pub(super) fn rest(&self, plan: LeafPlan, work: Work) -> ScanJob {
+    /// What is left of a job that has taken so long, as one that goes on with `plan`.
+    pub(super) fn rest(&self, plan: LeafPlan, work: Work, taken: Duration) -> ScanJob {
         ScanJob {
             request: LeafRequest { plan: Arc::new(plan), ..self.request.clone() },
             streams: Arc::clone(&self.streams),
             segments: Arc::clone(&self.segments),
             work,
             share: self.share,
+            taken: self.taken + taken,
             missing_segments: 0,
         }
     }
@@ -71,6 +73,7 @@ impl ScanJob {
                 segments: Arc::clone(&self.segments),
                 work: Work { units: Vec::new(), segments: self.work.segments.clone() },
                 share: Share { part, of },
+                taken: self.taken,
                 missing_segments: 0,
             })
             .collect();

@@ -142,6 +142,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
                 divide_after_bytes: 2_000,
                 // A scan that waits for the disk is computed aside from then on.
                 first_slice: Duration::from_micros(100),
+                heavy_after: Duration::from_micros(300),
                 // Little enough that directories have to be read again and again.
                 ..ScanConfig::new(
                     Budget::new("cache", boot.upkeep.cache_max_bytes),
