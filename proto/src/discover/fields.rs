@@ -1,6 +1,6 @@
 //! The names of fields that hold a level.
 
-use crate::discover::words::holds_any;
+use crate::discover::words::{Triples, holds_any};
 
 /// The names in force unless configured otherwise, most telling first.
 pub const DEFAULT_LEVEL_FIELDS: [&str; 14] = [
@@ -22,7 +22,7 @@ pub const DEFAULT_LEVEL_FIELDS: [&str; 14] = [
 
 /// Every default name contains one of these, so a line without them has no level
 /// field and need not be parsed.
-const HINTS: [[u8; 3]; 3] = [*b"lev", *b"sev", *b"lvl"];
+static HINTS: Triples<3> = Triples::new([*b"lev", *b"sev", *b"lvl"]);
 
 /// A list of field names, most telling first, prepared for looking them up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,10 +43,7 @@ impl LevelFields {
             .map(|name| name.as_ref().into())
             .collect();
         let lengths = names.iter().fold(0, |mask, name| mask | length_bit(name.len()));
-        let hinted = names.iter().all(|name| {
-            let lower = name.to_ascii_lowercase();
-            HINTS.iter().any(|hint| lower.as_bytes().windows(3).any(|window| window == hint))
-        });
+        let hinted = names.iter().all(|name| holds_any(name.as_bytes(), &HINTS));
         LevelFields { names, lengths, hinted }
     }
 

@@ -1,10 +1,16 @@
 //! Finds words in a line, letter case aside.
 //!
 //! Everything that is looked for begins with one of a few triples of letters. Chunks
-//! of a line are compared with all triples at once, in a loop that the compiler turns
-//! into vector instructions; only chunks with a hit are looked at byte by byte.
+//! of a line are compared with all triples at once: by table lookups in vectors
+//! ([`avx2`]) where the CPU can, otherwise in a loop that the compiler turns into vector
+//! instructions. Only places with a hit are looked at byte by byte.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod triples;
 
 use crate::discover::Level;
+pub(super) use triples::Triples;
 
 /// Bytes at which a triple may begin in one chunk.
 const CHUNK_LEN: usize = 32;
@@ -12,7 +18,8 @@ const CHUNK_LEN: usize = 32;
 const CHUNK_READ_LEN: usize = CHUNK_LEN + 2;
 
 /// Beginnings of the level words.
-const TRIPLES: [[u8; 3]; 7] = [*b"tra", *b"deb", *b"fat", *b"cri", *b"err", *b"war", *b"inf"];
+static TRIPLES: Triples<7> =
+    Triples::new([*b"tra", *b"deb", *b"fat", *b"cri", *b"err", *b"war", *b"inf"]);
 
 /// The level of the first level word of a line. A word counts if it stands apart from
 /// its neighbours by white space, brackets, quotes and the like.
@@ -26,7 +33,7 @@ pub(super) fn first_level(line: &[u8]) -> Option<Level> {
 }
 
 /// Whether a line contains one of the triples, letter case aside.
-pub(super) fn holds_any<const N: usize>(line: &[u8], triples: &[[u8; 3]; N]) -> bool {
+pub(super) fn holds_any<const N: usize>(line: &[u8], triples: &Triples<N>) -> bool {
     let mut found = false;
     visit_triples(line, triples, |_| {
         found = true;
@@ -36,12 +43,28 @@ pub(super) fn holds_any<const N: usize>(line: &[u8], triples: &[[u8; 3]; N]) -> 
 }
 
 /// Calls `visit` with every place at which a triple begins, in order, until it says
-/// that it has enough. Triples must be lower-case letters. Bytes that differ from a
-/// letter in the case bit only, such as `[` and `{`, count as equal here.
+/// that it has enough. Bytes that differ from a letter in the case bit only, such as `[`
+/// and `{`, count as equal here.
 #[inline]
 fn visit_triples<const N: usize>(
     line: &[u8],
-    triples: &[[u8; 3]; N],
+    triples: &Triples<N>,
+    visit: impl FnMut(usize) -> bool,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_supported() {
+        avx2::visit(line, triples, visit);
+        return;
+    }
+    visit_chunks(line, |chunk| chunk_hits(chunk, &triples.list), visit);
+}
+
+/// The walk over the chunks of a line. Bit n of what `hits` gives says that a triple begins
+/// at byte n of a chunk.
+#[inline(always)]
+fn visit_chunks(
+    line: &[u8],
+    hits: impl Fn(&[u8; CHUNK_READ_LEN]) -> u32,
     mut visit: impl FnMut(usize) -> bool,
 ) {
     let mut start = 0;
@@ -63,30 +86,23 @@ fn visit_triples<const N: usize>(
                 }
             },
         };
-        let hits = chunk_hits(chunk, triples);
-        for (word_at, word) in hits.chunks_exact(8).enumerate() {
-            let mut bits = word.try_into().map_or(0, u64::from_le_bytes);
-            while bits != 0 {
-                let at = start + word_at * 8 + bits.trailing_zeros() as usize / 8;
-                if at >= seen && visit(at) {
-                    return;
-                }
-                // Each byte is 0 or 1, so this clears the lowest that is 1.
-                bits &= bits - 1;
+        let mut bits = hits(chunk);
+        while bits != 0 {
+            let at = start + bits.trailing_zeros() as usize;
+            if at >= seen && visit(at) {
+                return;
             }
+            bits &= bits - 1;
         }
         start += CHUNK_LEN;
         seen = start;
     }
 }
 
-/// For each place of a chunk 1 if a triple begins there, otherwise 0. Written so that the
-/// compiler vectorises it: no branches, arrays of fixed length.
+/// The places of a chunk at which a triple begins. Written so that the compiler vectorises
+/// it: no branches, arrays of fixed length.
 #[inline]
-fn chunk_hits<const N: usize>(
-    chunk: &[u8; CHUNK_READ_LEN],
-    triples: &[[u8; 3]; N],
-) -> [u8; CHUNK_LEN] {
+fn chunk_hits<const N: usize>(chunk: &[u8; CHUNK_READ_LEN], triples: &[[u8; 3]; N]) -> u32 {
     let mut hits = [0u8; CHUNK_LEN];
     for (offset, hit) in hits.iter_mut().enumerate() {
         let (a, b, c) = (chunk[offset] | 0x20, chunk[offset + 1] | 0x20, chunk[offset + 2] | 0x20);
@@ -94,7 +110,7 @@ fn chunk_hits<const N: usize>(
             *hit |= u8::from((a == *x) & (b == *y) & (c == *z));
         }
     }
-    hits
+    hits.iter().zip(0..).fold(0, |bits, (&hit, place)| bits | u32::from(hit) << place)
 }
 
 /// The level of the word that begins at `at`, if there is one that stands apart.
@@ -146,3 +162,6 @@ fn ends_word(byte: u8) -> bool {
             | b'|'
     )
 }
+
+#[cfg(test)]
+mod tests;
