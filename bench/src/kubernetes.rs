@@ -1,6 +1,7 @@
 //! Generated streams that look like those of a Kubernetes cluster: namespaces,
-//! apps with replicas, and one stream per pod, container and level. Traffic is
-//! skewed towards `info`, and one body holds the pods of one node.
+//! apps with replicas, and one stream per pod, container and level, or, without the label
+//! `level`, one per pod, whose lines are of all levels. Traffic is skewed towards `info`,
+//! and one body holds the pods of one node.
 
 use crate::labels::Labels;
 use crate::line_styles::{self, Scene, Style};
@@ -30,14 +31,21 @@ pub(crate) struct PodLines {
     seed: u64,
     stream_count: usize,
     streams_per_body: usize,
+    /// Whether the level is a label.
+    level_label: bool,
     random: Random,
     /// Streams of the current node, each as often as its share of the lines.
     weighted: Vec<usize>,
 }
 
 impl PodLines {
-    /// A generator for `stream_count` streams.
-    pub(crate) fn new(seed: u64, stream_count: usize, streams_per_body: usize) -> Result<PodLines> {
+    /// A generator for `stream_count` streams, which have the label `level` or not.
+    pub(crate) fn new(
+        seed: u64,
+        stream_count: usize,
+        streams_per_body: usize,
+        level_label: bool,
+    ) -> Result<PodLines> {
         if stream_count == 0 || streams_per_body == 0 {
             bail!("--streams and --streams-per-body must be more than zero");
         }
@@ -45,6 +53,7 @@ impl PodLines {
             seed,
             stream_count,
             streams_per_body,
+            level_label,
             random: Random::new(seed),
             weighted: Vec::new(),
         };
@@ -56,11 +65,12 @@ impl PodLines {
     pub(crate) fn stream_labels(&self) -> Vec<Labels> {
         (0..self.stream_count)
             .map(|stream| {
-                let pod = stream / LEVELS.len();
-                let app = pod / REPLICAS;
+                let app = app_of(stream);
                 let name = app_name(app);
+                let pod = self.pod_of(stream);
                 let pod_hash = mix(self.seed, pod as u64);
-                [
+                let level = LEVELS[stream % LEVELS.len()].0;
+                let labels = [
                     ("namespace", NAMESPACES[app % NAMESPACES.len()].to_owned()),
                     ("app", name.clone()),
                     (
@@ -71,13 +81,18 @@ impl PodLines {
                             pod_hash >> 44
                         ),
                     ),
-                    ("container", if pod % 5 == 4 { "proxy".to_owned() } else { name.clone() }),
-                    ("level", LEVELS[stream % LEVELS.len()].0.to_owned()),
-                ]
-                .map(|(name, value)| (name.to_owned(), value))
-                .into()
+                    ("container", if pod % 5 == 4 { "proxy".to_owned() } else { name }),
+                ];
+                let level = self.level_label.then(|| ("level", level.to_owned()));
+                let labels = labels.into_iter().chain(level);
+                labels.map(|(name, value)| (name.to_owned(), value)).collect()
             })
             .collect()
+    }
+
+    /// The pod that a stream belongs to.
+    fn pod_of(&self, stream: usize) -> usize {
+        if self.level_label { stream / LEVELS.len() } else { stream }
     }
 
     /// Chooses the streams of body `number` and restarts the generator for it.
@@ -116,14 +131,17 @@ impl PodLines {
         news: Option<&'static str>,
     ) -> (usize, String) {
         let stream = self.random.pick(&self.weighted);
-        let pod = stream / LEVELS.len();
+        let app = app_of(stream);
+        // Without the label, the levels of a stream's lines have the shares that streams have.
+        let level_of =
+            if self.level_label { stream } else { self.random.pick(&self.weighted) } % LEVELS.len();
         let scene = Scene {
             unix_nanos,
-            level: LEVELS[stream % LEVELS.len()].0,
-            component: COMPONENTS[(pod / REPLICAS) % COMPONENTS.len()],
+            level: LEVELS[level_of].0,
+            component: COMPONENTS[app % COMPONENTS.len()],
             news,
         };
-        let line = line_styles::line(&mut self.random, pod / REPLICAS, &scene);
+        let line = line_styles::line(&mut self.random, app, &scene);
         (stream, line)
     }
 }
@@ -162,14 +180,14 @@ mod tests {
 
     #[test]
     fn streams_have_distinct_labels() {
-        let pods = PodLines::new(1, 5000, 16).unwrap();
+        let pods = PodLines::new(1, 5000, 16, true).unwrap();
         let distinct: BTreeSet<Labels> = pods.stream_labels().into_iter().collect();
         assert_eq!(distinct.len(), 5000);
     }
 
     #[test]
     fn lines_have_the_length_and_variety_of_real_ones() {
-        let mut pods = PodLines::new(3, 400, 16).unwrap();
+        let mut pods = PodLines::new(3, 400, 16, true).unwrap();
         let (mut bytes, mut lines, mut streams) = (0, BTreeSet::new(), BTreeSet::new());
         let mut outside = 0;
         for number in 0..50 {
@@ -192,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_namespace_tells_the_style() {
-        let pods = PodLines::new(1, 917, 16).unwrap();
+        let pods = PodLines::new(1, 917, 16, true).unwrap();
         for (stream, labels) in pods.stream_labels().iter().enumerate() {
             let namespaces = namespaces_of(style_of(stream));
             assert!(namespaces.contains(&labels["namespace"].as_str()), "{labels:?}");
@@ -201,8 +219,24 @@ mod tests {
     }
 
     #[test]
+    fn without_the_label_a_stream_has_lines_of_all_levels() {
+        let mut pods = PodLines::new(1, 917, 16, false).unwrap();
+        let labels = pods.stream_labels();
+        assert!(labels.iter().all(|labels| !labels.contains_key("level")));
+        assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), 917);
+        let lines: Vec<(usize, String)> = (0..30_000).map(|_| pods.line(0)).collect();
+        for stream in (0..16).filter(|stream| style_of(*stream) == Style::Json) {
+            for (level, _) in LEVELS {
+                let field = format!("\"level\":\"{level}\"");
+                assert!(lines.iter().any(|(of, line)| *of == stream && line.contains(&field)));
+            }
+        }
+        assert_eq!(style_of(0), Style::Json, "so there was something to look at");
+    }
+
+    #[test]
     fn a_body_stays_on_its_node() {
-        let mut pods = PodLines::new(1, 20, 16).unwrap();
+        let mut pods = PodLines::new(1, 20, 16, true).unwrap();
         for (number, range) in [(0, 0..16), (1, 16..20), (2, 0..16)] {
             pods.move_to_node(number);
             assert!((0..500).all(|_| range.contains(&pods.line(0).0)));

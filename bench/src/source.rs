@@ -45,6 +45,10 @@ pub(crate) struct SourceArgs {
     /// Add a trace id and a span id to every line as structured metadata
     #[arg(long)]
     pub(crate) metadata: bool,
+    /// Whether generated streams have the label `level`; without it, each has lines of all
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    #[serde(default = "has_level_label")]
+    pub(crate) level_label: bool,
     /// Value of the label `job` that all streams share
     #[arg(long, default_value = "bench")]
     pub(crate) job: String,
@@ -58,6 +62,11 @@ pub(crate) struct SourceArgs {
     /// Time between two lines
     #[arg(long, default_value = "1ms", value_parser = parse_duration_nanos)]
     pub(crate) line_interval: u64,
+}
+
+/// Ledgers of before the option.
+fn has_level_label() -> bool {
+    true
 }
 
 /// One log line with its timestamp and structured metadata.
@@ -139,24 +148,27 @@ impl Source {
         }
         let mut shared: Labels = args.labels.iter().cloned().collect();
         shared.insert("job".to_owned(), args.job.clone());
-        let (lines, own_labels, remaining_bytes, line_count): (Box<dyn Lines>, _, _, _) =
-            if args.files.is_empty() {
-                let bytes = args.bytes.unwrap_or(100_000_000);
-                let pods = PodLines::new(args.seed, args.streams, args.streams_per_body)?;
-                let own_labels = pods.stream_labels();
-                // Generated lines are longer than 100 bytes: an upper bound.
-                (Box::new(pods), own_labels, bytes, bytes / 100)
-            } else {
-                let repeat = if args.bytes.is_some() { u64::MAX } else { args.repeat };
-                args.files = files::expand(&args.files)?;
-                let files = FileLines::open(&args.files, args.streams_per_file, repeat)?;
-                let own_labels = files.stream_labels();
-                let line_count = match args.bytes {
-                    Some(bytes) => bytes / files.mean_line_bytes().max(1) + files.line_count(),
-                    None => files.line_count().saturating_mul(args.repeat),
-                };
-                (Box::new(files), own_labels, args.bytes.unwrap_or(u64::MAX), line_count)
+        let (lines, own_labels, remaining_bytes, line_count): (Box<dyn Lines>, _, _, _) = if args
+            .files
+            .is_empty()
+        {
+            let bytes = args.bytes.unwrap_or(100_000_000);
+            let pods =
+                PodLines::new(args.seed, args.streams, args.streams_per_body, args.level_label)?;
+            let own_labels = pods.stream_labels();
+            // Generated lines are longer than 100 bytes: an upper bound.
+            (Box::new(pods), own_labels, bytes, bytes / 100)
+        } else {
+            let repeat = if args.bytes.is_some() { u64::MAX } else { args.repeat };
+            args.files = files::expand(&args.files)?;
+            let files = FileLines::open(&args.files, args.streams_per_file, repeat)?;
+            let own_labels = files.stream_labels();
+            let line_count = match args.bytes {
+                Some(bytes) => bytes / files.mean_line_bytes().max(1) + files.line_count(),
+                None => files.line_count().saturating_mul(args.repeat),
             };
+            (Box::new(files), own_labels, args.bytes.unwrap_or(u64::MAX), line_count)
+        };
         let streams: Vec<Labels> = own_labels
             .into_iter()
             .map(|own| own.into_iter().chain(shared.clone()).collect())

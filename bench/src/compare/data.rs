@@ -17,6 +17,7 @@ use crate::source::{Body, Entry};
 use crate::units::{parse_duration_nanos, parse_instant_nanos, parse_size_bytes, unix_now_nanos};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use logsvc_proto::discover::DETECTED_LEVEL;
 use std::collections::BTreeMap;
 
 /// Streams that share a body, as an agent on one node would send them.
@@ -71,6 +72,9 @@ pub(crate) struct DataArgs {
     /// Streams with structured metadata
     #[arg(long, value_enum, default_value_t = Metadata::Some)]
     pub(crate) metadata: Metadata,
+    /// Whether streams have the label `level`; without it, each has lines of all levels
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) level_label: bool,
     /// Raw bytes per body, at most
     #[arg(long, default_value = "512KB", value_parser = parse_size_bytes)]
     pub(crate) body_bytes: u64,
@@ -99,6 +103,7 @@ pub(crate) struct DataSet {
     streams: Vec<Labels>,
     seed: u64,
     metadata: Metadata,
+    level_label: bool,
     rounds: u64,
     /// Lines of a node with all its streams in one round.
     lines_per_body: u64,
@@ -119,7 +124,7 @@ impl DataSet {
         if args.span < MIN_SPAN_NANOS {
             bail!("--span must be at least 6h5m");
         }
-        let pods = PodLines::new(args.seed, args.streams, STREAMS_PER_NODE)?;
+        let pods = PodLines::new(args.seed, args.streams, STREAMS_PER_NODE, args.level_label)?;
         let shared = Labels::from([("job".to_owned(), args.job.clone())]);
         let streams = pods.stream_labels();
         let streams = streams.into_iter().map(|own| own.into_iter().chain(shared.clone()));
@@ -129,6 +134,7 @@ impl DataSet {
             pods,
             seed: args.seed,
             metadata: args.metadata,
+            level_label: args.level_label,
             rounds: 1,
             lines_per_body: SAMPLE_LINES,
             slot_nanos: 1,
@@ -189,6 +195,11 @@ impl DataSet {
     /// Labels of every stream.
     pub(crate) fn streams(&self) -> &[Labels] {
         &self.streams
+    }
+
+    /// The name under which lines have a level: a label, or what servers find out.
+    pub(crate) fn level_name(&self) -> &'static str {
+        if self.level_label { "level" } else { DETECTED_LEVEL }
     }
 
     /// A stream that most lines of its pod are in, somewhere in the middle.
@@ -311,8 +322,11 @@ fn replace_id(line: &mut String, id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fields;
     use super::*;
+    use crate::kubernetes::style_of;
     use clap::Parser;
+    use logsvc_proto::discover::{LevelFields, line_level};
     use std::collections::BTreeSet;
 
     #[derive(Parser)]
@@ -379,5 +393,24 @@ mod tests {
             let lengths = entries.iter().map(|e| e.line.len()).sum::<usize>() / entries.len();
             assert!((150..=250).contains(&lengths), "{lengths}");
         }
+    }
+
+    #[test]
+    fn without_the_label_the_level_is_told_by_the_line() {
+        let args = ["--raw-mb", "4", "--streams", "100", "--level-label", "false"];
+        let data = data(&args);
+        assert_eq!(data.level_name(), "detected_level");
+        assert!(data.streams().iter().all(|labels| !labels.contains_key("level")));
+        let (names, mut seen) = (LevelFields::default(), BTreeSet::new());
+        for (stream, entries) in data.flat_map(|body| body.streams) {
+            for entry in entries {
+                let told = fields::level(style_of(stream), &entry.line).to_owned();
+                let found = line_level(entry.line.as_bytes(), &names, 0);
+                assert_eq!(told, found.as_str(), "{}", entry.line);
+                seen.insert(told);
+            }
+        }
+        let levels = ["debug", "error", "info", "unknown", "warn"].map(str::to_owned);
+        assert!(seen.iter().eq(&levels), "{seen:?}");
     }
 }

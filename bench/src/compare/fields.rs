@@ -1,5 +1,7 @@
 //! Fields of generated lines, found by the texts around them.
 
+use crate::line_styles::Style;
+
 /// What stands behind `name`, up to `end`.
 pub(crate) fn until<'a>(line: &'a str, name: &str, end: char) -> Option<&'a str> {
     let rest = &line[line.find(name)? + name.len()..];
@@ -28,6 +30,19 @@ impl Request<'_> {
         let status = parts.next()?.split(' ').nth(1)?;
         Some(Request { method: request.next()?, path: request.next()?, status })
     }
+}
+
+/// The level that a line of this style tells, or `unknown`.
+pub(crate) fn level(style: Style, line: &str) -> &str {
+    let told = match style {
+        Style::Json => until(line, "\"level\":\"", '"'),
+        Style::Logfmt => until(line, " level=", ' '),
+        Style::Access => None,
+        Style::Plain => until(line, "] ", ' ').and_then(|word| {
+            ["info", "debug", "warn", "error"].into_iter().find(|l| word.eq_ignore_ascii_case(l))
+        }),
+    };
+    told.unwrap_or("unknown")
 }
 
 #[cfg(test)]

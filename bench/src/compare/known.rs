@@ -206,7 +206,9 @@ impl Known {
             let line_bytes: usize = entries.iter().map(|entry| entry.line.len()).sum();
             self.note_bytes(*stream, namespace, line_bytes as u64);
             for entry in entries {
-                self.note_entry(*stream, namespace, &labels["level"], entry);
+                let level = labels.get("level").map(String::as_str);
+                let level = level.unwrap_or_else(|| fields::level(style_of(*stream), &entry.line));
+                self.note_entry(*stream, namespace, level, entry);
                 if let Some(trace_id) = data.trace_needle()
                     && entry.metadata.first().is_some_and(|(_, value)| value == trace_id)
                 {

@@ -143,6 +143,7 @@ impl CompareArgs {
                 bytes: Some(bytes),
                 body_bytes: LATER_BODY_BYTES.min(bytes / 16).max(1),
                 metadata: false,
+                level_label: self.data.level_label,
                 job: format!("{}-{job}", self.data.job),
                 labels: Vec::new(),
                 start: None,

@@ -169,7 +169,7 @@ impl Maker<'_> {
         let step_s = RATE_STEP_NANOS / 1_000_000_000;
         let parameters = format!("query_range?start={start_nanos}&end={end_nanos}&step={step_s}");
         let grid = Grid { start_nanos, step_nanos: RATE_STEP_NANOS };
-        let expected = Expected::Steps("level", rates, grid);
+        let expected = Expected::Steps(self.data.level_name(), rates, grid);
         self.add(names, query, &parameters, expected, Share::SixHours)
     }
 
@@ -261,9 +261,10 @@ impl Maker<'_> {
     fn over_time(&mut self, selectors: &Selectors) {
         let (known, range, all) = (self.known, self.range(), &selectors.all);
         let names = ("rate", "rate by level over six hours, window 5m, step 1m");
-        let query = format!("sum by (level) (rate({all} [5m]))");
+        let level = self.data.level_name();
+        let query = format!("sum by ({level}) (rate({all} [5m]))");
         self.stepped(names, query, known.rates.rates()).in_mix = true;
-        let query = format!("sum by (level) (rate({all} |= \"{RATE_TEXT}\" [5m]))");
+        let query = format!("sum by ({level}) (rate({all} |= \"{RATE_TEXT}\" [5m]))");
         let names = ("rate-text", "the same with a line filter");
         self.stepped(names, query.clone(), known.filtered_rates.rates()).in_mix = true;
         let names = ("rate-text-again", "the same again, as a dashboard asks");

@@ -4,6 +4,7 @@ use super::Table;
 use super::sample::{Sample, SampleBody};
 use anyhow::{Context, Result, ensure};
 use logsvc_proto::StreamId;
+use logsvc_proto::discover::{DETECTED_LEVEL, LevelFields, WithLevel, line_level};
 use logsvc_proto::push::Push;
 use logsvc_proto::push::metadata::MetadataNormalizer;
 use logsvc_shards::batch::{BatchBuilder, sections};
@@ -11,6 +12,9 @@ use logsvc_shards::head::{BlockPool, StreamHead};
 use logsvc_shards::wal::format::write_batch;
 use std::collections::BTreeMap;
 use std::hint::black_box;
+
+/// How deep the server looks for a level in lines of JSON unless told otherwise.
+const JSON_MAX_DEPTH: usize = 2;
 
 /// Measures them.
 pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
@@ -35,6 +39,21 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
     })?;
     let pushes = plain.iter().map(|body| Push::protobuf(body));
     let pushes = pushes.collect::<Result<Vec<_>, _>>()?;
+    let fields = LevelFields::default();
+    table.stage("push: levels of lines alone", || {
+        let mut lines = 0;
+        for push in &pushes {
+            for stream in push.streams() {
+                let mut entries = stream.entries();
+                while let Some(entry) = entries.next() {
+                    black_box(line_level(entry.line, &fields, JSON_MAX_DEPTH));
+                    lines += 1;
+                }
+            }
+        }
+        ensure!(lines == sample.line_count, "{lines} lines");
+        Ok(())
+    })?;
     let mut normalizer = MetadataNormalizer::new();
     let mut buffer = Vec::new();
     table.stage("push: write a batch", || {
@@ -76,6 +95,8 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
     })
 }
 
+/// A batch with the level of each entry, as the server makes it: told by the labels of the
+/// stream, or else by the line.
 fn batch_of(
     push: &Push<'_>,
     body: &SampleBody,
@@ -83,13 +104,24 @@ fn batch_of(
     buffer: Vec<u8>,
 ) -> Result<Vec<u8>> {
     let mut builder = BatchBuilder::new(buffer);
-    for (stream, id) in push.streams().zip(&body.streams) {
-        builder.begin(*id);
+    let fields = LevelFields::default();
+    for (stream, known) in push.streams().zip(&body.streams) {
+        builder.begin(known.id);
         let mut entries = stream.entries();
         while let Some(entry) = entries.next() {
             let timestamp_ns = entry.timestamp_ns.context("a line without a timestamp")?;
-            let metadata = normalizer.normalize(entry.metadata)?;
-            builder.push(timestamp_ns, entry.line, metadata.iter());
+            let level = known
+                .level
+                .as_deref()
+                .unwrap_or_else(|| line_level(entry.line, &fields, JSON_MAX_DEPTH).as_str());
+            let level = level.as_bytes();
+            if entry.metadata.is_empty() {
+                let pair = (DETECTED_LEVEL.as_bytes(), level);
+                builder.push(timestamp_ns, entry.line, std::iter::once(pair));
+            } else {
+                let pairs = normalizer.normalize(entry.metadata)?;
+                builder.push(timestamp_ns, entry.line, WithLevel::new(pairs.iter(), Some(level)));
+            }
         }
         builder.end();
     }

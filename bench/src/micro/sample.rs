@@ -21,7 +21,14 @@ pub(super) struct SampleBody {
     /// Protobuf in a Snappy block.
     pub(super) wire: Vec<u8>,
     /// Which streams it has, in its order.
-    pub(super) streams: Vec<StreamId>,
+    pub(super) streams: Vec<SampleStream>,
+}
+
+/// A stream of a body.
+pub(super) struct SampleStream {
+    pub(super) id: StreamId,
+    /// The level of all its lines, if its labels tell.
+    pub(super) level: Option<String>,
 }
 
 impl Sample {
@@ -41,7 +48,11 @@ impl Sample {
             let Some(body) = data.next() else { break };
             raw_bytes += body.raw_bytes;
             line_count += body.line_count;
-            let of_body = body.streams.iter().map(|(number, _)| streams[*number].0).collect();
+            let of_body = body.streams.iter().map(|(number, _)| SampleStream {
+                id: streams[*number].0,
+                level: texts[*number].get("level").cloned(),
+            });
+            let of_body = of_body.collect();
             bodies.push(SampleBody { wire: wire.encode(body, &texts)?, streams: of_body });
         }
         if bodies.is_empty() {
