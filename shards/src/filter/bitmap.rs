@@ -106,6 +106,13 @@ impl Folded {
         Folded { descriptor: Descriptor::new(bits, quarter_of_mixed), slices }
     }
 
+    /// What [`Self::new`] makes of these keys with one bit per slice.
+    pub(super) fn of_few(keys: &[Key]) -> Folded {
+        let mut slices = vec![0; SLICES].into_boxed_slice();
+        keys.iter().for_each(|key| slices[key.slice()] = 1);
+        Folded { descriptor: Descriptor::new(1, false), slices }
+    }
+
     /// The share of bits that are set; the chance that an absent key seems present.
     #[inline(always)]
     pub(super) fn load(&self) -> f64 {

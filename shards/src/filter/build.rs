@@ -1,8 +1,9 @@
 //! The filter of one block, made from its lines and metadata.
 
-use super::bitmap::{Bitmap, Folded, estimated_keys, insert};
+use super::bitmap::{Folded, estimated_keys};
 use super::grams::GramBits;
 use super::keys::{SLICE_BITS, SLICES, hash_of_name, hash_of_pair, kept_quarter, metadata_keys};
+use super::metadata::MetadataKeys;
 
 /// Bits per gram: a load of 0.55, so that the eight grams of twelve bytes pass by chance
 /// with a probability below one in a hundred.
@@ -13,9 +14,6 @@ const WHOLE_SHARE: f64 = 0.030;
 
 /// The most bits of a filter per bit of line bytes. With more grams the load rises.
 const MAX_SHARE: f64 = 0.036;
-
-/// Bits per key of metadata: a load of one half.
-const BITS_PER_METADATA_KEY: f64 = 1.44;
 
 /// A filter that is fuller than this is not worth its bytes.
 const MAX_LOAD: f64 = 0.97;
@@ -40,8 +38,7 @@ impl BlockFilter {
 #[derive(Debug)]
 pub struct BlockFilterBuilder {
     grams: GramBits,
-    metadata: Box<Bitmap>,
-    has_metadata: bool,
+    metadata: MetadataKeys,
     line_bytes: u64,
 }
 
@@ -55,12 +52,7 @@ impl BlockFilterBuilder {
     /// A builder that has seen nothing.
     #[must_use]
     pub fn new() -> BlockFilterBuilder {
-        BlockFilterBuilder {
-            grams: GramBits::new(),
-            metadata: Box::new([0; SLICES]),
-            has_metadata: false,
-            line_bytes: 0,
-        }
+        BlockFilterBuilder { grams: GramBits::new(), metadata: MetadataKeys::new(), line_bytes: 0 }
     }
 
     /// Adds lines that stand one after another: line *i* begins where line *i* - 1
@@ -84,20 +76,39 @@ impl BlockFilterBuilder {
     /// Adds a pair of structured metadata that an entry of the block has. Adding a pair
     /// again changes nothing, so it is enough to add every distinct one.
     pub fn add_metadata(&mut self, name: &[u8], value: &[u8]) {
-        self.has_metadata = true;
         let name_hash = hash_of_name(name);
         let pair_hash = hash_of_pair(name_hash, value);
         for key in metadata_keys(name_hash).chain(metadata_keys(pair_hash)) {
-            insert(&mut self.metadata, key);
+            self.metadata.add(key);
         }
     }
 
     /// The filter of what was added since the last call. The builder is empty again.
     pub fn finish(&mut self) -> BlockFilter {
-        with_wide_vectors(|| BlockFilter {
-            text: self.finish_text(),
-            metadata: self.finish_metadata(),
-        })
+        #[cfg(target_arch = "x86_64")]
+        {
+            /// The same, compiled for vectors of 32 bytes and counting of bits.
+            #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+            fn finish_wide(builder: &mut BlockFilterBuilder) -> BlockFilter {
+                builder.finish_inline()
+            }
+            let has_all = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("popcnt");
+            if has_all {
+                // SAFETY: the CPU has the features, as was just found out.
+                return unsafe { finish_wide(self) };
+            }
+        }
+        self.finish_inline()
+    }
+
+    /// A part of the caller, as all that it calls, so that it is compiled for the caller's
+    /// CPU. A closure between the two would be compiled by itself.
+    #[inline(always)]
+    fn finish_inline(&mut self) -> BlockFilter {
+        BlockFilter { text: self.finish_text(), metadata: self.finish_metadata() }
     }
 
     #[inline(always)]
@@ -128,45 +139,18 @@ impl BlockFilterBuilder {
 
     #[inline(always)]
     fn finish_metadata(&mut self) -> Folded {
-        if !std::mem::take(&mut self.has_metadata) {
-            return Folded::empty();
-        }
-        let keys = estimated_keys(ones(self.metadata.iter().copied()));
-        let bits = bits_per_slice((keys * BITS_PER_METADATA_KEY).max(1.0));
-        let folded = Folded::new(&self.metadata, bits, false);
-        self.metadata.fill(0);
+        let folded = self.metadata.finish();
         if folded.load() > MAX_LOAD { Folded::unknown() } else { folded }
     }
 }
 
-/// Does some work, compiled for vectors of 32 bytes and counting of bits if the CPU has
-/// them; all functions that it calls must be inlined to be compiled so.
 #[inline(always)]
-fn with_wide_vectors<T>(work: impl FnOnce() -> T) -> T {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-        fn wide<T>(work: impl FnOnce() -> T) -> T {
-            work()
-        }
-        let has_all = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt");
-        if has_all {
-            // SAFETY: the CPU has the features, as was just found out.
-            return unsafe { wide(work) };
-        }
-    }
-    work()
-}
-
-#[inline(always)]
-fn ones(words: impl Iterator<Item = u64>) -> u64 {
+pub(super) fn ones(words: impl Iterator<Item = u64>) -> u64 {
     words.map(|word| u64::from(word.count_ones())).sum()
 }
 
 /// How many bits each slice gets when the bitmap shall have about so many.
-fn bits_per_slice(bits: f64) -> usize {
+#[inline]
+pub(super) fn bits_per_slice(bits: f64) -> usize {
     ((bits / SLICES as f64).round() as usize).clamp(1, SLICE_BITS)
 }

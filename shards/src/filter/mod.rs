@@ -74,6 +74,7 @@ mod index;
 mod keys;
 mod layout;
 mod load;
+mod metadata;
 mod needle;
 mod probe;
 mod region;
