@@ -2,21 +2,21 @@
 //!
 //! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and, if many
 //! blocks may be copied, from the first of these on the filters of all. Every byte is
-//! checked. Its own reads and blocks, not those of scans: what is read once
-//! must not push out what is asked for again and again.
+//! checked, on side threads: a chunk of labels is decompressed in half a millisecond, and
+//! the filters of a large segment take as long as they take. Its own reads and blocks, not
+//! those of scans: what is read once must not push out what is asked for again and again.
 
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
-use super::throttle::Pace;
-use crate::filter::{BlockFilter, FilterError, RegionFilters};
+use super::aside::{QUEUE, StoredBlock};
+use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
@@ -42,11 +42,11 @@ pub(super) struct Input<R: Runtime> {
     labels: Option<ChunkLabels>,
     next_chunk: u32,
     /// Used last at the back.
-    blocks: VecDeque<(u32, Rc<Block>)>,
+    blocks: VecDeque<(u32, Arc<Block>)>,
     /// Number of shards of the node, and the one whose streams are read.
     reader: (u16, u16),
     /// There from the first on that was asked for; none are in it if they are damaged.
-    filters: Option<RegionFilters>,
+    filters: Option<Arc<RegionFilters>>,
     /// Whether one block in [`FILTERS_SHARE`] may be copied.
     copies_many: bool,
 }
@@ -54,9 +54,6 @@ pub(super) struct Input<R: Runtime> {
 /// The filters of an input are loaded if one in so many of its blocks may be copied. They
 /// take 3 % of its lines, and making the filter of a block anew takes less than encoding it.
 const FILTERS_SHARE: usize = 8;
-
-/// Units of filters that are taken apart at once: about a tenth of a millisecond.
-const FILTER_UNITS: usize = 64;
 
 impl<R: Runtime> Input<R> {
     pub(super) async fn open(
@@ -99,7 +96,7 @@ impl<R: Runtime> Input<R> {
     }
 
     /// Makes [`Self::stream`] the next one that is the shard's.
-    pub(super) async fn load_stream(&mut self, decoder: &mut Decoder) -> Result<(), CompactError> {
+    pub(super) async fn load_stream(&mut self, runtime: &R) -> Result<(), CompactError> {
         let ((shards, shard), segment) = (self.reader, Arc::clone(&self.segment));
         let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
         while self.stream.is_none() {
@@ -122,7 +119,9 @@ impl<R: Runtime> Input<R> {
             let mut ids = chunk.streams.clone().map(|row| directory.stream_id(row));
             if ids.any(has) {
                 let bytes = self.read(chunk.place.range()).await?;
-                let labels = decoder.open_labels(directory, self.next_chunk, &bytes);
+                let (directory, chunk) = (Arc::clone(directory), self.next_chunk);
+                let open = move || Decoder::new().open_labels(&directory, chunk, &bytes);
+                let labels = runtime.offload_to(QUEUE, open).await;
                 self.labels = Some(labels.map_err(|error| self.damaged(error))?);
             }
             self.next_chunk += 1;
@@ -140,87 +139,67 @@ impl<R: Runtime> Input<R> {
         self.stream.take().map(|(row, _)| row)
     }
 
-    /// The stored columns of a block.
-    pub(super) async fn stored(&self, block: u32) -> io::Result<[Vec<u8>; 4]> {
+    /// A block as it is stored; `input` is the number of this one.
+    pub(super) async fn stored(&self, input: usize, block: u32) -> io::Result<StoredBlock> {
         let info = self.directory.block(block);
         let mut columns = [const { Vec::new() }; 4];
         for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
             *column = self.read(info.column(kind).range()).await?;
         }
-        Ok(columns)
+        Ok(StoredBlock { input, directory: Arc::clone(&self.directory), block, columns })
     }
 
-    /// The filter of a block; `None` if it is to be made anew: because the filters are
-    /// damaged, or because only few blocks need theirs, for which those of all would be in
-    /// memory.
-    pub(super) async fn filter(
+    /// The filters of all blocks, or none if they are damaged; `None` if only few blocks need
+    /// theirs, for which those of all would be in memory.
+    pub(super) async fn filters(
         &mut self,
         runtime: &R,
-        pace: &mut Pace<'_>,
-        block: u32,
-    ) -> Result<Option<BlockFilter>, CompactError> {
-        if !self.copies_many {
-            return Ok(None);
+    ) -> Result<Option<Arc<RegionFilters>>, CompactError> {
+        if self.copies_many && self.filters.is_none() {
+            self.filters = Some(Arc::new(self.load_filters(runtime).await?));
         }
-        if self.filters.is_none() {
-            self.filters = Some(self.load_filters(runtime, pace).await?);
-        }
-        Ok(self.filters.as_ref().and_then(|filters| filters.get(block as usize)))
+        Ok(self.filters.clone())
     }
 
-    async fn load_filters(
-        &self,
-        runtime: &R,
-        pace: &mut Pace<'_>,
-    ) -> Result<RegionFilters, CompactError> {
-        let directory = &self.directory;
-        let region = self.read(directory.footer().filters_range()).await?;
-        let damaged = |error: FilterError| {
+    async fn load_filters(&self, runtime: &R) -> Result<RegionFilters, CompactError> {
+        let region = self.read(self.directory.footer().filters_range()).await?;
+        let directory = Arc::clone(&self.directory);
+        let load = move || load_filters(directory.filters(), region);
+        let loaded = runtime.offload_to(QUEUE, load).await;
+        Ok(loaded.unwrap_or_else(|error| {
             tracing::error!(
                 file = %self.segment.path.display(), %error,
-                offset = directory.footer().filters_offset,
+                offset = self.directory.footer().filters_offset,
                 "the filters of a segment are damaged; they are made anew"
             );
             RegionFilters::default()
-        };
-        let mut loader = match directory.filters().load(region) {
-            Ok(loader) => loader,
-            Err(error) => return Ok(damaged(error)),
-        };
-        loop {
-            for _ in 0..FILTER_UNITS {
-                match loader.advance() {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(loader.finish()),
-                    Err(error) => return Ok(damaged(error)),
-                }
-            }
-            pace.block(runtime).await?;
-        }
+        }))
     }
 
-    /// A decoded block, and whether it had to be read.
-    pub(super) async fn block(
-        &mut self,
-        decoder: &mut Decoder,
-        block: u32,
-    ) -> Result<(Rc<Block>, bool), CompactError> {
-        if let Some(place) = self.blocks.iter().position(|(number, _)| *number == block)
-            && let Some(found) = self.blocks.remove(place)
-        {
-            let decoded = Rc::clone(&found.1);
-            self.blocks.push_back(found);
-            return Ok((decoded, false));
-        }
-        let stored = self.stored(block).await?;
-        let decoded = Block::decode(decoder, &self.directory, block, &stored);
-        let decoded = Rc::new(decoded.map_err(|error| self.damaged(error))?);
+    /// A decoded block that is kept.
+    pub(super) fn kept(&mut self, block: u32) -> Option<Arc<Block>> {
+        let place = self.blocks.iter().position(|(number, _)| *number == block)?;
+        let found = self.blocks.remove(place)?;
+        let decoded = Arc::clone(&found.1);
+        self.blocks.push_back(found);
+        Some(decoded)
+    }
+
+    /// Keeps a decoded block, instead of that which was used longest ago.
+    pub(super) fn keep(&mut self, block: u32, decoded: Block) -> Arc<Block> {
         if self.blocks.len() >= CACHED_BLOCKS {
             self.blocks.pop_front();
         }
-        self.blocks.push_back((block, Rc::clone(&decoded)));
-        Ok((decoded, true))
+        let decoded = Arc::new(decoded);
+        self.blocks.push_back((block, Arc::clone(&decoded)));
+        decoded
     }
+}
+
+fn load_filters(index: &FilterIndex, region: Vec<u8>) -> Result<RegionFilters, FilterError> {
+    let mut loader = index.load(region)?;
+    while loader.advance()? {}
+    Ok(loader.finish())
 }
 
 /// The columns of a block.
@@ -233,7 +212,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn decode(
+    pub(super) fn decode(
         decoder: &mut Decoder,
         directory: &Directory,
         block: u32,
@@ -265,6 +244,14 @@ impl Block {
             lines: run.of_lines(&self.lines),
             metadata,
         }
+    }
+
+    /// Bytes of the lines of some entries of a run, counted within the block.
+    pub(super) fn line_bytes(&self, run: &RunInfo, range: Range<usize>) -> usize {
+        let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
+            return 0;
+        };
+        (self.line_ends[last] - self.line_start(run, range.start)) as usize
     }
 
     /// An entry of a run, counted within the block.

@@ -2,35 +2,47 @@
 //!
 //! Guarantees: the output shows what the inputs have shown: the entries of a stream by
 //! time, ties in the order of the segments, of equal entries of different segments the
-//! first. Memory: a few blocks per input, and what the writer holds.
+//! first. Memory: a few blocks per input, as much as is gathered for one turn, and what the
+//! writer holds.
 //!
 //! Runs that no other input's run of the stream overlaps are taken over as they are.
 //! Where runs overlap, they are merged entry by entry. Blocks of one stream that are
 //! large enough are copied as they are stored, with their filters; a stream is given
 //! such blocks when it is sealed or merged and has lines enough. What is left, streams
 //! that had little in each segment, is encoded once more, next to what was elsewhere.
+//!
+//! What comes next is decided here, on the core; it is computed on side threads
+//! ([`super::aside`]), by which all else of the core passes at any time.
 
+use std::io;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_runtime::Runtime;
 
 use super::CompactError;
+use super::aside::{
+    BLOCKS_IN_A_ROW, Ending, QUEUE, Step, StoredBlock, Turn, WholeBlock, WorkError, Workshop,
+    next_part,
+};
 use super::input::{Block, Input, is_full};
 use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
+use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
-use crate::sealed::{NewSegment, SegmentFolder, WRITE_BYTES};
-use crate::segment::{
-    BLOCK_TARGET_LINE_BYTES, Decoder, EncodedBlock, Finished, RunInfo, SegmentWriter, StreamKey,
-    WriteError, stream_order,
-};
+use crate::sealed::{NewSegment, SegmentFolder};
+use crate::segment::{Finished, RunInfo, stream_order};
 
-/// Taking a block over ends the one that is being filled. That is worth it if the
-/// latter has at least a quarter of its size, or if so many blocks follow that its
-/// poor filling makes no odds.
-const BLOCKS_IN_A_ROW: usize = 4;
+/// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
+/// before: what takes about a millisecond.
+const TURN_BYTES: usize = 256 << 10;
+
+/// And at most so many steps, which take the core a fraction of a millisecond.
+const TURN_STEPS: usize = 512;
+
+/// Runs of together fewer entries are compared on the core.
+const COMPARED_HERE: usize = 256;
 
 /// A merge under way.
 pub(super) struct Merge<'a, R: Runtime> {
@@ -38,8 +50,11 @@ pub(super) struct Merge<'a, R: Runtime> {
     inputs: Vec<Input<R>>,
     keep: &'a mut dyn Keep,
     pace: Pace<'a>,
-    decoder: Decoder,
-    writer: SegmentWriter,
+    /// Away while a turn is under way, and for good after one that has failed.
+    workshop: Option<Box<Workshop>>,
+    /// What the next turn does, and about how many bytes it looks at.
+    steps: Vec<Step>,
+    gathered_bytes: usize,
     output: &'a mut NewSegment<R>,
     read: ReadTotals,
 }
@@ -52,41 +67,6 @@ pub(super) struct ReadTotals {
     pub(super) line_bytes: u64,
 }
 
-/// One stream in one input.
-struct Source {
-    input: usize,
-    runs: Vec<RunInfo>,
-    /// The next run.
-    at: usize,
-    open: Option<OpenRun>,
-}
-
-/// The run that is being taken over entry by entry.
-struct OpenRun {
-    block: Rc<Block>,
-    /// Which entries stay, counted within the run; `None`: all of them.
-    keep: Option<Vec<bool>>,
-    /// The next entry, counted within the block.
-    next: usize,
-}
-
-impl Source {
-    /// Time of the next entry; `None` if there is none.
-    fn next_ns(&self) -> Option<i64> {
-        match &self.open {
-            Some(open) => Some(open.block.timestamps_ns[open.next]),
-            None => self.runs.get(self.at).map(|run| run.min_ns),
-        }
-    }
-
-    /// Runs that overlap in time.
-    fn overlapping(&self, min_ns: i64, max_ns: i64) -> Range<usize> {
-        let start = self.runs.partition_point(|run| run.max_ns < min_ns);
-        let end = self.runs.partition_point(|run| run.min_ns <= max_ns);
-        start..end.max(start)
-    }
-}
-
 impl<'a, R: Runtime> Merge<'a, R> {
     pub(super) fn new(
         folder: &'a SegmentFolder<R>,
@@ -95,30 +75,72 @@ impl<'a, R: Runtime> Merge<'a, R> {
         throttle: &'a Throttle,
         output: &'a mut NewSegment<R>,
     ) -> Result<Merge<'a, R>, CompactError> {
-        let writer = SegmentWriter::new(folder.identity(output))?;
+        let workshop = Some(Workshop::new(folder.identity(output))?);
         let pace = Pace::new(&folder.runtime, throttle);
-        let decoder = Decoder::new();
+        let (steps, gathered_bytes) = (Vec::new(), 0);
         let read = ReadTotals::default();
-        Ok(Merge { folder, inputs, keep, pace, decoder, writer, output, read })
+        Ok(Merge { folder, inputs, keep, pace, workshop, steps, gathered_bytes, output, read })
     }
 
     /// Writes everything but the last bytes; `None` if nothing is left.
     pub(super) async fn run(mut self) -> Result<(Option<Finished>, ReadTotals), CompactError> {
         while let Some((stream, sources)) = self.next_stream().await? {
             self.keep.begin(&stream);
-            self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
-            self.writer.expect_line_bytes(self.line_bytes_to_encode(&sources));
-            self.stream(&stream, sources).await?;
+            let line_bytes = self.line_bytes_to_encode(&sources);
+            self.step(Step::Stream(stream, line_bytes), 0).await?;
+            self.stream(sources).await?;
         }
-        if self.writer.entry_count() == 0 {
-            return Ok((None, self.read));
+        self.turn(None).await?;
+        let finished = match self.workshop.take() {
+            Some(workshop) if workshop.writer.entry_count() > 0 => Some(self.end(workshop).await?),
+            _ => None,
+        };
+        Ok((finished, self.read))
+    }
+
+    async fn end(&mut self, workshop: Box<Workshop>) -> Result<Finished, CompactError> {
+        let runtime = &self.folder.runtime;
+        let mut ending = runtime.offload_to(QUEUE, move || workshop.end()).await?;
+        loop {
+            self.pace.turn(runtime).await?;
+            match ending {
+                Ending::Some(bytes, rest) => {
+                    self.folder.write(self.output, bytes).await?;
+                    ending = runtime.offload_to(QUEUE, move || next_part(rest)).await?;
+                }
+                Ending::Last(finished) => return Ok(*finished),
+            }
         }
-        let mut end = self.writer.end()?;
-        while let Some(bytes) = end.next_bytes(WRITE_BYTES) {
-            self.folder.write(self.output, bytes).await?;
-            self.pace.block(&self.folder.runtime).await?;
+    }
+
+    /// Notes what comes next, and about how many bytes it looks at.
+    async fn step(&mut self, step: Step, bytes: usize) -> Result<(), CompactError> {
+        self.steps.push(step);
+        self.gathered_bytes += bytes;
+        if self.gathered_bytes >= TURN_BYTES || self.steps.len() >= TURN_STEPS {
+            self.turn(None).await?;
         }
-        Ok((Some(end.finish()?), self.read))
+        Ok(())
+    }
+
+    /// Does what was noted, and decodes a block that is wanted besides.
+    async fn turn(&mut self, wanted: Option<StoredBlock>) -> Result<Option<Block>, CompactError> {
+        let Some(workshop) = self.workshop.take() else {
+            return Err(io::Error::other("a merge that has failed does not go on").into());
+        };
+        let steps = std::mem::take(&mut self.steps);
+        self.gathered_bytes = 0;
+        let turn = move || workshop.turn(steps, wanted);
+        let done = self.folder.runtime.offload_to(QUEUE, turn).await;
+        let Turn { mut workshop, steps, decoded } = done.map_err(|error| match error {
+            WorkError::Damaged { input, error } => self.inputs[input].damaged(error),
+            WorkError::Write(error) => error.into(),
+        })?;
+        self.folder.write_some(self.output, &mut workshop.writer).await?;
+        self.workshop = Some(workshop);
+        self.steps = steps;
+        self.pace.turn(&self.folder.runtime).await?;
+        Ok(decoded)
     }
 
     /// The next stream, with its part in each input that has it, in their order.
@@ -126,7 +148,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         &mut self,
     ) -> Result<Option<(StreamDefinition, Vec<Source>)>, CompactError> {
         for input in &mut self.inputs {
-            input.load_stream(&mut self.decoder).await?;
+            input.load_stream(&self.folder.runtime).await?;
         }
         let streams = self.inputs.iter().filter_map(Input::stream);
         let first = streams.min_by(|a, b| {
@@ -148,11 +170,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         Ok(Some((stream, sources)))
     }
 
-    async fn stream(
-        &mut self,
-        stream: &StreamDefinition,
-        mut sources: Vec<Source>,
-    ) -> Result<(), CompactError> {
+    async fn stream(&mut self, mut sources: Vec<Source>) -> Result<(), CompactError> {
         loop {
             let next = |number: usize| sources[number].next_ns().map(|ts| (ts, number));
             let Some((_, chosen)) = (0..sources.len()).filter_map(next).min() else {
@@ -170,11 +188,12 @@ impl<'a, R: Runtime> Merge<'a, R> {
             match fate {
                 Fate::Drop => sources[chosen].at += 1,
                 Fate::Keep if !overlaps_others(&sources, chosen, &run) => {
-                    if self.worth_copying(&sources, chosen) {
-                        self.copy(stream, input, run.block).await?;
-                    } else {
-                        let block = self.block(input, run.block).await?;
-                        self.append(&block, &run, entries_of(&run)).await?;
+                    match self.copyable_in_a_row(&sources, chosen) {
+                        0 => {
+                            let block = self.block(input, run.block).await?;
+                            self.append(block, &run, entries_of(&run)).await?;
+                        }
+                        in_a_row => self.whole(input, run, in_a_row).await?,
                     }
                     sources[chosen].at += 1;
                 }
@@ -186,12 +205,16 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
     }
 
-    async fn block(&mut self, input: usize, block: u32) -> Result<Rc<Block>, CompactError> {
-        let (block, was_read) = self.inputs[input].block(&mut self.decoder, block).await?;
-        if was_read {
-            self.pace.block(&self.folder.runtime).await?;
+    /// A decoded block. If it has to be read, what was noted is done on the way, so steps hold
+    /// no more blocks than the inputs keep.
+    async fn block(&mut self, input: usize, block: u32) -> Result<Arc<Block>, CompactError> {
+        if let Some(kept) = self.inputs[input].kept(block) {
+            return Ok(kept);
         }
-        Ok(block)
+        let stored = self.inputs[input].stored(input, block).await?;
+        let decoded = self.turn(Some(stored)).await?;
+        let decoded = decoded.ok_or_else(|| io::Error::other("a block was not decoded"))?;
+        Ok(self.inputs[input].keep(block, decoded))
     }
 
     /// Decodes a run and decides which of its entries stay.
@@ -207,8 +230,9 @@ impl<'a, R: Runtime> Merge<'a, R> {
             for other in &earlier.runs[earlier.overlapping(run.min_ns, run.max_ns)] {
                 let other_block = self.block(earlier.input, other.block).await?;
                 let block = self.block(sources[chosen].input, run.block).await?;
-                let mine = Decoded { block: &block, run };
-                clear_repeats(mine, Decoded { block: &other_block, run: other }, &mut keep);
+                let mine = Decoded { block, run: run.clone() };
+                let other = Decoded { block: other_block, run: other.clone() };
+                keep = self.without_repeats(mine, other, keep).await;
             }
         }
         let block = self.block(sources[chosen].input, run.block).await?;
@@ -219,6 +243,24 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
         let keep = keep.iter().any(|kept| !kept).then_some(keep);
         Ok(OpenRun { block, keep, next: run.entries.start as usize })
+    }
+
+    /// `keep` without entries that `earlier` has too.
+    async fn without_repeats(
+        &self,
+        mine: Decoded,
+        earlier: Decoded,
+        mut keep: Vec<bool>,
+    ) -> Vec<bool> {
+        let compared = mine.run.entries.len() + earlier.run.entries.len();
+        let compare = move || {
+            clear_repeats(&mine, &earlier, &mut keep);
+            keep
+        };
+        if compared < COMPARED_HERE {
+            return compare();
+        }
+        self.folder.runtime.offload_to(QUEUE, compare).await
     }
 
     /// Takes over entries of the open run of a source, as far as no other one has an
@@ -249,7 +291,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
                     continue;
                 }
             }
-            self.append(&block, &run, at..piece_end).await?;
+            self.append(Arc::clone(&block), &run, at..piece_end).await?;
             at = piece_end;
         }
         if end == rest.end {
@@ -262,25 +304,12 @@ impl<'a, R: Runtime> Merge<'a, R> {
 
     async fn append(
         &mut self,
-        block: &Block,
+        block: Arc<Block>,
         run: &RunInfo,
         range: Range<usize>,
     ) -> Result<(), CompactError> {
-        let mut entries = block.entries(run, range);
-        while !entries.is_empty() {
-            let appended = self.writer.append(&entries)?;
-            entries = entries.behind(appended.entries);
-            if appended.finished_block {
-                self.finished_block().await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn finished_block(&mut self) -> Result<(), CompactError> {
-        self.folder.write_some(self.output, &mut self.writer).await?;
-        self.pace.block(&self.folder.runtime).await?;
-        Ok(())
+        let bytes = block.line_bytes(run, range.clone());
+        self.step(Step::Entries { block, run: run.clone(), range }, bytes).await
     }
 
     /// About how many line bytes of a stream are not copied.
@@ -293,9 +322,9 @@ impl<'a, R: Runtime> Merge<'a, R> {
         sources.iter().map(of_source).sum()
     }
 
-    /// Whether the block of the source's next run, which stands alone, had better be
-    /// taken over as it is stored.
-    fn worth_copying(&self, sources: &[Source], chosen: usize) -> bool {
+    /// How many runs of a source, from the next one on, could be taken over as they are
+    /// stored, at most [`BLOCKS_IN_A_ROW`].
+    fn copyable_in_a_row(&self, sources: &[Source], chosen: usize) -> usize {
         let source = &sources[chosen];
         let directory = &self.inputs[source.input].directory;
         let runs = &source.runs[source.at..];
@@ -304,47 +333,25 @@ impl<'a, R: Runtime> Merge<'a, R> {
                 && self.keep.run(run.min_ns, run.max_ns) == Fate::Keep
                 && !overlaps_others(sources, chosen, run)
         };
-        let pending_bytes = self.writer.pending_bytes();
-        let in_a_row = if pending_bytes == 0 || pending_bytes >= BLOCK_TARGET_LINE_BYTES / 4 {
-            1
-        } else {
-            BLOCKS_IN_A_ROW
-        };
-        runs.iter().take(in_a_row).take_while(stands_alone).count() == in_a_row
+        runs.iter().take(BLOCKS_IN_A_ROW).take_while(stands_alone).count()
     }
 
-    /// Takes over the block of one run of the current stream.
-    async fn copy(
+    /// Takes over the block of one run of the current stream, as it is stored if that is
+    /// worth it.
+    async fn whole(
         &mut self,
-        stream: &StreamDefinition,
         input: usize,
-        block: u32,
+        run: RunInfo,
+        in_a_row: usize,
     ) -> Result<(), CompactError> {
-        let input = &mut self.inputs[input];
-        let filter = input.filter(&self.folder.runtime, &mut self.pace, block).await?;
-        let stored = input.stored(block).await?;
-        let encoded = EncodedBlock {
-            directory: &input.directory,
-            block,
-            columns: stored.each_ref().map(Vec::as_slice),
-        };
-        let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };
-        let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, filter, &[key]);
-        copied.map_err(|error| match error {
-            WriteError::Damaged(error) => input.damaged(error),
-            other => other.into(),
-        })?;
-        self.finished_block().await
+        let filters = self.inputs[input].filters(&self.folder.runtime).await?;
+        let stored = self.inputs[input].stored(input, run.block).await?;
+        // To copy them is next to no work; to make the filter anew is as much as encoding.
+        let mut bytes = stored.columns.iter().map(Vec::len).sum();
+        if filters.is_none() {
+            bytes += run.line_bytes.len();
+        }
+        let whole = WholeBlock { stored, run, filters, in_a_row };
+        self.step(Step::Whole(Box::new(whole)), bytes).await
     }
-}
-
-fn entries_of(run: &RunInfo) -> Range<usize> {
-    run.entries.start as usize..run.entries.end as usize
-}
-
-/// Whether another input has a run of the stream with some of the run's times.
-fn overlaps_others(sources: &[Source], chosen: usize, run: &RunInfo) -> bool {
-    sources.iter().enumerate().any(|(number, other)| {
-        number != chosen && !other.overlapping(run.min_ns, run.max_ns).is_empty()
-    })
 }

@@ -3,7 +3,8 @@
 //!
 //! A shard decides what is to be done ([`plan`], and [`crate::retention`] for what has
 //! expired) and hands a [`MaintenanceJob`] to the [`Compactor`] beside it, one at a
-//! time, while it seals nothing. The [`Throttle`] keeps the job out of the way.
+//! time, while it seals nothing. What it computes is done on side threads ([`aside`]), and
+//! the [`Throttle`] keeps it out of the way.
 //!
 //! Guarantees: the live set changes in one edit of the manifest, so a crash at any
 //! point leaves the old segments or the new one; queries show the same before and
@@ -13,12 +14,14 @@
 //! changed, and it is tried again after a pause. A segment with damaged bytes is left
 //! as it is, and not merged any more until the next start.
 
+mod aside;
 mod compactor;
 mod input;
 mod keep;
 mod merge;
 mod plan;
 mod repeats;
+mod source;
 #[cfg(test)]
 mod tests;
 mod throttle;

@@ -5,6 +5,7 @@
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 use ahash::HashMap;
 
@@ -17,25 +18,25 @@ use crate::segment::RunInfo;
 const COMPARED_PAIRS: usize = 64;
 
 /// A run and the block that holds it.
-#[derive(Clone, Copy)]
-pub(super) struct Decoded<'a> {
-    pub(super) block: &'a Block,
-    pub(super) run: &'a RunInfo,
+#[derive(Debug)]
+pub(super) struct Decoded {
+    pub(super) block: Arc<Block>,
+    pub(super) run: RunInfo,
 }
 
-impl<'a> Decoded<'a> {
-    fn times(&self) -> &'a [i64] {
+impl Decoded {
+    fn times(&self) -> &[i64] {
         self.run.of_entries(&self.block.timestamps_ns)
     }
 
     /// An entry, counted within the run.
-    fn entry(&self, index: usize) -> EntryView<'a> {
-        self.block.entry(self.run, self.run.entries.start as usize + index)
+    fn entry(&self, index: usize) -> EntryView<'_> {
+        self.block.entry(&self.run, self.run.entries.start as usize + index)
     }
 }
 
 /// Clears `keep` for those entries of `mine` that `earlier` has too.
-pub(super) fn clear_repeats(mine: Decoded<'_>, earlier: Decoded<'_>, keep: &mut [bool]) {
+pub(super) fn clear_repeats(mine: &Decoded, earlier: &Decoded, keep: &mut [bool]) {
     let (mine_times, earlier_times) = (mine.times(), earlier.times());
     let (mut at, mut other_at) = (0, 0);
     while at < mine_times.len() && other_at < earlier_times.len() {
@@ -54,9 +55,9 @@ pub(super) fn clear_repeats(mine: Decoded<'_>, earlier: Decoded<'_>, keep: &mut 
 }
 
 fn clear_of_one_time(
-    mine: Decoded<'_>,
+    mine: &Decoded,
     range: Range<usize>,
-    earlier: Decoded<'_>,
+    earlier: &Decoded,
     other_range: Range<usize>,
     keep: &mut [bool],
 ) {

@@ -19,6 +19,8 @@ use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_or
 use crate::testing::{Rng, SeedGuard, seeds};
 use crate::wal::format::WalName;
 
+mod turns;
+
 const SEGMENTS_DIR: &str = "/data/segments";
 
 /// Room for one or two directories, so that merges have to read them again.
@@ -84,13 +86,14 @@ async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) 
     let streams = streams();
     let mut content = Content::new();
     loop {
-        input.load_stream(&mut decoder).await.unwrap();
+        input.load_stream(&folder.runtime).await.unwrap();
         let Some(stream) = input.stream() else { return content };
         let number = streams.iter().position(|other| other.id == stream.id).unwrap();
         let row = input.take_stream().unwrap();
         let runs: Vec<_> = input.directory.runs_of_stream(row).collect();
         for run in runs {
-            let (block, _) = input.block(&mut decoder, run.block).await.unwrap();
+            let stored = input.stored(0, run.block).await.unwrap();
+            let block = stored.decode(&mut decoder).unwrap();
             for index in run.entries.clone() {
                 let entry = block.entry(&run, index as usize);
                 let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

@@ -1,9 +1,10 @@
 //! Keeps a rewrite from getting in anybody's way.
 //!
-//! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after
-//! each block. While the shard has work the rewrite takes at most a quarter of the
-//! core, so that it gets on under constant load too; while heads are being sealed it
-//! waits, because sealing is what frees memory.
+//! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after each turn
+//! on a side thread, whose priority is lower than that of all that anybody waits for. So it
+//! takes what is left of the CPU, and half of that while pushes come: it gets on under
+//! constant load too. While heads are being sealed it waits, because sealing is what frees
+//! memory.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -12,9 +13,6 @@ use logsvc_runtime::{Monotonic, Runtime};
 
 /// How long a rewrite sleeps at a time while it has to wait.
 const NAP: Duration = Duration::from_millis(5);
-
-/// For each part of time that is worked, so many are slept while the shard is busy.
-const REST_SHARE: u32 = 3;
 
 /// What the shard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -67,8 +65,9 @@ impl<'a> Pace<'a> {
         Pace { throttle, since: runtime.now() }
     }
 
-    /// To be called after each block: lets others have the core.
-    pub(super) async fn block<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
+    /// To be called after each turn: lets others have the core, and while the shard is busy
+    /// rests for as long as the turn took.
+    pub(super) async fn turn<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
         let worked = runtime.now().since(self.since);
         runtime.yield_now().await;
         loop {
@@ -76,7 +75,7 @@ impl<'a> Pace<'a> {
                 Activity::Stopping => return Err(Stopped),
                 Activity::Idle => break,
                 Activity::Busy => {
-                    runtime.sleep_until(runtime.now().after(worked * REST_SHARE)).await;
+                    runtime.sleep_until(runtime.now().after(worked)).await;
                     break;
                 }
                 Activity::Sealing => runtime.sleep_until(runtime.now().after(NAP)).await,

@@ -1,0 +1,201 @@
+//! What a merge computes, apart from its core.
+//!
+//! The merge decides on the core what comes next, and gathers it as [`Step`]s. Encoding
+//! them takes one to two milliseconds for each block, and so does decoding one; both are done
+//! on a side thread, with a [`Workshop`] that owns all it needs and comes back.
+//!
+//! Guarantees: steps are done in their order, and the bytes of the segment are the same
+//! however many are done at once. Memory: that of the writer; the steps' is their owner's. What
+//! can go wrong is damage of an input, and what [`SegmentWriter`] refuses.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use logsvc_runtime::SideQueue;
+
+use super::input::Block;
+use crate::filter::RegionFilters;
+use crate::messages::StreamDefinition;
+use crate::sealed::{HeldDirectory, WRITE_BYTES};
+use crate::segment::{
+    BLOCK_TARGET_LINE_BYTES, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd, SegmentError,
+    SegmentIdentity, SegmentWriter, StreamKey, WriteError,
+};
+
+/// Where merges compute.
+pub(super) const QUEUE: SideQueue = SideQueue::Merging;
+
+/// Taking a block over ends the one that is being filled. That is worth it if the
+/// latter has at least a quarter of its size, or if so many blocks follow that its
+/// poor filling makes no odds.
+pub(super) const BLOCKS_IN_A_ROW: usize = 4;
+
+/// What comes next in the segment.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The stream of what follows, and about how many line bytes of it are not copied.
+    Stream(StreamDefinition, u64),
+    /// Entries of a run of the stream, counted within the block.
+    Entries { block: Arc<Block>, run: RunInfo, range: Range<usize> },
+    /// A block that is taken over as it is, if that is worth it.
+    Whole(Box<WholeBlock>),
+}
+
+/// A block that has one run, of the current stream.
+#[derive(Debug)]
+pub(super) struct WholeBlock {
+    pub(super) stored: StoredBlock,
+    pub(super) run: RunInfo,
+    /// The filters of all blocks; `None` if that of the block is to be made anew.
+    pub(super) filters: Option<Arc<RegionFilters>>,
+    /// How many blocks from this one on could be taken over, at most [`BLOCKS_IN_A_ROW`].
+    pub(super) in_a_row: usize,
+}
+
+/// A block as an input stores it.
+#[derive(Debug)]
+pub(super) struct StoredBlock {
+    /// Number of the input.
+    pub(super) input: usize,
+    pub(super) directory: Arc<HeldDirectory>,
+    pub(super) block: u32,
+    pub(super) columns: [Vec<u8>; 4],
+}
+
+/// Why a merge cannot go on.
+#[derive(Debug)]
+pub(super) enum WorkError {
+    /// An input, given by its number, has damaged bytes.
+    Damaged { input: usize, error: SegmentError },
+    /// The writer does not take a step.
+    Write(WriteError),
+}
+
+impl From<WriteError> for WorkError {
+    fn from(error: WriteError) -> WorkError {
+        WorkError::Write(error)
+    }
+}
+
+impl StoredBlock {
+    pub(super) fn decode(&self, decoder: &mut Decoder) -> Result<Block, WorkError> {
+        let decoded = Block::decode(decoder, &self.directory, self.block, &self.columns);
+        decoded.map_err(|error| WorkError::Damaged { input: self.input, error })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Workshop {
+    decoder: Decoder,
+    pub(super) writer: SegmentWriter,
+    /// The current stream.
+    stream: Option<StreamDefinition>,
+}
+
+/// What a turn on the side thread has given.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) workshop: Box<Workshop>,
+    /// The memory of the steps.
+    pub(super) steps: Vec<Step>,
+    /// What was to be decoded.
+    pub(super) decoded: Option<Block>,
+}
+
+/// How far the end of a segment has come.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The next bytes of the file, and what comes behind them.
+    Some(Vec<u8>, Box<SegmentEnd>),
+    /// The end of the file.
+    Last(Box<Finished>),
+}
+
+impl Workshop {
+    pub(super) fn new(identity: SegmentIdentity) -> Result<Box<Workshop>, WriteError> {
+        let writer = SegmentWriter::new(identity)?;
+        Ok(Box::new(Workshop { decoder: Decoder::new(), writer, stream: None }))
+    }
+
+    /// Does the steps, and decodes a block that is wanted besides.
+    pub(super) fn turn(
+        mut self: Box<Self>,
+        mut steps: Vec<Step>,
+        wanted: Option<StoredBlock>,
+    ) -> Result<Turn, WorkError> {
+        for step in steps.drain(..) {
+            match step {
+                Step::Stream(stream, line_bytes) => {
+                    self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
+                    self.writer.expect_line_bytes(line_bytes);
+                    self.stream = Some(stream);
+                }
+                Step::Entries { block, run, range } => self.append(&block, &run, range)?,
+                Step::Whole(whole) if self.is_worth_copying(whole.in_a_row) => self.copy(&whole)?,
+                Step::Whole(whole) => {
+                    let block = whole.stored.decode(&mut self.decoder)?;
+                    let entries = &whole.run.entries;
+                    let range = entries.start as usize..entries.end as usize;
+                    self.append(&block, &whole.run, range)?;
+                }
+            }
+        }
+        let decoded = wanted.map(|stored| stored.decode(&mut self.decoder)).transpose()?;
+        Ok(Turn { workshop: self, steps, decoded })
+    }
+
+    fn append(
+        &mut self,
+        block: &Block,
+        run: &RunInfo,
+        range: Range<usize>,
+    ) -> Result<(), WriteError> {
+        let mut entries = block.entries(run, range);
+        while !entries.is_empty() {
+            entries = entries.behind(self.writer.append(&entries)?.entries);
+        }
+        Ok(())
+    }
+
+    /// Whether the first of so many blocks had better be taken over as it is stored.
+    fn is_worth_copying(&self, in_a_row: usize) -> bool {
+        let pending_bytes = self.writer.pending_bytes();
+        let is_end_of_block = pending_bytes == 0 || pending_bytes >= BLOCK_TARGET_LINE_BYTES / 4;
+        in_a_row >= if is_end_of_block { 1 } else { BLOCKS_IN_A_ROW }
+    }
+
+    fn copy(&mut self, whole: &WholeBlock) -> Result<(), WorkError> {
+        let StoredBlock { input, directory, block, columns } = &whole.stored;
+        let filter = whole.filters.as_ref().and_then(|filters| filters.get(*block as usize));
+        let encoded = EncodedBlock {
+            directory,
+            block: *block,
+            columns: columns.each_ref().map(Vec::as_slice),
+        };
+        let stream = self.stream.as_ref().ok_or(WriteError::NoStream)?;
+        let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };
+        let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, filter, &[key]);
+        copied.map_err(|error| match error {
+            WriteError::Damaged(error) => WorkError::Damaged { input: *input, error },
+            other => WorkError::Write(other),
+        })
+    }
+
+    /// Ends the last block.
+    pub(super) fn end(self) -> Result<Ending, WriteError> {
+        next_part(Box::new(self.writer.end()?))
+    }
+}
+
+/// Goes on to write the end of a segment: the filters of all blocks, about
+/// [`WRITE_BYTES`] at a time, then the directory.
+pub(super) fn next_part(mut end: Box<SegmentEnd>) -> Result<Ending, WriteError> {
+    if let Some(bytes) = end.next_bytes(WRITE_BYTES) {
+        return Ok(Ending::Some(bytes, end));
+    }
+    let mut finished = end.finish()?;
+    // No other merge may follow soon. To release them takes time, too.
+    finished.buffers = None;
+    Ok(Ending::Last(Box::new(finished)))
+}
