@@ -45,6 +45,7 @@ fn visit_supported<const N: usize>(
 }
 
 /// A table in both halves of a vector, since lookups do not cross them.
+#[inline]
 #[target_feature(enable = "avx2")]
 fn load_table(table: &[u8; 16]) -> __m256i {
     // SAFETY: 16 bytes are read of an array of 16.

@@ -142,9 +142,9 @@ fn fill(
     slots: &mut [Slot],
     raw_len: usize,
 ) -> Result<Vec<u8>, Malformed> {
-    // Nothing is cleared before it is written, which is a tenth of the time. What is appended
-    // at once may be too much, and is cut off: there is room for that.
-    let mut out: Vec<u8> = Vec::with_capacity(raw_len + PIECE.max(MOST_DIGITS));
+    // Room for what is written beyond the end before it is found out.
+    let mut out = vec![0; raw_len + PIECE + MOST_DIGITS];
+    let mut at = 0;
     for _ in 0..lines {
         let mut slot = 0;
         loop {
@@ -159,16 +159,16 @@ fn fill(
             // Only what was new before can be used again.
             let segment = *of_slot.segments[..of_slot.used].get(known).ok_or(Malformed)?;
             let (start, len) = (segment.start as usize, segment.len as usize);
-            let at = out.len();
-            if len > raw_len - at {
-                return Err(Malformed);
-            }
-            match text.get(start..).and_then(|behind| behind.first_chunk::<PIECE>()) {
-                Some(piece) if len <= PIECE => {
-                    out.extend_from_slice(piece);
-                    out.truncate(at + len);
+            match text.get(start..start + PIECE) {
+                Some(piece) if len <= PIECE => out[at..at + PIECE].copy_from_slice(piece),
+                _ => {
+                    let room = out.get_mut(at..at + len).ok_or(Malformed)?;
+                    room.copy_from_slice(&text[start..start + len]);
                 }
-                _ => out.extend_from_slice(&text[start..start + len]),
+            }
+            at += len;
+            if at > raw_len {
+                return Err(Malformed);
             }
             if segment.next == END {
                 break;
@@ -176,18 +176,16 @@ fn fill(
             slot = usize::from(segment.next) + 1;
             let column = &mut columns[slot - 1];
             let value = column.values.next().ok_or(Malformed)?;
-            let at = out.len();
-            out.extend_from_slice(&[0; MOST_DIGITS]);
-            let digits = write_number(&mut out[at..], value, column.form);
-            if digits > raw_len - at {
+            at += write_number(&mut out[at..at + MOST_DIGITS], value, column.form);
+            if at > raw_len {
                 return Err(Malformed);
             }
-            out.truncate(at + digits);
         }
     }
     let used = slots.iter().all(|slot| slot.ids.len() == 0)
         && columns.iter().all(|column| column.values.len() == 0);
-    if used && out.len() == raw_len { Ok(out) } else { Err(Malformed) }
+    out.truncate(raw_len);
+    if used && at == raw_len { Ok(out) } else { Err(Malformed) }
 }
 
 /// Writes a number to the start of `out`, which has room for [`MOST_DIGITS`], and says how
