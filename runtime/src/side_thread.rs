@@ -33,11 +33,11 @@ use crate::priority::be_nicer;
 const QUEUE_JOBS: usize = 1024;
 
 /// How much nicer than cores threads are that compute what is waited for: next to a core that
-/// is always busy one still gets a quarter of its CPU.
-const SOON_NICENESS: i32 = 5;
+/// is always busy one still gets two fifths of its CPU.
+const SOON_NICENESS: i32 = 2;
 
 /// How much nicer those are whose work takes long: next to one of the others such a thread
-/// gets a quarter of a CPU, and next to a core a tenth.
+/// gets a seventh of a CPU, and next to a core a tenth.
 const LONG_NICENESS: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
