@@ -77,6 +77,9 @@ pub enum StartError {
     Replay(#[from] io::Error),
 }
 
+/// Drafts take at most one part in so many of what segments may take on the disk.
+const DRAFTS_DISK_SHARE: u64 = 8;
+
 /// Brings a shard's state back from segments and log, and runs it in a task of its
 /// own until its lanes are closed. A segment that cannot be opened is counted and
 /// logged, and the rest goes on.
@@ -96,9 +99,16 @@ pub async fn start<R: Runtime>(
         shard: u32::from(core.0),
         index: 0,
     };
+    let disk_max_bytes = disk_max_bytes(runtime, plan, &config.retention).await?;
+    let mut compaction = config.compaction;
+    if let (Some(drafts), Some(disk_max_bytes)) = (&mut compaction.drafts, disk_max_bytes) {
+        // What is not encoded yet must not push out what is.
+        let share_bytes = disk_max_bytes / DRAFTS_DISK_SHARE / u64::from(shards);
+        drafts.max_line_bytes = drafts.max_line_bytes.min(share_bytes);
+    }
     let maintenance = MaintenanceConfig {
-        compaction: config.compaction,
-        disk_max_bytes: disk_max_bytes(runtime, plan, &config.retention).await?,
+        compaction,
+        disk_max_bytes,
         retention: config.retention,
         node: Arc::clone(&plan.node_segments),
     };

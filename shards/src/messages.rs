@@ -299,6 +299,10 @@ pub struct ShardStatus {
 pub struct SealStatus {
     /// Generations that were sealed since the start.
     pub sealed: u64,
+    /// Those of them that were written as drafts.
+    pub drafts: u64,
+    /// Line bytes of the drafts that are there.
+    pub draft_line_bytes: u64,
     /// Attempts to seal that failed.
     pub failures: u64,
     /// Segments that are open.

@@ -31,7 +31,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in per_tenant {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
-    let families: [ShardFamily; 32] = [
+    let families: [ShardFamily; 34] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -151,6 +151,15 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             "Segments that are not live any more but are still being read.",
             |s| s.seal.maintenance.retired_segments,
         ),
+        (
+            "logsvc_drafts_total",
+            "counter",
+            "Generations that were written as drafts, which are encoded later.",
+            |s| s.seal.drafts,
+        ),
+        ("logsvc_draft_line_bytes", "gauge", "Bytes of the lines in drafts.", |s| {
+            s.seal.draft_line_bytes
+        }),
         (
             "logsvc_damaged_segments",
             "gauge",

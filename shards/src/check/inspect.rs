@@ -46,6 +46,7 @@ pub async fn inspect_segment<R: Runtime>(
     print(format!("  streams    {}", totals.streams));
     print(format!("  runs       {}", totals.runs));
     print(format!("  blocks     {}", totals.blocks));
+    print(format!("  draft      {}", if footer.is_draft { "yes" } else { "no" }));
     let name = name_of(&footer.identity);
     let directory = &segment.directory;
     let mut left = StreamParts::default();

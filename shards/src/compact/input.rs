@@ -70,7 +70,9 @@ impl<R: Runtime> Input<R> {
         let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
         let blocks = VecDeque::new();
         let all = 0..directory.block_count();
-        let full = all.clone().filter(|&block| is_full(&directory.block(block))).count();
+        let is_draft = segment.footer.is_draft;
+        let copied = all.clone().filter(|&block| !is_draft && is_full(&directory.block(block)));
+        let copied = copied.count();
         Ok(Input {
             segment,
             directory,
@@ -81,8 +83,13 @@ impl<R: Runtime> Input<R> {
             blocks,
             reader: (folder.runtime.core_count(), folder.runtime.core().0),
             filters: None,
-            copies_many: full * FILTERS_SHARE >= all.len(),
+            copies_many: copied > 0 && copied * FILTERS_SHARE >= all.len(),
         })
+    }
+
+    /// Whether a block may be copied as it is stored.
+    pub(super) fn may_copy(&self, block: u32) -> bool {
+        !self.segment.footer.is_draft && is_full(&self.directory.block(block))
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -276,7 +283,7 @@ fn damaged(segment: &SealedSegment, error: SegmentError) -> CompactError {
 }
 
 /// Whether a block is of one stream, and so full that filling it up gains little.
-pub(super) fn is_full(block: &BlockInfo) -> bool {
+fn is_full(block: &BlockInfo) -> bool {
     let near = |have: usize, target: usize| have >= target / 4 * 3;
     block.runs.len() == 1
         && (block.line_bytes as usize >= OWN_BLOCK_LINE_BYTES

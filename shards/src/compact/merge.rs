@@ -25,7 +25,7 @@ use super::aside::{
     BLOCKS_IN_A_ROW, Ending, QUEUE, Step, StoredBlock, Turn, WholeBlock, WorkError, Workshop,
     next_part,
 };
-use super::input::{Block, Input, is_full};
+use super::input::{Block, Input};
 use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
@@ -315,8 +315,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
     /// About how many line bytes of a stream are not copied.
     fn line_bytes_to_encode(&self, sources: &[Source]) -> u64 {
         let of_source = |source: &Source| -> u64 {
-            let directory = &self.inputs[source.input].directory;
-            let encoded = source.runs.iter().filter(|run| !is_full(&directory.block(run.block)));
+            let input = &self.inputs[source.input];
+            let encoded = source.runs.iter().filter(|run| !input.may_copy(run.block));
             encoded.map(|run| run.line_bytes.len() as u64).sum()
         };
         sources.iter().map(of_source).sum()
@@ -326,10 +326,10 @@ impl<'a, R: Runtime> Merge<'a, R> {
     /// stored, at most [`BLOCKS_IN_A_ROW`].
     fn copyable_in_a_row(&self, sources: &[Source], chosen: usize) -> usize {
         let source = &sources[chosen];
-        let directory = &self.inputs[source.input].directory;
+        let input = &self.inputs[source.input];
         let runs = &source.runs[source.at..];
         let stands_alone = |run: &&RunInfo| {
-            is_full(&directory.block(run.block))
+            input.may_copy(run.block)
                 && self.keep.run(run.min_ns, run.max_ns) == Fate::Keep
                 && !overlaps_others(sources, chosen, run)
         };

@@ -61,6 +61,8 @@ pub struct CompactionPolicy {
     pub max_runs: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,
+    /// What is written in a hurry and encoded later; `None`: nothing.
+    pub drafts: Option<DraftPolicy>,
     /// How long after a failure the next attempt is made; twice as long after each
     /// further one, up to [`RETRY_PAUSE_MAX`].
     pub retry_pause: Duration,
@@ -81,6 +83,7 @@ impl CompactionPolicy {
         target_line_bytes: 1 << 30,
         max_runs: 1 << 22,
         small_line_bytes: 1 << 20,
+        drafts: None,
         retry_pause: Duration::from_secs(5),
         check_interval: Duration::from_secs(60),
     };
@@ -88,7 +91,30 @@ impl CompactionPolicy {
 
 impl Default for CompactionPolicy {
     fn default() -> CompactionPolicy {
-        CompactionPolicy { enabled: true, ..CompactionPolicy::OFF }
+        let drafts = Some(DraftPolicy::default());
+        CompactionPolicy { enabled: true, drafts, ..CompactionPolicy::OFF }
+    }
+}
+
+/// When a shard writes drafts, and when it merges them.
+#[derive(Clone, Copy, Debug)]
+pub struct DraftPolicy {
+    /// Heads that were filled within this time become a draft.
+    pub fill_max: Duration,
+    /// Line bytes of all drafts of a shard, at most: what queries have to look at without
+    /// filters. From half of it on they are merged while pushes come as before.
+    pub max_line_bytes: u64,
+    /// So long after the last one they are merged in any case. Longer than `fill_max`.
+    pub quiet: Duration,
+}
+
+impl Default for DraftPolicy {
+    fn default() -> DraftPolicy {
+        DraftPolicy {
+            fill_max: Duration::from_secs(2),
+            max_line_bytes: 1 << 30,
+            quiet: Duration::from_secs(3),
+        }
     }
 }
 

@@ -8,6 +8,10 @@
 //! so that most bytes are merged once, except on days that are over, of which no more
 //! segments are to be expected, and where what they make is large enough.
 //!
+//! Drafts come first, and only with each other, up to [`CompactionPolicy::max_inputs`] of them,
+//! when it is time for them. They are encoded then, for the first time, and what becomes of them
+//! counts like any other segment.
+//!
 //! Neighbours in the order, that is: the order decides which of two entries of one
 //! time came first, so a segment that overlaps the others in time and stands between
 //! them keeps them apart. What is merged takes the order of the last input, and stands
@@ -28,22 +32,29 @@ pub(crate) struct Candidate {
     pub(crate) runs: u64,
     /// Whether it may be merged at all.
     pub(crate) is_mergeable: bool,
+    /// Whether it is a draft.
+    pub(crate) is_draft: bool,
 }
 
 /// The places of the segments to be merged among `all`, which are in their order.
-pub(crate) fn choose(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec<usize>> {
+pub(crate) fn choose(
+    all: &[Candidate],
+    policy: &CompactionPolicy,
+    drafts_are_due: bool,
+) -> Option<Vec<usize>> {
     if !policy.enabled {
         return None;
     }
+    if drafts_are_due && let Some(drafts) = choose_drafts(all, policy) {
+        return Some(drafts);
+    }
     let is_small = |candidate: &Candidate| {
-        candidate.is_mergeable && candidate.live.line_bytes < policy.target_line_bytes / 2
+        candidate.is_mergeable
+            && !candidate.is_draft
+            && candidate.live.line_bytes < policy.target_line_bytes / 2
     };
-    let mut days: Vec<Day> = all.iter().filter(|c| is_small(c)).map(|c| c.live.day).collect();
-    days.sort_unstable();
-    days.dedup();
     let newest = all.iter().map(|candidate| candidate.live.day).max();
-    // Newest first: what is asked for most.
-    for day in days.into_iter().rev() {
+    for day in days_of(all, is_small) {
         let min_inputs = if Some(day) == newest {
             policy.min_inputs
         } else {
@@ -56,6 +67,47 @@ pub(crate) fn choose(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec
         }
     }
     None
+}
+
+/// The days of members, newest first: what is asked for most.
+fn days_of(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Day> {
+    let mut days: Vec<Day> = all.iter().filter(|c| is_member(c)).map(|c| c.live.day).collect();
+    days.sort_unstable_by(|a, b| b.cmp(a));
+    days.dedup();
+    days
+}
+
+/// Drafts that are merged, or the one that is rewritten.
+fn choose_drafts(all: &[Candidate], policy: &CompactionPolicy) -> Option<Vec<usize>> {
+    let is_draft = |candidate: &Candidate| candidate.is_mergeable && candidate.is_draft;
+    let day = days_of(all, is_draft).into_iter().next()?;
+    let rows = rows(all, |candidate| is_draft(candidate) && candidate.live.day == day);
+    let row = rows.into_iter().find(|row| !row.is_empty())?;
+    let count = count_from(all, &row, policy, |_| true).max(1);
+    Some(row[..count].to_vec())
+}
+
+/// How many segments from the first of `row` on may be merged: as many as fit into one, do not
+/// overtake others and are `eligible`.
+fn count_from(
+    all: &[Candidate],
+    row: &[usize],
+    policy: &CompactionPolicy,
+    eligible: impl Fn(usize) -> bool,
+) -> usize {
+    let (mut line_bytes, mut runs) = (0, 0);
+    let fits = |&&place: &&usize| {
+        let candidate = &all[place];
+        line_bytes += candidate.live.line_bytes;
+        runs += candidate.runs;
+        eligible(place) && line_bytes <= policy.target_line_bytes && runs <= policy.max_runs
+    };
+    let most = &row[..row.len().min(policy.max_inputs)];
+    let mut count = most.iter().take_while(fits).count();
+    while count > 1 && overtakes_others(all, &most[..count]) {
+        count -= 1;
+    }
+    count
 }
 
 /// Rows of members between which nothing stands that overlaps them in time.
@@ -105,21 +157,9 @@ fn choose_of_row(
                 start += 1;
                 continue;
             }
-            let (mut line_bytes, mut runs) = (0, 0);
-            let fits = |&&place: &&usize| {
-                let candidate = &all[place];
-                line_bytes += candidate.live.line_bytes;
-                runs += candidate.runs;
-                class(place) <= largest
-                    && line_bytes <= policy.target_line_bytes
-                    && runs <= policy.max_runs
-            };
-            let most = &row[start..row.len().min(start + policy.max_inputs)];
-            let mut count = most.iter().take_while(fits).count();
-            while count > 1 && overtakes_others(all, &most[..count]) {
-                count -= 1;
-            }
-            let sizes = || most[..count].iter().map(|&place| all[place].live.line_bytes);
+            let rest = &row[start..];
+            let count = count_from(all, rest, policy, |place| class(place) <= largest);
+            let sizes = || rest[..count].iter().map(|&place| all[place].live.line_bytes);
             let largest_bytes = sizes().max().unwrap_or(0);
             let others_bytes = sizes().sum::<u64>() - largest_bytes;
             let makes_a_large_one = largest_bytes + others_bytes >= policy.target_line_bytes / 2;
@@ -181,7 +221,7 @@ mod tests {
             level: 0,
             order: name.sealed_order(),
         };
-        Candidate { live, runs: 1, is_mergeable: true }
+        Candidate { live, runs: 1, is_mergeable: true, is_draft: false }
     }
 
     /// Segments of these sizes, one after the other in time.
@@ -193,20 +233,20 @@ mod tests {
     }
 
     fn chosen(all: &[Candidate]) -> Option<Vec<usize>> {
-        choose(all, &CompactionPolicy { min_inputs: 4, ..CompactionPolicy::default() })
+        choose(all, &CompactionPolicy { min_inputs: 4, ..CompactionPolicy::default() }, true)
     }
 
     #[test]
     fn of_small_segments_many_are_waited_for_unless_their_day_is_over() {
         let policy = CompactionPolicy::default();
-        assert_eq!(choose(&in_a_row(&[20; 11]), &policy), None);
-        assert_eq!(choose(&in_a_row(&[20; 12]), &policy), Some((0..12).collect()));
-        assert_eq!(choose(&in_a_row(&[100; 5]), &policy), None);
+        assert_eq!(choose(&in_a_row(&[20; 11]), &policy, true), None);
+        assert_eq!(choose(&in_a_row(&[20; 12]), &policy, true), Some((0..12).collect()));
+        assert_eq!(choose(&in_a_row(&[100; 5]), &policy, true), None);
         let large = Some((0..6).collect());
-        assert_eq!(choose(&in_a_row(&[100; 6]), &policy), large, "they make a large one");
+        assert_eq!(choose(&in_a_row(&[100; 6]), &policy, true), large, "they make a large one");
         let mut over = in_a_row(&[20; 6]);
         over.iter_mut().take(5).for_each(|candidate| candidate.live.day = Day(-1));
-        assert_eq!(choose(&over, &policy), Some((0..5).collect()));
+        assert_eq!(choose(&over, &policy, true), Some((0..5).collect()));
     }
 
     #[test]
@@ -220,7 +260,7 @@ mod tests {
         assert_eq!(chosen(&in_a_row(&[60, 2, 60, 60])), Some(vec![0, 1, 2, 3]));
         assert_eq!(chosen(&in_a_row(&[600, 600, 600, 600])), None, "they are large enough");
         let off = CompactionPolicy::OFF;
-        assert_eq!(choose(&in_a_row(&[60; 4]), &off), None);
+        assert_eq!(choose(&in_a_row(&[60; 4]), &off, true), None);
     }
 
     #[test]
@@ -230,6 +270,30 @@ mod tests {
         let mut many_runs = in_a_row(&[1; 9]);
         many_runs.iter_mut().for_each(|candidate| candidate.runs = 1 << 20);
         assert_eq!(chosen(&many_runs), Some(vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn drafts_are_merged_with_drafts_and_when_they_are_due() {
+        let policy = CompactionPolicy { max_inputs: 4, ..CompactionPolicy::default() };
+        let mut all = in_a_row(&[32; 8]);
+        all.iter_mut().skip(1).for_each(|candidate| candidate.is_draft = true);
+        assert_eq!(choose(&all, &policy, false), None);
+        assert_eq!(choose(&all, &policy, true), Some(vec![1, 2, 3, 4]));
+        // One alone, too: it is encoded.
+        all.iter_mut().skip(2).for_each(|candidate| candidate.is_draft = false);
+        assert_eq!(choose(&all, &policy, true), Some(vec![1]));
+        all[1].is_mergeable = false;
+        assert_eq!(choose(&all, &policy, true), None);
+        // What is none and has their times keeps them apart.
+        let mut all = in_a_row(&[32; 4]);
+        all.iter_mut().for_each(|candidate| candidate.is_draft = true);
+        all[2].is_draft = false;
+        all[2].live.max_ns = i64::MAX;
+        assert_eq!(choose(&all, &policy, true), Some(vec![0, 1]));
+        // However large, they are encoded.
+        let mut huge = in_a_row(&[3000]);
+        huge[0].is_draft = true;
+        assert_eq!(choose(&huge, &policy, true), Some(vec![0]));
     }
 
     #[test]
@@ -272,14 +336,14 @@ mod tests {
             ..CompactionPolicy::default()
         };
         let all = of_two_shards(4);
-        assert_eq!(choose(&all, &policy(8)), Some((0..8).collect()));
+        assert_eq!(choose(&all, &policy(8), true), Some((0..8).collect()));
         // The fifth would overtake the sixth, which has later entries of the fourth's streams.
-        assert_eq!(choose(&all, &policy(5)), Some((0..4).collect()));
-        assert_eq!(choose(&all, &policy(3)), Some((0..2).collect()));
+        assert_eq!(choose(&all, &policy(5), true), Some((0..4).collect()));
+        assert_eq!(choose(&all, &policy(3), true), Some((0..2).collect()));
         let mut all = of_two_shards(4);
         all[5].live.min_ns = 20;
         all[5].live.max_ns = 20;
-        assert_eq!(choose(&all, &policy(5)), Some((0..5).collect()), "not at its times");
+        assert_eq!(choose(&all, &policy(5), true), Some((0..5).collect()), "not at its times");
     }
 
     #[test]
@@ -288,11 +352,13 @@ mod tests {
             let _guard = SeedGuard(seed);
             let mut rng = Rng::new(seed);
             let mut all = Vec::new();
+            let with_drafts = rng.one_in(2);
             for seq in 0..rng.below(30) as u32 {
                 let min_ns = rng.below(200) as i64 * 3_600_000_000_000;
                 let max_ns = min_ns + rng.below(4_000_000_000_000) as i64;
                 let mut one = candidate(seq, min_ns, max_ns, rng.below(3000) * MB / 10);
                 one.is_mergeable = !rng.one_in(6);
+                one.is_draft = with_drafts && rng.one_in(2);
                 let shards = *rng.pick(&[1, 1, 2, 3]);
                 let shard = rng.below(u64::from(shards)) as u32;
                 one.live.name = SegmentName { shards, shard, ..one.live.name };
@@ -303,7 +369,9 @@ mod tests {
             }
             all.sort_by_key(|candidate| (candidate.live.order, candidate.live.name));
             let Some(chosen) = chosen(&all) else { continue };
-            assert!(chosen.len() >= 4 && chosen.is_sorted());
+            let drafts = chosen.iter().filter(|&&place| all[place].is_draft).count();
+            assert!(drafts == chosen.len() || (drafts == 0 && chosen.len() >= 4));
+            assert!(chosen.is_sorted());
             let bounds = |place: &usize| (all[*place].live.min_ns, all[*place].live.max_ns);
             let min_ns = chosen.iter().map(|place| bounds(place).0).min().unwrap();
             let max_ns = chosen.iter().map(|place| bounds(place).1).max().unwrap();

@@ -97,6 +97,11 @@ impl BlockPool {
         }
     }
 
+    /// Releases everything: no blocks are wanted for a while.
+    pub fn release(&mut self) {
+        *self = BlockPool::default();
+    }
+
     /// Bytes that the blocks occupy.
     pub fn held_bytes(&self) -> usize {
         self.free.iter().flatten().map(|block| block.held_bytes() + size_of::<HeadBlock>()).sum()
@@ -149,5 +154,10 @@ mod tests {
         assert_eq!(pool.held_bytes(), ten_bytes / 10 * 3);
         pool.begin_generation();
         assert_eq!(pool.held_bytes(), 0);
+        let block = pool.take(4096, 0);
+        pool.give_back(block);
+        pool.release();
+        assert_eq!(pool.held_bytes(), 0);
+        pool.begin_generation();
     }
 }

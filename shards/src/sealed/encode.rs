@@ -42,9 +42,13 @@ impl SegmentEncoding {
         identity: SegmentIdentity,
         streams: Arc<Vec<SealStream>>,
         range: TimeRange,
+        is_draft: bool,
         buffers: WriterBuffers,
     ) -> SegmentEncoding {
-        let writer = SegmentWriter::with_buffers(identity, buffers);
+        let mut writer = SegmentWriter::with_buffers(identity, buffers);
+        if is_draft {
+            writer = writer.of_draft();
+        }
         SegmentEncoding { streams, range, writer, next_stream: 0, pieces: Vec::new() }
     }
 

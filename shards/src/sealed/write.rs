@@ -18,7 +18,6 @@ use super::encode::{SegmentEncoding, Stretch};
 use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
 use super::spare::Spare;
 use crate::manifest::{Cover, ManifestEdit};
-use crate::messages::TimeRange;
 use crate::segment::{Finished, WriterBuffers, stream_order};
 use crate::shard::{SealJob, SealStream};
 use crate::wal::files::LogFiles;
@@ -80,7 +79,7 @@ impl<R: Runtime> Sealer<R> {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
             None => {
-                let segments = self.write_segments(job.streams).await?;
+                let segments = self.write_segments(job.streams, job.is_draft).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
                     covers: self.covers(job.closed_wal_index),
@@ -117,12 +116,16 @@ impl<R: Runtime> Sealer<R> {
         covers
     }
 
-    async fn write_segments(&mut self, streams: Vec<SealStream>) -> io::Result<Vec<OpenedSegment>> {
+    async fn write_segments(
+        &mut self,
+        streams: Vec<SealStream>,
+        is_draft: bool,
+    ) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
         let mut added = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
         for part in parts(blocks.map(|block| &**block)) {
-            added.extend(self.write_segment(&streams, part).await?);
+            added.extend(self.write_segment(&streams, part, is_draft).await?);
         }
         Ok(added)
     }
@@ -132,9 +135,17 @@ impl<R: Runtime> Sealer<R> {
         &self,
         streams: &Arc<Vec<SealStream>>,
         part: Part,
+        is_draft: bool,
     ) -> io::Result<Option<OpenedSegment>> {
         let mut segment = self.folder.begin(part.day)?;
-        match self.write_stretches(streams, part.range, &mut segment).await {
+        let identity = self.folder.identity(&segment);
+        let buffers = match self.buffers.take() {
+            Some(buffers) => buffers,
+            None => WriterBuffers::new().map_err(io::Error::other)?,
+        };
+        let streams = Arc::clone(streams);
+        let encoding = SegmentEncoding::new(identity, streams, part.range, is_draft, buffers);
+        match self.write_stretches(Box::new(encoding), &mut segment).await {
             Ok(Some(finished)) => {
                 let order = segment.name.sealed_order();
                 self.folder.publish(segment, finished, 0, order).await.map(Some)
@@ -152,17 +163,9 @@ impl<R: Runtime> Sealer<R> {
     /// for it.
     async fn write_stretches(
         &self,
-        streams: &Arc<Vec<SealStream>>,
-        range: TimeRange,
+        mut encoding: Box<SegmentEncoding>,
         segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
-        let identity = self.folder.identity(segment);
-        let buffers = match self.buffers.take() {
-            Some(buffers) => buffers,
-            None => WriterBuffers::new().map_err(io::Error::other)?,
-        };
-        let encoding = SegmentEncoding::new(identity, Arc::clone(streams), range, buffers);
-        let mut encoding = Box::new(encoding);
         loop {
             let stretch = self.folder.runtime.offload(move || encoding.encode(WRITE_BYTES)).await;
             match stretch.map_err(io::Error::other)? {

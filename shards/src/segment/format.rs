@@ -36,6 +36,8 @@ const HEADER_MAGIC: &[u8; 8] = b"LSVC-SEG";
 const FOOTER_MAGIC: &[u8; 8] = b"LSVC-SGF";
 /// The version that is written and read.
 const VERSION: u32 = 2;
+/// The bit of the footer's flags that marks a draft.
+const FLAG_DRAFT: u32 = 1;
 
 /// Which segment this is, repeated by header and footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
@@ -133,6 +135,9 @@ pub struct Footer {
     pub directory_crc: u32,
     /// What the segment holds.
     pub totals: Totals,
+    /// Whether it was written in a hurry: nothing in it is compressed and there are no
+    /// filters.
+    pub is_draft: bool,
 }
 
 impl Footer {
@@ -154,9 +159,10 @@ impl Footer {
         for (place, number) in out[40..72].chunks_exact_mut(8).zip(offsets) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let small =
-            [self.filters_crc, self.directory_crc, totals.streams, totals.runs, totals.blocks];
-        for (place, number) in out[72..92].chunks_exact_mut(4).zip(small) {
+        let flags = if self.is_draft { FLAG_DRAFT } else { 0 };
+        let crcs = [self.filters_crc, self.directory_crc];
+        let small = [crcs[0], crcs[1], totals.streams, totals.runs, totals.blocks, flags];
+        for (place, number) in out[72..96].chunks_exact_mut(4).zip(small) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let large = [totals.entries, totals.line_bytes, totals.min_ns as u64, totals.max_ns as u64];
@@ -194,6 +200,7 @@ impl Footer {
                 min_ns: u64_at(bytes, 112) as i64,
                 max_ns: u64_at(bytes, 120) as i64,
             },
+            is_draft: u32_at(bytes, 92) & FLAG_DRAFT != 0,
         };
         if footer.file_len != file_len {
             return Err(fail("the file has another length"));
@@ -301,6 +308,7 @@ mod tests {
                 min_ns: i64::MIN,
                 max_ns: i64::MAX,
             },
+            is_draft: false,
         }
     }
 
@@ -309,6 +317,8 @@ mod tests {
         let footer = sample();
         let header = footer.identity.encode_header();
         assert_eq!(SegmentIdentity::decode_header(&header), Ok(footer.identity));
+        let draft = Footer { is_draft: true, ..footer };
+        assert_eq!(Footer::parse(&draft.encode(), 1000), Ok(draft));
         let bytes = footer.encode();
         assert_eq!(Footer::parse(&bytes, 1000), Ok(footer));
         let longer = [b"before".as_slice(), &bytes].concat();

@@ -9,6 +9,7 @@
 //! What can go wrong is the disk: the next attempt comes after a pause, which grows
 //! with each failure.
 
+mod drafts;
 mod expiry;
 mod part;
 
@@ -101,6 +102,8 @@ pub(super) struct Maintenance {
     parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
+    /// When the last draft was written; `None` if none was since the start.
+    last_draft: Option<Monotonic>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
     /// Segments that are not live any more, but may be read.
@@ -130,6 +133,7 @@ impl Maintenance {
             unmergeable: AHashSet::with_hasher(hasher()),
             parts: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
+            last_draft: None,
             to_rewrite: None,
             retired: Vec::new(),
             next_sweep: None,
@@ -170,6 +174,10 @@ impl Maintenance {
 
     pub(super) fn status(&self) -> MaintenanceStatus {
         MaintenanceStatus { retired_segments: self.retired.len() as u64, ..self.status }
+    }
+
+    fn is_mergeable(&self, segment: &SealedSegment) -> bool {
+        !self.unmergeable.contains(&segment.live.name)
     }
 
     /// Whether other shards use a segment, too.
@@ -224,9 +232,16 @@ impl Shard {
         let config = &maintenance.config;
         let expires = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         let interval = config.compaction.check_interval;
-        maintenance.next_check = expires.then(|| moment.now.after(interval));
+        let check = expires.then(|| moment.now.after(interval));
+        let drafts_due = self.drafts_due();
+        let maintenance = &mut self.maintenance;
+        maintenance.next_check = [check, drafts_due].into_iter().flatten().min();
         if let Some(job) = job {
             maintenance.phase = Phase::Running;
+            if activity == Activity::Idle && matches!(job, MaintenanceJob::Merge(_)) {
+                // Merging needs memory, and nobody pushes.
+                self.pool.release();
+            }
             effects.push(Effect::Maintain(Box::new(job)));
         }
     }
@@ -251,7 +266,7 @@ impl Shard {
         if let Some(segment) = self.to_be_looked_at(moment.unix_ns) {
             return Some(MaintenanceJob::Look(segment));
         }
-        let inputs = self.half_expired().or_else(|| self.small_neighbours())?;
+        let inputs = self.half_expired().or_else(|| self.small_neighbours(moment.now))?;
         let places = || self.segments.iter().enumerate();
         let first = inputs.iter().map(|&place| self.segments[place].live.min_ns).min()?;
         let last = inputs.iter().map(|&place| self.segments[place].live.max_ns).max()?;
@@ -303,18 +318,20 @@ impl Shard {
     }
 
     /// Segments to be merged.
-    fn small_neighbours(&self) -> Option<Vec<usize>> {
+    fn small_neighbours(&self, now: Monotonic) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
         let candidate = |segment: &Arc<SealedSegment>| {
             let PartTotals { line_bytes, runs, .. } = maintenance.totals(segment);
             Candidate {
                 live: LiveSegment { line_bytes, ..segment.live },
                 runs,
-                is_mergeable: !maintenance.unmergeable.contains(&segment.live.name),
+                is_mergeable: maintenance.is_mergeable(segment),
+                is_draft: segment.footer.is_draft,
             }
         };
         let candidates: Vec<Candidate> = self.segments.iter().map(candidate).collect();
-        choose(&candidates, &maintenance.config.compaction)
+        let drafts_are_due = self.drafts_due().is_some_and(|due| now >= due);
+        choose(&candidates, &maintenance.config.compaction, drafts_are_due)
     }
 
     /// Takes over what a job has done.

@@ -6,6 +6,11 @@
 //! A task beside the shard writes them to segments ([`crate::sealed::write`]);
 //! meanwhile they stay visible, and new entries go to new heads and a new log file.
 //!
+//! Where pushes come so fast that a generation is full within a few seconds, it is written as a
+//! draft: encoding it would take CPU time from the pushes, and merging would encode most of it
+//! again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
+//! their bytes.
+//!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
 //! its segments and the manifest edit that names them are on stable storage. What
 //! can go wrong is the disk: then the generation stays in memory and in the log,
@@ -88,6 +93,8 @@ pub struct SealJob {
     /// Files of this shard and start up to this index hold nothing else that is not
     /// in segments already, and neither do the files that were replayed at the start.
     pub closed_wal_index: Option<u32>,
+    /// Whether to write drafts, which takes little time.
+    pub is_draft: bool,
 }
 
 /// Where sealing stands.
@@ -113,6 +120,7 @@ pub(super) struct Sealing {
     /// Streams of the generation that is set aside.
     generation: Vec<Slot>,
     closed_wal_index: Option<u32>,
+    is_draft: bool,
     /// Bytes that the heads cost, without what is set aside.
     head_bytes: u64,
     generation_bytes: u64,
@@ -126,8 +134,9 @@ pub(super) struct Sealing {
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
     failure: Option<Arc<str>>,
-    /// Generations that were sealed.
+    /// Generations that were sealed, and those that were drafts.
     sealed: u64,
+    drafts: u64,
     /// Attempts that failed.
     failures: u64,
     /// Blocks of new segments that had to be stored without templates.
@@ -142,6 +151,7 @@ impl Sealing {
             active: Vec::new(),
             generation: Vec::new(),
             closed_wal_index: None,
+            is_draft: false,
             head_bytes: 0,
             generation_bytes: 0,
             oldest: None,
@@ -151,6 +161,7 @@ impl Sealing {
             waiting_next: Vec::new(),
             failure: None,
             sealed: 0,
+            drafts: 0,
             failures: 0,
             refused_blocks: 0,
         }
@@ -279,9 +290,20 @@ impl Shard {
                 effects.push(Effect::Wal(op));
                 return;
             }
+            self.sealing.is_draft = self.wants_a_draft(moment.now);
             self.set_aside();
             self.start_sealing(effects);
         }
+    }
+
+    /// Whether the heads, which are about to be set aside, had better be written as a draft:
+    /// pushes come fast, and there is room for more drafts.
+    fn wants_a_draft(&self, now: Monotonic) -> bool {
+        let Sealing { policy, oldest, head_bytes, .. } = &self.sealing;
+        let Some(drafts) = self.draft_policy() else { return false };
+        *head_bytes >= policy.head_max_bytes
+            && oldest.is_some_and(|oldest| now.since(oldest) <= drafts.fill_max)
+            && self.draft_line_bytes() + head_bytes <= drafts.max_line_bytes
     }
 
     /// Sets the heads aside. No commit is under way.
@@ -311,8 +333,11 @@ impl Shard {
                 blocks: stream.set_aside.iter().flat_map(|head| head.blocks()).cloned().collect(),
             }
         });
-        let job =
-            SealJob { streams: streams.collect(), closed_wal_index: self.sealing.closed_wal_index };
+        let job = SealJob {
+            streams: streams.collect(),
+            closed_wal_index: self.sealing.closed_wal_index,
+            is_draft: self.sealing.is_draft,
+        };
         self.sealing.phase = Phase::Running;
         effects.push(Effect::Seal(Box::new(job)));
     }
@@ -340,6 +365,9 @@ impl Shard {
                 return;
             }
         };
+        if self.sealing.is_draft {
+            self.note_draft(moment.now);
+        }
         for segment in segments {
             self.add_segment(segment);
         }
@@ -356,6 +384,7 @@ impl Shard {
         self.release(released_bytes);
         self.sealing.failure = None;
         self.sealing.sealed += 1;
+        self.sealing.drafts += u64::from(self.sealing.is_draft);
         self.sealing.phase = Phase::Idle;
         for reply_to in self.sealing.waiting.drain(..) {
             effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
@@ -405,6 +434,8 @@ impl Shard {
     pub(super) fn seal_status(&self) -> SealStatus {
         let mut status = SealStatus {
             sealed: self.sealing.sealed,
+            drafts: self.sealing.drafts,
+            draft_line_bytes: self.draft_line_bytes(),
             failures: self.sealing.failures,
             refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,

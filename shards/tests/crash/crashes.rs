@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
-use logsvc_shards::compact::CompactionPolicy;
+use logsvc_shards::compact::{CompactionPolicy, DraftPolicy};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
@@ -91,6 +91,11 @@ impl Life<'_> {
             max_inputs: rng.between(4, 8) as usize,
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),
+            drafts: rng.one_in(2).then(|| DraftPolicy {
+                fill_max: *rng.pick(&[Duration::from_millis(1), Duration::MAX]),
+                max_line_bytes: *rng.pick(&[5_000, 1 << 40]),
+                quiet: Duration::from_micros(rng.between(10, 20_000)),
+            }),
             retry_pause: Duration::from_micros(rng.between(100, 5_000)),
             check_interval: Duration::from_secs(1),
         };

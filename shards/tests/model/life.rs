@@ -12,7 +12,7 @@ use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
 use logsvc_shards::batch::BatchBuilder;
-use logsvc_shards::compact::CompactionPolicy;
+use logsvc_shards::compact::{CompactionPolicy, DraftPolicy};
 use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
@@ -43,6 +43,7 @@ pub(crate) struct Life<'s> {
     tally: Tally,
     refused_pushes: u64,
     sealed: u64,
+    drafts: u64,
     merged: u64,
 }
 
@@ -61,6 +62,7 @@ impl<'s> Life<'s> {
             tally: Tally::default(),
             refused_pushes: 0,
             sealed: 0,
+            drafts: 0,
             merged: 0,
         }
     }
@@ -102,6 +104,11 @@ impl<'s> Life<'s> {
             max_inputs: rng.between(3, 8) as usize,
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),
+            drafts: rng.one_in(2).then(|| DraftPolicy {
+                fill_max: *rng.pick(&[Duration::from_millis(1), Duration::MAX]),
+                max_line_bytes: *rng.pick(&[5_000, 1 << 40]),
+                quiet: Duration::from_micros(rng.between(10, 20_000)),
+            }),
             retry_pause: Duration::from_micros(rng.between(100, 5_000)),
             check_interval: Duration::from_secs(1),
         };
@@ -341,6 +348,7 @@ impl<'s> Life<'s> {
         self.ask(&cluster, 4);
         for status in cluster.statuses() {
             self.sealed += status.seal.sealed;
+            self.drafts += status.seal.drafts;
             self.merged += status.seal.maintenance.merges;
         }
         self.end(cluster, had_trouble);
@@ -383,6 +391,7 @@ impl<'s> Life<'s> {
 struct Totals {
     entries: u64,
     sealed: u64,
+    drafts: u64,
     merged: u64,
     refused_pushes: u64,
     tally: Tally,
@@ -405,6 +414,7 @@ fn live(seed: u64, totals: &mut Totals) {
     cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
     totals.entries += life.model.len() as u64;
     totals.sealed += life.sealed;
+    totals.drafts += life.drafts;
     totals.merged += life.merged;
     totals.refused_pushes += life.refused_pushes;
     let (sum, one) = (&mut totals.tally, &life.tally);
@@ -425,9 +435,9 @@ fn queries_see_what_a_naive_model_sees() {
     println!("{seeds:?}: {totals:?}");
     // The test would prove nothing if nothing were there, sealed, pruned, or refused.
     if count >= 100 {
-        let Totals { entries, sealed, merged, refused_pushes, tally } = totals;
+        let Totals { entries, sealed, drafts, merged, refused_pushes, tally } = totals;
         assert!(entries > 50 * count && sealed > 2 * count && refused_pushes > 0);
-        assert!(merged > count / 2);
+        assert!(merged > count / 2 && drafts > count / 4);
         assert!(tally.empty * 3 < tally.queries * 2 && tally.holes * 20 < tally.queries);
         assert!(tally.stats.sealed_blocks > count && tally.stats.blocks_filtered > count);
         assert!(tally.stats.head_blocks > count && tally.stats.blocks_searched > 0);

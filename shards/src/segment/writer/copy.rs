@@ -9,8 +9,9 @@ use super::super::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRo
 use super::super::error::WriteError;
 use super::super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS};
 use super::super::reader::Decoder;
+use super::blocks::column_row;
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
-use super::{SegmentWriter, column_row, stream_order};
+use super::{SegmentWriter, stream_order};
 use crate::filter::BlockFilter;
 use crate::segment::{Part, SegmentError};
 

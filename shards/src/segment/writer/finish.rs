@@ -129,6 +129,7 @@ impl SegmentWriter {
             filters_crc,
             directory_crc: crc32c::crc32c(&directory),
             totals,
+            is_draft: self.is_draft,
         };
         out.extend_from_slice(&footer.encode());
         let refused_blocks = self.compressor.refused_blocks();

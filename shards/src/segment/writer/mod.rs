@@ -11,6 +11,7 @@
 //! What can go wrong: entries or streams that are out of order or malformed
 //! ([`WriteError`]); nothing is written of a call that fails so.
 
+mod blocks;
 mod buffers;
 mod copy;
 mod entries;
@@ -32,16 +33,15 @@ use std::cmp::Ordering;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-use super::columns::compress::{ColumnPlace, Compressor};
-use super::columns::{ColumnKind, lengths, metadata, timestamps};
-use super::directory::rows::{BlockRow, ColumnRow, RunRow, StreamRow, TenantRow};
+use super::columns::compress::Compressor;
+use super::directory::rows::{BlockRow, RunRow, StreamRow, TenantRow};
 use super::error::WriteError;
 use super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, SegmentIdentity};
 use crate::batch::MetadataPairs;
 use crate::filter::{BlockFilterBuilder, RegionWriter};
 use pending::PendingBlock;
 use stream_table::StreamTable;
-use stripe::{GATHERED, STRIPE_TARGET_BYTES, Stripe};
+use stripe::Stripe;
 
 /// The zstd level of everything that is compressed. Where lines are stored as templates,
 /// level 6 takes 6 % fewer bytes for twice the time of encoding a block; on lines that
@@ -84,6 +84,7 @@ pub struct SegmentWriter {
     out_offset: u64,
     numbers: Vec<u64>,
     raw: Vec<u8>,
+    is_draft: bool,
 }
 
 #[derive(Debug)]
@@ -144,7 +145,15 @@ impl SegmentWriter {
             out_offset: 0,
             numbers,
             raw,
+            is_draft: false,
         }
+    }
+
+    /// The writer of a draft, see [`Footer`](super::Footer): it takes a fraction of the time,
+    /// and the segment is as large as its entries.
+    #[must_use]
+    pub fn of_draft(self) -> SegmentWriter {
+        SegmentWriter { is_draft: true, ..self }
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no
@@ -347,86 +356,4 @@ impl SegmentWriter {
         current.number = Some(number);
         Ok(number)
     }
-
-    /// Encodes and compresses the block that is being filled, if it has entries.
-    fn finish_block(&mut self) -> Result<(), WriteError> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let block = &self.pending;
-        let mut lines =
-            self.compressor.store_lines(&block.lines, &block.line_ends, &mut self.out)?;
-        lines.offset += self.out_offset;
-
-        let [to_timestamps, to_lengths, to_metadata] = &mut self.stripe.buffers;
-        self.raw.clear();
-        timestamps::encode(
-            &block.timestamps_ns,
-            block.run_lens(),
-            &mut self.numbers,
-            &mut self.raw,
-        );
-        let timestamps = Compressor::store_raw(&self.raw, to_timestamps)?;
-        self.raw.clear();
-        lengths::encode(&block.line_ends, &mut self.numbers, &mut self.raw);
-        let lengths = Compressor::store_raw(&self.raw, to_lengths)?;
-        self.raw.clear();
-        if !block.metadata.is_empty() {
-            let filter = &mut self.filter;
-            metadata::encode(
-                &block.metadata,
-                &block.metadata_ends,
-                &mut self.raw,
-                |name, value| filter.add_metadata(name, value),
-            );
-        }
-        let metadata = self.compressor.store(&self.raw, to_metadata)?;
-        self.filter.add_lines(&block.lines, &block.line_ends);
-        self.filters.push(self.filter.finish());
-
-        let bounds = block.runs.iter().fold((i64::MAX, i64::MIN), |(min_ns, max_ns), run| {
-            (min_ns.min(run.min_ns), max_ns.max(run.max_ns))
-        });
-        self.blocks.push(BlockRow {
-            min_ns: bounds.0,
-            max_ns: bounds.1,
-            first_run: self.runs.len() as u32,
-            first_stream: block.first_stream,
-            entries: block.timestamps_ns.len() as u32,
-            line_bytes: block.lines.len() as u32,
-            metadata_bytes: block.metadata.len() as u32,
-            columns: [lines, timestamps, lengths, metadata].map(|place| column_row(&place)),
-        });
-        self.entries += block.timestamps_ns.len() as u64;
-        self.line_bytes += block.lines.len() as u64;
-        self.runs.extend_from_slice(&block.runs);
-        self.pending.clear();
-        self.flush_stripe(STRIPE_TARGET_BYTES);
-        Ok(())
-    }
-
-    /// Writes the small columns if they have at least this many bytes.
-    fn flush_stripe(&mut self, from_bytes: usize) {
-        if self.stripe.len() >= from_bytes {
-            self.stripe.flush(&mut self.blocks, &mut self.out, self.out_offset);
-        }
-    }
 }
-
-fn column_row(place: &ColumnPlace) -> ColumnRow {
-    ColumnRow {
-        offset: place.offset,
-        stored_len: place.stored_len,
-        raw_len: place.raw_len,
-        crc: place.crc,
-        codec: place.codec.to_byte(),
-    }
-}
-
-/// The order of the rows is the order in which the columns are told apart.
-const _: () = assert!(
-    ColumnKind::Lines as usize == 0
-        && GATHERED[0] as usize == 1
-        && GATHERED[1] as usize == 2
-        && GATHERED[2] as usize == 3
-);

@@ -5,7 +5,7 @@ use logsvc_proto::{Labels, varint};
 use super::super::columns::compress::Compressor;
 use super::super::directory::rows::LabelChunkRow;
 use super::super::error::WriteError;
-use super::column_row;
+use super::blocks::column_row;
 
 /// A chunk is closed when it has this many raw bytes.
 const CHUNK_TARGET_BYTES: usize = 256 << 10;

@@ -1,6 +1,7 @@
 //! When heads are set aside, and what is visible meanwhile.
 
 use super::*;
+use crate::compact::DraftPolicy;
 use crate::wal::format::BLOCK_LEN;
 
 fn sealing_bench(seal: SealPolicy) -> Bench {
@@ -48,6 +49,31 @@ fn heads_are_set_aside_between_commits_and_stay_visible() {
     assert_eq!(lines(&mut bench), 4);
     bench.end_seal(Ok(Vec::new()));
     assert_eq!(lines(&mut bench), 2, "the segments that were not made are not seen");
+}
+
+#[test]
+fn heads_that_fill_quickly_become_drafts() {
+    let policy = SealPolicy { head_max_bytes: 20_000, ..SealPolicy::ON_REQUEST };
+    let mut bench = sealing_bench(policy);
+    let a = app("a");
+    let fill_max = DraftPolicy::default().fill_max;
+    let mut timestamp_ns = 0;
+    for (pause, is_draft) in [(fill_max / 100, true), (fill_max, false), (Duration::ZERO, true)] {
+        while bench.seal.is_none() {
+            timestamp_ns += 1;
+            bench.append(push(&[(&a, &[(timestamp_ns, &"x".repeat(3000))])])).unwrap();
+            bench.now = bench.now.after(pause);
+        }
+        // After a failure it is what it was.
+        assert_eq!(bench.end_seal(Err("no space".into())).is_draft, is_draft);
+        bench.now = bench.now.after(fill_max * 2);
+        bench.step(Event::Timer);
+        assert_eq!(bench.end_seal(Ok(Vec::new())).is_draft, is_draft);
+    }
+    // On request is when nobody is in a hurry.
+    bench.append(push(&[(&a, &[(9, "one")])])).unwrap();
+    let _flushed = bench.send(ShardRequest::Flush);
+    assert!(!bench.end_seal(Ok(Vec::new())).is_draft);
 }
 
 #[test]

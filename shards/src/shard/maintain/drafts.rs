@@ -1,0 +1,45 @@
+//! When drafts are written, and when they are merged.
+//!
+//! Guarantees: a shard has drafts of at most [`DraftPolicy::max_line_bytes`], and a damaged one
+//! apart they are encoded soon after pushes have become slower: what is found without filters
+//! stays a bounded amount.
+
+use logsvc_runtime::Monotonic;
+
+use crate::compact::DraftPolicy;
+use crate::shard::Shard;
+
+impl Shard {
+    /// How drafts are made; `None` if none are to be made, since nobody would merge them.
+    pub(in crate::shard) fn draft_policy(&self) -> Option<&DraftPolicy> {
+        let compaction = &self.maintenance.config.compaction;
+        compaction.drafts.as_ref().filter(|_| compaction.enabled)
+    }
+
+    /// Line bytes of all drafts of the shard.
+    pub(in crate::shard) fn draft_line_bytes(&self) -> u64 {
+        let drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
+        drafts.map(|segment| segment.live.line_bytes).sum()
+    }
+
+    /// Notes that a draft was written.
+    pub(in crate::shard) fn note_draft(&mut self, now: Monotonic) {
+        self.maintenance.last_draft = Some(now);
+    }
+
+    /// From when on drafts are to be merged; `None` if there are none, or nothing is merged.
+    /// Those that a start finds are not waited for.
+    pub(super) fn drafts_due(&self) -> Option<Monotonic> {
+        let maintenance = &self.maintenance;
+        let mut drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
+        let are_there = drafts.any(|segment| maintenance.is_mergeable(segment));
+        if !are_there || !maintenance.config.compaction.enabled {
+            return None;
+        }
+        let (Some(last), Some(policy)) = (maintenance.last_draft, self.draft_policy()) else {
+            return Some(Monotonic(0));
+        };
+        let is_half_full = self.draft_line_bytes() >= policy.max_line_bytes / 2;
+        Some(if is_half_full { Monotonic(0) } else { last.after(policy.quiet) })
+    }
+}
