@@ -69,7 +69,12 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
             let lengths = info.column(ColumnKind::Lengths).range();
             lines += decoder.line_ends(&directory, block, stored(lengths))?.len();
             let text = info.column(ColumnKind::Lines).range();
-            black_box(decoder.lines(&directory, block, stored(text))?);
+            let place = info.column(ColumnKind::Timestamps).range();
+            let times = match info.column(ColumnKind::Lines).codec.needs_timestamps() {
+                true => decoder.timestamps(&directory, block, stored(place))?,
+                false => Vec::new(),
+            };
+            black_box(decoder.lines(&directory, block, stored(text), &times)?);
         }
         ensure!(lines == sample.line_count, "{lines} lines");
         Ok(())

@@ -135,9 +135,7 @@ async fn check_parts<R: Runtime>(
     check_stream_table(path, segment, report).await?;
     let mut decoder = Decoder::new();
     for block in 0..segment.directory.block_count() {
-        for kind in COLUMNS {
-            check_column(path, segment, &mut decoder, block, kind, report).await?;
-        }
+        check_block(path, segment, &mut decoder, block, report).await?;
         report.blocks += 1;
         report.segment_entries += u64::from(segment.directory.block(block).entries);
         runtime.yield_now().await;
@@ -190,26 +188,42 @@ async fn check_stream_table<F: File>(
     Ok(())
 }
 
-async fn check_column<F: File>(
+/// Checks the columns of a block. Where the timestamps are damaged, lines that cannot be
+/// decoded without them are compared with their checksum only.
+async fn check_block<F: File>(
     path: &Path,
     segment: &mut OpenSegment<F>,
     decoder: &mut Decoder,
     block: u32,
-    kind: ColumnKind,
     report: &mut CheckReport,
 ) -> io::Result<()> {
-    let range = segment.directory.block(block).column(kind).range();
-    let offset = range.start;
-    let stored = segment.read(range).await?;
-    let directory = &segment.directory;
-    let decoded = match kind {
-        ColumnKind::Lines => decoder.lines(directory, block, &stored).map(drop),
-        ColumnKind::Timestamps => decoder.timestamps(directory, block, &stored).map(drop),
-        ColumnKind::Lengths => decoder.line_ends(directory, block, &stored).map(drop),
-        ColumnKind::Metadata => decoder.metadata(directory, block, &stored).map(drop),
-    };
-    if let Err(error) = decoded {
-        report.damage(path, offset, error.to_string());
+    let info = segment.directory.block(block);
+    let stored = segment.read(info.column(ColumnKind::Timestamps).range()).await?;
+    let timestamps_ns = decoder.timestamps(&segment.directory, block, &stored);
+    for kind in COLUMNS {
+        let place = info.column(kind);
+        let stored = match kind {
+            ColumnKind::Timestamps => Vec::new(),
+            _ => segment.read(place.range()).await?,
+        };
+        let directory = &segment.directory;
+        let checked = match kind {
+            ColumnKind::Lines => match &timestamps_ns {
+                Err(_) if place.codec.needs_timestamps() => place
+                    .check(&stored)
+                    .map_err(|what| SegmentError::new(Part::Column { block, kind }, what)),
+                times => {
+                    let times = times.as_ref().map_or(&[][..], |times| times);
+                    decoder.lines(directory, block, &stored, times).map(drop)
+                }
+            },
+            ColumnKind::Timestamps => timestamps_ns.as_ref().map(|_| ()).map_err(Clone::clone),
+            ColumnKind::Lengths => decoder.line_ends(directory, block, &stored).map(drop),
+            ColumnKind::Metadata => decoder.metadata(directory, block, &stored).map(drop),
+        };
+        if let Err(error) = checked {
+            report.damage(path, place.range().start, error.to_string());
+        }
     }
     Ok(())
 }

@@ -226,10 +226,11 @@ impl Block {
         stored: &[Vec<u8>; 4],
     ) -> Result<Block, SegmentError> {
         let [lines, timestamps, lengths, metadata] = stored;
+        let timestamps_ns = decoder.timestamps(directory, block, timestamps)?;
         Ok(Block {
-            timestamps_ns: decoder.timestamps(directory, block, timestamps)?,
             line_ends: decoder.line_ends(directory, block, lengths)?,
-            lines: decoder.lines(directory, block, lines)?,
+            lines: decoder.lines(directory, block, lines, &timestamps_ns)?,
+            timestamps_ns,
             metadata: decoder.metadata(directory, block, metadata)?,
         })
     }

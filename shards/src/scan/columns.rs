@@ -20,7 +20,7 @@ use crate::filter::FilterError;
 use crate::messages::ScanStats;
 use crate::sealed::{BlockCache, Cached, ColumnKey, DirectoryError, HeldDirectory, SealedSegment};
 use crate::segment::{
-    BlockInfo, BlockMetadata, Codec, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError,
+    BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
 };
 
 /// Why a part of a segment cannot be read.
@@ -141,6 +141,8 @@ pub(super) struct OpenBlock {
     pub(super) is_searched: bool,
     /// The lines that a search has found, once it was made.
     pub(super) found: Option<Option<Arc<Found>>>,
+    /// What a search has found out before it missed a column.
+    pub(super) judged: Option<Verdicts>,
     /// Whether it was counted, and its metadata.
     is_counted: bool,
     is_metadata_counted: bool,
@@ -157,6 +159,7 @@ impl OpenBlock {
             fresh: Vec::new(),
             is_searched: false,
             found: None,
+            judged: None,
             is_counted: false,
             is_metadata_counted: false,
         }
@@ -176,7 +179,7 @@ impl OpenBlock {
     /// into the cache.
     pub(super) fn prefers_parts(&self, cache: &BlockCache) -> bool {
         let place = self.info.column(ColumnKind::Lines);
-        place.codec == Codec::Templates && !cache.holds(self.key(Column::Lines))
+        place.codec.is_for_lines() && !cache.holds(self.key(Column::Lines))
     }
 
     /// Memory that a column takes, as it is stored and decoded.
@@ -296,10 +299,7 @@ impl OpenBlock {
         if is_missing {
             return Err(Unready::Missing);
         }
-        let timestamps = match self.column(Column::Timestamps, decoder, stats)? {
-            Cached::Timestamps(column) => column,
-            other => unreachable!("{other:?} under the key of timestamps"),
-        };
+        let timestamps = self.timestamps(decoder, stats)?;
         let mut columns = RunColumns {
             timestamps,
             ends: None,
@@ -336,7 +336,7 @@ impl OpenBlock {
         decoder: &mut Decoder,
         stats: &mut ScanStats,
     ) -> Result<Option<Arc<LineParts>>, Unready> {
-        if self.info.column(ColumnKind::Lines).codec != Codec::Templates {
+        if !self.info.column(ColumnKind::Lines).codec.is_for_lines() {
             return Ok(None);
         }
         self.count(stats);
@@ -346,6 +346,21 @@ impl OpenBlock {
         match self.column(Column::Parts, decoder, stats)? {
             Cached::Parts(parts) => Ok(Some(parts)),
             other => unreachable!("{other:?} under the key of parts"),
+        }
+    }
+
+    /// The block's timestamps, whether or not a run was asked for.
+    pub(super) fn timestamps(
+        &mut self,
+        decoder: &mut Decoder,
+        stats: &mut ScanStats,
+    ) -> Result<Arc<Vec<i64>>, Unready> {
+        if self.is_missing(Column::Timestamps) {
+            return Err(Unready::Missing);
+        }
+        match self.column(Column::Timestamps, decoder, stats)? {
+            Cached::Timestamps(column) => Ok(column),
+            other => unreachable!("{other:?} under the key of timestamps"),
         }
     }
 
@@ -372,6 +387,13 @@ impl OpenBlock {
         decoder: &mut Decoder,
         stats: &mut ScanStats,
     ) -> Result<Cached, Unready> {
+        let needs_times = self.info.column(ColumnKind::Lines).codec.needs_timestamps();
+        let is_stored = matches!(self.slots[column as usize], Slot::Stored(_));
+        // Runs load timestamps with all else that they need.
+        let timestamps = match column == Column::Lines && is_stored && needs_times {
+            true => Some(self.timestamps(decoder, stats)?),
+            false => None,
+        };
         let slot = &mut self.slots[column as usize];
         let bytes = match slot {
             Slot::Absent | Slot::Missing => return Err(Unready::Missing),
@@ -388,7 +410,10 @@ impl OpenBlock {
                 Cached::Timestamps(Arc::new(decoder.timestamps(directory, block, &bytes)?))
             }
             Column::Ends => Cached::Ends(Arc::new(decoder.line_ends(directory, block, &bytes)?)),
-            Column::Lines => Cached::Lines(Arc::new(decoder.lines(directory, block, &bytes)?)),
+            Column::Lines => {
+                let times = timestamps.as_ref().map_or(&[][..], |column| column);
+                Cached::Lines(Arc::new(decoder.lines(directory, block, &bytes, times)?))
+            }
             Column::Metadata => {
                 Cached::Metadata(decoder.metadata(directory, block, &bytes)?.map(Arc::new))
             }

@@ -94,7 +94,22 @@ impl OpenBlock {
         }
         let Some(parts) = self.parts(decoder, stats)? else { return Ok(None) };
         let joined_max = parts.line_count() / JOINED_ONE_IN;
-        let verdicts = searcher.search.judge(&parts);
+        let verdicts = match self.judged.take() {
+            Some(verdicts) => verdicts,
+            None => searcher.search.judge(&parts),
+        };
+        // Before they are taken apart: they may be needed again.
+        let is_joined = searcher.decides && (1..=joined_max).contains(&ones(&verdicts.doubtful));
+        let timestamps = match is_joined && parts.has_times() {
+            true => match self.timestamps(decoder, stats) {
+                Err(Unready::Missing) => {
+                    self.judged = Some(verdicts);
+                    return Err(Unready::Missing);
+                }
+                timestamps => Some(timestamps?),
+            },
+            false => None,
+        };
         let (mut lines, doubtful) = (verdicts.passing, verdicts.doubtful);
         if !searcher.decides {
             lines.iter_mut().zip(&doubtful).for_each(|(line, doubt)| *line |= doubt);
@@ -107,7 +122,9 @@ impl OpenBlock {
                 let keep = |number: usize, line: &[u8]| {
                     lines[number / 64] |= u64::from(executor.keeps_line(line)) << (number % 64);
                 };
-                let joined = parts.join(parts.line_count(), |line| bit(&doubtful, line), keep);
+                let times = timestamps.as_ref().map_or(&[][..], |column| column);
+                let wants = |line| bit(&doubtful, line);
+                let joined = parts.join(times, parts.line_count(), wants, keep);
                 joined.map_err(|_| self.damaged_lines())?;
             }
         }
@@ -195,7 +212,7 @@ impl Picked {
         let picked: Vec<usize> = lines.clone().filter(|&line| found.has(line)).collect();
         let (mut ends, mut bytes) = (Vec::with_capacity(picked.len()), Vec::new());
         let wants = |line: usize| line >= lines.start && found.has(line);
-        found.parts.join(lines.end, wants, |_, line| {
+        found.parts.join(&columns.timestamps, lines.end, wants, |_, line| {
             bytes.extend_from_slice(line);
             ends.push(bytes.len() as u32);
         })?;

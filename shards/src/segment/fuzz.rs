@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use logsvc_proto::{Labels, StreamId, TenantId};
 
 use super::columns::lengths::RunLines;
+use super::columns::templates::Timestamps;
 use super::columns::timestamps::RunTimes;
 use super::columns::{lengths, metadata, templates, timestamps};
 use super::{
@@ -39,14 +40,26 @@ pub fn lines_as_templates(data: &[u8]) {
         lines.extend_from_slice(line);
         ends.push(lines.len() as u32);
     }
+    // The first bytes say how the timestamps go on.
+    let head = data.first_chunk::<8>().map_or(0, |head| i64::from_le_bytes(*head));
+    let (first_ns, step_ns) = (head, head >> 20);
+    let timestamps_ns: Vec<i64> = (0..ends.len() as i64)
+        .map(|line| first_ns.saturating_add(step_ns.saturating_mul(line)))
+        .collect();
     let mut encoder = templates::Encoder::new();
     // Twice, since the second block finds the buffers of the first.
     for _ in 0..2 {
         let mut stored = Vec::new();
-        let Some(text) = encoder.encode(&lines, &ends, &mut stored) else { return };
-        let text = text.to_vec();
+        let encoded = encoder.encode(&lines, &ends, &timestamps_ns, &mut stored);
+        let Some(encoded) = encoded else { return };
+        let timestamps = match encoded.has_times {
+            true => Timestamps::Of(&timestamps_ns),
+            false => Timestamps::None,
+        };
+        let text = encoded.text.to_vec();
         let as_text = |_: &[u8], _| Ok(text.clone());
-        let joined = templates::decode(&stored, lines.len(), as_text, |malformed| malformed);
+        let len = lines.len();
+        let joined = templates::decode(&stored, len, timestamps, as_text, |malformed| malformed);
         assert_eq!(joined.as_deref(), Ok(&lines[..]));
     }
 }
@@ -87,7 +100,7 @@ fn decode_columns(directory: &Directory, file: &[u8]) -> Result<u64, SegmentErro
         let stored = |kind| read(block.column(kind).range());
         let times = decoder.timestamps(directory, number, stored(ColumnKind::Timestamps))?;
         let ends = decoder.line_ends(directory, number, stored(ColumnKind::Lengths))?;
-        let lines = decoder.lines(directory, number, stored(ColumnKind::Lines))?;
+        let lines = decoder.lines(directory, number, stored(ColumnKind::Lines), &times)?;
         let metadata = decoder.metadata(directory, number, stored(ColumnKind::Metadata))?;
         for run in directory.runs_of_block(number) {
             let (times, ends) = (run.of_entries(&times), run.of_entries(&ends));
@@ -157,8 +170,14 @@ fn columns(data: &[u8]) {
         assert!(ends.is_sorted());
     }
     let as_text = |text: &[u8], _| Ok(text.to_vec());
-    if let Ok(lines) = templates::decode(rest, usize::from(first), as_text, |malformed| malformed) {
-        assert_eq!(lines.len(), usize::from(first));
+    // Times, with timestamps that are likely to lead out of the years that there are.
+    let times: Vec<i64> = (0..i64::from(second)).map(|line| bound << (line % 64)).collect();
+    for timestamps in [Timestamps::None, Timestamps::Of(&times)] {
+        let len = usize::from(first);
+        let lines = templates::decode(rest, len, timestamps, as_text, |malformed| malformed);
+        if let Ok(lines) = lines {
+            assert_eq!(lines.len(), len);
+        }
     }
     let pairs_bytes = usize::from(second) * 16;
     if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {
@@ -222,7 +241,7 @@ mod tests {
 
     #[test]
     fn lines_come_back_from_templates() {
-        let words: [&[u8]; 8] = [
+        let words: [&[u8]; 11] = [
             b"id=",
             b"1",
             b"0042",
@@ -231,6 +250,9 @@ mod tests {
             b"\"a b\" ",
             b"\xff",
             b":",
+            b"2026-11-22T20:33:01",
+            b"22/Nov/2026:20:33:0",
+            b".000001",
         ];
         for seed in seeds(300) {
             let _guard = SeedGuard(seed);

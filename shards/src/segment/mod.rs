@@ -52,7 +52,7 @@
 //!     let stored = |kind| read(block.column(kind).range());
 //!     let times = decoder.timestamps(&directory, run.block, stored(ColumnKind::Timestamps))?;
 //!     let ends = decoder.line_ends(&directory, run.block, stored(ColumnKind::Lengths))?;
-//!     let lines = decoder.lines(&directory, run.block, stored(ColumnKind::Lines))?;
+//!     let lines = decoder.lines(&directory, run.block, stored(ColumnKind::Lines), &times)?;
 //!     let metadata = decoder.metadata(&directory, run.block, stored(ColumnKind::Metadata))?;
 //!     // Columns of the whole block, of which the run's parts go into an `EntryBlock`.
 //!     assert_eq!(run.of_entries(&times), [10, 20]);
@@ -78,7 +78,7 @@ pub use columns::ColumnKind;
 pub use columns::compress::{Codec, ColumnPlace};
 pub use columns::metadata::BlockMetadata;
 pub(crate) use columns::packed::Malformed;
-pub(crate) use columns::templates::{LineParts, LineSearch};
+pub(crate) use columns::templates::{LineParts, LineSearch, Verdicts};
 pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
 pub use error::{Part, SegmentError, WriteError};
 pub use format::{

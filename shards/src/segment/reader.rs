@@ -72,7 +72,8 @@ impl Decoder {
     }
 
     /// The lines of a block, from the stored bytes of its [`ColumnKind::Lines`]:
-    /// [`super::BlockInfo::line_bytes`] bytes.
+    /// [`super::BlockInfo::line_bytes`] bytes. `timestamps_ns` are those of the block, which
+    /// are looked at only if the column's codec needs them.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -81,8 +82,14 @@ impl Decoder {
         directory: &Directory,
         block: u32,
         stored: &[u8],
+        timestamps_ns: &[i64],
     ) -> Result<Vec<u8>, SegmentError> {
-        self.load(directory, block, ColumnKind::Lines, stored).map(Cow::into_owned)
+        let kind = ColumnKind::Lines;
+        let place = directory.block(block).column(kind);
+        self.decompressor
+            .load_timed(&place, stored, timestamps_ns)
+            .map(Cow::into_owned)
+            .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
     }
 
     /// The lines of a block in their parts, from the stored bytes of its

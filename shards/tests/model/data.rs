@@ -1,6 +1,7 @@
 //! Random streams and entries, made so that queries find something in them.
 
 use logsvc_logql::engine::testing::TestEntry;
+use logsvc_proto::time::write_rfc3339;
 use logsvc_proto::{Labels, TenantId};
 use logsvc_shards::testing::Rng;
 
@@ -105,7 +106,7 @@ impl Source {
     fn entry(&mut self) -> TestEntry {
         let timestamp_ns = self.time_ns();
         let metadata = self.metadata();
-        TestEntry { timestamp_ns, line: self.line().into_bytes(), metadata }
+        TestEntry { timestamp_ns, line: self.line(timestamp_ns).into_bytes(), metadata }
     }
 
     fn time_ns(&mut self) -> i64 {
@@ -139,7 +140,7 @@ impl Source {
         pairs
     }
 
-    fn line(&mut self) -> String {
+    fn line(&mut self, timestamp_ns: i64) -> String {
         let number = self.next_number;
         self.next_number += 1;
         let rng = &mut self.rng;
@@ -152,8 +153,9 @@ impl Source {
                 r#"{{"level":"{level}","status":{status},"took":{took},"id":"{id}","msg":"Order {number} Shipped"}}"#
             ),
             2 | 3 => {
+                let at = time(timestamp_ns);
                 format!(
-                    r#"level={level} status={status} took={took}ms id={id} msg="order {number}""#
+                    r#"level={level} status={status} took={took}ms id={id} at={at} msg="order {number}""#
                 )
             }
             _ => rng.pick(&["", "GET /cart 200", "Connection timeout", "panic: index"]).to_string(),
@@ -175,6 +177,15 @@ impl Source {
 /// A word of the line with this number.
 pub(crate) fn needle(number: u64) -> String {
     format!("{:016x}", (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// A timestamp as lines have it, cut to milliseconds.
+fn time(timestamp_ns: i64) -> String {
+    let mut second = Vec::new();
+    write_rfc3339(Some(timestamp_ns), &mut second);
+    let second = String::from_utf8(second).expect("digits");
+    let ms = timestamp_ns.rem_euclid(SECOND_NS) / 1_000_000;
+    second.replace('Z', &format!(".{ms:03}Z"))
 }
 
 pub(crate) fn trace(number: u64) -> String {

@@ -191,10 +191,12 @@ impl QueryWriter<'_> {
     /// A text to look for: in lines or not, whole words or not.
     fn text(&mut self) -> String {
         let known = needle(self.rng.below(self.numbers.max(1)));
-        match self.rng.below(9) {
+        match self.rng.below(10) {
             0 => "error".to_owned(),
             1 => "ERROR".to_owned(),
             2 => self.pick(&["rder", "shipped", "imeout", "GET /c", "\":", "00"]).to_owned(),
+            // Of times in lines, within them and beyond.
+            9 => self.pick(&["T22:0", ":0", "at=2026-0", "2-", "1.5", "5Z msg"]).to_owned(),
             3 => needle(self.numbers + self.rng.below(1000)),
             4 => known[3..12].to_owned(),
             5 => format!("id={known}"),

@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::super::error::WriteError;
 use super::template_store::{Plan, TemplateStore};
-use super::templates::{self, LineParts};
+use super::templates::{self, LineParts, Timestamps};
 
 /// How stored bytes become raw ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ pub enum Codec {
     Zstd,
     /// Segments and numbers, and a zstd frame of the distinct segments; for lines only.
     Templates,
+    /// The same, with times that are counted from the block's timestamps.
+    TimedTemplates,
 }
 
 impl Codec {
@@ -29,6 +31,7 @@ impl Codec {
             Codec::Raw => 0,
             Codec::Zstd => 1,
             Codec::Templates => 3,
+            Codec::TimedTemplates => 4,
         }
     }
 
@@ -38,13 +41,19 @@ impl Codec {
             0 => Some(Codec::Raw),
             1 => Some(Codec::Zstd),
             3 => Some(Codec::Templates),
+            4 => Some(Codec::TimedTemplates),
             _ => None,
         }
     }
 
     /// Whether only lines may be stored so, and no more than 1 MiB of them.
     pub(crate) fn is_for_lines(self) -> bool {
-        self == Codec::Templates
+        matches!(self, Codec::Templates | Codec::TimedTemplates)
+    }
+
+    /// Whether it takes a block's timestamps to decode its lines.
+    pub fn needs_timestamps(self) -> bool {
+        self == Codec::TimedTemplates
     }
 }
 
@@ -67,6 +76,17 @@ impl ColumnPlace {
     /// Where the column is in the file.
     pub fn range(&self) -> std::ops::Range<u64> {
         self.offset..self.offset + u64::from(self.stored_len)
+    }
+
+    /// Whether all stored bytes of the column are there, and are what was written.
+    pub(crate) fn check(&self, stored: &[u8]) -> Result<(), &'static str> {
+        if stored.len() != self.stored_len as usize {
+            return Err("not all of it was read");
+        }
+        if crc32c::crc32c(stored) != self.crc {
+            return Err("the checksum does not match");
+        }
+        Ok(())
     }
 }
 
@@ -98,11 +118,13 @@ impl Compressor {
         self.templates.forget();
     }
 
-    /// Like [`Self::store`], for lines that end at `ends`: as templates where that pays.
+    /// Like [`Self::store`], for lines that end at `ends` and have these timestamps: as
+    /// templates where that pays.
     pub(crate) fn store_lines(
         &mut self,
         lines: &[u8],
         ends: &[u32],
+        timestamps_ns: &[i64],
         out: &mut Vec<u8>,
     ) -> Result<ColumnPlace, WriteError> {
         let raw_len = raw_len_of(lines)?;
@@ -110,11 +132,11 @@ impl Compressor {
         if plan == Plan::Plain {
             return self.store(lines, out);
         }
-        if self.templates.encode(lines, ends, &mut self.zstd)?.is_none() {
+        if self.templates.encode(lines, ends, timestamps_ns, &mut self.zstd)?.is_none() {
             return self.store(lines, out);
         }
         if plan == Plan::Templates && !self.templates.are_doubtful(lines.len()) {
-            return Ok(append(Codec::Templates, self.templates.stored(), raw_len, out));
+            return Ok(append(self.templates.codec(), self.templates.stored(), raw_len, out));
         }
         let start = out.len();
         let place = self.store(lines, out)?;
@@ -122,7 +144,7 @@ impl Compressor {
             return Ok(place);
         }
         out.truncate(start);
-        Ok(append(Codec::Templates, self.templates.stored(), raw_len, out))
+        Ok(append(self.templates.codec(), self.templates.stored(), raw_len, out))
     }
 
     /// Blocks whose templates were not what they had been made from, so that they and what
@@ -214,15 +236,31 @@ impl Decompressor {
         place: &ColumnPlace,
         stored: &'a [u8],
     ) -> Result<Cow<'a, [u8]>, &'static str> {
-        check(place, stored)?;
+        self.load_timed(place, stored, &[])
+    }
+
+    /// The same of lines, with the timestamps of their block, which matter only if the codec
+    /// needs them.
+    pub(crate) fn load_timed<'a>(
+        &mut self,
+        place: &ColumnPlace,
+        stored: &'a [u8],
+        timestamps_ns: &[i64],
+    ) -> Result<Cow<'a, [u8]>, &'static str> {
+        place.check(stored)?;
         let raw_len = place.raw_len as usize;
         match place.codec {
             Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
             Codec::Raw => Err("its raw length is wrong"),
             Codec::Zstd => self.decompress(stored, raw_len).map(Cow::Owned),
-            Codec::Templates => {
+            Codec::Templates | Codec::TimedTemplates => {
+                let timestamps = match place.codec.needs_timestamps() {
+                    true => Timestamps::Of(timestamps_ns),
+                    false => Timestamps::None,
+                };
                 let decompress = |text: &[u8], len| self.decompress(text, len);
-                templates::decode(stored, raw_len, decompress, |_| "its templates do not fit")
+                let malformed = |_| "its templates do not fit";
+                templates::decode(stored, raw_len, timestamps, decompress, malformed)
                     .map(Cow::Owned)
             }
         }
@@ -235,12 +273,13 @@ impl Decompressor {
         place: &ColumnPlace,
         stored: &[u8],
     ) -> Result<Option<LineParts>, &'static str> {
-        check(place, stored)?;
-        if place.codec != Codec::Templates {
+        place.check(stored)?;
+        if !place.codec.is_for_lines() {
             return Ok(None);
         }
+        let (raw_len, has_times) = (place.raw_len as usize, place.codec.needs_timestamps());
         let decompress = |text: &[u8], len| self.decompress(text, len);
-        LineParts::new(stored, place.raw_len as usize, decompress, |_| "its templates do not fit")
+        LineParts::new(stored, raw_len, has_times, decompress, |_| "its templates do not fit")
     }
 
     fn decompress(&mut self, frame: &[u8], raw_len: usize) -> Result<Vec<u8>, &'static str> {
@@ -248,17 +287,6 @@ impl Decompressor {
         self.zstd.decompress_to_buffer(frame, &mut raw).map_err(|_| "it does not decompress")?;
         if raw.len() == raw_len { Ok(raw) } else { Err("its raw length is wrong") }
     }
-}
-
-/// Whether all stored bytes of a column are there, and are what was written.
-fn check(place: &ColumnPlace, stored: &[u8]) -> Result<(), &'static str> {
-    if stored.len() != place.stored_len as usize {
-        return Err("not all of it was read");
-    }
-    if crc32c::crc32c(stored) != place.crc {
-        return Err("the checksum does not match");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -299,7 +327,8 @@ mod tests {
         let mut decompressor = Decompressor::new();
         for codec in [Codec::Templates, Codec::Templates, Codec::Zstd, Codec::Zstd] {
             let mut out = Vec::new();
-            let place = compressor.store_lines(&lines, &ends, &mut out).unwrap();
+            let place =
+                compressor.store_lines(&lines, &ends, &vec![0; ends.len()], &mut out).unwrap();
             assert_eq!(place.codec, codec);
             assert_eq!(decompressor.load(&place, &out).unwrap(), lines);
         }
@@ -330,7 +359,8 @@ mod tests {
             block_of(&mut |rng| (0..150).map(|_| b'g' + rng.below(19) as u8).collect(), 600);
         let mut compressor = Compressor::new(1).unwrap();
         let mut codec_of = |(lines, ends): &(Vec<u8>, Vec<u32>)| {
-            compressor.store_lines(lines, ends, &mut Vec::new()).unwrap().codec
+            let times = vec![0; ends.len()];
+            compressor.store_lines(lines, ends, &times, &mut Vec::new()).unwrap().codec
         };
         assert_eq!([codec_of(&numbers), codec_of(&numbers)], [Codec::Templates; 2]);
         assert_eq!(codec_of(&letters), Codec::Zstd, "long before the next trial by plan");

@@ -9,8 +9,8 @@
 //! nobody has thought of. A writer that finds a block to differ stores no more templates.
 
 use super::super::error::WriteError;
-use super::compress::compression;
-use super::templates::{self, Encoder, MAX_RAW_BYTES};
+use super::compress::{Codec, compression};
+use super::templates::{self, Encoded, Encoder, MAX_RAW_BYTES, Timestamps};
 
 /// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
 const TRIED_EVERY_BLOCKS: usize = 16;
@@ -32,6 +32,8 @@ pub(super) struct TemplateStore {
     encoder: Encoder,
     /// The stored form of the last block.
     stored: Vec<u8>,
+    /// Whether it has times.
+    has_times: bool,
     frame: Vec<u8>,
     /// Blocks so far.
     blocks: usize,
@@ -79,6 +81,7 @@ impl TemplateStore {
         TemplateStore {
             encoder: Encoder::new(),
             stored: Vec::new(),
+            has_times: false,
             frame: Vec::new(),
             blocks: 0,
             pays: true,
@@ -121,24 +124,33 @@ impl TemplateStore {
         self.clear.is_some_and(|clear| last.is_much_worse_than(clear))
     }
 
-    /// Makes the stored form; `None` if there is none, or if it is not what it should be.
+    /// Makes the stored form of lines with these timestamps; `None` if there is none, or if
+    /// it is not what it should be.
     pub(super) fn encode(
         &mut self,
         lines: &[u8],
         ends: &[u32],
+        timestamps_ns: &[i64],
         zstd: &mut zstd::bulk::Compressor<'static>,
     ) -> Result<Option<&[u8]>, WriteError> {
         let is_compared = self.is_compared();
         let TemplateStore { encoder, stored, frame, .. } = self;
         stored.clear();
-        let Some(text) = encoder.encode(lines, ends, stored) else { return Ok(None) };
+        let Some(Encoded { text, has_times }) = encoder.encode(lines, ends, timestamps_ns, stored)
+        else {
+            return Ok(None);
+        };
+        self.has_times = has_times;
         #[cfg(test)]
         if self.blocks > self.damaged_from_block {
             stored[0] ^= 1;
         }
         if is_compared {
             let as_text = |_: &[u8], _| Ok(text.to_vec());
-            let joined = templates::decode(stored, lines.len(), as_text, |malformed| malformed);
+            let timestamps =
+                if has_times { Timestamps::Of(timestamps_ns) } else { Timestamps::None };
+            let joined =
+                templates::decode(stored, lines.len(), timestamps, as_text, |malformed| malformed);
             if joined.as_deref() != Ok(lines) {
                 self.refused += 1;
                 return Ok(None);
@@ -175,6 +187,11 @@ impl TemplateStore {
     /// The stored form of the last block.
     pub(super) fn stored(&self) -> &[u8] {
         &self.stored
+    }
+
+    /// Its codec.
+    pub(super) fn codec(&self) -> Codec {
+        if self.has_times { Codec::TimedTemplates } else { Codec::Templates }
     }
 
     /// Blocks that did not decode to their lines.

@@ -144,7 +144,7 @@ fn check_column(row: &ArchivedColumnRow, within: &Range<u64>, raw_most: usize) -
     match Codec::from_byte(row.codec) {
         Some(Codec::Raw) => ensure(stored == raw, "a column that is stored raw has two lengths"),
         Some(Codec::Zstd) => ensure((1..raw).contains(&stored), "a column grew by compression"),
-        Some(Codec::Templates) => ensure(
+        Some(Codec::Templates | Codec::TimedTemplates) => ensure(
             (1..raw).contains(&stored) && raw as usize <= MAX_RAW_BYTES,
             "a column grew by compression",
         ),

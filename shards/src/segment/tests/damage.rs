@@ -73,5 +73,5 @@ fn columns_of_another_block_are_refused() {
     let mut decoder = Decoder::new();
     let of = |block: u32, kind| part(&file, directory.block(block).column(kind).range());
     assert!(decoder.timestamps(&directory, 0, of(1, ColumnKind::Timestamps)).is_err());
-    assert!(decoder.lines(&directory, 0, of(0, ColumnKind::Timestamps)).is_err());
+    assert!(decoder.lines(&directory, 0, of(0, ColumnKind::Timestamps), &[]).is_err());
 }

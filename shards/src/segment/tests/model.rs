@@ -205,7 +205,7 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stream>, SegmentError> {
         let stored = |kind| part(file, block.column(kind).range());
         let times = decoder.timestamps(&directory, number, stored(ColumnKind::Timestamps))?;
         let ends = decoder.line_ends(&directory, number, stored(ColumnKind::Lengths))?;
-        let lines = decoder.lines(&directory, number, stored(ColumnKind::Lines))?;
+        let lines = decoder.lines(&directory, number, stored(ColumnKind::Lines), &times)?;
         let metadata = decoder.metadata(&directory, number, stored(ColumnKind::Metadata))?;
         for run in directory.runs_of_block(number) {
             let (ends, lines) = (run.of_entries(&ends), run.of_lines(&lines));

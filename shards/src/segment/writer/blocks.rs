@@ -56,7 +56,8 @@ impl SegmentWriter {
         let mut lines = if is_draft {
             Compressor::store_raw(&block.lines, &mut self.out)?
         } else {
-            self.compressor.store_lines(&block.lines, &block.line_ends, &mut self.out)?
+            let (ends, times) = (&block.line_ends, &block.timestamps_ns);
+            self.compressor.store_lines(&block.lines, ends, times, &mut self.out)?
         };
         lines.offset += self.out_offset;
 

@@ -120,8 +120,8 @@ impl SegmentWriter {
     ) -> Result<BlockFilter, WriteError> {
         let EncodedBlock { directory, block, columns: [lines, timestamps, lengths, metadata] } =
             *encoded;
-        decoder.timestamps(directory, block, timestamps)?;
-        let lines = decoder.lines(directory, block, lines)?;
+        let timestamps_ns = decoder.timestamps(directory, block, timestamps)?;
+        let lines = decoder.lines(directory, block, lines, &timestamps_ns)?;
         let ends = decoder.line_ends(directory, block, lengths)?;
         let metadata = decoder.metadata(directory, block, metadata)?;
         for run in directory.runs_of_block(block) {
@@ -182,14 +182,8 @@ impl SegmentWriter {
 fn check_stored(encoded: &EncodedBlock<'_>) -> Result<(), WriteError> {
     let info = encoded.directory.block(encoded.block);
     for (kind, stored) in ColumnKind::ALL.into_iter().zip(encoded.columns) {
-        let place = info.column(kind);
         let part = Part::Column { block: encoded.block, kind };
-        if stored.len() != place.stored_len as usize {
-            return Err(SegmentError::new(part, "not all of it was read").into());
-        }
-        if crc32c::crc32c(stored) != place.crc {
-            return Err(SegmentError::new(part, "the checksum does not match").into());
-        }
+        info.column(kind).check(stored).map_err(|what| SegmentError::new(part, what))?;
     }
     Ok(())
 }

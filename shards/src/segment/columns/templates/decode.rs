@@ -3,11 +3,22 @@
 use logsvc_proto::varint;
 
 use super::super::packed::{self, Malformed};
+use super::times::{Basis, ColumnClock, MOST_BYTES, Origin};
 use super::{END, Form, MAX_COLUMNS, MAX_LINES};
 
 struct Column {
     form: Form,
     values: std::vec::IntoIter<u64>,
+    clock: Option<ColumnClock>,
+}
+
+/// What a block's times are counted from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timestamps<'a> {
+    /// It has no times, by its codec.
+    None,
+    /// The timestamps of its entries in ns, one for each line.
+    Of(&'a [i64]),
 }
 
 #[derive(Clone, Copy)]
@@ -34,25 +45,36 @@ pub(super) struct Reader<'a> {
 pub(crate) fn decode<E>(
     stored: &[u8],
     raw_len: usize,
+    timestamps: Timestamps<'_>,
     decompress: impl FnOnce(&[u8], usize) -> Result<Vec<u8>, E>,
     malformed: impl Fn(Malformed) -> E,
 ) -> Result<Vec<u8>, E> {
     let mut reader = Reader { bytes: stored, at: 0 };
     let (text_len, lines, mut columns, mut slots) =
-        read_head(&mut reader, raw_len).map_err(&malformed)?;
+        read_head(&mut reader, raw_len, timestamps).map_err(&malformed)?;
     let text = decompress(&stored[reader.at..], text_len)?;
     if text.len() != text_len {
         return Err(malformed(Malformed));
     }
-    fill(&text, lines, &mut columns, &mut slots, raw_len).map_err(malformed)
+    let mut parts = Parts { text: &text, columns: &mut columns, slots: &mut slots };
+    fill(&mut parts, lines, timestamps, raw_len).map_err(malformed)
 }
 
 type Head = (usize, usize, Vec<Column>, Vec<Slot>);
 
-fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Head, Malformed> {
+fn read_head(
+    reader: &mut Reader<'_>,
+    raw_len: usize,
+    timestamps: Timestamps<'_>,
+) -> Result<Head, Malformed> {
     // Every byte of the text is one of a line.
     let text_len = reader.count(raw_len)?;
     let lines = reader.count(MAX_LINES)?;
+    if let Timestamps::Of(timestamps_ns) = timestamps
+        && timestamps_ns.len() != lines
+    {
+        return Err(Malformed);
+    }
     let count = usize::from(*reader.bytes.get(reader.at).ok_or(Malformed)?);
     reader.at += 1;
     if count > MAX_COLUMNS {
@@ -62,16 +84,18 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Head, Malformed>
     // Every value makes at least one byte of a line, and lines are cut once at a place.
     let mut room = raw_len;
     for _ in 0..count {
-        let form = reader.bytes.get(reader.at..reader.at + 2).ok_or(Malformed)?;
-        let form = Form::from_bytes([form[0], form[1]]).ok_or(Malformed)?;
-        reader.at += 2;
-        let len = reader.count(room)?;
+        let ColumnHead { form, count: len, origin } =
+            reader.column_head(room, matches!(timestamps, Timestamps::Of(_)))?;
         room -= len;
-        let values = match form {
+        let mut values = match form {
             Form::Nothing => vec![0; len],
             _ => reader.numbers(len, form.bound().wrapping_sub(1))?,
         };
-        columns.push(Column { form, values: values.into_iter() });
+        if let Some(origin) = origin {
+            origin.resolve(&mut values);
+        }
+        let clock = origin.map(Origin::clock);
+        columns.push(Column { form, values: values.into_iter(), clock });
     }
     let mut slots = Vec::with_capacity(count + 1);
     let mut text_at = 0;
@@ -98,7 +122,42 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Head, Malformed>
     if text_at == text_len { Ok((text_len, lines, columns, slots)) } else { Err(Malformed) }
 }
 
+/// What stands before the numbers of a column.
+pub(super) struct ColumnHead {
+    pub(super) form: Form,
+    pub(super) count: usize,
+    /// Of a column of times.
+    pub(super) origin: Option<Origin>,
+}
+
 impl Reader<'_> {
+    /// The head of a column of at most `most` numbers.
+    pub(super) fn column_head(
+        &mut self,
+        most: usize,
+        may_have_times: bool,
+    ) -> Result<ColumnHead, Malformed> {
+        let form = self.bytes.get(self.at..self.at + 2).ok_or(Malformed)?;
+        let form = Form::from_bytes([form[0], form[1]]).ok_or(Malformed)?;
+        self.at += 2;
+        let count = self.count(most)?;
+        let origin = match form {
+            Form::Time(..) if !may_have_times => return Err(Malformed),
+            Form::Time(layout, basis) => {
+                let least = self.signed()?;
+                let first = if basis == Basis::Row { self.signed()? } else { 0 };
+                Some(Origin { layout, basis, least, first })
+            }
+            _ => None,
+        };
+        Ok(ColumnHead { form, count, origin })
+    }
+
+    fn signed(&mut self) -> Result<i64, Malformed> {
+        let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
     pub(super) fn count(&mut self, most: usize) -> Result<usize, Malformed> {
         let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
         usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
@@ -132,20 +191,31 @@ impl Reader<'_> {
 
 /// What is copied at once of a segment.
 const PIECE: usize = 32;
-/// Digits of the largest number.
-pub(super) const MOST_DIGITS: usize = 20;
+/// Room for the digits of the largest number, or for the longest time.
+pub(super) const NUMBER_ROOM: usize = MOST_BYTES;
+
+/// What lines are made of.
+struct Parts<'a> {
+    text: &'a [u8],
+    columns: &'a mut [Column],
+    slots: &'a mut [Slot],
+}
 
 fn fill(
-    text: &[u8],
+    parts: &mut Parts<'_>,
     lines: usize,
-    columns: &mut [Column],
-    slots: &mut [Slot],
+    timestamps: Timestamps<'_>,
     raw_len: usize,
 ) -> Result<Vec<u8>, Malformed> {
+    let Parts { text, columns, slots } = parts;
     // Room for what is written beyond the end before it is found out.
-    let mut out = vec![0; raw_len + PIECE + MOST_DIGITS];
+    let mut out = vec![0; raw_len + PIECE + NUMBER_ROOM];
     let mut at = 0;
-    for _ in 0..lines {
+    for line in 0..lines {
+        let timestamp_ns = match timestamps {
+            Timestamps::Of(timestamps_ns) => timestamps_ns[line],
+            Timestamps::None => 0,
+        };
         let mut slot = 0;
         loop {
             let of_slot = &mut slots[slot];
@@ -176,7 +246,11 @@ fn fill(
             slot = usize::from(segment.next) + 1;
             let column = &mut columns[slot - 1];
             let value = column.values.next().ok_or(Malformed)?;
-            at += write_number(&mut out[at..at + MOST_DIGITS], value, column.form);
+            let room = &mut out[at..at + NUMBER_ROOM];
+            at += match &mut column.clock {
+                None => write_number(room, value, column.form),
+                Some(clock) => clock.write(room, value, timestamp_ns).ok_or(Malformed)?,
+            };
             if at > raw_len {
                 return Err(Malformed);
             }
@@ -188,8 +262,9 @@ fn fill(
     if used && at == raw_len { Ok(out) } else { Err(Malformed) }
 }
 
-/// Writes a number to the start of `out`, which has room for [`MOST_DIGITS`], and says how
-/// many digits it has; what is behind them in `out` is changed too.
+/// Writes a number that is no time to the start of `out`, which has room for
+/// [`NUMBER_ROOM`] bytes, and says how many digits it has; what is behind them in `out` is
+/// changed too.
 #[inline]
 pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
     match form {
@@ -198,7 +273,8 @@ pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
             write_decimal(out, value, len);
             len
         }
-        Form::Nothing => 0,
+        // Times have a clock.
+        Form::Nothing | Form::Time(..) => 0,
         Form::FixedDecimal(len) => {
             let len = usize::from(len);
             write_decimal(out, value, len);
@@ -219,7 +295,7 @@ pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
 
 /// Writes the last `len` digits of a number to the start of `out`.
 #[inline]
-fn write_decimal(out: &mut [u8], mut value: u64, len: usize) {
+pub(super) fn write_decimal(out: &mut [u8], mut value: u64, len: usize) {
     if len <= 8 && value < 100_000_000 {
         let digits = decimal_digits(value) >> (64 - 8 * len);
         out[..8].copy_from_slice(&digits.to_le_bytes());
@@ -234,7 +310,7 @@ fn write_decimal(out: &mut [u8], mut value: u64, len: usize) {
 /// Eight decimal digits, the first one in the lowest byte, of a number of no more: halves,
 /// pairs and then digits next to each other, with a product for each division.
 #[inline]
-fn decimal_digits(value: u64) -> u64 {
+pub(super) fn decimal_digits(value: u64) -> u64 {
     let halves = (value / 10_000) | ((value % 10_000) << 32);
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
     let pairs = hundreds | ((halves - 100 * hundreds) << 16);
@@ -263,7 +339,7 @@ mod tests {
             let _guard = SeedGuard(seed);
             let mut rng = Rng::new(seed);
             let value = rng.next_u64() >> rng.below(64);
-            let mut out = [b'?'; MOST_DIGITS];
+            let mut out = [b'?'; NUMBER_ROOM];
             let written = |out: &[u8], len: usize| String::from_utf8_lossy(&out[..len]).to_string();
             let len = write_number(&mut out, value, Form::Decimal);
             assert_eq!(written(&out, len), value.to_string());
@@ -280,7 +356,7 @@ mod tests {
         }
         let last_of_eight = [0, 9, 10, 99_999_999, 100_000_000, 12_345_678, 90_000_009];
         for value in last_of_eight {
-            let mut out = [b'?'; MOST_DIGITS];
+            let mut out = [b'?'; NUMBER_ROOM];
             let len = write_number(&mut out, value, Form::Decimal);
             assert_eq!(&out[..len], value.to_string().as_bytes());
         }

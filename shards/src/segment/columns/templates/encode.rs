@@ -11,6 +11,7 @@ use super::super::packed;
 use super::numbers::{Number, Numbers};
 use super::segments::Segments;
 use super::text::Text;
+use super::times::{Basis, Layout};
 use super::{END, Form, MAX_LINES};
 
 /// Encodes blocks, one after another, with the same buffers.
@@ -19,11 +20,23 @@ pub(crate) struct Encoder {
     lines: Text,
     numbers: Numbers,
     values: Vec<Vec<u64>>,
+    /// Of columns of times the line of each.
+    value_lines: Vec<Vec<u32>>,
     segments: Segments,
     /// The text of the segments of the last block.
     text: Vec<u8>,
     scratch: Vec<u64>,
     section: Vec<u8>,
+    other_section: Vec<u8>,
+}
+
+/// What an encoder makes of a block, besides the head that it writes.
+#[derive(Debug)]
+pub(crate) struct Encoded<'a> {
+    /// The text of the segments, whose compressed form must follow the head.
+    pub(crate) text: &'a [u8],
+    /// Whether some columns are times, so that it takes the timestamps to decode them.
+    pub(crate) has_times: bool,
 }
 
 impl Encoder {
@@ -32,10 +45,12 @@ impl Encoder {
             lines: Text::default(),
             numbers: Numbers::new(),
             values: Vec::new(),
+            value_lines: Vec::new(),
             segments: Segments::default(),
             text: Vec::new(),
             scratch: Vec::new(),
             section: Vec::new(),
+            other_section: Vec::new(),
         }
     }
 
@@ -44,14 +59,15 @@ impl Encoder {
         self.numbers.forget();
     }
 
-    /// Writes everything but the text of the segments to `out`, and returns that text,
-    /// whose compressed form must follow. `None` if there are too many lines.
+    /// Writes everything but the text of the segments to `out`. There is a timestamp for
+    /// each line. `None` if there are too many lines.
     pub(crate) fn encode(
         &mut self,
         lines: &[u8],
         ends: &[u32],
+        timestamps_ns: &[i64],
         out: &mut Vec<u8>,
-    ) -> Option<&[u8]> {
+    ) -> Option<Encoded<'_>> {
         if ends.len() > MAX_LINES {
             return None;
         }
@@ -62,14 +78,21 @@ impl Encoder {
         varint::write(out, self.text.len() as u64);
         varint::write(out, ends.len() as u64);
         out.push(forms.len() as u8);
-        let Encoder { values, segments, scratch, section, .. } = self;
-        for (form, values) in forms.iter().zip(values) {
+        let mut has_times = false;
+        for (column, form) in forms.iter().enumerate() {
+            if let Form::Time(layout, _) = *form {
+                has_times = true;
+                self.write_times(column, layout, timestamps_ns, out);
+                continue;
+            }
+            let values = &self.values[column];
             out.extend_from_slice(&form.to_bytes());
             varint::write(out, values.len() as u64);
             if *form != Form::Nothing {
-                write_section(values, section, out);
+                write_section(values, &mut self.section, out);
             }
         }
+        let Encoder { segments, scratch, section, .. } = self;
         for slot in &segments.slots[..=forms.len()] {
             write_section(&slot.ids, section, out);
             let of_slot = || slot.segments.iter().map(|&segment| segments.get(segment));
@@ -80,7 +103,44 @@ impl Encoder {
             scratch.extend(of_slot().map(|segment| u64::from(segment.next)));
             write_section(scratch, section, out);
         }
-        Some(&self.text)
+        Some(Encoded { text: &self.text, has_times })
+    }
+
+    /// Writes a column of times, counted from whatever takes fewer bytes.
+    fn write_times(
+        &mut self,
+        column: usize,
+        layout: Layout,
+        timestamps_ns: &[i64],
+        out: &mut Vec<u8>,
+    ) {
+        let Encoder { values, value_lines, scratch, section, other_section, .. } = self;
+        let (times, lines) = (&values[column], &value_lines[column]);
+        let from_entries = times.iter().zip(lines).map(|(&units, &line)| {
+            let entry = layout.units_of(timestamps_ns[line as usize]);
+            (units as i64).wrapping_sub(entry)
+        });
+        let by_entry = pack_times(from_entries, scratch, section);
+        let mut chosen = (Basis::Entry, by_entry, &*section);
+        let first = times.first().map_or(0, |&units| units as i64);
+        // Without a bit for each there is nothing to win.
+        if section.len() > times.len() / 8 {
+            let befores = std::iter::once(first).chain(times.iter().map(|&units| units as i64));
+            let from_rows = times.iter().zip(befores).map(|(&units, before)| units as i64 - before);
+            let by_row = pack_times(from_rows, scratch, other_section);
+            if other_section.len() < section.len() {
+                chosen = (Basis::Row, by_row, &*other_section);
+            }
+        }
+        let (basis, least, section) = chosen;
+        out.extend_from_slice(&Form::Time(layout, basis).to_bytes());
+        varint::write(out, times.len() as u64);
+        varint::write(out, zigzag(least));
+        if basis == Basis::Row {
+            varint::write(out, zigzag(first));
+        }
+        varint::write(out, section.len() as u64);
+        out.extend_from_slice(section);
     }
 
     /// Divides the lines into segments and the values of columns of these forms.
@@ -88,7 +148,16 @@ impl Encoder {
         self.segments.clear(forms.len());
         self.values.iter_mut().for_each(Vec::clear);
         self.values.resize_with(self.values.len().max(forms.len()), Vec::new);
-        let Encoder { lines, numbers, values, segments, .. } = self;
+        self.value_lines.iter_mut().for_each(Vec::clear);
+        self.value_lines.resize_with(self.values.len(), Vec::new);
+        let Encoder { lines, numbers, values, value_lines, segments, .. } = self;
+        let mut push = |column: u8, value: u64, line: usize| {
+            let column = usize::from(column);
+            values[column].push(value);
+            if matches!(forms[column], Form::Time(..)) {
+                value_lines[column].push(line as u32);
+            }
+        };
         for line in 0..lines.lines() {
             let (mut at, end) = lines.line(line);
             let mut slot = 0;
@@ -99,7 +168,7 @@ impl Encoder {
                     if found.next == END {
                         break;
                     }
-                    values[usize::from(found.next)].push(found.value);
+                    push(found.next, found.value, line);
                     at = found.number_at + found.digits;
                     slot = found.next + 1;
                     continue;
@@ -111,7 +180,7 @@ impl Encoder {
                 };
                 let Number { start: number_at, len, column, value } = number;
                 segments.add(lines, at, number_at as usize, slot, column);
-                values[usize::from(column)].push(value);
+                push(column, value, line);
                 at = number_at as usize + usize::from(len);
                 slot = column + 1;
             }
@@ -131,12 +200,42 @@ impl Encoder {
     /// Bytes that the buffers occupy.
     pub(crate) fn held_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(|values| values.capacity() * 8).sum();
+        let lines: usize = self.value_lines.iter().map(|lines| lines.capacity() * 4).sum();
         self.lines.held_bytes()
             + self.numbers.held_bytes()
             + self.segments.held_bytes()
             + self.text.capacity()
             + values
+            + lines
     }
+}
+
+/// Makes a section of some differences, less the least of them, which is returned.
+fn pack_times(
+    differences: impl Iterator<Item = i64>,
+    scratch: &mut Vec<u64>,
+    section: &mut Vec<u8>,
+) -> i64 {
+    scratch.clear();
+    let mut least = i64::MAX;
+    scratch.extend(differences.map(|difference| {
+        least = least.min(difference);
+        difference as u64
+    }));
+    if scratch.is_empty() {
+        least = 0;
+    }
+    for difference in scratch.iter_mut() {
+        *difference = difference.wrapping_sub(least as u64);
+    }
+    section.clear();
+    packed::encode(scratch, section);
+    least
+}
+
+/// A signed number as one without a sign, small if it is near zero.
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
 }
 
 fn write_section(numbers: &[u64], section: &mut Vec<u8>, out: &mut Vec<u8>) {

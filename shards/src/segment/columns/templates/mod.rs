@@ -12,6 +12,9 @@
 //! slot has few of them, and of none where it has only new ones. The texts of the
 //! segments are left to a general compressor.
 //!
+//! A date with a time of day is one number ([`times`]), which is counted from the timestamp
+//! of the line's entry or from the time before.
+//!
 //! What stands in which column is the encoder's free choice ([`numbers`]): the stored
 //! form says what follows what, so that decoding is a copy of segments and numbers in
 //! turn. The encoder goes by the eight bytes before a number, or by what the number
@@ -27,12 +30,16 @@ mod segments;
 #[cfg(test)]
 mod tests;
 mod text;
+#[cfg(test)]
+mod timed_tests;
+mod times;
+mod tokens;
 mod traces;
 
-pub(crate) use decode::decode;
-pub(crate) use encode::Encoder;
+pub(crate) use decode::{Timestamps, decode};
+pub(crate) use encode::{Encoded, Encoder};
 pub(crate) use parts::LineParts;
-pub(crate) use search::LineSearch;
+pub(crate) use search::{LineSearch, Verdicts};
 
 /// Larger blocks are not stored so: the values of a damaged block, eight bytes each,
 /// need no more than sixteen times this.
@@ -47,6 +54,8 @@ const MAX_COLUMNS: usize = 254;
 /// What stands behind the last segment of a line in place of a column.
 const END: u8 = 0xff;
 
+use times::{Basis, Layout};
+
 /// How a column's numbers are written in lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
@@ -58,6 +67,8 @@ enum Form {
     FixedHex(u8),
     /// Not at all: there are no numbers, lines are just cut there.
     Nothing,
+    /// As dates with times of day.
+    Time(Layout, Basis),
 }
 
 const MAX_DECIMAL_DIGITS: u8 = 18;
@@ -70,6 +81,8 @@ impl Form {
             Form::FixedDecimal(digits) => [1, digits],
             Form::FixedHex(digits) => [2, digits],
             Form::Nothing => [3, 0],
+            Form::Time(layout, Basis::Entry) => [4, layout.to_byte()],
+            Form::Time(layout, Basis::Row) => [5, layout.to_byte()],
         }
     }
 
@@ -79,14 +92,16 @@ impl Form {
             [1, digits @ 1..=MAX_DECIMAL_DIGITS] => Some(Form::FixedDecimal(digits)),
             [2, digits @ 1..=MAX_HEX_DIGITS] => Some(Form::FixedHex(digits)),
             [3, 0] => Some(Form::Nothing),
+            [4, layout] => Some(Form::Time(Layout::from_byte(layout)?, Basis::Entry)),
+            [5, layout] => Some(Form::Time(Layout::from_byte(layout)?, Basis::Row)),
             _ => None,
         }
     }
 
-    /// One more than the largest number that can be written so; 0 if all can.
+    /// One more than the largest number that may be stored of a column; 0 if all may.
     fn bound(self) -> u64 {
         match self {
-            Form::Decimal | Form::FixedHex(MAX_HEX_DIGITS) => 0,
+            Form::Decimal | Form::FixedHex(MAX_HEX_DIGITS) | Form::Time(..) => 0,
             Form::FixedDecimal(digits) => 10u64.pow(u32::from(digits)),
             Form::FixedHex(digits) => 1 << (4 * digits),
             Form::Nothing => 1,

@@ -1,14 +1,16 @@
-//! Finds the numbers of lines, and other places where lines are cut, and decides from a
-//! sample of a block's lines which of them get columns.
+//! Decides from a sample of a block's lines which of their numbers, and of the other places
+//! where lines are cut, get columns, and finds those.
 //!
 //! Neighbouring blocks are alike, so what the blocks before had counts as well, half as much
 //! with each block, and few lines have to be looked at unless they have much that is new.
 
 use std::ops::Range;
 
-use super::classes::{Classes, Digits};
+use super::classes::Classes;
 use super::text::{Text, decimal_value, hex_value, upper};
-use super::{Form, MAX_COLUMNS, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS};
+use super::times::{Basis, Layout};
+use super::tokens::{Token, mix, walk};
+use super::{Form, MAX_COLUMNS};
 
 /// A place gets a column from this many numbers of a block on.
 const COLUMN_FROM_COUNT: u32 = 24;
@@ -22,13 +24,8 @@ const COLUMN_FROM_SPREAD: u32 = 20;
 const UNPADDED_FROM_COUNT: u32 = 64;
 /// Lines are cut at the beginning of a quoted text if that begins in different ways.
 const CUT_FROM_SPREAD: u32 = 2;
-/// Shorter runs of hexadecimal digits with letters stay text: they may be words.
-const MIN_HEX_RUN: usize = 4;
 /// Slots of the table of places, a power of two.
 const TABLE_LEN: usize = 8192;
-/// A place goes by so many bytes before its numbers: enough for `":` and the end of a name,
-/// few enough for the names of `/api/orders/7` and `/api/users/7` to matter little.
-const CONTEXT_BYTES: usize = 4;
 /// Places beyond these stay text.
 const MAX_PLACES: usize = TABLE_LEN / 2;
 
@@ -42,17 +39,6 @@ const FRESH_SHARE: usize = 4;
 const MAX_STRIDE: usize = 8;
 
 const VACANT: u16 = u16::MAX;
-
-/// A number in a line, or the empty text at the beginning of a quoted one.
-#[derive(Clone, Copy, Debug)]
-struct Token {
-    key: u64,
-    /// Where it begins in the text.
-    start: u32,
-    len: u8,
-    /// Whether some of its digits are letters.
-    letters: bool,
-}
 
 /// A number that goes into a column, or a cut.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +59,8 @@ struct Place {
     min_len: u8,
     max_len: u8,
     letters: bool,
+    /// How they are written if they are times.
+    time: Option<Layout>,
     /// Whether some number begins with a zero that it does not need.
     padded: bool,
     /// One bit per hash of a number.
@@ -93,6 +81,9 @@ struct Seen {
 
 impl Place {
     fn form(&self) -> Option<Form> {
+        if let Some(layout) = self.time {
+            return Some(Form::Time(layout, Basis::Entry));
+        }
         let fixed = self.min_len == self.max_len;
         match (self.letters, fixed) {
             (false, true) if self.max_len == 0 => Some(Form::Nothing),
@@ -168,7 +159,7 @@ impl Numbers {
                 continue;
             }
             let (start, end) = text.line(line);
-            walk(classes, text.bytes(), start..end, start, 0, |token| {
+            walk(classes, text, start..end, start, 0, |token| {
                 seen.tokens += 1;
                 seen.fresh += usize::from(count(places, table, text, token));
                 false
@@ -212,7 +203,7 @@ impl Numbers {
     ) -> Option<Number> {
         let key = column.map_or(0, |column| self.column_keys[usize::from(column)]);
         let mut found = None;
-        walk(&self.classes, text.bytes(), line, at, key, |token| {
+        walk(&self.classes, text, line, at, key, |token| {
             found = self.number(text, token);
             found.is_some()
         });
@@ -225,6 +216,8 @@ impl Numbers {
         let (start, len) = (token.start as usize, usize::from(token.len));
         let bytes = text.bytes();
         let value = match form {
+            Form::Time(layout, _) => token.time.filter(|time| time.layout == layout)?.units as u64,
+            _ if token.time.is_some() => return None,
             Form::Nothing if len == 0 => 0,
             Form::Decimal if !token.letters && (len == 1 || bytes[start] != b'0') => {
                 decimal_value(bytes, start + len, len)
@@ -278,63 +271,6 @@ impl Numbers {
     }
 }
 
-/// Shows `visit` the numbers and cuts of a line behind `from` until it returns true; `from`
-/// is the line's beginning, or behind a number or at a cut with this key.
-#[inline]
-fn walk(
-    classes: &Classes,
-    bytes: &[u8],
-    line: Range<usize>,
-    from: usize,
-    mut key: u64,
-    mut visit: impl FnMut(&Token) -> bool,
-) {
-    let mut piece = from;
-    // The place itself is no event: what ends or is cut there is done with.
-    let mut mask = (u64::MAX << (from % 64)) << 1;
-    for chunk in from / 64..=line.end / 64 {
-        let mut events = classes.events(chunk) & mask;
-        mask = u64::MAX;
-        while events != 0 {
-            let at = chunk * 64 + events.trailing_zeros() as usize;
-            events &= events - 1;
-            if at > line.end {
-                return;
-            }
-            let Some(start) = classes.word_before(at) else {
-                if classes.is_cut(at) {
-                    let before = upper(bytes, at, (at - line.start).min(8), 0);
-                    key = mix(!before);
-                    piece = at;
-                    if visit(&Token { key, start: at as u32, len: 0, letters: false }) {
-                        return;
-                    }
-                }
-                continue;
-            };
-            // A long one may have been divided there.
-            let mut start = start.max(from);
-            let len = at - start;
-            let digits = classes.digits(start, len);
-            let longest = match digits {
-                Digits::All if len <= usize::from(MAX_DECIMAL_DIGITS) => MAX_DECIMAL_DIGITS,
-                Digits::Some if len >= MIN_HEX_RUN => MAX_HEX_DIGITS,
-                _ => continue,
-            };
-            let letters = digits == Digits::Some;
-            while start < at {
-                let end = at.min(start + usize::from(longest));
-                key = place_key(key, bytes, piece, start);
-                let len = (end - start) as u8;
-                if visit(&Token { key, start: start as u32, len, letters }) {
-                    return;
-                }
-                (start, piece) = (end, end);
-            }
-        }
-    }
-}
-
 /// Counts a number among those of its place; tells whether no block before had that.
 fn count(
     places: &mut Vec<Place>,
@@ -349,7 +285,7 @@ fn count(
         0 => mix(u64::from(text.word(start) as u32)),
         _ => upper(bytes, start + len, len.min(8), 0),
     };
-    let Some(number) = place_of(places, table, token.key) else { return true };
+    let Some(number) = place_of(places, table, token) else { return true };
     let place = &mut places[usize::from(number)];
     place.count += 1;
     place.min_len = place.min_len.min(token.len);
@@ -360,8 +296,9 @@ fn count(
     place.is_fresh
 }
 
-/// The number of the place with this key; `None` if there are too many.
-fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], key: u64) -> Option<u16> {
+/// The number of a token's place; `None` if there are too many.
+fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], token: &Token) -> Option<u16> {
+    let key = token.key;
     let mut slot = key as usize % TABLE_LEN;
     loop {
         match table[slot] {
@@ -374,6 +311,7 @@ fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], key: u64) -> 
                     min_len: u8::MAX,
                     max_len: 0,
                     letters: false,
+                    time: token.time.map(|time| time.layout),
                     padded: false,
                     spread: 0,
                     column: None,
@@ -386,20 +324,4 @@ fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], key: u64) -> 
             _ => slot = (slot + 1) % TABLE_LEN,
         }
     }
-}
-
-/// The key of a number that stands at `at`, behind a number that ends at `piece` and has
-/// the key `before`, or a line that begins there.
-fn place_key(before: u64, text: &[u8], piece: usize, at: usize) -> u64 {
-    let len = (at - piece).min(CONTEXT_BYTES);
-    let near = upper(text, at, len, 0);
-    let before = if len < CONTEXT_BYTES { before.rotate_left(23) ^ len as u64 } else { 0 };
-    mix(before ^ near)
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }

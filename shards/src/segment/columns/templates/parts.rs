@@ -10,7 +10,8 @@
 //! [`super::decode`] gives, if that gives any.
 
 use super::super::packed::Malformed;
-use super::decode::{MOST_DIGITS, Reader, write_number};
+use super::decode::{ColumnHead, NUMBER_ROOM, Reader, write_number};
+use super::times::{ColumnClock, Origin};
 use super::{END, Form, MAX_COLUMNS, MAX_LINES};
 
 /// See the module.
@@ -32,14 +33,24 @@ pub(crate) struct LineParts {
     /// The stored bytes of the columns.
     numbers: Vec<u8>,
     raw_len: usize,
+    /// Whether lines may have times, for which it takes timestamps to join them.
+    has_times: bool,
 }
 
 #[derive(Debug)]
 struct Column {
     form: Form,
     values: usize,
+    origin: Option<Origin>,
     /// Where its section begins in the stored bytes of the columns.
     start: usize,
+}
+
+/// The numbers of a column.
+struct Values {
+    numbers: Vec<u64>,
+    /// Of times.
+    clock: Option<ColumnClock>,
 }
 
 /// What the uses of each slot have.
@@ -54,17 +65,19 @@ struct Uses {
 const SEGMENT_BITS: u32 = 16;
 
 impl LineParts {
-    /// Takes a stored block apart whose lines have `raw_len` bytes. `decompress` gets the
-    /// compressed text and its length. `None` if it has too many segments for this form.
+    /// Takes a stored block apart whose lines have `raw_len` bytes, and `has_times` if that
+    /// is its codec. `decompress` gets the compressed text and its length. `None` if it has
+    /// too many segments for this form.
     pub(crate) fn new<E>(
         stored: &[u8],
         raw_len: usize,
+        has_times: bool,
         decompress: impl FnOnce(&[u8], usize) -> Result<Vec<u8>, E>,
         malformed: impl Fn(Malformed) -> E,
     ) -> Result<Option<LineParts>, E> {
         let mut reader = Reader { bytes: stored, at: 0 };
         let Some((mut parts, uses, text_len, lines)) =
-            read_head(&mut reader, raw_len).map_err(&malformed)?
+            read_head(&mut reader, raw_len, has_times).map_err(&malformed)?
         else {
             return Ok(None);
         };
@@ -76,6 +89,11 @@ impl LineParts {
         Ok(Some(parts))
     }
 
+    /// Whether [`Self::join`] needs the timestamps of the block.
+    pub(crate) fn has_times(&self) -> bool {
+        self.has_times
+    }
+
     /// Number of lines.
     pub(crate) fn line_count(&self) -> usize {
         self.line_steps.len()
@@ -84,6 +102,11 @@ impl LineParts {
     /// The form of the numbers of a column.
     pub(super) fn form(&self, column: u8) -> Option<Form> {
         self.columns.get(usize::from(column)).map(|column| column.form)
+    }
+
+    /// The columns' forms.
+    pub(super) fn forms(&self) -> impl Iterator<Item = Form> {
+        self.columns.iter().map(|column| column.form)
     }
 
     /// Heap memory in bytes.
@@ -126,15 +149,20 @@ impl LineParts {
     }
 
     /// Puts together the lines that `wants` names, of those before `end`, and gives each
-    /// with its number.
+    /// with its number. `timestamps_ns` are those of all lines, if [`Self::has_times`].
     pub(crate) fn join(
         &self,
+        timestamps_ns: &[i64],
         end: usize,
         wants: impl Fn(usize) -> bool,
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<(), Malformed> {
+        if self.has_times && timestamps_ns.len() != self.line_steps.len() {
+            return Err(Malformed);
+        }
         // The numbers of each column once they are needed, and how many lines before had one.
-        let mut columns = vec![(None, 0); self.columns.len()];
+        let mut columns: Vec<(Option<Values>, usize)> = Vec::new();
+        columns.resize_with(self.columns.len(), Default::default);
         let mut line = Vec::new();
         let mut left = self.raw_len;
         let mut step = 0;
@@ -160,13 +188,19 @@ impl LineParts {
                 let Some((values, used)) = columns.get_mut(next) else { continue };
                 let column = &self.columns[next];
                 if column.form != Form::Nothing {
-                    let values: &Vec<u64> = match values {
+                    let values = match values {
                         Some(values) => values,
                         None => values.insert(self.values(column)?),
                     };
-                    let value = *values.get(*used).ok_or(Malformed)?;
-                    let mut digits = [0; MOST_DIGITS];
-                    let len = write_number(&mut digits, value, column.form);
+                    let value = *values.numbers.get(*used).ok_or(Malformed)?;
+                    let mut digits = [0; NUMBER_ROOM];
+                    let len = match &mut values.clock {
+                        None => write_number(&mut digits, value, column.form),
+                        Some(clock) => {
+                            let timestamp_ns = timestamps_ns[number];
+                            clock.write(&mut digits, value, timestamp_ns).ok_or(Malformed)?
+                        }
+                    };
                     left = left.checked_sub(len).ok_or(Malformed)?;
                     line.extend_from_slice(&digits[..len]);
                 }
@@ -178,9 +212,13 @@ impl LineParts {
     }
 
     /// The numbers of a column.
-    fn values(&self, column: &Column) -> Result<Vec<u64>, Malformed> {
+    fn values(&self, column: &Column) -> Result<Values, Malformed> {
         let mut reader = Reader { bytes: &self.numbers, at: column.start };
-        reader.numbers(column.values, column.form.bound().wrapping_sub(1))
+        let mut numbers = reader.numbers(column.values, column.form.bound().wrapping_sub(1))?;
+        if let Some(origin) = &column.origin {
+            origin.resolve(&mut numbers);
+        }
+        Ok(Values { numbers, clock: column.origin.map(Origin::clock) })
     }
 }
 
@@ -188,7 +226,11 @@ type Head = (LineParts, Uses, usize, usize);
 
 /// Reads what comes before the text, with the checks of [`super::decode`]; `None` if
 /// there are too many segments.
-fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Malformed> {
+fn read_head(
+    reader: &mut Reader<'_>,
+    raw_len: usize,
+    has_times: bool,
+) -> Result<Option<Head>, Malformed> {
     let text_len = reader.count(raw_len)?;
     let lines = reader.count(MAX_LINES)?;
     let count = usize::from(*reader.bytes.get(reader.at).ok_or(Malformed)?);
@@ -200,10 +242,7 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
     let mut columns = Vec::with_capacity(count);
     let mut room = raw_len;
     for _ in 0..count {
-        let form = reader.bytes.get(reader.at..reader.at + 2).ok_or(Malformed)?;
-        let form = Form::from_bytes([form[0], form[1]]).ok_or(Malformed)?;
-        reader.at += 2;
-        let values = reader.count(room)?;
+        let ColumnHead { form, count: values, origin } = reader.column_head(room, has_times)?;
         room -= values;
         let start = reader.at - columns_start;
         if form != Form::Nothing {
@@ -214,7 +253,7 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
                 return Err(Malformed);
             }
         }
-        columns.push(Column { form, values, start });
+        columns.push(Column { form, values, origin, start });
     }
     let mut parts = LineParts {
         text: Vec::new(),
@@ -226,6 +265,7 @@ fn read_head(reader: &mut Reader<'_>, raw_len: usize) -> Result<Option<Head>, Ma
         numbers: reader.bytes[columns_start..reader.at].to_vec(),
         columns,
         raw_len,
+        has_times,
     };
     let all_uses = lines + parts.columns.iter().map(|column| column.values).sum::<usize>();
     let mut uses_of =

@@ -2,20 +2,21 @@
 
 use logsvc_logql::engine::{LineTest, Literal};
 
-use super::super::tests::{encode, line};
+use super::super::tests::{KINDS, Stored, encode, line};
 use super::*;
 use crate::segment::columns::packed::Malformed;
 use crate::testing::{Rng, SeedGuard, seeds};
 
-fn take_apart(stored: &[u8], raw_len: usize) -> Result<Option<LineParts>, Malformed> {
-    LineParts::new(stored, raw_len, |text, _| Ok(text.to_vec()), |malformed| malformed)
+fn take_apart(stored: &Stored, raw_len: usize) -> Result<Option<LineParts>, Malformed> {
+    let as_text = |text: &[u8], _| Ok(text.to_vec());
+    LineParts::new(&stored.bytes, raw_len, stored.has_times, as_text, |malformed| malformed)
 }
 
 fn lines_of(rng: &mut Rng, seed: u64) -> Vec<Vec<u8>> {
-    let kinds = rng.between(1, 5);
+    let kinds = rng.between(1, KINDS);
     (0..rng.between(1, 250))
         .map(|_| {
-            let kind = (rng.below(kinds) + seed) % 5;
+            let kind = (rng.below(kinds) + seed) % KINDS;
             line(rng, kind)
         })
         .collect()
@@ -28,7 +29,8 @@ fn text_of(rng: &mut Rng, lines: &[Vec<u8>]) -> Option<Literal> {
         return None;
     }
     let start = rng.below(line.len() as u64) as usize;
-    let len = rng.between(1, 14).min((line.len() - start) as u64) as usize;
+    let most = *rng.pick(&[14, 14, 14, 45]);
+    let len = rng.between(1, most).min((line.len() - start) as u64) as usize;
     let mut bytes = line[start..start + len].to_vec();
     if rng.below(4) == 0 {
         let at = rng.below(len as u64) as usize;
@@ -125,6 +127,47 @@ fn ends_of_a_text_without_its_beginning_leave_no_doubt() {
 }
 
 #[test]
+fn texts_that_no_time_has_leave_no_doubt_beside_times() {
+    let lines: Vec<Vec<u8>> = (0..900)
+        .map(|line| {
+            let (minute, second, ms) = (line / 60, line % 60, line * 7919 % 1000);
+            let what = ["up", "down"][line % 2];
+            format!("2026-11-22T20:{minute:02}:{second:02}.{ms:03}Z level=info went {what}").into()
+        })
+        .collect();
+    let (raw, stored) = encode(&lines);
+    assert!(stored.has_times);
+    let Ok(Some(parts)) = take_apart(&stored, raw.len()) else { panic!("it is what was written") };
+    for (text, is_doubtful) in [
+        ("down", false),
+        ("level=info", false),
+        ("Z level=", false),
+        ("T30:", false),
+        (" 20:", false),
+        ("T20:14:", true),
+        (":14:", true),
+        ("22T20:14:59.", true),
+        ("4Z level=info went d", true),
+        ("xZ level", false),
+        (".000Z lev", true),
+        (":000Z lev", false),
+        ("2026-11-22T20:", true),
+        ("2026-11-22 20:", false),
+    ] {
+        let literal = Literal { bytes: text.into(), ignore_case: false };
+        let test = LineTest { any_of: vec![literal], negated: false, decides: true };
+        let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
+        let verdicts = search.judge(&parts);
+        assert_eq!(verdicts.doubtful.iter().any(|word| *word != 0), is_doubtful, "{text}");
+        for (number, line) in lines.iter().enumerate() {
+            let may = bit(&verdicts.passing, number) || bit(&verdicts.doubtful, number);
+            assert!(may || !passes(&test, line), "{text} {number}");
+            assert!(!bit(&verdicts.passing, number) || passes(&test, line), "{text} {number}");
+        }
+    }
+}
+
+#[test]
 fn the_lines_that_are_asked_for_are_joined() {
     for seed in seeds(200) {
         let _guard = SeedGuard(seed);
@@ -137,7 +180,9 @@ fn the_lines_that_are_asked_for_are_joined() {
         let wanted: Vec<bool> = lines.iter().map(|_| rng.below(3) == 0).collect();
         let end = rng.below(lines.len() as u64 + 1) as usize;
         let mut found = Vec::new();
-        let joined = parts.join(end, |n| wanted[n], |n, line| found.push((n, line.to_vec())));
+        let times = &stored.timestamps_ns;
+        let joined =
+            parts.join(times, end, |n| wanted[n], |n, line| found.push((n, line.to_vec())));
         assert_eq!(joined, Ok(()));
         let expected: Vec<_> =
             lines.into_iter().enumerate().take(end).filter(|(n, _)| wanted[*n]).collect();
@@ -153,12 +198,14 @@ fn arbitrary_bytes_are_bounded() {
         let lines = lines_of(&mut rng, seed);
         let (raw, mut stored) = encode(&lines);
         for _ in 0..rng.between(1, 4) {
-            let at = rng.below(stored.len() as u64) as usize;
-            stored[at] ^= 1 << rng.below(8);
+            let at = rng.below(stored.bytes.len() as u64) as usize;
+            stored.bytes[at] ^= 1 << rng.below(8);
         }
         let Ok(Some(parts)) = take_apart(&stored, raw.len()) else { continue };
         let mut bytes = 0;
-        let _ = parts.join(parts.line_count(), |_| true, |_, line| bytes += line.len());
+        let count = parts.line_count();
+        let times = &stored.timestamps_ns;
+        let _ = parts.join(times, count, |_| true, |_, line| bytes += line.len());
         assert!(bytes <= raw.len());
         let text = Literal { bytes: b"id=".to_vec(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };

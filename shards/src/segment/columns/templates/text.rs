@@ -2,6 +2,7 @@
 //! behind any place. And numbers in them, read so.
 
 use super::Form;
+use super::times::{self, DateCache};
 
 /// Bytes before the first line, so that those before any place can be read.
 pub(super) const PADDING: usize = 16;
@@ -16,6 +17,7 @@ pub(super) struct Text {
     bytes: Vec<u8>,
     /// Where each line begins, and where one more would.
     starts: Vec<u32>,
+    pub(super) dates: DateCache,
 }
 
 impl Text {
@@ -76,11 +78,15 @@ impl Text {
         true
     }
 
-    /// Reads a number of a form: its value, and how many digits it has.
+    /// Reads a number of a form: its value, and how many bytes it has.
     #[inline]
     pub(super) fn number(&self, at: usize, form: Form) -> Option<(u64, usize)> {
         match form {
             Form::Nothing => Some((0, 0)),
+            Form::Time(layout, _) => {
+                let units = times::read(&self.bytes, at, layout, &self.dates)?;
+                Some((units as u64, layout.len()))
+            }
             Form::FixedHex(digits) => self.fixed_hex(at, usize::from(digits)),
             Form::FixedDecimal(digits) => {
                 let (value, len) = self.decimal(at)?;
@@ -158,7 +164,8 @@ fn first_bytes(len: usize) -> u64 {
 }
 
 /// How many of eight bytes, from the first on, are decimal digits.
-fn digits_at_start(word: u64) -> usize {
+#[inline]
+pub(super) fn digits_at_start(word: u64) -> usize {
     let values = word ^ (0x30 * ONES);
     // What a sum carries changes bytes behind the first that is no digit.
     let others = (values | values.wrapping_add(0x06 * ONES)) & (0xf0 * ONES);
@@ -176,7 +183,7 @@ fn are_hex(word: u64) -> bool {
 }
 
 #[inline]
-fn word(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
@@ -212,7 +219,7 @@ pub(super) fn hex_value(text: &[u8], end: usize, len: usize) -> u64 {
 
 /// The number whose eight digits are the bytes.
 #[inline]
-fn decimal_eight(digits: u64) -> u64 {
+pub(super) fn decimal_eight(digits: u64) -> u64 {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
@@ -228,7 +235,7 @@ fn hex_eight(digits: u64) -> u64 {
 }
 
 /// A one in every byte.
-const ONES: u64 = 0x0101_0101_0101_0101;
+pub(super) const ONES: u64 = 0x0101_0101_0101_0101;
 
 #[cfg(test)]
 mod tests {

@@ -6,15 +6,21 @@
 //! the text can be before the numbers of a column, and how much has to come behind them;
 //! the second look takes those that fit what is on the other side.
 //!
+//! A text may also lie within a time altogether, which has more than digits. Then nothing is
+//! known of lines with a time of that form, and their segments before it are taken.
+//!
 //! Guarantee: of each occurrence of the text that is not within one segment, and not within
 //! numbers that follow each other, one segment at least is among them.
 
+use std::ops::Range;
+
+use super::times::Layout;
 use super::{END, Form, LineParts};
 
-/// Whether a byte may stand in a number of this form.
+/// Whether a byte may stand in a number of this form, or at either end of a time.
 pub(super) fn is_digit(form: Form, byte: u8) -> bool {
     match form {
-        Form::Decimal | Form::FixedDecimal(_) => byte.is_ascii_digit(),
+        Form::Decimal | Form::FixedDecimal(_) | Form::Time(..) => byte.is_ascii_digit(),
         Form::FixedHex(_) => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
         // There is none, and the next segment follows at once.
         Form::Nothing => true,
@@ -57,7 +63,7 @@ const KINDS: [Form; 3] = [Form::Decimal, Form::FixedHex(1), Form::Nothing];
 
 fn kind_of(form: Form) -> usize {
     match form {
-        Form::Decimal | Form::FixedDecimal(_) => 0,
+        Form::Decimal | Form::FixedDecimal(_) | Form::Time(..) => 0,
         Form::FixedHex(_) => 1,
         Form::Nothing => 2,
     }
@@ -93,14 +99,27 @@ impl<'a> Tracer<'a> {
     /// Calls `each` with the segments that the text may share with the numbers around them,
     /// some of them repeatedly.
     pub(super) fn segments(&self, mut each: impl FnMut(usize)) {
+        self.before_times(&mut each);
         let mut sides = Sides::new(self.parts, self.needle.len());
         self.shares(|_, share| sides.note(share));
-        if let Some(fits) = sides.fitting(self.parts, self.needle) {
+        if let Some(fits) = sides.fitting(self) {
             self.shares(|segment, share| {
                 if fits.has(share) {
                     each(segment);
                 }
             });
+        }
+    }
+
+    /// Calls `each` with the segments before times that the text may lie within.
+    fn before_times(&self, mut each: impl FnMut(usize)) {
+        for (form, column) in self.parts.forms().zip(0..) {
+            if let Form::Time(layout, _) = form
+                && layout.may_hold(self.needle, self.ignore_case)
+            {
+                let nexts = self.parts.nexts.iter().enumerate();
+                nexts.filter(|(_, next)| **next == column).for_each(|(segment, _)| each(segment));
+            }
         }
     }
 
@@ -244,10 +263,11 @@ impl Sides {
 
     /// What of it has something that fits on the other side of the number; `None` if nothing
     /// has.
-    fn fitting(&self, parts: &LineParts, needle: &[u8]) -> Option<Sides> {
+    fn fitting(&self, tracer: &Tracer<'_>) -> Option<Sides> {
         if !self.is_noted {
             return None;
         }
+        let Tracer { parts, needle, ignore_case, .. } = *tracer;
         let (width, len) = (self.width, needle.len());
         let none = vec![false; self.before.len()];
         let mut fits = Sides { width, before: none.clone(), behind: none, is_noted: false };
@@ -265,12 +285,21 @@ impl Sides {
             }
             // The text may begin or end in a number.
             for from in (0..len).filter(|&from| from == 0 || before[from]) {
-                let digits = needle[from..].iter().take_while(|&&byte| is_digit(form, byte));
+                let most = match form {
+                    Form::Time(layout, _) => layout.len().min(len - from),
+                    _ => needle[from..].iter().take_while(|&&byte| is_digit(form, byte)).count(),
+                };
                 let fits_behind = |&until: &usize| {
                     let is_there = until == len || behind[until];
-                    is_there && may_be_so_long(form, from, until, len)
+                    is_there
+                        && match form {
+                            Form::Time(layout, _) => {
+                                may_be_of_time(layout, needle, from..until, ignore_case)
+                            }
+                            _ => may_be_so_long(form, from, until, len),
+                        }
                 };
-                for until in (from + 1..=from + digits.count()).filter(fits_behind) {
+                for until in (from + 1..=from + most).filter(fits_behind) {
                     fits.before[at + from] = true;
                     fits.behind[at + until] = true;
                     fits.is_noted = true;
@@ -279,6 +308,18 @@ impl Sides {
         }
         fits.is_noted.then_some(fits)
     }
+}
+
+/// Whether a time may be what a text has there: all of it, unless the text begins or ends
+/// in the time.
+fn may_be_of_time(layout: Layout, needle: &[u8], part: Range<usize>, ignore_case: bool) -> bool {
+    let is_whole = part.start > 0 && part.end < needle.len();
+    let Some(rest) = layout.len().checked_sub(part.len()) else { return false };
+    if is_whole && rest > 0 {
+        return false;
+    }
+    let offset = if part.start == 0 { rest } else { 0 };
+    layout.may_have_at(offset, &needle[part], ignore_case)
 }
 
 /// Whether a number of this form may have the digits of a text of `len` bytes between two
@@ -290,6 +331,6 @@ fn may_be_so_long(form: Form, from: usize, until: usize, len: usize) -> bool {
             let is_whole = from > 0 && until < len;
             digits == usize::from(all) || (!is_whole && digits < usize::from(all))
         }
-        Form::Decimal | Form::Nothing => true,
+        Form::Decimal | Form::Nothing | Form::Time(..) => true,
     }
 }
