@@ -99,7 +99,10 @@ impl Default for CompactionPolicy {
 /// When a shard writes drafts, and when it merges them.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftPolicy {
-    /// Heads that were filled within this time become a draft.
+    /// Heads that were filled within this time become a draft, even if sealing kept up with
+    /// that so far.
+    pub fast: Duration,
+    /// Heads that took longer never do.
     pub fill_max: Duration,
     /// Line bytes of all drafts of a shard, at most: what queries have to look at without
     /// filters. From half of it on they are merged while pushes come as before.
@@ -111,6 +114,7 @@ pub struct DraftPolicy {
 impl Default for DraftPolicy {
     fn default() -> DraftPolicy {
         DraftPolicy {
+            fast: Duration::ZERO,
             fill_max: Duration::from_secs(2),
             max_line_bytes: 1 << 30,
             quiet: Duration::from_secs(3),

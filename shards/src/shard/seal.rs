@@ -6,9 +6,9 @@
 //! A task beside the shard writes them to segments ([`crate::sealed::write`]);
 //! meanwhile they stay visible, and new entries go to new heads and a new log file.
 //!
-//! Where pushes come so fast that a generation is full within a few seconds, it is written as a
-//! draft: encoding it would take CPU time from the pushes, and merging would encode most of it
-//! again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
+//! Where pushes come so fast that a generation is full before the one before is encoded, it is
+//! written as a draft, and so are those behind it that fill about as fast: encoding them would
+//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
 //! their bytes.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
@@ -32,7 +32,7 @@ use crate::messages::{SealStatus, ShardReply, StreamDefinition};
 use crate::sealed::{OpenedSegment, SealedSegment};
 
 /// How long after a failure sealing is tried again.
-const RETRY_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Pushes do not wait for the sake of less than this, in bytes.
 const PAUSE_MIN_BYTES: u64 = 1 << 20;
@@ -126,6 +126,10 @@ pub(super) struct Sealing {
     generation_bytes: u64,
     /// When the oldest entry of the heads came.
     oldest: Option<Monotonic>,
+    /// How long it took to fill the heads, once they are full.
+    filled_in: Option<Duration>,
+    /// How long that was when they were last full before the generation before was sealed.
+    too_fast: Option<Duration>,
     /// Bytes of the log since the last generation was set aside.
     wal_bytes: u64,
     wal_written_bytes: u64,
@@ -155,6 +159,8 @@ impl Sealing {
             head_bytes: 0,
             generation_bytes: 0,
             oldest: None,
+            filled_in: None,
+            too_fast: None,
             wal_bytes: 0,
             wal_written_bytes: 0,
             waiting: Vec::new(),
@@ -232,6 +238,24 @@ impl Sealing {
         self.phase == Phase::Running
     }
 
+    /// Notes that the heads are full, or would be with a push that has to wait.
+    pub(super) fn note_full(&mut self, now: Monotonic) {
+        if self.filled_in.is_some() {
+            return;
+        }
+        self.filled_in = self.oldest.map(|oldest| now.since(oldest));
+        if self.phase == Phase::Running {
+            self.too_fast = self.filled_in;
+        }
+    }
+
+    /// Whether the heads were filled about as fast as when sealing was too slow for that, or
+    /// within a given time.
+    fn filled_fast(&self, fast: Duration) -> Option<Duration> {
+        let fast = self.too_fast.map_or(fast, |too_fast| fast.max(too_fast.saturating_mul(3) / 2));
+        self.filled_in.filter(|filled_in| *filled_in <= fast)
+    }
+
     fn is_due(&self, now: Monotonic) -> bool {
         let policy = &self.policy;
         self.head_bytes >= policy.head_max_bytes
@@ -264,6 +288,9 @@ impl Shard {
         let written_bytes = self.wal.counters().written_bytes;
         self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
         self.sealing.wal_written_bytes = written_bytes;
+        if self.sealing.head_bytes >= self.sealing.policy.head_max_bytes {
+            self.sealing.note_full(moment.now);
+        }
         match self.sealing.phase {
             Phase::Running => return,
             Phase::Failed { retry_at } => {
@@ -290,7 +317,7 @@ impl Shard {
                 effects.push(Effect::Wal(op));
                 return;
             }
-            self.sealing.is_draft = self.wants_a_draft(moment.now);
+            self.sealing.is_draft = self.wants_a_draft();
             self.set_aside();
             self.start_sealing(effects);
         }
@@ -298,12 +325,11 @@ impl Shard {
 
     /// Whether the heads, which are about to be set aside, had better be written as a draft:
     /// pushes come fast, and there is room for more drafts.
-    fn wants_a_draft(&self, now: Monotonic) -> bool {
-        let Sealing { policy, oldest, head_bytes, .. } = &self.sealing;
+    fn wants_a_draft(&self) -> bool {
         let Some(drafts) = self.draft_policy() else { return false };
-        *head_bytes >= policy.head_max_bytes
-            && oldest.is_some_and(|oldest| now.since(oldest) <= drafts.fill_max)
-            && self.draft_line_bytes() + head_bytes <= drafts.max_line_bytes
+        let filled_in = self.sealing.filled_fast(drafts.fast);
+        filled_in.is_some_and(|filled_in| filled_in <= drafts.fill_max)
+            && self.draft_line_bytes() + self.sealing.head_bytes <= drafts.max_line_bytes
     }
 
     /// Sets the heads aside. No commit is under way.
@@ -319,6 +345,7 @@ impl Shard {
         sealing.generation = generation;
         sealing.generation_bytes = std::mem::take(&mut sealing.head_bytes);
         sealing.oldest = None;
+        sealing.filled_in = None;
         sealing.wal_bytes = 0;
         sealing.waiting = std::mem::take(&mut sealing.waiting_next);
     }

@@ -92,7 +92,8 @@ impl Life<'_> {
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),
             drafts: rng.one_in(2).then(|| DraftPolicy {
-                fill_max: *rng.pick(&[Duration::from_millis(1), Duration::MAX]),
+                fast: *rng.pick(&[Duration::ZERO, Duration::from_millis(1), Duration::MAX]),
+                fill_max: Duration::MAX,
                 max_line_bytes: *rng.pick(&[5_000, 1 << 40]),
                 quiet: Duration::from_micros(rng.between(10, 20_000)),
             }),

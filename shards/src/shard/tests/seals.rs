@@ -1,7 +1,7 @@
 //! When heads are set aside, and what is visible meanwhile.
 
 use super::*;
-use crate::compact::DraftPolicy;
+use crate::shard::seal::RETRY_PAUSE;
 use crate::wal::format::BLOCK_LEN;
 
 fn sealing_bench(seal: SealPolicy) -> Bench {
@@ -52,28 +52,36 @@ fn heads_are_set_aside_between_commits_and_stay_visible() {
 }
 
 #[test]
-fn heads_that_fill_quickly_become_drafts() {
+fn heads_that_fill_faster_than_they_are_sealed_become_drafts() {
     let policy = SealPolicy { head_max_bytes: 20_000, ..SealPolicy::ON_REQUEST };
     let mut bench = sealing_bench(policy);
     let a = app("a");
-    let fill_max = DraftPolicy::default().fill_max;
     let mut timestamp_ns = 0;
-    for (pause, is_draft) in [(fill_max / 100, true), (fill_max, false), (Duration::ZERO, true)] {
-        while bench.seal.is_none() {
+    // Fills the heads in about so many milliseconds.
+    let mut fill = |bench: &mut Bench, ms: u64| {
+        for _ in 0..8 {
             timestamp_ns += 1;
             bench.append(push(&[(&a, &[(timestamp_ns, &"x".repeat(3000))])])).unwrap();
-            bench.now = bench.now.after(pause);
+            bench.now = bench.now.after(Duration::from_millis(ms / 6));
         }
-        // After a failure it is what it was.
-        assert_eq!(bench.end_seal(Err("no space".into())).is_draft, is_draft);
-        bench.now = bench.now.after(fill_max * 2);
-        bench.step(Event::Timer);
-        assert_eq!(bench.end_seal(Ok(Vec::new())).is_draft, is_draft);
-    }
-    // On request is when nobody is in a hurry.
-    bench.append(push(&[(&a, &[(9, "one")])])).unwrap();
-    let _flushed = bench.send(ShardRequest::Flush);
+    };
+    fill(&mut bench, 100);
+    assert!(bench.seal.is_some(), "as fast as it may be");
+    // The next one is full, and the first is not sealed yet.
+    fill(&mut bench, 120);
+    assert!(bench.seal.is_some());
     assert!(!bench.end_seal(Ok(Vec::new())).is_draft);
+    assert!(bench.end_seal(Err("no space".into())).is_draft);
+    bench.now = bench.now.after(RETRY_PAUSE);
+    bench.step(Event::Timer);
+    assert!(bench.end_seal(Ok(Vec::new())).is_draft, "after a failure it is what it was");
+    for (ms, is_draft) in [(130, true), (300, false), (60, true)] {
+        fill(&mut bench, ms);
+        assert_eq!(bench.end_seal(Ok(Vec::new())).is_draft, is_draft, "{ms} ms");
+        // The rest, on request.
+        let _flushed = bench.send(ShardRequest::Flush);
+        assert!(!bench.end_seal(Ok(Vec::new())).is_draft);
+    }
 }
 
 #[test]
