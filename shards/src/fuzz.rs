@@ -2,8 +2,9 @@
 //!
 //! Each panics if a decoder breaks its word; ordinary tests call them too.
 
-use crate::batch::{BatchBuilder, checked_sections, sections};
+use crate::batch::{BatchBuilder, MetadataPairs, checked_sections, sections};
 use crate::head::{BlockPool, StreamHead};
+use crate::scan::intern;
 use crate::wal::format::{
     FileHeader, FrameHeader, Record, WalName, records, write_batch, write_definition,
 };
@@ -25,30 +26,45 @@ pub fn batch_sections(data: &[u8]) {
         assert_eq!(section.entries().len(), count);
         builder.begin(section.stream);
         for entry in section.entries() {
-            builder.push(entry.timestamp_ns, entry.line, entry.metadata);
+            check_divided(entry.metadata);
+            builder.push_entry(&entry);
         }
         builder.end();
         let appended = head.append(&section, &mut pool);
         assert_eq!(appended.entries + appended.duplicates, count as u64);
+    }
+    for block in head.blocks() {
+        let (sets, ids) = intern(block);
+        for (index, &id) in ids.iter().enumerate() {
+            assert!(sets.get(id).eq(block.metadata(index)), "a dictionary changes metadata");
+        }
     }
     let held: usize = head.blocks().map(|block| block.len()).sum();
     let read: usize = sections(&data[..last_offset]).flatten().map(|s| s.entry_count()).sum();
     assert!(held <= read);
 
     let rebuilt = builder.finish();
-    let before = sections(&data[..last_offset]).flatten().flat_map(|section| {
-        section.entries().map(move |entry| (section.stream, entry.timestamp_ns, entry.line))
-    });
+    let before = sections(&data[..last_offset])
+        .flatten()
+        .flat_map(|section| section.entries().map(move |entry| (section.stream, entry)));
     let known_good = checked_sections(&rebuilt).flatten();
     let mut after = sections(&rebuilt).zip(known_good).flat_map(|(section, known_good)| {
         let section = section.expect("what was built decodes");
         assert_eq!(known_good, section, "without a second check");
-        section.entries().map(move |entry| (section.stream, entry.timestamp_ns, entry.line))
+        section.entries().map(move |entry| (section.stream, entry))
     });
     for entry in before {
         assert_eq!(after.next(), Some(entry));
     }
     assert_eq!(after.next(), None);
+}
+
+/// The union of shared and own pairs is the same however they are divided.
+fn check_divided(metadata: MetadataPairs<'_>) {
+    let mut union = Vec::new();
+    metadata.write_to(&mut union);
+    let whole = MetadataPairs::from_checked(&[], &union);
+    assert!(whole == metadata && whole.eq(metadata), "writing metadata changes it");
 }
 
 /// Reads the bytes as a log's name, headers and records, and writes the records
@@ -108,7 +124,13 @@ mod tests {
             for _ in 0..rng.below(5) {
                 let line = vec![b'x'; rng.below(20) as usize];
                 let metadata = (0..rng.below(3)).map(|n| (format!("k{n}"), "v".repeat(n as usize)));
-                builder.push(rng.below(4) as i64, &line, metadata.collect::<Vec<_>>().into_iter());
+                let (ns, metadata) =
+                    (rng.below(4) as i64, metadata.collect::<Vec<_>>().into_iter());
+                match rng.below(3) {
+                    0 => builder.push(ns, &line, metadata),
+                    1 => builder.push_sharing(ns, &line, &[(b"k1", b"shared")], metadata),
+                    _ => builder.push_sharing(ns, &line, &[(b"level", b"info")], metadata),
+                }
             }
             builder.end();
         }

@@ -10,6 +10,7 @@
 //! quarter. So at most a third of a head's memory is empty, as soon as it is larger than
 //! the smallest blocks, besides what was too short for a line at the end of each block.
 
+mod metadata;
 mod pool;
 
 use std::ops::Range;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 
 use ahash::{AHashSet, RandomState};
 
-use crate::batch::{MetadataPairs, Section};
+use crate::batch::{MetadataPairs, Section, SharedSets};
+use metadata::HeadMetadata;
 pub use pool::BlockPool;
 
 /// A block is closed when its lines would become more bytes than this.
@@ -36,10 +38,7 @@ pub struct HeadBlock {
     timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
     lines: Vec<u8>,
-    /// Pairs of all entries, each entry's as in a batch but without the count.
-    metadata: Vec<u8>,
-    /// Ends of the entries' pairs within `metadata`; empty if it is.
-    metadata_ends: Vec<u32>,
+    metadata: HeadMetadata,
     min_ns: i64,
     max_ns: i64,
     /// Whether timestamps never fall.
@@ -52,8 +51,7 @@ impl Default for HeadBlock {
             timestamps_ns: Vec::new(),
             line_ends: Vec::new(),
             lines: Vec::new(),
-            metadata: Vec::new(),
-            metadata_ends: Vec::new(),
+            metadata: HeadMetadata::default(),
             min_ns: i64::MAX,
             max_ns: i64::MIN,
             sorted: true,
@@ -118,60 +116,46 @@ impl HeadBlock {
 
     /// Metadata of the entry at `index`.
     pub fn metadata(&self, index: usize) -> MetadataPairs<'_> {
-        if self.metadata_ends.is_empty() {
-            return MetadataPairs::NONE;
-        }
-        MetadataPairs::from_checked(&self.metadata[range_of(&self.metadata_ends, index)])
+        self.metadata.get(index)
     }
 
-    /// Pairs of all entries, as in a batch but without counts, and the exclusive end
-    /// of each entry's; both are empty if no entry has metadata.
-    pub(crate) fn metadata_columns(&self) -> (&[u8], &[u32]) {
-        (&self.metadata, &self.metadata_ends)
+    /// For each entry the number of the set of metadata that it shares with others, and these
+    /// sets; no numbers if no entry has one.
+    pub(crate) fn shared_metadata(&self) -> (&[u8], SharedSets<'_>) {
+        self.metadata.shared_columns()
+    }
+
+    /// Pairs that entries have for themselves, as in a batch but without counts, and the
+    /// exclusive end of each entry's; both are empty if there are none.
+    pub(crate) fn own_metadata(&self) -> (&[u8], &[u32]) {
+        self.metadata.own_columns()
     }
 
     /// Bytes that the block's columns occupy.
     pub fn held_bytes(&self) -> usize {
         self.timestamps_ns.capacity() * 8
-            + (self.line_ends.capacity() + self.metadata_ends.capacity()) * 4
+            + self.line_ends.capacity() * 4
             + self.lines.capacity()
-            + self.metadata.capacity()
+            + self.metadata.held_bytes()
     }
 
     /// Appends an entry; its line must fit what is left of 4 GiB.
     pub(crate) fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
         self.note_time(timestamp_ns, timestamp_ns, true);
+        self.metadata.push(self.len(), metadata);
         self.timestamps_ns.push(timestamp_ns);
         self.lines.extend_from_slice(line);
         self.line_ends.push(self.lines.len() as u32);
-        if !metadata.is_empty() && self.metadata_ends.is_empty() {
-            self.metadata_ends.resize(self.timestamps_ns.len() - 1, 0);
-        }
-        if !metadata.is_empty() || !self.metadata_ends.is_empty() {
-            self.metadata.extend_from_slice(metadata.as_bytes());
-            self.metadata_ends.push(self.metadata.len() as u32);
-        }
     }
 
     /// Appends a whole section without looking at its entries one by one.
     fn push_section(&mut self, section: &Section<'_>) {
         self.note_time(section.min_ns, section.max_ns, true);
-        let before = self.len();
+        self.metadata.push_section(self.len(), section);
         let base = self.lines.len() as u32;
         self.timestamps_ns.extend(section.timestamps());
         self.line_ends.extend(section.ends().map(|end| base + end));
         self.lines.extend_from_slice(section.lines);
-        if section.metadata.is_empty() {
-            if !self.metadata_ends.is_empty() {
-                self.metadata_ends.resize(self.len(), self.metadata.len() as u32);
-            }
-            return;
-        }
-        self.metadata_ends.resize(before, self.metadata.len() as u32);
-        for entry in section.entries() {
-            self.metadata.extend_from_slice(entry.metadata.as_bytes());
-            self.metadata_ends.push(self.metadata.len() as u32);
-        }
     }
 
     /// Forgets all entries and keeps the memory.
@@ -180,7 +164,6 @@ impl HeadBlock {
         self.line_ends.clear();
         self.lines.clear();
         self.metadata.clear();
-        self.metadata_ends.clear();
         (self.min_ns, self.max_ns, self.sorted) = (i64::MAX, i64::MIN, true);
     }
 
@@ -413,7 +396,7 @@ fn tie_hasher() -> RandomState {
 }
 
 fn tie_hash(line: &[u8], metadata: MetadataPairs<'_>) -> u64 {
-    tie_hasher().hash_one((line, metadata.as_bytes()))
+    tie_hasher().hash_one((line, metadata))
 }
 
 #[cfg(test)]
@@ -475,6 +458,37 @@ mod tests {
         append(&mut head, &[(6, "newer", &[])]);
         assert_eq!(append(&mut head, &entries).duplicates, 500, "also behind a newer entry");
         assert_eq!(held(&head).len(), 501);
+    }
+
+    #[test]
+    fn entries_are_equal_whether_they_share_their_metadata_or_not() {
+        let level: &[(&[u8], &[u8])] = &[(b"detected_level", b"info")];
+        let trace = [("trace_id", "00ff")];
+        let all = [("detected_level", "info"), ("trace_id", "00ff")];
+        let batch = |shares: bool, lines: Range<i64>| {
+            let mut builder = BatchBuilder::new(Vec::new());
+            builder.begin(StreamId(1));
+            for number in lines {
+                let line = number.to_string();
+                match shares {
+                    true => builder.push_sharing(5, line.as_bytes(), level, trace.into_iter()),
+                    false => builder.push(5, line.as_bytes(), all.into_iter()),
+                }
+            }
+            builder.finish()
+        };
+        // Few are compared, and many are looked up by their hashes.
+        for count in [3, 100] {
+            for shares_first in [true, false] {
+                let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
+                let mut append = |batch: &[u8]| {
+                    head.append(&sections(batch).next().unwrap().unwrap(), &mut pool)
+                };
+                assert_eq!(append(&batch(shares_first, 0..count)).entries, count as u64);
+                let again = append(&batch(!shares_first, 0..count + 1));
+                assert_eq!((again.entries, again.duplicates), (1, count as u64));
+            }
+        }
     }
 
     #[test]

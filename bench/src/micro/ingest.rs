@@ -4,7 +4,7 @@ use super::Table;
 use super::sample::{Sample, SampleBody};
 use anyhow::{Context, Result, ensure};
 use logsvc_proto::StreamId;
-use logsvc_proto::discover::{DETECTED_LEVEL, LevelFields, WithLevel, line_level};
+use logsvc_proto::discover::{DETECTED_LEVEL, LevelFields, beside_level, line_level};
 use logsvc_proto::push::Push;
 use logsvc_proto::push::metadata::MetadataNormalizer;
 use logsvc_shards::batch::{BatchBuilder, sections};
@@ -114,13 +114,13 @@ fn batch_of(
                 .level
                 .as_deref()
                 .unwrap_or_else(|| line_level(entry.line, &fields, JSON_MAX_DEPTH).as_str());
-            let level = level.as_bytes();
+            let shared: &[(&[u8], &[u8])] = &[(DETECTED_LEVEL.as_bytes(), level.as_bytes())];
             if entry.metadata.is_empty() {
-                let pair = (DETECTED_LEVEL.as_bytes(), level);
-                builder.push(timestamp_ns, entry.line, std::iter::once(pair));
+                let none = std::iter::empty::<(&[u8], &[u8])>();
+                builder.push_sharing(timestamp_ns, entry.line, shared, none);
             } else {
-                let pairs = normalizer.normalize(entry.metadata)?;
-                builder.push(timestamp_ns, entry.line, WithLevel::new(pairs.iter(), Some(level)));
+                let pairs = beside_level(normalizer.normalize(entry.metadata)?.iter());
+                builder.push_sharing(timestamp_ns, entry.line, shared, pairs);
             }
         }
         builder.end();

@@ -63,6 +63,14 @@ pub fn normalize_level(stated: &[u8]) -> &[u8] {
     Level::from_word(stated).map_or(stated, |level| level.as_str().as_bytes())
 }
 
+/// Whether a value of `detected_level` is that of a [`Level`], and not anything that was sent.
+pub fn is_known_level(value: &[u8]) -> bool {
+    matches!(
+        value,
+        b"trace" | b"debug" | b"info" | b"warn" | b"error" | b"critical" | b"fatal" | b"unknown"
+    )
+}
+
 /// The level of an OpenTelemetry severity number, printed in decimal. What is no
 /// number counts as `info`.
 pub fn severity_number_level(text: &[u8]) -> Level {

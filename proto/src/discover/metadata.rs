@@ -1,4 +1,4 @@
-//! Puts a level between the metadata of an entry.
+//! Puts a level between the metadata of an entry, or takes it out.
 
 use std::cmp::Ordering;
 
@@ -6,6 +6,13 @@ use crate::push::metadata::NormalizedIter;
 
 /// The name under which the level of an entry is stored.
 pub const DETECTED_LEVEL: &str = "detected_level";
+
+/// Metadata in normal form without `detected_level`.
+pub fn beside_level<'m>(
+    pairs: NormalizedIter<'m>,
+) -> impl Iterator<Item = (&'m [u8], &'m [u8])> + Clone {
+    pairs.filter(|(name, _)| *name != DETECTED_LEVEL.as_bytes())
+}
 
 type Pair<'m> = (&'m [u8], &'m [u8]);
 

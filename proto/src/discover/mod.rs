@@ -20,8 +20,8 @@ mod service;
 mod words;
 
 pub use fields::{DEFAULT_LEVEL_FIELDS, LevelFields};
-pub use level::{Level, normalize_level, severity_number_level};
-pub use metadata::{DETECTED_LEVEL, WithLevel};
+pub use level::{Level, is_known_level, normalize_level, severity_number_level};
+pub use metadata::{DETECTED_LEVEL, WithLevel, beside_level};
 pub use service::{
     DEFAULT_SERVICE_LABELS, SERVICE_NAME, UNKNOWN_SERVICE, service_name, with_service_name,
 };

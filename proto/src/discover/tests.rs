@@ -137,6 +137,24 @@ fn stated_levels_are_normalised() {
 }
 
 #[test]
+fn levels_are_known_by_the_value_that_is_stored() {
+    let levels = [
+        Level::Trace,
+        Level::Debug,
+        Level::Info,
+        Level::Warn,
+        Level::Error,
+        Level::Critical,
+        Level::Fatal,
+        Level::Unknown,
+    ];
+    assert!(levels.iter().all(|level| is_known_level(level.as_str().as_bytes())));
+    for other in ["", "err", "INFO", "notice", "information"] {
+        assert!(!is_known_level(other.as_bytes()), "{other}");
+    }
+}
+
+#[test]
 fn the_level_stands_in_its_place() {
     let cases: [(&[&str], &str); 5] = [
         (&[], "detected_level"),
@@ -161,6 +179,9 @@ fn the_level_stands_in_its_place() {
         assert_eq!(text.join(" "), expected);
         let without = WithLevel::new(metadata.iter(), None);
         assert_eq!(without.count(), names.len());
+        let beside = beside_level(metadata.iter()).map(|(name, _)| name.to_vec());
+        let others = names.iter().filter(|&&name| name != DETECTED_LEVEL);
+        assert!(beside.eq(others.map(|name| name.as_bytes().to_vec())), "{names:?}");
     }
 }
 

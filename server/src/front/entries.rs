@@ -4,10 +4,11 @@
 //! Nothing is allocated for an entry that is accepted as it was sent.
 
 use logsvc_proto::discover::{
-    DETECTED_LEVEL, LevelFields, WithLevel, line_level, normalize_level, severity_number_level,
+    DETECTED_LEVEL, LevelFields, WithLevel, beside_level, is_known_level, line_level,
+    normalize_level, severity_number_level,
 };
 use logsvc_proto::push::EntryRef;
-use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedMetadata};
+use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedIter, NormalizedMetadata};
 use logsvc_shards::batch::BatchBuilder;
 
 use super::refusals::{Refusal, rfc3339};
@@ -44,41 +45,51 @@ struct Previous {
     line: Vec<u8>,
 }
 
+/// A name and a value.
+type Pair = (&'static [u8], &'static [u8]);
+
 /// An entry as it is stored.
 pub(super) struct Accepted<'e> {
     /// When, in ns since the Unix epoch.
     pub(super) timestamp_ns: i64,
     line: &'e [u8],
-    metadata: Metadata<'e>,
-}
-
-enum Metadata<'e> {
-    /// None but the level, if there is one.
-    Level(Option<&'e [u8]>),
-    Pairs(WithLevel<'e>),
+    level: Option<&'e [u8]>,
+    /// Its metadata as sent, in normal form, if it has any; a level takes the place of one
+    /// that is there.
+    pairs: Option<NormalizedIter<'e>>,
 }
 
 impl Accepted<'_> {
     /// What counts against the rate limits: the bytes of the line and the metadata.
     pub(super) fn len_bytes(&self) -> u64 {
-        let metadata_len: usize = match &self.metadata {
-            Metadata::Level(level) => level.map_or(0, |level| DETECTED_LEVEL.len() + level.len()),
-            Metadata::Pairs(pairs) => {
-                pairs.clone().map(|(name, value)| name.len() + value.len()).sum()
-            }
+        let metadata_len: usize = match &self.pairs {
+            None => self.level.map_or(0, |level| DETECTED_LEVEL.len() + level.len()),
+            Some(pairs) => WithLevel::new(pairs.clone(), self.level)
+                .map(|(name, value)| name.len() + value.len())
+                .sum(),
         };
         (self.line.len() + metadata_len) as u64
     }
 
-    /// Appends the entry to the open section of a batch.
+    /// Appends the entry to the open section of a batch. Entries share known levels, of which
+    /// there are few; others could be as many as there are entries.
     #[inline]
     pub(super) fn write(self, builder: &mut BatchBuilder) {
-        match self.metadata {
-            Metadata::Level(level) => {
-                let pair = level.map(|level| (DETECTED_LEVEL.as_bytes(), level));
-                builder.push(self.timestamp_ns, self.line, pair.into_iter());
+        let Accepted { timestamp_ns, line, level, pairs } = self;
+        let pair = level.map(|level| (DETECTED_LEVEL.as_bytes(), level));
+        if level.is_some_and(is_known_level) {
+            let shared = pair.as_slice();
+            match pairs.map(beside_level) {
+                None => {
+                    builder.push_sharing(timestamp_ns, line, shared, std::iter::empty::<Pair>())
+                }
+                Some(others) => builder.push_sharing(timestamp_ns, line, shared, others),
             }
-            Metadata::Pairs(pairs) => builder.push(self.timestamp_ns, self.line, pairs),
+        } else {
+            match pairs {
+                None => builder.push(timestamp_ns, line, pair.into_iter()),
+                Some(pairs) => builder.push(timestamp_ns, line, WithLevel::new(pairs, level)),
+            }
         }
     }
 }
@@ -141,11 +152,10 @@ impl<'c> EntryCheck<'c> {
             let level = line_level(line, fields, self.limits.log_level_from_json_max_depth);
             level.as_str().as_bytes()
         };
-        let metadata = if entry.metadata.is_empty() {
-            Metadata::Level(
-                fields
-                    .map(|fields| stream.level.as_deref().unwrap_or_else(|| told_by_line(fields))),
-            )
+        let (level, pairs) = if entry.metadata.is_empty() {
+            let level = fields
+                .map(|fields| stream.level.as_deref().unwrap_or_else(|| told_by_line(fields)));
+            (level, None)
         } else {
             let pairs = self
                 .normalizer
@@ -154,9 +164,9 @@ impl<'c> EntryCheck<'c> {
             let level = fields.map(|fields| {
                 stated_level(stream, &pairs, fields).unwrap_or_else(|| told_by_line(fields))
             });
-            Metadata::Pairs(WithLevel::new(pairs.iter(), level))
+            (level, Some(pairs.iter()))
         };
-        Ok(Accepted { timestamp_ns, line, metadata })
+        Ok(Accepted { timestamp_ns, line, level, pairs })
     }
 
     fn check_time(&self, stream: &CachedStream, time: Option<i64>) -> Result<i64, Refusal> {
@@ -287,4 +297,61 @@ fn check_metadata(
         return Err(Refusal::new(Reason::StructuredMetadataTooMany, text));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logsvc_proto::push::MetadataRef;
+    use logsvc_proto::{Labels, StreamId};
+    use logsvc_runtime::CoreId;
+    use logsvc_shards::batch::sections;
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    /// The metadata that is stored of an entry, and how many bytes it takes in its section.
+    fn stored(limits: &Limits, line: &[u8], sent: &[(&[u8], &[u8])]) -> (String, usize) {
+        let stream = CachedStream {
+            id: StreamId(1),
+            shard: CoreId(0),
+            labels: Arc::new(Labels::from_pairs([("app", "x")]).expect("valid labels")),
+            announced: Cell::new(true),
+            level: None,
+            refusal: None,
+        };
+        let mut check = EntryCheck::new(limits, 0, true);
+        let metadata = MetadataRef::from_slice(sent);
+        let entry = EntryRef { timestamp_ns: Some(1), line, metadata };
+        let Ok(accepted) = check.judge(&stream, entry) else { panic!("it is refused") };
+        let len = accepted.len_bytes() as usize;
+        let mut builder = BatchBuilder::default();
+        builder.begin(stream.id);
+        accepted.write(&mut builder);
+        let batch = builder.finish();
+        let section = sections(&batch).next().expect("a section").expect("a good one");
+        let entry = section.entries().next().expect("an entry");
+        let pairs: Vec<String> =
+            entry.metadata.map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(len, line.len() + pairs.iter().map(|pair| pair.len() - 1).sum::<usize>());
+        (pairs.join(" "), section.metadata_len())
+    }
+
+    #[test]
+    fn levels_are_stored_in_their_place() {
+        let limits = Limits::default();
+        // One number and the set that it stands for.
+        let shared_len = |level: &str| 1 + 1 + 1 + DETECTED_LEVEL.len() + 1 + level.len();
+        let level = |level: &str| (format!("detected_level={level}"), shared_len(level));
+        assert_eq!(stored(&limits, b"an error", &[]), level("error"));
+        assert_eq!(stored(&limits, b"x", &[(b"detected_level", b"WARN")]), level("warn"));
+        let (pairs, len) = stored(&limits, b"x", &[(b"z", b"1"), (b"a", b"2")]);
+        assert_eq!(pairs, "a=2 detected_level=unknown z=1");
+        assert_eq!(len, shared_len("unknown") + 1 + 2 * 4);
+        // What anybody may send is not shared.
+        let sent: &[(&[u8], &[u8])] = &[(b"detected_level", b"notice"), (b"a", b"2")];
+        assert_eq!(stored(&limits, b"x", sent), ("a=2 detected_level=notice".into(), 27));
+        let off = Limits { discover_log_levels: false, ..Limits::default() };
+        assert_eq!(stored(&off, b"an error", &[]), (String::new(), 0));
+        assert_eq!(stored(&off, b"x", sent), ("a=2 detected_level=notice".into(), 27));
+    }
 }

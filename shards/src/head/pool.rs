@@ -69,8 +69,7 @@ impl BlockPool {
         to.timestamps_ns.extend_from_slice(&block.timestamps_ns);
         to.line_ends.extend_from_slice(&block.line_ends);
         to.lines.extend_from_slice(&block.lines);
-        to.metadata.extend_from_slice(&block.metadata);
-        to.metadata_ends.extend_from_slice(&block.metadata_ends);
+        to.metadata.copy_from(&block.metadata);
         (to.min_ns, to.max_ns, to.sorted) = (block.min_ns, block.max_ns, block.sorted);
         copy
     }

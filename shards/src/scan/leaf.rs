@@ -21,6 +21,7 @@ use super::frontier::RunPlace;
 use super::memory::BatchMemory;
 use super::search::Searcher;
 use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
+use crate::batch::MetadataPairs;
 use crate::head::HeadBlock;
 use crate::messages::{Cancellation, ScanStats};
 use crate::sealed::{Cached, ColumnKey, HeldDirectory};
@@ -327,21 +328,43 @@ impl Leaf {
         executor.block(state, &columns);
         self.stats.head_blocks += 1;
         if wants_metadata {
-            self.stats.head_metadata_bytes += block.metadata_columns().0.len() as u64;
+            self.stats.head_metadata_bytes += metadata_bytes(block);
         }
     }
 }
 
 /// The dictionary form of a block's metadata, as the engine takes it.
 pub(crate) fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
+    // A block holds far less than the 4 GiB of text that fill a dictionary.
+    const FITS: &str = "a block's metadata fits a dictionary";
     let mut sets = MetadataSets::new();
+    let (numbers, shared) = block.shared_metadata();
+    let mut shared_ids = vec![0];
+    for set in shared.iter() {
+        shared_ids.push(sets.intern(MetadataPairs::from_checked(set, &[])).expect(FITS));
+    }
+    let id_of = |&number: &u8| shared_ids[usize::from(number)];
+    if block.own_metadata().1.is_empty() {
+        return (sets, numbers.iter().map(id_of).collect());
+    }
     let mut set_ids = Vec::with_capacity(block.len());
     for index in 0..block.len() {
-        let id = sets.intern(block.metadata(index));
-        // A block holds far less than the 4 GiB of text that fill a dictionary.
-        set_ids.push(id.expect("a block's metadata fits a dictionary"));
+        let metadata = block.metadata(index);
+        set_ids.push(match numbers.get(index) {
+            Some(number) if metadata.own_bytes().is_empty() => id_of(number),
+            _ => sets.intern(metadata).expect(FITS),
+        });
     }
     (sets, set_ids)
+}
+
+/// Bytes of the pairs of all entries, as encoded for each of them.
+fn metadata_bytes(block: &HeadBlock) -> u64 {
+    let (numbers, shared) = block.shared_metadata();
+    let mut lens = vec![0];
+    lens.extend(shared.iter().map(|set| set.len() as u64));
+    let shared_bytes: u64 = numbers.iter().map(|&number| lens[usize::from(number)]).sum();
+    shared_bytes + block.own_metadata().0.len() as u64
 }
 
 #[cfg(test)]

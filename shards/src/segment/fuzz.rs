@@ -12,8 +12,8 @@ use super::columns::templates::Timestamps;
 use super::columns::timestamps::RunTimes;
 use super::columns::{lengths, metadata, templates, timestamps};
 use super::{
-    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, SegmentError,
-    SegmentIdentity, SegmentWriter,
+    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, PairsColumn,
+    SegmentError, SegmentIdentity, SegmentWriter,
 };
 
 /// Reads the bytes as a whole segment, as damage to the directory of a small one
@@ -200,7 +200,7 @@ pub(super) fn sample() -> (Vec<u8>, Footer) {
     let long = "a long line that fills the first block, ".repeat(5000);
     let lines = format!("one{long}two");
     let ends = [3, 3 + long.len() as u32, lines.len() as u32];
-    let metadata = EntriesMetadata::Pairs { bytes: pairs, start: 0, ends: &[8, 8, 19] };
+    let metadata = EntriesMetadata::Pairs(PairsColumn::of_own(pairs, 0, &[8, 8, 19]));
     for (tenant, app, metadata) in
         [("acme", "a", EntriesMetadata::None), ("acme", "b", metadata), ("b.corp", "a", metadata)]
     {

@@ -89,6 +89,6 @@ pub(crate) use reader::ChunkLabels;
 pub use reader::Decoder;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
-    EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, SegmentEnd,
-    SegmentWriter, StreamKey, WriterBuffers, stream_order,
+    EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, PairsColumn,
+    SegmentEnd, SegmentWriter, StreamKey, WriterBuffers, stream_order,
 };

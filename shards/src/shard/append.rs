@@ -17,10 +17,11 @@ use crate::messages::{
 };
 
 /// What a section costs in a head, in bytes: lines, metadata, and the columns of
-/// timestamps and ends.
+/// timestamps and ends. Sets that entries share are counted as if the head did not have them
+/// yet.
 pub(super) fn section_cost(section: &Section<'_>) -> u64 {
-    let fixed = if section.metadata.is_empty() { 12 } else { 16 };
-    (section.lines.len() + section.metadata.len() + section.entry_count() * fixed) as u64
+    let fixed = if section.has_own_metadata() { 16 } else { 12 };
+    (section.lines.len() + section.metadata_len() + section.entry_count() * fixed) as u64
 }
 
 /// What a head costs besides its entries, in bytes: its first block and what of the last
@@ -294,7 +295,7 @@ impl Shard {
             }
             builder.begin(section.stream);
             for entry in section.entries() {
-                builder.push(entry.timestamp_ns, entry.line, entry.metadata);
+                builder.push_entry(&entry);
             }
             builder.end();
         }
@@ -363,7 +364,7 @@ impl Shard {
                     continue;
                 }
                 *newest_ns = (*newest_ns).max(entry.timestamp_ns);
-                builder.push(entry.timestamp_ns, entry.line, entry.metadata);
+                builder.push_entry(&entry);
             }
             builder.end();
         }

@@ -198,8 +198,7 @@ impl Tails {
         for entry in entries.clone() {
             count += 1;
             lines_len += entry.line.len();
-            piece_bytes +=
-                ENTRY_OVERHEAD_BYTES + entry.line.len() + entry.metadata.as_bytes().len();
+            piece_bytes += ENTRY_OVERHEAD_BYTES + entry.line.len() + entry.metadata.encoded_len();
             if lines_len >= PIECE_BYTES || count == PIECE_ENTRIES {
                 break;
             }

@@ -195,6 +195,9 @@ impl Client {
             _ => number as i64 * 100,
         };
         let mut metadata = Vec::new();
+        if let Some(level) = ["info", "warn", "error"].get(number as usize % 4) {
+            metadata.push(("level".to_owned(), (*level).to_owned()));
+        }
         if load.one_in(4) {
             metadata.push(("trace".to_owned(), number.to_string()));
         }
@@ -251,6 +254,7 @@ impl Client {
         let mut builder = BatchBuilder::new(Vec::new());
         let mut definitions = Vec::new();
         let mut open = None;
+        let shares = entries.len().is_multiple_of(2);
         for entry in entries {
             if open != Some(entry.stream) {
                 builder.end();
@@ -265,8 +269,11 @@ impl Client {
                     known.push(entry.stream);
                 }
             }
-            let metadata = entry.metadata.iter().map(|(name, value)| (name, value));
-            builder.push(entry.timestamp_ns, &entry.line, metadata);
+            // In either form, also when it is pushed again.
+            let (shared, own): (Vec<_>, Vec<_>) = (entry.metadata.iter())
+                .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+                .partition(|(name, _)| shares && *name == b"level");
+            builder.push_sharing(entry.timestamp_ns, &entry.line, &shared, own.into_iter());
         }
         AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: window_ns }
     }

@@ -154,6 +154,7 @@ impl<'s> Life<'s> {
         let mut builder = BatchBuilder::new(Vec::new());
         let mut definitions = Vec::new();
         let mut open = None;
+        let shares = part.len().is_multiple_of(2);
         for (stream, entry) in part {
             let definition = &self.model.streams[*stream].definition;
             if open != Some(*stream) {
@@ -164,8 +165,11 @@ impl<'s> Life<'s> {
                     definitions.push(definition.clone());
                 }
             }
-            let metadata = entry.metadata.iter().map(|(name, value)| (name, value));
-            builder.push(entry.timestamp_ns, &entry.line, metadata);
+            // In either form, also when it is pushed again.
+            let (shared, own): (Vec<_>, Vec<_>) = (entry.metadata.iter())
+                .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+                .partition(|(name, _)| shares && *name == b"level");
+            builder.push_sharing(entry.timestamp_ns, &entry.line, &shared, own.into_iter());
         }
         AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
     }

@@ -104,11 +104,11 @@ fn copied_blocks_and_new_entries_follow_each_other() {
     let mut file = Vec::new();
     let (before, behind) = (entries(0, 100, "before"), entries(50, 30, "behind"));
     writer.begin_stream(&x.tenant, &x.labels, x.id).unwrap();
-    append_all(&mut writer, Columns::new(&before).entries(false), &mut file);
+    append_all(&mut writer, Columns::new(&before).entries(Form::Own), &mut file);
     for block in 0..blocks {
         source.copy(&mut writer, block).unwrap();
     }
-    append_all(&mut writer, Columns::new(&behind).entries(true), &mut file);
+    append_all(&mut writer, Columns::new(&behind).entries(Form::Sets), &mut file);
     file.extend(finish(writer));
     let expected = [
         stream("a", &[("app", "x")], [before, x.entries.clone()].concat()),
@@ -131,7 +131,7 @@ fn blocks_out_of_order_or_damaged_are_refused_without_a_trace() {
     let x = source.streams[0].clone();
     writer.begin_stream(&x.tenant, &x.labels, x.id).unwrap();
     let one = Columns::new(&[entry(1, "later than the first of the block")]);
-    append_all(&mut writer, one.entries(false), &mut Vec::new());
+    append_all(&mut writer, one.entries(Form::Own), &mut Vec::new());
     assert_eq!(source.copy(&mut writer, 0), Err(WriteError::TimeOrder));
     for kind in ColumnKind::ALL {
         let at = source.directory.block(1).column(kind).offset as usize;

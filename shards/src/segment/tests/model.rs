@@ -5,6 +5,7 @@ use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
 use super::super::*;
 use crate::batch::MetadataPairs;
+use crate::head::HeadBlock;
 use crate::testing::Rng;
 
 pub(super) type Pairs = Vec<(String, String)>;
@@ -47,8 +48,23 @@ pub(super) fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
     }
 }
 
+/// How metadata is given to a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As decoded from a segment.
+    Sets,
+    /// As in a head whose entries share nothing.
+    Own,
+    /// As in a head whose entries share about half of it.
+    Shared,
+}
+
+pub(super) const FORMS: [Form; 3] = [Form::Sets, Form::Own, Form::Shared];
+
 /// Owned columns of some entries, with some bytes before them that do not count.
 pub(super) struct Columns {
+    /// With an entry before them that does not count.
+    head: HeadBlock,
     timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
     lines: Vec<u8>,
@@ -70,8 +86,18 @@ impl Columns {
             pair_ends: Vec::new(),
             sets: MetadataSets::new(),
             set_ids: Vec::new(),
+            head: HeadBlock::default(),
         };
+        columns.head.push(i64::MIN, b"before", MetadataPairs::from_checked(b"\x01b\x01v", &[]));
         for entry in entries {
+            let (mut shared, mut own) = (Vec::new(), Vec::new());
+            for pair in &entry.metadata {
+                let is_shared = (pair.0.len() + entry.line.len()) % 2 == 0;
+                let to = if is_shared { &mut shared } else { &mut own };
+                encode_pairs(&vec![pair.clone()], to);
+            }
+            let metadata = MetadataPairs::from_checked(&shared, &own);
+            columns.head.push(entry.timestamp_ns, &entry.line, metadata);
             columns.timestamps_ns.push(entry.timestamp_ns);
             columns.lines.extend_from_slice(&entry.line);
             columns.line_ends.push(columns.lines.len() as u32);
@@ -83,19 +109,22 @@ impl Columns {
         columns
     }
 
-    pub(super) fn entries(&self, as_sets: bool) -> Entries<'_> {
+    pub(super) fn entries(&self, form: Form) -> Entries<'_> {
+        if form == Form::Shared {
+            return Entries::of_head(&self.head).behind(1);
+        }
         let start = BEFORE as u32;
         Entries {
             timestamps_ns: &self.timestamps_ns,
             lines_start: start,
             line_ends: &self.line_ends,
             lines: &self.lines,
-            metadata: if as_sets {
+            metadata: if form == Form::Sets {
                 EntriesMetadata::Sets { set_ids: &self.set_ids, sets: &self.sets }
             } else if self.pairs.len() == BEFORE {
                 EntriesMetadata::None
             } else {
-                EntriesMetadata::Pairs { bytes: &self.pairs, start, ends: &self.pair_ends }
+                EntriesMetadata::Pairs(PairsColumn::of_own(&self.pairs, start, &self.pair_ends))
             },
         }
     }
@@ -149,12 +178,12 @@ pub(super) fn write_and_leave(
                 for entry in now {
                     let mut pairs = Vec::new();
                     encode_pairs(&entry.metadata, &mut pairs);
-                    let pairs = MetadataPairs::from_checked(&pairs);
+                    let pairs = MetadataPairs::from_checked(&[], &pairs);
                     writer.push(entry.timestamp_ns, &entry.line, pairs).unwrap();
                 }
             } else {
                 let columns = Columns::new(now);
-                append_all(&mut writer, columns.entries(rng.one_in(2)), &mut file);
+                append_all(&mut writer, columns.entries(*rng.pick(&FORMS)), &mut file);
             }
         }
     }

@@ -59,7 +59,8 @@ fn malformed_columns_are_refused() {
         metadata: EntriesMetadata::None,
     };
     let sets = logsvc_logql::engine::MetadataSets::new();
-    let pairs = |start, ends| EntriesMetadata::Pairs { bytes: b"\x01a\x01b", start, ends };
+    let pairs =
+        |start, ends| EntriesMetadata::Pairs(PairsColumn::of_own(b"\x01a\x01b", start, ends));
     let bad = [
         Entries { timestamps_ns: &[1], ..good },
         Entries { line_ends: &[3, 1], ..good },

@@ -125,6 +125,25 @@ fn check_filter(file: &[u8], directory: &Directory, block: u32, entry: &Entry) {
 }
 
 #[test]
+fn the_form_of_metadata_leaves_no_trace() {
+    for seed in seeds(40) {
+        let _guard = SeedGuard(seed);
+        let streams = random_streams(&mut Rng::new(seed));
+        let files = FORMS.map(|form| {
+            let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
+            let mut file = Vec::new();
+            for stream in &streams {
+                writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
+                append_all(&mut writer, Columns::new(&stream.entries).entries(form), &mut file);
+            }
+            file.extend(writer.finish().unwrap().bytes);
+            file
+        });
+        assert!(files[0] == files[1] && files[1] == files[2]);
+    }
+}
+
+#[test]
 fn random_streams_read_back() {
     for seed in seeds(60) {
         let _guard = SeedGuard(seed);
@@ -200,7 +219,7 @@ fn a_writer_holds_a_bounded_part_of_a_large_segment() {
                 entry(at, "")
             })
             .collect();
-        append_all(&mut writer, Columns::new(&entries).entries(false), &mut file);
+        append_all(&mut writer, Columns::new(&entries).entries(Form::Own), &mut file);
         most = most.max(writer.held_bytes());
     }
     assert!(most < 7 << 20, "{most}");

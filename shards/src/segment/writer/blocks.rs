@@ -37,7 +37,7 @@ impl SegmentWriter {
             first_stream: block.first_stream,
             entries: block.timestamps_ns.len() as u32,
             line_bytes: block.lines.len() as u32,
-            metadata_bytes: block.metadata.len() as u32,
+            metadata_bytes: block.metadata.pairs_len() as u32,
             columns: columns.map(|place| column_row(&place)),
         });
         self.entries += block.timestamps_ns.len() as u64;
@@ -74,18 +74,13 @@ impl SegmentWriter {
         lengths::encode(&block.line_ends, &mut self.numbers, &mut self.raw);
         let lengths = Compressor::store_raw(&self.raw, to_lengths)?;
         self.raw.clear();
-        if !block.metadata.is_empty() {
+        if let Some(sets) = block.metadata.entry_sets() {
             let filter = &mut self.filter;
-            metadata::encode(
-                &block.metadata,
-                &block.metadata_ends,
-                &mut self.raw,
-                |name, value| {
-                    if !is_draft {
-                        filter.add_metadata(name, value);
-                    }
-                },
-            );
+            metadata::encode(&sets, &mut self.raw, |name, value| {
+                if !is_draft {
+                    filter.add_metadata(name, value);
+                }
+            });
         }
         let metadata = if is_draft {
             Compressor::store_raw(&self.raw, to_metadata)?

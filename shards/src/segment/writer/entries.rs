@@ -5,6 +5,7 @@ use std::ops::Range;
 use logsvc_logql::engine::MetadataSets;
 
 use super::super::error::WriteError;
+use super::pairs::PairsColumn;
 use crate::head::HeadBlock;
 
 /// Entries of one stream in time order, borrowed column by column.
@@ -28,16 +29,8 @@ pub struct Entries<'a> {
 pub enum EntriesMetadata<'a> {
     /// No entry has any.
     None,
-    /// As in a head: the pairs of entry *i* are `bytes[ends[i-1]..ends[i]]`, those of
-    /// the first one begin at `start`. They are well-formed pairs of a batch.
-    Pairs {
-        /// Pairs as in a batch, without counts.
-        bytes: &'a [u8],
-        /// Where the first entry's begin.
-        start: u32,
-        /// Exclusive ends of the entries' pairs.
-        ends: &'a [u32],
-    },
+    /// As in a head.
+    Pairs(PairsColumn<'a>),
     /// As decoded from a segment.
     Sets {
         /// One for each entry.
@@ -50,10 +43,9 @@ pub enum EntriesMetadata<'a> {
 impl<'a> Entries<'a> {
     /// All entries of a block of a head, which must be sorted.
     pub fn of_head(block: &'a HeadBlock) -> Entries<'a> {
-        let (bytes, ends) = block.metadata_columns();
-        let metadata = match ends {
-            [] => EntriesMetadata::None,
-            _ => EntriesMetadata::Pairs { bytes, start: 0, ends },
+        let metadata = match block.has_metadata() {
+            false => EntriesMetadata::None,
+            true => EntriesMetadata::Pairs(PairsColumn::of_head(block)),
         };
         Entries {
             timestamps_ns: block.timestamps_ns(),
@@ -86,11 +78,7 @@ impl<'a> Entries<'a> {
             lines: self.lines,
             metadata: match self.metadata {
                 EntriesMetadata::None => EntriesMetadata::None,
-                EntriesMetadata::Pairs { bytes, start, ends } => EntriesMetadata::Pairs {
-                    bytes,
-                    start: start_of(start, ends, range.start),
-                    ends: &ends[range],
-                },
+                EntriesMetadata::Pairs(column) => EntriesMetadata::Pairs(column.slice(range)),
                 EntriesMetadata::Sets { set_ids, sets } => {
                     EntriesMetadata::Sets { set_ids: &set_ids[range], sets }
                 }
@@ -112,12 +100,12 @@ impl<'a> Entries<'a> {
         most: usize,
         not_before_ns: i64,
     ) -> Result<Entries<'a>, WriteError> {
-        let places = match self.metadata {
-            EntriesMetadata::None => self.len(),
-            EntriesMetadata::Pairs { ends, .. } => ends.len(),
-            EntriesMetadata::Sets { set_ids, .. } => set_ids.len(),
+        let has_places = match self.metadata {
+            EntriesMetadata::None => true,
+            EntriesMetadata::Pairs(column) => column.has_places(self.len()),
+            EntriesMetadata::Sets { set_ids, .. } => set_ids.len() == self.len(),
         };
-        if places != self.len() {
+        if !has_places {
             return Err(WriteError::Malformed("not every entry has a place for metadata"));
         }
         if self.line_ends.len() != self.len() {
@@ -132,9 +120,7 @@ impl<'a> Entries<'a> {
         check_ends(self.lines_start, self.line_ends, self.lines.len())?;
         match self.metadata {
             EntriesMetadata::None => {}
-            EntriesMetadata::Pairs { bytes, start, ends } => {
-                check_ends(start, ends, bytes.len())?;
-            }
+            EntriesMetadata::Pairs(column) => column.check()?,
             EntriesMetadata::Sets { set_ids, sets } => {
                 if set_ids.iter().any(|&id| id as usize >= sets.len()) {
                     return Err(WriteError::Malformed("a set of metadata is not there"));
@@ -150,11 +136,13 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn start_of(first: u32, ends: &[u32], index: usize) -> u32 {
+/// Where the part at `index` begins, if the first one begins at `first`.
+pub(super) fn start_of(first: u32, ends: &[u32], index: usize) -> u32 {
     if index == 0 { first } else { ends[index - 1] }
 }
 
-fn check_ends(start: u32, ends: &[u32], len: usize) -> Result<(), WriteError> {
+/// Checks that ends rise from `start` within so many bytes.
+pub(super) fn check_ends(start: u32, ends: &[u32], len: usize) -> Result<(), WriteError> {
     let first = ends.first().is_none_or(|&end| end >= start);
     let last = ends.last().is_none_or(|&end| end as usize <= len);
     if first && last && ends.is_sorted() {

@@ -16,7 +16,9 @@ mod buffers;
 mod copy;
 mod entries;
 mod finish;
+mod pairs;
 mod pending;
+mod pending_metadata;
 mod stream_table;
 mod stripe;
 
@@ -24,6 +26,7 @@ pub use buffers::WriterBuffers;
 pub use copy::{EncodedBlock, StreamKey};
 pub use entries::{Entries, EntriesMetadata};
 pub use finish::{Finished, SegmentEnd};
+pub use pairs::PairsColumn;
 pub use pending::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
     OWN_BLOCK_LINE_BYTES,
@@ -254,17 +257,18 @@ impl SegmentWriter {
     ) -> Result<bool, WriteError> {
         let too_large = |_| WriteError::EntryTooLarge { max_bytes: u32::MAX as usize };
         let line_end = u32::try_from(line.len()).map_err(too_large)?;
-        let pairs = metadata.as_bytes();
+        let mut pairs = Vec::new();
+        metadata.write_to(&mut pairs);
         let pairs_end = u32::try_from(pairs.len()).map_err(too_large)?;
+        let pair_ends = [pairs_end];
         let entry = Entries {
             timestamps_ns: &[timestamp_ns],
             lines_start: 0,
             line_ends: &[line_end],
             lines: line,
-            metadata: if pairs.is_empty() {
-                EntriesMetadata::None
-            } else {
-                EntriesMetadata::Pairs { bytes: pairs, start: 0, ends: &[pairs_end] }
+            metadata: match pairs.is_empty() {
+                true => EntriesMetadata::None,
+                false => EntriesMetadata::Pairs(PairsColumn::of_own(&pairs, 0, &pair_ends)),
             },
         };
         let first = self.append(&entry)?;
@@ -305,7 +309,7 @@ impl SegmentWriter {
         if self.is_others_block() {
             return 0;
         }
-        self.pending.lines.len().max(self.pending.metadata.len())
+        self.pending.lines.len().max(self.pending.metadata.pairs_len())
     }
 
     /// Entries appended so far.

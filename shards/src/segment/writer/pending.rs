@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use logsvc_proto::varint;
-
 use super::super::directory::rows::{RUN_HAS_METADATA, RunRow};
 use super::super::error::WriteError;
 use super::super::format::{BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES};
 use super::entries::{Entries, EntriesMetadata};
+use super::pending_metadata::{PendingMetadata, set_len};
 
 /// A block takes no further entry that would give it more line bytes than this.
 pub const BLOCK_TARGET_LINE_BYTES: usize = 256 << 10;
@@ -27,10 +26,7 @@ pub(super) struct PendingBlock {
     pub(super) lines: Vec<u8>,
     /// Exclusive ends of the lines, counted from the beginning of the block.
     pub(super) line_ends: Vec<u32>,
-    /// Pairs of all entries as in a head.
-    pub(super) metadata: Vec<u8>,
-    /// Exclusive ends of the entries' pairs; empty if there are none.
-    pub(super) metadata_ends: Vec<u32>,
+    pub(super) metadata: PendingMetadata,
     pub(super) runs: Vec<RunRow>,
     /// Number of the stream of the first run.
     pub(super) first_stream: u32,
@@ -60,22 +56,7 @@ impl PendingBlock {
         let line_limit = entries.lines_start as usize + line_room;
         let mut count = entries.line_ends.partition_point(|&end| end as usize <= line_limit);
         count = count.min(BLOCK_TARGET_ENTRIES - self.timestamps_ns.len());
-        let metadata_room = BLOCK_TARGET_METADATA_BYTES.saturating_sub(self.metadata.len());
-        match entries.metadata {
-            EntriesMetadata::None => {}
-            EntriesMetadata::Pairs { start, ends, .. } => {
-                let limit = start as usize + metadata_room;
-                count = count.min(ends.partition_point(|&end| end as usize <= limit));
-            }
-            EntriesMetadata::Sets { set_ids, .. } => {
-                let mut room = metadata_room;
-                let fits = |index: &usize| {
-                    let len = entries.metadata_len(set_ids[*index]);
-                    room.checked_sub(len).map(|left| room = left).is_some()
-                };
-                count = (0..count).take_while(fits).count();
-            }
-        }
+        count = self.metadata.room_for(entries, count);
         if count > 0 || !self.is_empty() || entries.is_empty() {
             return Ok(count);
         }
@@ -84,8 +65,8 @@ impl PendingBlock {
         let line_len = (first.line_ends[0] - first.lines_start) as usize;
         let metadata_len = match first.metadata {
             EntriesMetadata::None => 0,
-            EntriesMetadata::Pairs { start, ends, .. } => (ends[0] - start) as usize,
-            EntriesMetadata::Sets { set_ids, .. } => first.metadata_len(set_ids[0]),
+            EntriesMetadata::Pairs(column) => column.get(0).encoded_len(),
+            EntriesMetadata::Sets { set_ids, sets } => set_len(sets, set_ids[0]),
         };
         if line_len > BLOCK_MAX_LINE_BYTES {
             return Err(WriteError::EntryTooLarge { max_bytes: BLOCK_MAX_LINE_BYTES });
@@ -128,39 +109,13 @@ impl PendingBlock {
         self.line_ends.extend(entries.line_ends.iter().map(|&end| end - start + base));
         let lines = start as usize..lines_end as usize;
         self.lines.extend_from_slice(&entries.lines[lines]);
-        let metadata_before = self.metadata.len();
-        self.push_metadata(before, entries);
-        let has_metadata = self.metadata.len() > metadata_before;
+        let metadata_before = self.metadata.pairs_len();
+        self.metadata.push(before, entries);
+        let has_metadata = self.metadata.pairs_len() > metadata_before;
         if let Some(run) = self.runs.last_mut() {
             run.min_ns = run.min_ns.min(first_ns);
             run.max_ns = run.max_ns.max(last_ns);
             run.flags |= if has_metadata { RUN_HAS_METADATA } else { 0 };
-        }
-    }
-
-    fn push_metadata(&mut self, before: usize, entries: &Entries<'_>) {
-        let count = entries.len();
-        match entries.metadata {
-            EntriesMetadata::Pairs { bytes, start, ends } if ends[count - 1] > start => {
-                self.metadata_ends.resize(before, self.metadata.len() as u32);
-                let base = self.metadata.len() as u32;
-                self.metadata.extend_from_slice(&bytes[start as usize..ends[count - 1] as usize]);
-                self.metadata_ends.extend(ends.iter().map(|&end| end - start + base));
-            }
-            EntriesMetadata::Sets { set_ids, sets } if set_ids.iter().any(|&id| id != 0) => {
-                self.metadata_ends.resize(before, self.metadata.len() as u32);
-                for &id in set_ids {
-                    for (name, value) in sets.get(id) {
-                        for text in [name, value] {
-                            varint::write(&mut self.metadata, text.len() as u64);
-                            self.metadata.extend_from_slice(text.as_bytes());
-                        }
-                    }
-                    self.metadata_ends.push(self.metadata.len() as u32);
-                }
-            }
-            _ if self.metadata_ends.is_empty() => {}
-            _ => self.metadata_ends.resize(before + count, self.metadata.len() as u32),
         }
     }
 
@@ -182,32 +137,17 @@ impl PendingBlock {
         self.lines.clear();
         self.line_ends.clear();
         self.metadata.clear();
-        self.metadata_ends.clear();
         self.runs.clear();
         self.is_own = false;
         self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
-        self.metadata.shrink_to(4 * BLOCK_TARGET_METADATA_BYTES);
     }
 
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
         self.timestamps_ns.capacity() * 8
-            + (self.line_ends.capacity() + self.metadata_ends.capacity()) * 4
+            + self.line_ends.capacity() * 4
             + self.lines.capacity()
-            + self.metadata.capacity()
+            + self.metadata.held_bytes()
             + self.runs.capacity() * size_of::<RunRow>()
     }
-}
-
-impl Entries<'_> {
-    /// Bytes of a set in the form of a batch.
-    fn metadata_len(&self, set_id: u32) -> usize {
-        let EntriesMetadata::Sets { sets, .. } = self.metadata else { return 0 };
-        let text_len = |text: &str| varint_len(text.len()) + text.len();
-        sets.get(set_id).map(|(name, value)| text_len(name) + text_len(value)).sum()
-    }
-}
-
-fn varint_len(value: usize) -> usize {
-    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
 }

@@ -73,16 +73,26 @@ struct Column<'a> {
     which: Vec<u64>,
 }
 
-/// Encodes the pairs of a block's entries; `ends` has the exclusive end of each
-/// entry's pairs within `pairs`, which is not empty. Calls `each` once with every
+/// The metadata of a block's entries: sets, and which of them an entry has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntrySets<'a> {
+    /// Pairs of all sets, as in a batch but without counts.
+    pub(crate) texts: &'a [u8],
+    /// Exclusive ends of the sets within `texts`. No set is empty; some may be equal.
+    pub(crate) set_ends: &'a [u32],
+    /// For each entry 0, or one more than the place of its set. Sets stand in the order in
+    /// which they are used for the first time, and each is used.
+    pub(crate) entry_sets: &'a [u32],
+}
+
+/// Encodes the metadata of a block of which an entry has some. Calls `each` once with every
 /// distinct pair.
 pub(crate) fn encode(
-    pairs: &[u8],
-    ends: &[u32],
+    entries: &EntrySets<'_>,
     out: &mut Vec<u8>,
     mut each: impl FnMut(&[u8], &[u8]),
 ) {
-    let (sets, codes) = distinct_sets(pairs, ends);
+    let (sets, codes) = distinct_sets(entries);
     let mut names = Numbering::new();
     let mut columns: Vec<Column<'_>> = Vec::new();
     // The names of all sets, one set after another.
@@ -91,7 +101,7 @@ pub(crate) fn encode(
     let mut before = 0;
     for set in &sets {
         let start = name_numbers.len();
-        for (name, value) in MetadataPairs::from_checked(set).texts() {
+        for (name, value) in MetadataPairs::from_checked(set, &[]).texts() {
             // Most sets have the names of the one before.
             let at = before + name_numbers.len() - start;
             let guess = name_numbers.get(at).filter(|_| at < start);
@@ -131,25 +141,29 @@ pub(crate) fn encode(
 }
 
 /// The distinct sets in the order of their first use, and the code of each entry.
-fn distinct_sets<'a>(pairs: &'a [u8], ends: &[u32]) -> (Vec<&'a [u8]>, Vec<u64>) {
+fn distinct_sets<'a>(entries: &EntrySets<'a>) -> (Vec<&'a [u8]>, Vec<u64>) {
     let mut sets = Numbering::new();
-    let mut codes = Vec::with_capacity(ends.len());
     let mut start = 0;
-    // The entry before: neighbours often have the same.
-    let (mut last, mut last_number): (&[u8], u32) = (&[], 0);
-    for &end in ends {
-        let set = &pairs[start..end as usize];
+    let number_of = |&end: &u32| {
+        let set = &entries.texts[start..end as usize];
         start = end as usize;
-        codes.push(if set.is_empty() {
-            CODE_NONE
-        } else if set == last {
-            CODE_SEEN + u64::from(last_number)
-        } else {
-            let (number, is_new) = sets.number(set);
-            (last, last_number) = (set, number);
-            if is_new { CODE_NEXT } else { CODE_SEEN + u64::from(number) }
-        });
-    }
+        sets.number(set).0
+    };
+    let numbers: Vec<u32> = entries.set_ends.iter().map(number_of).collect();
+    let mut next = 0;
+    let code_of = |&set: &u32| match set.checked_sub(1) {
+        None => CODE_NONE,
+        Some(place) => {
+            let number = numbers[place as usize];
+            if number == next {
+                next += 1;
+                CODE_NEXT
+            } else {
+                CODE_SEEN + u64::from(number)
+            }
+        }
+    };
+    let codes = entries.entry_sets.iter().map(code_of).collect();
     (sets.keys, codes)
 }
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub use decode::BlockMetadata;
 pub(crate) use decode::decode;
-pub(crate) use encode::encode;
+pub(crate) use encode::{EntrySets, encode};
 
 /// Values are stored as they are.
 const FORM_TEXT: u8 = 0;

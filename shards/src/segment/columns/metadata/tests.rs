@@ -1,37 +1,49 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::batch::write_pair;
 use crate::testing::{Rng, SeedGuard, seeds};
 use logsvc_proto::varint;
 
 type Set = Vec<(String, String)>;
 
-/// The pairs and ends that entries with these sets have.
-fn columns(entries: &[Set]) -> (Vec<u8>, Vec<u32>) {
-    let mut pairs = Vec::new();
-    let mut ends = Vec::new();
-    for set in entries {
-        for (name, value) in set {
-            for text in [name, value] {
-                varint::write(&mut pairs, text.len() as u64);
-                pairs.extend_from_slice(text.as_bytes());
-            }
+/// The sets that entries have, written out anew for each entry or, for every other one, only
+/// if the last one is another.
+fn columns(entries: &[Set]) -> (Vec<u8>, Vec<u32>, Vec<u32>, usize) {
+    let (mut texts, mut set_ends, mut entry_sets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut last, mut pairs_len): (Option<&Set>, usize) = (None, 0);
+    for (number, set) in entries.iter().enumerate() {
+        if set.is_empty() {
+            entry_sets.push(0);
+            continue;
         }
-        ends.push(pairs.len() as u32);
+        let start = texts.len();
+        for (name, value) in set {
+            write_pair(name.as_bytes(), value.as_bytes(), &mut texts);
+        }
+        pairs_len += texts.len() - start;
+        if last == Some(set) && number % 2 == 0 {
+            texts.truncate(start);
+        } else {
+            set_ends.push(texts.len() as u32);
+        }
+        last = Some(set);
+        entry_sets.push(set_ends.len() as u32);
     }
-    (pairs, ends)
+    (texts, set_ends, entry_sets, pairs_len)
 }
 
 fn encoded(entries: &[Set]) -> (Vec<u8>, usize) {
-    let (pairs, ends) = columns(entries);
+    let (texts, set_ends, entry_sets, pairs_len) = columns(entries);
+    let sets = EntrySets { texts: &texts, set_ends: &set_ends, entry_sets: &entry_sets };
     let mut bytes = Vec::new();
     let mut distinct = BTreeSet::new();
-    encode(&pairs, &ends, &mut bytes, |name, value| {
+    encode(&sets, &mut bytes, |name, value| {
         let [name, value] = [name, value].map(|text| String::from_utf8(text.to_vec()).unwrap());
         assert!(distinct.insert((name, value)), "a pair came twice");
     });
     assert_eq!(distinct, entries.iter().flatten().cloned().collect());
-    (bytes, pairs.len())
+    (bytes, pairs_len)
 }
 
 fn read(metadata: &BlockMetadata) -> Vec<Set> {
