@@ -11,8 +11,12 @@ use super::super::packed;
 use super::numbers::{Number, Numbers};
 use super::segments::Segments;
 use super::text::Text;
-use super::times::{Basis, Layout};
-use super::{END, Form, MAX_LINES};
+use super::times::{Basis, LEAST_BYTES, Layout};
+use super::{END, Form, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS, MAX_LINES};
+
+/// A time is told from other numbers by its length.
+const _: () =
+    assert!(LEAST_BYTES > MAX_DECIMAL_DIGITS as usize && LEAST_BYTES > MAX_HEX_DIGITS as usize);
 
 /// Encodes blocks, one after another, with the same buffers.
 #[derive(Debug)]
@@ -151,11 +155,10 @@ impl Encoder {
         self.value_lines.iter_mut().for_each(Vec::clear);
         self.value_lines.resize_with(self.values.len(), Vec::new);
         let Encoder { lines, numbers, values, value_lines, segments, .. } = self;
-        let mut push = |column: u8, value: u64, line: usize| {
-            let column = usize::from(column);
-            values[column].push(value);
-            if matches!(forms[column], Form::Time(..)) {
-                value_lines[column].push(line as u32);
+        let mut push = |column: u8, value: u64, len: usize, line: usize| {
+            values[usize::from(column)].push(value);
+            if len >= LEAST_BYTES {
+                value_lines[usize::from(column)].push(line as u32);
             }
         };
         for line in 0..lines.lines() {
@@ -168,7 +171,7 @@ impl Encoder {
                     if found.next == END {
                         break;
                     }
-                    push(found.next, found.value, line);
+                    push(found.next, found.value, found.digits, line);
                     at = found.number_at + found.digits;
                     slot = found.next + 1;
                     continue;
@@ -180,7 +183,7 @@ impl Encoder {
                 };
                 let Number { start: number_at, len, column, value } = number;
                 segments.add(lines, at, number_at as usize, slot, column);
-                push(column, value, line);
+                push(column, value, len.into(), line);
                 at = number_at as usize + usize::from(len);
                 slot = column + 1;
             }

@@ -2,7 +2,7 @@
 //! behind any place. And numbers in them, read so.
 
 use super::Form;
-use super::times::{self, DateCache};
+use super::times::{self, DateCache, Layout};
 
 /// Bytes before the first line, so that those before any place can be read.
 pub(super) const PADDING: usize = 16;
@@ -83,10 +83,7 @@ impl Text {
     pub(super) fn number(&self, at: usize, form: Form) -> Option<(u64, usize)> {
         match form {
             Form::Nothing => Some((0, 0)),
-            Form::Time(layout, _) => {
-                let units = times::read(&self.bytes, at, layout, &self.dates)?;
-                Some((units as u64, layout.len()))
-            }
+            Form::Time(layout, _) => self.time(at, layout),
             Form::FixedHex(digits) => self.fixed_hex(at, usize::from(digits)),
             Form::FixedDecimal(digits) => {
                 let (value, len) = self.decimal(at)?;
@@ -97,6 +94,13 @@ impl Text {
                 (len == 1 || self.bytes[at] != b'0').then_some((value, len))
             }
         }
+    }
+
+    /// A time; apart, so that there are registers for numbers, of which lines have more.
+    #[inline(never)]
+    fn time(&self, at: usize, layout: Layout) -> Option<(u64, usize)> {
+        let units = times::read(&self.bytes, at, layout, &self.dates)?;
+        Some((units as u64, layout.len()))
     }
 
     /// A run of at most 18 digits which no other letter follows that could be one.

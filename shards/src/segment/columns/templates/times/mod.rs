@@ -32,6 +32,7 @@ pub(super) enum Date {
 
 impl Date {
     /// Its length in bytes, with what stands behind it.
+    #[inline]
     fn len(self) -> usize {
         if self == Date::MonthName { 12 } else { 11 }
     }
@@ -61,6 +62,9 @@ const MAX_FRACTION_DIGITS: u8 = 9;
 
 /// Hours, minutes and seconds.
 const TIME_OF_DAY_LEN: usize = 8;
+
+/// Bytes of the shortest time.
+pub(super) const LEAST_BYTES: usize = 11 + TIME_OF_DAY_LEN;
 
 /// Bytes of the longest time.
 pub(super) const MOST_BYTES: usize = 12 + TIME_OF_DAY_LEN + 1 + MAX_FRACTION_DIGITS as usize;
@@ -95,14 +99,18 @@ impl Layout {
     }
 
     /// Bytes of a time.
+    #[inline]
     pub(super) fn len(self) -> usize {
         let fraction = usize::from(self.fraction_digits);
         self.date.len() + TIME_OF_DAY_LEN + fraction + usize::from(fraction > 0)
     }
 
     /// How many of the smallest units that a time shows make a second.
+    #[inline]
     fn units_per_second(self) -> i64 {
-        10i64.pow(self.fraction_digits.into())
+        static POWERS: [i64; MAX_FRACTION_DIGITS as usize + 1] =
+            [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+        POWERS[usize::from(self.fraction_digits)]
     }
 
     /// A timestamp in ns, in these units, rounded down.

@@ -28,9 +28,12 @@ impl Default for DateCache {
     }
 }
 
+/// More than a time can have, and what tells that it ends there.
+type Window = [u8; 32];
+
 /// The time of any layout that begins with the `digits` digits at `at`, which none comes
-/// before or behind. At least 32 bytes from `at` on can be read, and behind
-/// the line stands what is no part of a time.
+/// before or behind. Behind the line stands what is no part of a time; nothing is found
+/// where fewer than 32 bytes are left.
 #[inline]
 pub(in super::super) fn recognize(
     bytes: &[u8],
@@ -38,15 +41,19 @@ pub(in super::super) fn recognize(
     digits: usize,
     dates: &DateCache,
 ) -> Option<Seen> {
-    let date = match (digits, bytes[at + digits]) {
-        (4, b'-') if bytes[at + 10] == b'T' => Date::DashesT,
+    if digits != 4 && digits != 2 {
+        return None;
+    }
+    let bytes: &Window = bytes[at..].first_chunk()?;
+    let date = match (digits, bytes[digits]) {
+        (4, b'-') if bytes[10] == b'T' => Date::DashesT,
         (4, b'-') => Date::DashesSpace,
         (4, b'/') => Date::SlashesSpace,
         (2, b'/') => Date::MonthName,
         _ => return None,
     };
-    let second = second(bytes, at, date, dates)?;
-    let (mark, fraction_digits, fraction) = fraction(bytes, at + date.len() + TIME_OF_DAY_LEN)?;
+    let second = second(bytes, date, dates)?;
+    let (mark, fraction_digits, fraction) = fraction(bytes, date.len() + TIME_OF_DAY_LEN)?;
     let layout = Layout { date, fraction_digits, has_comma: mark == b',' };
     Some(Seen { layout, units: second * layout.units_per_second() + fraction })
 }
@@ -59,23 +66,24 @@ pub(in super::super) fn read(
     layout: Layout,
     dates: &DateCache,
 ) -> Option<i64> {
-    let second = second(bytes, at, layout.date, dates)?;
-    let (mark, digits, fraction) = fraction(bytes, at + layout.date.len() + TIME_OF_DAY_LEN)?;
+    let bytes: &Window = bytes[at..].first_chunk()?;
+    let second = second(bytes, layout.date, dates)?;
+    let (mark, digits, fraction) = fraction(bytes, layout.date.len() + TIME_OF_DAY_LEN)?;
     let is_of_layout = digits == layout.fraction_digits && (mark == b',') == layout.has_comma;
     is_of_layout.then(|| second * layout.units_per_second() + fraction)
 }
 
 /// The second since 1970 of a date and a time of day.
-#[inline]
-fn second(bytes: &[u8], at: usize, date: Date, dates: &DateCache) -> Option<i64> {
-    let rest = word(bytes, at + 8) & ((1 << (8 * (date.len() - 8))) - 1);
-    let text = [word(bytes, at), rest];
+#[inline(always)]
+fn second(bytes: &Window, date: Date, dates: &DateCache) -> Option<i64> {
+    let rest = word(bytes, 8) & ((1 << (8 * (date.len() - 8))) - 1);
+    let text = [word(bytes, 0), rest];
     let (last, last_date, mut day) = dates.0.get();
     if (text, date) != (last, last_date) {
-        day = day_of(&bytes[at..at + date.len()], date)?;
+        day = day_of(&bytes[..date.len()], date)?;
         dates.0.set((text, date, day));
     }
-    Some(day * SECONDS_PER_DAY + second_of_day(word(bytes, at + date.len()))?)
+    Some(day * SECONDS_PER_DAY + second_of_day(word(bytes, date.len()))?)
 }
 
 /// The day of a date since 1970; `None` if there is none such, or none that is written so.
@@ -110,7 +118,7 @@ fn day_of(text: &[u8], date: Date) -> Option<i64> {
 }
 
 /// The second of the day that the bytes `HH:MM:SS` tell.
-#[inline]
+#[inline(always)]
 fn second_of_day(text: u64) -> Option<i64> {
     const ZERO: u64 = u64::from_le_bytes(*b"00:00:00");
     const COLONS: u64 = u64::from_le_bytes([0, 0, 0xff, 0, 0, 0xff, 0, 0]);
@@ -128,8 +136,8 @@ fn second_of_day(text: u64) -> Option<i64> {
 
 /// The mark of the fraction at `at`, how many digits it has, and their value; no digits if
 /// there is none, or one of more than nine. `None` if the seconds go on with a digit.
-#[inline]
-fn fraction(bytes: &[u8], at: usize) -> Option<(u8, u8, i64)> {
+#[inline(always)]
+fn fraction(bytes: &Window, at: usize) -> Option<(u8, u8, i64)> {
     let mark = bytes[at];
     if !matches!(mark, b'.' | b',') {
         return (!mark.is_ascii_digit()).then_some((0, 0, 0));
@@ -146,7 +154,7 @@ fn fraction(bytes: &[u8], at: usize) -> Option<(u8, u8, i64)> {
 }
 
 /// The same of at least eight digits.
-fn long_fraction(bytes: &[u8], at: usize) -> (u8, u8, i64) {
+fn long_fraction(bytes: &Window, at: usize) -> (u8, u8, i64) {
     let value = decimal_eight(word(bytes, at + 1) & (0x0f * ONES)) as i64;
     let [ninth, tenth] = [bytes[at + 9], bytes[at + 10]];
     match (ninth.is_ascii_digit(), tenth.is_ascii_digit()) {
