@@ -180,7 +180,7 @@ pub(crate) fn needle(number: u64) -> String {
 }
 
 /// A timestamp as lines have it, cut to milliseconds.
-fn time(timestamp_ns: i64) -> String {
+pub(crate) fn time(timestamp_ns: i64) -> String {
     let mut second = Vec::new();
     write_rfc3339(Some(timestamp_ns), &mut second);
     let second = String::from_utf8(second).expect("digits");

@@ -174,10 +174,19 @@ impl<'s> Life<'s> {
         AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
     }
 
-    /// Sends a push to all shards that it concerns.
+    /// Sends a random push to all shards that it concerns.
     fn send(&mut self, cluster: &Cluster<'_>) -> Vec<(u16, Part, PendingReply<ShardReply>)> {
+        let entries = self.source.push(&self.model);
+        self.send_entries(cluster, entries)
+    }
+
+    fn send_entries(
+        &mut self,
+        cluster: &Cluster<'_>,
+        entries: Part,
+    ) -> Vec<(u16, Part, PendingReply<ShardReply>)> {
         let mut by_shard: BTreeMap<u16, Part> = BTreeMap::new();
-        for (stream, entry) in self.source.push(&self.model) {
+        for (stream, entry) in entries {
             let shard = self.model.streams[stream].definition.id.shard(cluster.shards);
             by_shard.entry(shard).or_default().push((stream, entry));
         }
@@ -194,8 +203,14 @@ impl<'s> Life<'s> {
 
     /// Pushes and waits for what comes of it. Whether everything was stored.
     pub(crate) fn push(&mut self, cluster: &Cluster<'_>) -> bool {
+        let entries = self.source.push(&self.model);
+        self.push_entries(cluster, entries)
+    }
+
+    /// The same of these entries.
+    pub(crate) fn push_entries(&mut self, cluster: &Cluster<'_>, entries: Part) -> bool {
         let mut all_stored = true;
-        for (shard, part, reply) in self.send(cluster) {
+        for (shard, part, reply) in self.send_entries(cluster, entries) {
             let mut outcome = cluster.run(append_outcome(reply)).expect("an answer");
             if let Err(AppendError::UnknownStream) = outcome {
                 let request = self.request(&part, true);

@@ -13,3 +13,4 @@ mod life;
 mod naive;
 mod queries;
 mod reuse;
+mod times;
