@@ -204,6 +204,10 @@ impl Shard {
         } else {
             Activity::Busy
         };
+        if activity == Activity::Idle && self.sealing.head_bytes() == 0 {
+            // Nobody pushes, and merges need memory.
+            self.pool.release();
+        }
         let maintenance = &mut self.maintenance;
         maintenance.throttle.set(activity);
         maintenance.needs_step = false;
@@ -238,10 +242,6 @@ impl Shard {
         maintenance.next_check = [check, drafts_due].into_iter().flatten().min();
         if let Some(job) = job {
             maintenance.phase = Phase::Running;
-            if activity == Activity::Idle && matches!(job, MaintenanceJob::Merge(_)) {
-                // Merging needs memory, and nobody pushes.
-                self.pool.release();
-            }
             effects.push(Effect::Maintain(Box::new(job)));
         }
     }
