@@ -43,7 +43,7 @@ use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 pub use maintain::MaintenanceConfig;
 use maintain::{KnownPeriod, Maintenance};
 use seal::Sealing;
-pub use seal::{SealJob, SealPolicy, SealStream};
+pub use seal::{Haste, SealJob, SealPolicy, SealStream};
 use tails::{Places, Tails};
 
 /// What a stream costs in memory besides its entries and its labels, in bytes: its

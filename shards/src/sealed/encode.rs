@@ -12,7 +12,7 @@ use crate::messages::TimeRange;
 use crate::segment::{
     Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
 };
-use crate::shard::SealStream;
+use crate::shard::{Haste, SealStream};
 
 /// How far a stretch has come.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(super) enum Stretch {
 pub(super) struct SegmentEncoding {
     streams: Arc<Vec<SealStream>>,
     range: TimeRange,
+    haste: Arc<Haste>,
     writer: SegmentWriter,
     /// The stream that comes behind the pieces.
     next_stream: usize,
@@ -42,14 +43,11 @@ impl SegmentEncoding {
         identity: SegmentIdentity,
         streams: Arc<Vec<SealStream>>,
         range: TimeRange,
-        is_draft: bool,
+        haste: Arc<Haste>,
         buffers: WriterBuffers,
     ) -> SegmentEncoding {
-        let mut writer = SegmentWriter::with_buffers(identity, buffers);
-        if is_draft {
-            writer = writer.of_draft();
-        }
-        SegmentEncoding { streams, range, writer, next_stream: 0, pieces: Vec::new() }
+        let writer = SegmentWriter::with_buffers(identity, buffers);
+        SegmentEncoding { streams, range, haste, writer, next_stream: 0, pieces: Vec::new() }
     }
 
     /// Gives the memory of a stretch back once it was written.
@@ -63,6 +61,9 @@ impl SegmentEncoding {
     /// See [`WriteError`]; the segment is of no use then.
     pub(super) fn encode(mut self: Box<Self>, stretch_bytes: usize) -> Result<Stretch, WriteError> {
         while self.writer.output_len() < stretch_bytes {
+            if self.haste.is_asked_for() {
+                self.writer.make_draft();
+            }
             let Some(piece) = self.pieces.last_mut() else {
                 if self.begin_stream()? {
                     continue;

@@ -19,7 +19,7 @@ use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
 use super::spare::Spare;
 use crate::manifest::{Cover, ManifestEdit};
 use crate::segment::{Finished, WriterBuffers, stream_order};
-use crate::shard::{SealJob, SealStream};
+use crate::shard::{Haste, SealJob, SealStream};
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::replayed::ReplayedFiles;
@@ -79,7 +79,7 @@ impl<R: Runtime> Sealer<R> {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
             None => {
-                let segments = self.write_segments(job.streams, job.is_draft).await?;
+                let segments = self.write_segments(job.streams, &job.haste).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
                     covers: self.covers(job.closed_wal_index),
@@ -119,13 +119,13 @@ impl<R: Runtime> Sealer<R> {
     async fn write_segments(
         &mut self,
         streams: Vec<SealStream>,
-        is_draft: bool,
+        haste: &Arc<Haste>,
     ) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
         let mut added = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
         for part in parts(blocks.map(|block| &**block)) {
-            added.extend(self.write_segment(&streams, part, is_draft).await?);
+            added.extend(self.write_segment(&streams, part, haste).await?);
         }
         Ok(added)
     }
@@ -135,7 +135,7 @@ impl<R: Runtime> Sealer<R> {
         &self,
         streams: &Arc<Vec<SealStream>>,
         part: Part,
-        is_draft: bool,
+        haste: &Arc<Haste>,
     ) -> io::Result<Option<OpenedSegment>> {
         let mut segment = self.folder.begin(part.day)?;
         let identity = self.folder.identity(&segment);
@@ -143,8 +143,8 @@ impl<R: Runtime> Sealer<R> {
             Some(buffers) => buffers,
             None => WriterBuffers::new().map_err(io::Error::other)?,
         };
-        let streams = Arc::clone(streams);
-        let encoding = SegmentEncoding::new(identity, streams, part.range, is_draft, buffers);
+        let (streams, haste) = (Arc::clone(streams), Arc::clone(haste));
+        let encoding = SegmentEncoding::new(identity, streams, part.range, haste, buffers);
         match self.write_stretches(Box::new(encoding), &mut segment).await {
             Ok(Some(finished)) => {
                 let order = segment.name.sealed_order();

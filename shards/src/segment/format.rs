@@ -135,8 +135,8 @@ pub struct Footer {
     pub directory_crc: u32,
     /// What the segment holds.
     pub totals: Totals,
-    /// Whether it was written in a hurry: nothing in it is compressed and there are no
-    /// filters.
+    /// Whether it was written in a hurry: at least some of its blocks are not compressed and
+    /// have no filters.
     pub is_draft: bool,
 }
 

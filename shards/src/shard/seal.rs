@@ -6,9 +6,10 @@
 //! A task beside the shard writes them to segments ([`crate::sealed::write`]);
 //! meanwhile they stay visible, and new entries go to new heads and a new log file.
 //!
-//! Where pushes come so fast that a generation is full before the one before is encoded, it is
-//! written as a draft, and so are those behind it that fill about as fast: encoding them would
-//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
+//! Where pushes come so fast that a generation is nearly full before the one before is encoded,
+//! the rest of that is written as a draft; once one was full, it and those behind it that fill
+//! about as fast are drafts as a whole: encoding them would take CPU time from the pushes, and
+//! merging would encode most of them again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
 //! their bytes.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
@@ -18,6 +19,7 @@
 //! because the heads' budget refuses pushes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
@@ -33,6 +35,10 @@ use crate::sealed::{OpenedSegment, SealedSegment};
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is being sealed is late when the next generation has become as large as so many parts
+/// of what it may be.
+const LATE_PARTS: (u64, u64) = (3, 4);
 
 /// Pushes do not wait for the sake of less than this, in bytes.
 const PAUSE_MIN_BYTES: u64 = 1 << 20;
@@ -93,8 +99,24 @@ pub struct SealJob {
     /// Files of this shard and start up to this index hold nothing else that is not
     /// in segments already, and neither do the files that were replayed at the start.
     pub closed_wal_index: Option<u32>,
-    /// Whether to write drafts, which takes little time.
-    pub is_draft: bool,
+    /// Whether to write drafts, which takes little time. It may be asked for while the job is
+    /// under way: then it holds for what is not encoded yet.
+    pub haste: Arc<Haste>,
+}
+
+/// Shared by a shard and who seals for it.
+#[derive(Debug, Default)]
+pub struct Haste(AtomicBool);
+
+impl Haste {
+    fn ask_for(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to write a draft from now on.
+    pub fn is_asked_for(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where sealing stands.
@@ -120,7 +142,7 @@ pub(super) struct Sealing {
     /// Streams of the generation that is set aside.
     generation: Vec<Slot>,
     closed_wal_index: Option<u32>,
-    is_draft: bool,
+    haste: Arc<Haste>,
     /// Bytes that the heads cost, without what is set aside.
     head_bytes: u64,
     generation_bytes: u64,
@@ -155,7 +177,7 @@ impl Sealing {
             active: Vec::new(),
             generation: Vec::new(),
             closed_wal_index: None,
-            is_draft: false,
+            haste: Arc::default(),
             head_bytes: 0,
             generation_bytes: 0,
             oldest: None,
@@ -292,7 +314,10 @@ impl Shard {
             self.sealing.note_full(moment.now);
         }
         match self.sealing.phase {
-            Phase::Running => return,
+            Phase::Running => {
+                self.hurry_if_late();
+                return;
+            }
             Phase::Failed { retry_at } => {
                 if moment.now >= retry_at {
                     self.start_sealing(effects);
@@ -317,7 +342,10 @@ impl Shard {
                 effects.push(Effect::Wal(op));
                 return;
             }
-            self.sealing.is_draft = self.wants_a_draft();
+            self.sealing.haste = Arc::default();
+            if self.wants_a_draft() {
+                self.sealing.haste.ask_for();
+            }
             self.set_aside();
             self.start_sealing(effects);
         }
@@ -329,7 +357,19 @@ impl Shard {
         let Some(drafts) = self.draft_policy() else { return false };
         let filled_in = self.sealing.filled_fast(drafts.fast);
         filled_in.is_some_and(|filled_in| filled_in <= drafts.fill_max)
-            && self.draft_line_bytes() + self.sealing.head_bytes <= drafts.max_line_bytes
+            && self.has_room_for_draft(self.sealing.head_bytes)
+    }
+
+    /// Has the rest of the generation that is being sealed written as a draft, if the next one
+    /// is nearly full: pushes would have to wait.
+    fn hurry_if_late(&self) {
+        let Sealing { policy, head_bytes, generation_bytes, haste, .. } = &self.sealing;
+        if *head_bytes >= policy.head_max_bytes / LATE_PARTS.1 * LATE_PARTS.0
+            && !haste.is_asked_for()
+            && self.has_room_for_draft(*generation_bytes)
+        {
+            haste.ask_for();
+        }
     }
 
     /// Sets the heads aside. No commit is under way.
@@ -363,7 +403,7 @@ impl Shard {
         let job = SealJob {
             streams: streams.collect(),
             closed_wal_index: self.sealing.closed_wal_index,
-            is_draft: self.sealing.is_draft,
+            haste: Arc::clone(&self.sealing.haste),
         };
         self.sealing.phase = Phase::Running;
         effects.push(Effect::Seal(Box::new(job)));
@@ -392,7 +432,8 @@ impl Shard {
                 return;
             }
         };
-        if self.sealing.is_draft {
+        let is_draft = segments.iter().any(|opened| opened.segment.footer.is_draft);
+        if is_draft {
             self.note_draft(moment.now);
         }
         for segment in segments {
@@ -411,7 +452,7 @@ impl Shard {
         self.release(released_bytes);
         self.sealing.failure = None;
         self.sealing.sealed += 1;
-        self.sealing.drafts += u64::from(self.sealing.is_draft);
+        self.sealing.drafts += u64::from(is_draft);
         self.sealing.phase = Phase::Idle;
         for reply_to in self.sealing.waiting.drain(..) {
             effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));

@@ -152,11 +152,10 @@ impl SegmentWriter {
         }
     }
 
-    /// The writer of a draft, see [`Footer`](super::Footer): it takes a fraction of the time,
-    /// and the segment is as large as its entries.
-    #[must_use]
-    pub fn of_draft(self) -> SegmentWriter {
-        SegmentWriter { is_draft: true, ..self }
+    /// Makes a draft of the segment, see [`Footer`](super::Footer): what is not encoded yet takes
+    /// a fraction of the time, and as many bytes as its entries have.
+    pub fn make_draft(&mut self) {
+        self.is_draft = true;
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no

@@ -22,6 +22,12 @@ impl Shard {
         drafts.map(|segment| segment.live.line_bytes).sum()
     }
 
+    /// Whether another draft of so many bytes may be written.
+    pub(in crate::shard) fn has_room_for_draft(&self, bytes: u64) -> bool {
+        let policy = self.draft_policy();
+        policy.is_some_and(|policy| self.draft_line_bytes() + bytes <= policy.max_line_bytes)
+    }
+
     /// Notes that a draft was written.
     pub(in crate::shard) fn note_draft(&mut self, now: Monotonic) {
         self.maintenance.last_draft = Some(now);

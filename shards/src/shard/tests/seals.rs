@@ -68,19 +68,24 @@ fn heads_that_fill_faster_than_they_are_sealed_become_drafts() {
     fill(&mut bench, 100);
     assert!(bench.seal.is_some(), "as fast as it may be");
     // The next one is full, and the first is not sealed yet.
+    let first = bench.seal.clone().expect("it is being sealed");
+    assert!(!first.haste.is_asked_for());
     fill(&mut bench, 120);
-    assert!(bench.seal.is_some());
-    assert!(!bench.end_seal(Ok(Vec::new())).is_draft);
-    assert!(bench.end_seal(Err("no space".into())).is_draft);
+    assert!(first.haste.is_asked_for(), "what is left of it");
+    bench.end_seal(Ok(Vec::new()));
+    assert!(bench.end_seal(Err("no space".into())).haste.is_asked_for());
     bench.now = bench.now.after(RETRY_PAUSE);
     bench.step(Event::Timer);
-    assert!(bench.end_seal(Ok(Vec::new())).is_draft, "after a failure it is what it was");
+    assert!(
+        bench.end_seal(Ok(Vec::new())).haste.is_asked_for(),
+        "after a failure it is what it was"
+    );
     for (ms, is_draft) in [(130, true), (300, false), (60, true)] {
         fill(&mut bench, ms);
-        assert_eq!(bench.end_seal(Ok(Vec::new())).is_draft, is_draft, "{ms} ms");
+        assert_eq!(bench.end_seal(Ok(Vec::new())).haste.is_asked_for(), is_draft, "{ms} ms");
         // The rest, on request.
         let _flushed = bench.send(ShardRequest::Flush);
-        assert!(!bench.end_seal(Ok(Vec::new())).is_draft);
+        assert!(!bench.end_seal(Ok(Vec::new())).haste.is_asked_for());
     }
 }
 
