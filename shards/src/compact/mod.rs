@@ -115,9 +115,9 @@ impl Default for DraftPolicy {
     fn default() -> DraftPolicy {
         DraftPolicy {
             fast: Duration::ZERO,
-            fill_max: Duration::from_secs(2),
+            fill_max: Duration::from_secs(1),
             max_line_bytes: 1 << 30,
-            quiet: Duration::from_secs(3),
+            quiet: Duration::from_millis(1500),
         }
     }
 }

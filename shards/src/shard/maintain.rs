@@ -102,7 +102,7 @@ pub(super) struct Maintenance {
     parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
-    /// When the last draft was written; `None` if none was since the start.
+    /// When the last draft was written; `None` if drafts are not waited for.
     last_draft: Option<Monotonic>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,

@@ -302,6 +302,7 @@ impl Shard {
     /// Seals what is in memory now and answers when that is done.
     pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
         self.sealing.waiting_next.push(reply_to);
+        self.ask_for_drafts();
     }
 
     /// Begins or retries sealing if it is time to. To be called before the log is

@@ -158,6 +158,37 @@ fn random_streams_read_back() {
 }
 
 #[test]
+fn a_draft_reads_back_wherever_it_became_one() {
+    for seed in seeds(60) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let mut streams = random_streams(&mut rng);
+        let draft_from = rng.below(streams.len() as u64 + 1) as usize;
+        let becomes_one = draft_from < streams.len();
+        let mut writer = SegmentWriter::new(SegmentIdentity::default()).unwrap();
+        let mut file = Vec::new();
+        for (number, stream) in streams.iter().enumerate() {
+            if number == draft_from {
+                writer.make_draft();
+            }
+            writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
+            let columns = Columns::new(&stream.entries);
+            append_all(&mut writer, columns.entries(*rng.pick(&FORMS)), &mut file);
+        }
+        streams.retain(|stream| !stream.entries.is_empty());
+        if streams.is_empty() {
+            continue;
+        }
+        file.extend(writer.finish().unwrap().bytes);
+        assert_eq!(read(&file).unwrap(), streams);
+        check_directory(&file, &streams);
+        let footer = *open(&file).unwrap().footer();
+        assert_eq!(footer.is_draft, becomes_one);
+        assert!(draft_from > 0 || footer.filters_range().is_empty(), "no filter is known");
+    }
+}
+
+#[test]
 fn equal_entries_make_equal_bytes_however_they_are_given() {
     let mut rng = Rng::new(11);
     let streams = random_streams(&mut rng);

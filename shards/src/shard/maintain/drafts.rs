@@ -33,6 +33,12 @@ impl Shard {
         self.maintenance.last_draft = Some(now);
     }
 
+    /// Has the drafts that are there merged at once: somebody wants to see all in its place.
+    pub(in crate::shard) fn ask_for_drafts(&mut self) {
+        self.maintenance.last_draft = None;
+        self.maintenance.segments_changed();
+    }
+
     /// From when on drafts are to be merged; `None` if there are none, or nothing is merged.
     /// Those that a start finds are not waited for.
     pub(super) fn drafts_due(&self) -> Option<Monotonic> {
