@@ -81,7 +81,8 @@ pub struct DirEntry {
 /// upkeep or of queries several times as much as one of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SideQueue {
-    /// What takes data out of memory. Pushes wait for it in the end.
+    /// What takes data out of memory, for which pushes wait in the end, and other work that is
+    /// waited for but too long for a core.
     Upkeep,
     /// What puts stored data in order. Nobody waits for it.
     Merging,

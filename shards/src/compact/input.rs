@@ -69,11 +69,8 @@ impl<R: Runtime> Input<R> {
         };
         let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
         let blocks = VecDeque::new();
-        let all = 0..directory.block_count();
-        let is_draft = segment.footer.is_draft;
-        let copied = all.clone().filter(|&block| !is_draft && is_full(&directory.block(block)));
-        let copied = copied.count();
-        Ok(Input {
+        let blocks_len = directory.block_count();
+        let mut input = Input {
             segment,
             directory,
             file,
@@ -83,8 +80,11 @@ impl<R: Runtime> Input<R> {
             blocks,
             reader: (folder.runtime.core_count(), folder.runtime.core().0),
             filters: None,
-            copies_many: copied > 0 && copied * FILTERS_SHARE >= all.len(),
-        })
+            copies_many: false,
+        };
+        let copied = (0..blocks_len).filter(|&block| input.may_copy(block)).count();
+        input.copies_many = copied * FILTERS_SHARE >= blocks_len as usize;
+        Ok(input)
     }
 
     /// Whether a block may be copied as it is stored.

@@ -1,7 +1,8 @@
 //! Encodes a part of a generation as a segment, a stretch of blocks at a time.
 //!
 //! Guarantees: the value owns all it needs, so a stretch can be computed on any
-//! thread; streams, entries and bytes are the same however long stretches are. What
+//! thread; streams and entries are the same however long stretches are, and so are bytes unless
+//! a draft is asked for meanwhile. What
 //! can go wrong is what [`SegmentWriter`] refuses, which nothing that comes from heads
 //! does.
 

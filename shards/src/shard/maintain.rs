@@ -102,6 +102,8 @@ pub(super) struct Maintenance {
     parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
+    /// Line bytes of all drafts among the segments.
+    draft_line_bytes: u64,
     /// When the last draft was written; `None` if drafts are not waited for.
     last_draft: Option<Monotonic>,
     /// A segment of which half has expired.
@@ -133,6 +135,7 @@ impl Maintenance {
             unmergeable: AHashSet::with_hasher(hasher()),
             parts: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
+            draft_line_bytes: 0,
             last_draft: None,
             to_rewrite: None,
             retired: Vec::new(),
@@ -412,6 +415,9 @@ impl Shard {
         }
         self.sealing.refused_blocks += u64::from(segment.refused_blocks);
         let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
+        if segment.footer.is_draft {
+            self.maintenance.draft_line_bytes += segment.live.line_bytes;
+        }
         self.segments.insert(place, Arc::new(segment));
         self.maintenance.segments_changed();
     }
@@ -423,6 +429,9 @@ impl Shard {
             return;
         };
         let segment = self.segments.remove(place);
+        if segment.footer.is_draft {
+            self.maintenance.draft_line_bytes -= segment.live.line_bytes;
+        }
         if changes {
             self.changes.changed_for_all(segment.live.min_ns, segment.live.max_ns);
         }

@@ -9,8 +9,8 @@
 //! Where pushes come so fast that a generation is nearly full before the one before is encoded,
 //! the rest of that is written as a draft; once one was full, it and those behind it that fill
 //! about as fast are drafts as a whole: encoding them would take CPU time from the pushes, and
-//! merging would encode most of them again. Drafts are encoded when they are merged ([`super::maintain`]), and there is a bound on
-//! their bytes.
+//! merging would encode most of them again. Drafts are encoded when they are merged
+//! ([`super::maintain`]), and there is a bound on their bytes.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
 //! its segments and the manifest edit that names them are on stable storage. What
@@ -27,6 +27,7 @@ use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, Shard};
+use crate::compact::DraftPolicy;
 use crate::head::HeadBlock;
 use crate::index::Slot;
 use crate::manifest::LiveSegment;
@@ -271,16 +272,20 @@ impl Sealing {
         }
     }
 
-    /// Whether the heads were filled about as fast as when sealing was too slow for that, or
-    /// within a given time.
-    fn filled_fast(&self, fast: Duration) -> Option<Duration> {
-        let fast = self.too_fast.map_or(fast, |too_fast| fast.max(too_fast.saturating_mul(3) / 2));
-        self.filled_in.filter(|filled_in| *filled_in <= fast)
+    /// Whether the heads were filled about as fast as when sealing was too slow for that.
+    fn filled_fast(&self, policy: &DraftPolicy) -> bool {
+        let too_fast = self.too_fast.unwrap_or_default().saturating_mul(3) / 2;
+        let fast = policy.fast.max(too_fast).min(policy.fill_max);
+        self.filled_in.is_some_and(|filled_in| filled_in <= fast)
+    }
+
+    fn is_full(&self) -> bool {
+        self.head_bytes >= self.policy.head_max_bytes
     }
 
     fn is_due(&self, now: Monotonic) -> bool {
         let policy = &self.policy;
-        self.head_bytes >= policy.head_max_bytes
+        self.is_full()
             || self.wal_bytes >= policy.wal_max_bytes
             || self.oldest.is_some_and(|oldest| now >= oldest.after(policy.max_age))
     }
@@ -311,7 +316,7 @@ impl Shard {
         let written_bytes = self.wal.counters().written_bytes;
         self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
         self.sealing.wal_written_bytes = written_bytes;
-        if self.sealing.head_bytes >= self.sealing.policy.head_max_bytes {
+        if self.sealing.is_full() {
             self.sealing.note_full(moment.now);
         }
         match self.sealing.phase {
@@ -355,9 +360,7 @@ impl Shard {
     /// Whether the heads, which are about to be set aside, had better be written as a draft:
     /// pushes come fast, and there is room for more drafts.
     fn wants_a_draft(&self) -> bool {
-        let Some(drafts) = self.draft_policy() else { return false };
-        let filled_in = self.sealing.filled_fast(drafts.fast);
-        filled_in.is_some_and(|filled_in| filled_in <= drafts.fill_max)
+        self.draft_policy().is_some_and(|policy| self.sealing.filled_fast(policy))
             && self.has_room_for_draft(self.sealing.head_bytes)
     }
 

@@ -1,8 +1,8 @@
 //! Ends blocks: encodes their columns and makes their filters.
 //!
 //! Guarantees: columns that were encoded decode to what they were made from. A draft's are
-//! stored as they are, and nothing is known of its blocks: that takes a copy and a checksum,
-//! a tenth of what encoding takes, and whoever reads them has to look at all of it.
+//! stored as they are, and nothing is known of its blocks: that takes a fifth of what
+//! encoding takes, and whoever reads them has to look at all of it.
 
 use super::super::columns::compress::{ColumnPlace, Compressor};
 use super::super::columns::{ColumnKind, lengths, metadata, timestamps};

@@ -18,8 +18,7 @@ impl Shard {
 
     /// Line bytes of all drafts of the shard.
     pub(in crate::shard) fn draft_line_bytes(&self) -> u64 {
-        let drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
-        drafts.map(|segment| segment.live.line_bytes).sum()
+        self.maintenance.draft_line_bytes
     }
 
     /// Whether another draft of so many bytes may be written.
@@ -44,8 +43,9 @@ impl Shard {
     pub(super) fn drafts_due(&self) -> Option<Monotonic> {
         let maintenance = &self.maintenance;
         let mut drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
-        let are_there = drafts.any(|segment| maintenance.is_mergeable(segment));
-        if !are_there || !maintenance.config.compaction.enabled {
+        if !maintenance.config.compaction.enabled
+            || !drafts.any(|segment| maintenance.is_mergeable(segment))
+        {
             return None;
         }
         let (Some(last), Some(policy)) = (maintenance.last_draft, self.draft_policy()) else {
