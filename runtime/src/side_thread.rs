@@ -3,8 +3,8 @@
 //!
 //! A few queues serve the whole process, each with its own threads. `files` takes
 //! the file operations that a backend's driver cannot do itself; they are short,
-//! and commits wait for them. Writing back, which takes as long as the device does, has
-//! threads of its own. The others take what [`crate::Runtime::offload_to`]
+//! and commits wait for them. What takes as long as the device does, such as writing back,
+//! has threads of its own. The others take what [`crate::Runtime::offload_to`]
 //! is given, which may be long (compression, the work of queries). So a commit never
 //! waits behind a computation, nor sealing behind a query. Within a queue any free
 //! thread takes the next job, whichever core sent it: a core waits only while all
@@ -46,7 +46,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub(crate) struct SideThreads {
     files: flume::Sender<Job>,
-    write_backs: flume::Sender<Job>,
+    device: flume::Sender<Job>,
     upkeep: flume::Sender<Job>,
     merging: flume::Sender<Job>,
     queries: flume::Sender<Job>,
@@ -59,7 +59,7 @@ impl SideThreads {
     pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
         Ok(SideThreads {
             files: start_queue("side-file", threads, 0)?,
-            write_backs: start_queue("side-flush", threads, 0)?,
+            device: start_queue("side-flush", threads, 0)?,
             upkeep: start_queue("side-work", threads, SOON_NICENESS)?,
             merging: start_queue("side-merge", threads, LONG_NICENESS)?,
             queries: start_queue("side-query", threads, SOON_NICENESS)?,
@@ -78,12 +78,12 @@ impl SideThreads {
     }
 
     /// Runs a file operation that waits for the device and that no commit waits for.
-    pub(crate) async fn write_back<T, F>(&self, operation: F) -> T
+    pub(crate) async fn device<T, F>(&self, operation: F) -> T
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        run(&self.write_backs, operation).await
+        run(&self.device, operation).await
     }
 
     /// Runs a computation.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_back_delays_no_other_file_operation() {
+    fn waiting_for_the_device_delays_no_other_file_operation() {
         let side = SideThreads::start(1).unwrap();
         let (release, blocked) = mpsc::channel();
         let wait = move || blocked.recv_timeout(Duration::from_secs(20)).is_ok();
@@ -196,7 +196,7 @@ mod tests {
             side.file(|| ()).await;
             release.send(()).unwrap();
         };
-        assert!(block_on(join(side.write_back(wait), others)).0);
+        assert!(block_on(join(side.device(wait), others)).0);
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Monotonic {
 pub enum OpenMode {
     /// The file must exist; it is opened for reading only.
     Read,
+    /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes
+    /// around the page cache where the file system can do that: for what is read once, and
+    /// would be read from the device anyway. Other reads are refused, and writes, too.
+    ReadDirect,
     /// The file must exist; it is opened for reading and writing.
     ReadWrite,
     /// The file must not exist; it is created for reading and writing.
@@ -63,6 +67,10 @@ pub enum OpenMode {
     /// at once into the cache and out again costs ten times the CPU time. Other writes and
     /// reads are refused.
     CreateNewDurable,
+    /// The same for what is durable after [`File::sync_data`], like an ordinary file. What is
+    /// no multiple of a block ends in a padded one, which [`File::truncate`] cuts off before
+    /// the sync.
+    CreateNewDirect,
 }
 
 /// One entry of [`Runtime::read_dir`].
@@ -278,14 +286,27 @@ pub trait File: 'static {
         (Ok(()), buffer)
     }
 
+    /// Reads `count_bytes` at `offset_bytes` into aligned memory, in place of what `buffer`
+    /// holds, and less only where the file ends. What is larger than the buffer moves it to
+    /// larger memory. Both numbers must be multiples of [`crate::DIRECT_BLOCK_BYTES`],
+    /// otherwise it is [`io::ErrorKind::InvalidInput`]. After an error the buffer may hold
+    /// anything.
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        offset_bytes: u64,
+        count_bytes: usize,
+    ) -> (io::Result<()>, AlignedBuffer);
+
     /// Writes the whole buffer at `offset_bytes`, extending the file if needed.
     /// After an error any part of the range may hold old or new bytes.
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>);
 
     /// Like [`File::write_all_at`], from aligned memory. In a file of
-    /// [`OpenMode::CreateNewDurable`] the bytes are durable when this succeeds; a failure
-    /// poisons the file, and a length or an offset that is not a multiple of
-    /// [`crate::DIRECT_BLOCK_BYTES`] is [`io::ErrorKind::InvalidInput`].
+    /// [`OpenMode::CreateNewDurable`] the bytes are durable when this succeeds, and a failure
+    /// poisons the file. There and in one of [`OpenMode::CreateNewDirect`], a length or an
+    /// offset that is not a multiple of [`crate::DIRECT_BLOCK_BYTES`] is
+    /// [`io::ErrorKind::InvalidInput`].
     async fn write_aligned_at(
         &self,
         buffer: AlignedBuffer,

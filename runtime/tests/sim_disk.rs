@@ -180,6 +180,58 @@ fn durable_writes_survive_a_power_loss_without_a_sync() {
 }
 
 #[test]
+fn direct_writes_survive_from_a_sync_on() {
+    const LEN: usize = 40 * DIRECT_BLOCK_BYTES + 77;
+    let (lost, kept) = (Cell::new(0), Cell::new(0));
+    for_each_seed(0..200, |simulation| {
+        let is_synced = simulation.seed() % 2 == 0;
+        simulation.run(1, move |runtime| async move {
+            let file = runtime.open("/f".as_ref(), OpenMode::CreateNewDirect).await.expect("new");
+            file.sync_data().await.expect("sync");
+            runtime.sync_dir("/".as_ref()).await.expect("sync");
+            let mut buffer = AlignedBuffer::from(&[7; LEN][..]);
+            buffer.pad_to_block();
+            file.write_aligned_at(buffer, 0).await.0.expect("write");
+            file.truncate(LEN as u64).await.expect("cut");
+            if is_synced {
+                file.sync_data().await.expect("sync");
+            }
+        });
+        simulation.disk().power_loss();
+        let content = simulation.disk().read("/f").expect("the name is durable");
+        let is_whole = content == [7; LEN];
+        assert!(is_whole || !is_synced, "seed {}", simulation.seed());
+        if !is_synced {
+            let count = if is_whole { &kept } else { &lost };
+            count.set(count.get() + 1);
+        }
+    });
+    if std::env::var(logsvc_runtime::sim::SEED_VARIABLE).is_err() {
+        assert!(lost.get() > 50 && kept.get() > 5, "lost {lost:?}, kept {kept:?}");
+    }
+}
+
+#[test]
+fn reads_of_whole_blocks_fail_when_they_are_meant_to() {
+    for_each_seed(0..50, |simulation| {
+        let disk = simulation.disk().clone();
+        disk.write("/f", &[1; 64 * DIRECT_BLOCK_BYTES]);
+        simulation.block_on(|runtime| async move {
+            let file = runtime.open("/f".as_ref(), OpenMode::ReadDirect).await.expect("open");
+            disk.fail_next(DiskOperation::Read, "/f", 1);
+            let len = 64 * DIRECT_BLOCK_BYTES;
+            let (result, buffer) = file.read_aligned_at(AlignedBuffer::new(), 0, len).await;
+            assert_eq!(result.expect_err("meant").raw_os_error(), Some(5));
+            let (result, buffer) = file.read_aligned_at(buffer, 0, len).await;
+            result.expect("only once");
+            assert!(buffer[..] == [1; 64 * DIRECT_BLOCK_BYTES]);
+            disk.power_loss();
+            assert!(file.read_aligned_at(buffer, 0, len).await.0.is_err(), "it is dead");
+        });
+    });
+}
+
+#[test]
 fn failing_syncs_lose_only_what_was_not_acknowledged() {
     let failures = Cell::new(0);
     for_each_seed(0..200, |simulation| {

@@ -8,7 +8,7 @@ use futures_util::future::{join, join_all};
 use super::pattern;
 use crate::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
 
-async fn new_file<R: Runtime>(runtime: &R, path: &Path, content: &[u8]) -> R::File {
+pub(super) async fn new_file<R: Runtime>(runtime: &R, path: &Path, content: &[u8]) -> R::File {
     let file = runtime.open(path, OpenMode::CreateNew).await.expect("a new file");
     let (result, buffer) = file.write_all_at(content.to_vec(), 0).await;
     result.expect("write");
@@ -16,7 +16,7 @@ async fn new_file<R: Runtime>(runtime: &R, path: &Path, content: &[u8]) -> R::Fi
     file
 }
 
-async fn content<F: File>(file: &F) -> Vec<u8> {
+pub(super) async fn content<F: File>(file: &F) -> Vec<u8> {
     let len_bytes = file.len_bytes().await.expect("length");
     let (result, buffer) = file.read_exact_at(Vec::new(), 0, len_bytes as usize).await;
     result.expect("read");
@@ -34,7 +34,7 @@ pub(super) async fn create_new_wants_no_file<R: Runtime>(runtime: R, dir: PathBu
 
 pub(super) async fn missing_files_are_not_found<R: Runtime>(runtime: R, dir: PathBuf) {
     let path = dir.join("missing");
-    for mode in [OpenMode::Read, OpenMode::ReadWrite] {
+    for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadWrite] {
         let error = runtime.open(&path, mode).await.err().expect("it is missing");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
@@ -155,42 +155,6 @@ pub(super) async fn aligned_memory_goes_to_any_file<R: Runtime>(runtime: R, dir:
     assert_eq!(content(&file).await, b"0123abc789");
     let (result, _) = file.write_aligned_at(buffer, u64::MAX).await;
     assert!(result.is_err());
-}
-
-pub(super) async fn durable_files_take_whole_blocks<R: Runtime>(runtime: R, dir: PathBuf) {
-    const BLOCK: usize = DIRECT_BLOCK_BYTES;
-    let path = dir.join("file");
-    let file = runtime.open(&path, OpenMode::CreateNewDurable).await.expect("a new file");
-    let error = runtime.open(&path, OpenMode::CreateNewDurable).await.err().expect("it exists");
-    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    let mut whole = Vec::new();
-    for (number, blocks) in [1, 3, 700, 1].into_iter().enumerate() {
-        let bytes = pattern(blocks * BLOCK + number)[number..].to_vec();
-        let (result, buffer) =
-            file.write_aligned_at(AlignedBuffer::from(&bytes[..]), whole.len() as u64).await;
-        result.expect("write");
-        assert!(buffer[..] == bytes[..], "the buffer comes back whole");
-        whole.extend_from_slice(&bytes);
-        let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
-        assert!(content(&reader).await == whole, "after {} bytes", whole.len());
-        assert_eq!(file.len_bytes().await.expect("length"), whole.len() as u64);
-    }
-    // Neither half a block nor a place within one.
-    for (len, offset) in [(BLOCK - 1, 0), (BLOCK, 1), (1, BLOCK), (BLOCK + 512, BLOCK)] {
-        let bytes = AlignedBuffer::from(&pattern(len)[..]);
-        let (result, _) = file.write_aligned_at(bytes, offset as u64).await;
-        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    }
-    let (result, bytes) = file.write_all_at(vec![1; BLOCK], 0).await;
-    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    assert!(file.read_at(Vec::with_capacity(BLOCK), 0).await.0.is_err(), "it is not for reading");
-    // A write in the middle, and none of the mistakes has done anything.
-    let (result, _) = file.write_aligned_at(AlignedBuffer::from(&bytes[..]), BLOCK as u64).await;
-    result.expect("write");
-    whole[BLOCK..2 * BLOCK].copy_from_slice(&bytes);
-    file.sync_data().await.expect("it is durable already");
-    let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
-    assert!(content(&reader).await == whole);
 }
 
 pub(super) async fn writing_back_changes_nothing<R: Runtime>(runtime: R, dir: PathBuf) {

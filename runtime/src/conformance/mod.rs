@@ -10,6 +10,7 @@
 
 pub mod cores;
 mod deadlines;
+mod direct;
 mod files;
 mod folders;
 pub mod machine;
@@ -96,10 +97,13 @@ checks! {
     files::truncate_cuts_and_extends,
     files::operations_share_a_file,
     files::aligned_memory_goes_to_any_file,
-    files::durable_files_take_whole_blocks,
     files::writing_back_changes_nothing,
     files::read_only_files_refuse_writes,
     files::impossible_offsets_are_errors,
+    direct::files_take_whole_blocks,
+    direct::files_may_end_within_a_block,
+    direct::whole_blocks_are_read,
+    direct::operations_share_a_direct_file,
     folders::lists_sorted,
     folders::rename_replaces,
     folders::remove_file_removes,

@@ -1,8 +1,9 @@
 //! Files of the glommio backend.
 //!
 //! Reads, writes and syncs are buffered operations through the ring; the rest
-//! goes to the side threads, as on monoio. So do writes from aligned memory: glommio's own
-//! direct writes take only memory that it has allocated itself.
+//! goes to the side threads, as on monoio. So do reads into and writes from aligned memory:
+//! glommio's own direct ones take only memory that it has allocated itself. Those that are not
+//! durable at once have the threads of what waits for the device.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use glommio::io::BufferedFile;
 
 use super::ring_file;
-use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned, read_blocks};
 use crate::poison::Poison;
 use crate::{File, OpenMode, SideThreads, file_ops};
 
@@ -24,14 +25,12 @@ pub struct GlommioFile {
     file: BufferedFile,
     side: SideThreads,
     poison: Poison,
-    /// Whether each write is durable when it returns, [`OpenMode::CreateNewDurable`].
-    is_durable: bool,
+    mode: OpenMode,
 }
 
 impl GlommioFile {
     pub(super) fn new(file: fs::File, mode: OpenMode, side: SideThreads) -> GlommioFile {
-        let is_durable = mode == OpenMode::CreateNewDurable;
-        GlommioFile { file: ring_file(file), side, poison: Poison::default(), is_durable }
+        GlommioFile { file: ring_file(file), side, poison: Poison::default(), mode }
     }
 
     async fn on_side<T: Send + 'static>(
@@ -56,7 +55,8 @@ impl File for GlommioFile {
         mut buffer: Vec<u8>,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
-        if let Err(error) = file_ops::checked_offset(offset_bytes) {
+        let is_allowed = if self.mode.reads_blocks() { Err(not_aligned()) } else { Ok(()) };
+        if let Err(error) = is_allowed.and_then(|()| file_ops::checked_offset(offset_bytes)) {
             return (Err(error), buffer);
         }
         let room = (buffer.capacity() - buffer.len()).min(LONGEST_TRANSFER);
@@ -72,8 +72,24 @@ impl File for GlommioFile {
         }
     }
 
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        offset_bytes: u64,
+        count_bytes: usize,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let read = async |memory: Vec<u8>, end: usize, offset: u64| {
+            let file = match self.for_side() {
+                Ok(file) => file,
+                Err(error) => return (Err(error), memory),
+            };
+            self.side.device(move || file_ops::read_until(&file, memory, end, offset)).await
+        };
+        read_blocks(buffer, offset_bytes, count_bytes, read).await
+    }
+
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
-        if self.is_durable {
+        if self.mode.writes_blocks() {
             return (Err(not_aligned()), buffer);
         }
         let checked =
@@ -100,18 +116,21 @@ impl File for GlommioFile {
         offset_bytes: u64,
     ) -> (io::Result<()>, AlignedBuffer) {
         let mut is_allowed = self.poison.check();
-        if self.is_durable {
+        if self.mode.writes_blocks() {
             is_allowed = is_allowed.and_then(|()| check_blocks(buffer.len(), offset_bytes));
         }
         let file = match is_allowed.and_then(|()| self.for_side()) {
             Ok(file) => file,
             Err(error) => return (Err(error), buffer),
         };
-        let guard = self.is_durable.then(|| self.poison.begin_sync());
+        let guard = self.mode.is_durable().then(|| self.poison.begin_sync());
         let (memory, range) = buffer.into_parts();
         let part = range.clone();
         let write = move || file_ops::write_range_at(&file, memory, part, offset_bytes);
-        let (result, memory) = self.side.file(write).await;
+        let (result, memory) = match self.mode {
+            OpenMode::CreateNewDirect => self.side.device(write).await,
+            _ => self.side.file(write).await,
+        };
         let result = match guard {
             Some(guard) => guard.finish(result),
             None => result,
@@ -130,7 +149,7 @@ impl File for GlommioFile {
         file_ops::checked_offset(range.end)?;
         let file = self.for_side()?;
         let guard = self.poison.begin_sync();
-        guard.finish(self.side.write_back(move || file_ops::write_back(&file, range)).await)
+        guard.finish(self.side.device(move || file_ops::write_back(&file, range)).await)
     }
 
     async fn allocate(&self, len_bytes: u64) -> io::Result<()> {

@@ -3,7 +3,8 @@
 //! On io_uring, reads, writes and syncs go through the ring. What monoio has no
 //! operation for goes to the side threads. On epoll so does everything, except
 //! reads that the page cache can answer at once: two thread wake-ups would cost
-//! several times as much.
+//! several times as much. What goes around the page cache there and is not durable at once
+//! has the threads of those that write back, since it waits for the device.
 
 use std::fs;
 use std::io;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use monoio::buf::{IoBuf, IoBufMut};
 
 use super::{ChosenDriver, MonoioRuntime};
-use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned, read_blocks};
 use crate::file_ops::{self, LONGEST_TRANSFER};
 use crate::poison::Poison;
 use crate::streak::Streak;
@@ -26,8 +27,7 @@ pub struct MonoioFile {
     runtime: MonoioRuntime,
     poison: Poison,
     streak: Streak,
-    /// Whether each write is durable when it returns, [`OpenMode::CreateNewDurable`].
-    is_durable: bool,
+    mode: OpenMode,
 }
 
 enum Handle {
@@ -46,8 +46,7 @@ impl MonoioFile {
             ChosenDriver::Epoll => Handle::Side(Arc::new(file)),
         };
         let (poison, streak) = (Poison::default(), Streak::default());
-        let is_durable = mode == OpenMode::CreateNewDurable;
-        Ok(MonoioFile { handle, runtime, poison, streak, is_durable })
+        Ok(MonoioFile { handle, runtime, poison, streak, mode })
     }
 
     /// The file for a side thread. It stays open there even if this one closes
@@ -78,6 +77,9 @@ impl File for MonoioFile {
         mut buffer: Vec<u8>,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
+        if self.mode.reads_blocks() {
+            return (Err(not_aligned()), buffer);
+        }
         let file = match &self.handle {
             Handle::Ring(file) => file,
             Handle::Side(file) => {
@@ -98,23 +100,30 @@ impl File for MonoioFile {
         if let Err(error) = file_ops::checked_offset(offset_bytes) {
             return (Err(error), buffer);
         }
-        let start = buffer.len();
-        let end = buffer.capacity().min(start.saturating_add(LONGEST_TRANSFER));
-        if start == end {
-            return (Ok(0), buffer);
-        }
-        let mut slice = buffer.slice_mut(start..end);
-        loop {
-            let (result, returned) = file.read_at(slice, offset_bytes).await;
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => slice = returned,
-                other => return (other, returned.into_inner()),
+        let end = buffer.capacity();
+        read_by_ring(file, buffer, end, offset_bytes).await
+    }
+
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        offset_bytes: u64,
+        count_bytes: usize,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let read = async |memory: Vec<u8>, end: usize, offset: u64| match &self.handle {
+            Handle::Ring(file) => read_by_ring(file, memory, end, offset).await,
+            Handle::Side(file) => {
+                let file = Arc::clone(file);
+                let read = move || file_ops::read_until(&file, memory, end, offset);
+                self.runtime.side().device(read).await
             }
-        }
+        };
+        read_blocks(buffer, offset_bytes, count_bytes, read).await
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
-        let is_allowed = if self.is_durable { Err(not_aligned()) } else { self.poison.check() };
+        let is_allowed =
+            if self.mode.writes_blocks() { Err(not_aligned()) } else { self.poison.check() };
         if let Err(error) = is_allowed {
             return (Err(error), buffer);
         }
@@ -128,13 +137,13 @@ impl File for MonoioFile {
         offset_bytes: u64,
     ) -> (io::Result<()>, AlignedBuffer) {
         let mut is_allowed = self.poison.check();
-        if self.is_durable {
+        if self.mode.writes_blocks() {
             is_allowed = is_allowed.and_then(|()| check_blocks(buffer.len(), offset_bytes));
         }
         if let Err(error) = is_allowed {
             return (Err(error), buffer);
         }
-        let guard = self.is_durable.then(|| self.poison.begin_sync());
+        let guard = self.mode.is_durable().then(|| self.poison.begin_sync());
         let (memory, range) = buffer.into_parts();
         let (result, memory) = self.write_range(memory, range.clone(), offset_bytes).await;
         let result = match guard {
@@ -159,9 +168,7 @@ impl File for MonoioFile {
         file_ops::checked_offset(range.end)?;
         let file = self.for_side()?;
         let guard = self.poison.begin_sync();
-        guard.finish(
-            self.runtime.side().write_back(move || file_ops::write_back(&file, range)).await,
-        )
+        guard.finish(self.runtime.side().device(move || file_ops::write_back(&file, range)).await)
     }
 
     async fn allocate(&self, len_bytes: u64) -> io::Result<()> {
@@ -179,6 +186,28 @@ impl File for MonoioFile {
     }
 }
 
+/// Reads once into `buffer[len..end]`.
+async fn read_by_ring(
+    file: &monoio::fs::File,
+    buffer: Vec<u8>,
+    end: usize,
+    offset_bytes: u64,
+) -> (io::Result<usize>, Vec<u8>) {
+    let start = buffer.len();
+    let end = end.min(start.saturating_add(LONGEST_TRANSFER));
+    if start == end {
+        return (Ok(0), buffer);
+    }
+    let mut slice = buffer.slice_mut(start..end);
+    loop {
+        let (result, returned) = file.read_at(slice, offset_bytes).await;
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => slice = returned,
+            other => return (other, returned.into_inner()),
+        }
+    }
+}
+
 impl MonoioFile {
     /// Writes a part of the buffer.
     async fn write_range(
@@ -192,7 +221,11 @@ impl MonoioFile {
             Handle::Side(file) => {
                 let file = Arc::clone(file);
                 let write = move || file_ops::write_range_at(&file, buffer, range, offset_bytes);
-                return self.runtime.side().file(write).await;
+                let side = self.runtime.side();
+                return match self.mode {
+                    OpenMode::CreateNewDirect => side.device(write).await,
+                    _ => side.file(write).await,
+                };
             }
         };
         if let Err(error) = file_ops::checked_range(offset_bytes, range.len()) {

@@ -177,10 +177,12 @@ impl Disk {
         let path = normalized(path)?;
         self.state.strike(DiskOperation::Open, &path)?;
         let node = match mode {
-            OpenMode::CreateNew | OpenMode::CreateNewDurable => {
+            OpenMode::CreateNew | OpenMode::CreateNewDurable | OpenMode::CreateNewDirect => {
                 self.state.link_new(&path, Inode::default())?
             }
-            OpenMode::Read | OpenMode::ReadWrite => self.state.names.borrow().file(&path)?,
+            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadWrite => {
+                self.state.names.borrow().file(&path)?
+            }
         };
         Ok(OpenFile::new(self, node, false))
     }
