@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+use logsvc_runtime::{OpenMode, Runtime, temporary_path};
 
+use super::output::Output;
 use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
@@ -19,10 +20,6 @@ use crate::wal::format::WalName;
 
 /// Bytes that are gathered before they are written to a segment's file.
 pub(crate) const WRITE_BYTES: usize = 1 << 20;
-
-/// So many bytes of a segment are brought to the device at a time while it is written. If
-/// that were left to the sync at its end, commits of all shards would wait for all of it.
-const WRITE_BACK_BYTES: u64 = 4 << 20;
 
 /// See the module. What seals and what compacts share it; both run on the shard's
 /// core.
@@ -46,11 +43,10 @@ pub(crate) struct NewSegment<R: Runtime> {
     day: Day,
     path: PathBuf,
     temporary: PathBuf,
+    /// Whether its file goes around the page cache.
+    is_direct: bool,
     /// There from the first bytes on.
-    file: Option<R::File>,
-    offset: u64,
-    /// How far it was brought to the device, though not durably.
-    written_back: u64,
+    output: Option<Output<R::File>>,
 }
 
 impl<R: Runtime> SegmentFolder<R> {
@@ -81,7 +77,14 @@ impl<R: Runtime> SegmentFolder<R> {
         let name = SegmentName { seq, ..self.first };
         let path = name.path(&self.segments_dir, day);
         let temporary = temporary_path(&path);
-        Ok(NewSegment { name, day, path, temporary, file: None, offset: 0, written_back: 0 })
+        Ok(NewSegment { name, day, path, temporary, is_direct: false, output: None })
+    }
+
+    /// The same for a segment that is a draft from its first byte on: it goes around the page
+    /// cache, since a merge reads it once, soon, and then it is removed.
+    pub(crate) fn begin_draft(&self, day: Day) -> io::Result<NewSegment<R>> {
+        let segment = self.begin(day)?;
+        Ok(NewSegment { is_direct: true, ..segment })
     }
 
     /// The identity that a new segment's header has.
@@ -110,23 +113,20 @@ impl<R: Runtime> SegmentFolder<R> {
         segment: &mut NewSegment<R>,
         bytes: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        let file = match &segment.file {
-            Some(file) => file,
+        let output = match &mut segment.output {
+            Some(output) => output,
             None => {
                 make_day_folder(&self.runtime, &self.segments_dir, segment.day).await?;
-                let file = self.runtime.open(&segment.temporary, OpenMode::CreateNew).await?;
-                segment.file.insert(file)
+                let open = |mode| self.runtime.open(&segment.temporary, mode);
+                let output = if segment.is_direct {
+                    Output::direct(open(OpenMode::CreateNewDirect).await?)
+                } else {
+                    Output::cached(open(OpenMode::CreateNew).await?)
+                };
+                segment.output.insert(output)
             }
         };
-        let len = bytes.len() as u64;
-        let (result, bytes) = file.write_all_at(bytes, segment.offset).await;
-        segment.offset += len;
-        result?;
-        if segment.offset - segment.written_back >= WRITE_BACK_BYTES {
-            file.write_back(segment.written_back..segment.offset).await?;
-            segment.written_back = segment.offset;
-        }
-        Ok(bytes)
+        output.append(bytes).await
     }
 
     /// Writes the end of a segment, unless that was done, and gives it its name, all of it durably. It is
@@ -180,8 +180,8 @@ impl<R: Runtime> SegmentFolder<R> {
         if !finished.bytes.is_empty() {
             self.write(segment, std::mem::take(&mut finished.bytes)).await?;
         }
-        if let Some(file) = &segment.file {
-            file.sync_data().await?;
+        if let Some(output) = &mut segment.output {
+            output.finish().await?;
         }
         self.runtime.rename(&segment.temporary, &segment.path).await?;
         let folder = segment.path.parent().unwrap_or(Path::new("."));
@@ -191,7 +191,7 @@ impl<R: Runtime> SegmentFolder<R> {
 
     /// Gives a segment up that was not published.
     pub(crate) async fn discard(&self, segment: NewSegment<R>) {
-        if segment.file.is_none() {
+        if segment.output.is_none() {
             return;
         }
         // Only tidies up; the next start would do it too.

@@ -14,6 +14,7 @@ mod files;
 mod folder;
 mod late_rows;
 mod open;
+mod output;
 mod spare;
 mod write;
 

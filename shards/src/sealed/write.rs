@@ -137,7 +137,12 @@ impl<R: Runtime> Sealer<R> {
         part: Part,
         haste: &Arc<Haste>,
     ) -> io::Result<Option<OpenedSegment>> {
-        let mut segment = self.folder.begin(part.day)?;
+        // One that becomes a draft later on goes through the page cache to its end.
+        let mut segment = if haste.is_asked_for() {
+            self.folder.begin_draft(part.day)?
+        } else {
+            self.folder.begin(part.day)?
+        };
         let identity = self.folder.identity(&segment);
         let buffers = match self.buffers.take() {
             Some(buffers) => buffers,

@@ -1,0 +1,217 @@
+//! Writes the file of a segment, front to back.
+//!
+//! A segment that queries will read goes through the page cache, and is brought to the device
+//! on the way. One that is read once and then removed goes around it: the copy into fresh pages
+//! was most of what the kernel did while pushes came.
+//!
+//! Guarantees: once [`Output::finish`] has returned, the file has the bytes that were appended,
+//! on stable storage. Memory: [`DIRECT_WRITE_BYTES`] for a file around the page cache. What can
+//! go wrong is the disk; the file is of no use then.
+
+use std::io;
+
+use logsvc_runtime::{AlignedBuffer, File};
+
+/// So many bytes of a segment are brought to the device at a time while it is written. If
+/// that were left to the sync at its end, commits of all shards would wait for all of it.
+const WRITE_BACK_BYTES: u64 = 4 << 20;
+
+/// So many bytes are written at a time around the page cache; whole blocks.
+const DIRECT_WRITE_BYTES: usize = 1 << 20;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) enum Output<F> {
+    /// Through the page cache.
+    Cached(CachedOutput<F>),
+    /// Around it.
+    Direct(DirectOutput<F>),
+}
+
+#[derive(Debug)]
+pub(super) struct CachedOutput<F> {
+    file: F,
+    len_bytes: u64,
+    /// How far it was brought to the device, though not durably.
+    written_back: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct DirectOutput<F> {
+    file: F,
+    /// What was written: whole blocks.
+    written: u64,
+    /// What comes behind it, less than [`DIRECT_WRITE_BYTES`]. Its memory is the same from the
+    /// first write to the last.
+    pending: AlignedBuffer,
+}
+
+impl<F: File> Output<F> {
+    /// Begins an empty file, open with [`logsvc_runtime::OpenMode::CreateNew`].
+    pub(super) fn cached(file: F) -> Output<F> {
+        Output::Cached(CachedOutput { file, len_bytes: 0, written_back: 0 })
+    }
+
+    /// Begins an empty file, open with [`logsvc_runtime::OpenMode::CreateNewDirect`].
+    pub(super) fn direct(file: F) -> Output<F> {
+        let pending = AlignedBuffer::with_capacity(DIRECT_WRITE_BYTES);
+        Output::Direct(DirectOutput { file, written: 0, pending })
+    }
+
+    /// Appends bytes; gives their memory back. Waits for the device now and then.
+    pub(super) async fn append(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        match self {
+            Output::Cached(cached) => cached.append(bytes).await,
+            Output::Direct(direct) => direct.append(&bytes).await.map(|()| bytes),
+        }
+    }
+
+    /// Ends the file durably.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Output::Cached(cached) => cached.file.sync_data().await,
+            Output::Direct(direct) => direct.finish().await,
+        }
+    }
+}
+
+impl<F: File> CachedOutput<F> {
+    async fn append(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let len = bytes.len() as u64;
+        let (result, bytes) = self.file.write_all_at(bytes, self.len_bytes).await;
+        result?;
+        self.len_bytes += len;
+        if self.len_bytes - self.written_back >= WRITE_BACK_BYTES {
+            self.file.write_back(self.written_back..self.len_bytes).await?;
+            self.written_back = self.len_bytes;
+        }
+        Ok(bytes)
+    }
+}
+
+impl<F: File> DirectOutput<F> {
+    async fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let room = DIRECT_WRITE_BYTES - self.pending.len();
+            let (some, rest) = bytes.split_at(bytes.len().min(room));
+            self.pending.extend_from_slice(some);
+            bytes = rest;
+            if self.pending.len() == DIRECT_WRITE_BYTES {
+                self.write_pending().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_pending(&mut self) -> io::Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        let (result, pending) = self.file.write_aligned_at(pending, self.written).await;
+        result?;
+        self.written += pending.len() as u64;
+        self.pending = pending;
+        self.pending.clear();
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
+        let len_bytes = self.written + self.pending.len() as u64;
+        if !self.pending.is_empty() {
+            self.pending.pad_to_block();
+            self.write_pending().await?;
+        }
+        if self.written > len_bytes {
+            self.file.truncate(len_bytes).await?;
+        }
+        self.file.sync_data().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
+    use logsvc_runtime::{DIRECT_BLOCK_BYTES, OpenMode, Runtime};
+
+    use super::*;
+
+    async fn begin(runtime: &SimRuntime, is_direct: bool) -> Output<impl File> {
+        let path = "/segment".as_ref();
+        if is_direct {
+            Output::direct(runtime.open(path, OpenMode::CreateNewDirect).await.unwrap())
+        } else {
+            Output::cached(runtime.open(path, OpenMode::CreateNew).await.unwrap())
+        }
+    }
+
+    #[test]
+    fn what_was_appended_is_durable_at_the_end() {
+        const MIB: usize = 1 << 20;
+        let block = DIRECT_BLOCK_BYTES;
+        let files: [&[usize]; 8] = [
+            &[],
+            &[1],
+            &[block],
+            &[64, block - 64, 2 * block],
+            &[MIB],
+            &[MIB - 1, 2],
+            &[64, MIB + 300_000, 0, MIB + 17, 5 * MIB, 100],
+            &[3 * MIB, MIB - block],
+        ];
+        for (seed, pieces) in files.into_iter().enumerate() {
+            for is_direct in [false, true] {
+                let simulation = Simulation::new(seed as u64);
+                let mut expected = Vec::new();
+                let mut appended = Vec::new();
+                for len in pieces {
+                    let start = expected.len() as u32;
+                    let piece: Vec<u8> =
+                        (start..start + *len as u32).map(|n| (n / 3) as u8).collect();
+                    expected.extend_from_slice(&piece);
+                    appended.push(piece);
+                }
+                simulation.block_on(|runtime| async move {
+                    let mut output = begin(&runtime, is_direct).await;
+                    for piece in appended {
+                        let memory = piece.as_ptr();
+                        let returned = output.append(piece).await.unwrap();
+                        assert_eq!(returned.as_ptr(), memory);
+                    }
+                    output.finish().await.unwrap();
+                    runtime.sync_dir("/".as_ref()).await.unwrap();
+                });
+                simulation.disk().power_loss();
+                let found = simulation.disk().read("/segment").unwrap();
+                assert!(found == expected, "{pieces:?}, direct: {is_direct}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_buffer_serves_a_whole_file() {
+        Simulation::new(1).block_on(|runtime| async move {
+            let mut output = begin(&runtime, true).await;
+            let memory_of = |output: &Output<_>| match output {
+                Output::Direct(direct) => (direct.pending.as_ptr(), direct.pending.capacity()),
+                Output::Cached(_) => unreachable!("it was begun as direct"),
+            };
+            let before = memory_of(&output);
+            for number in 0..20 {
+                output.append(vec![1; 900_000 + number * 20_000]).await.unwrap();
+                assert_eq!(memory_of(&output), before);
+            }
+        });
+    }
+
+    #[test]
+    fn failures_of_the_disk_are_told() {
+        for operation in [DiskOperation::Write, DiskOperation::Resize, DiskOperation::Sync] {
+            let simulation = Simulation::new(2);
+            let disk = simulation.disk().clone();
+            simulation.block_on(|runtime| async move {
+                let mut output = begin(&runtime, true).await;
+                output.append(vec![1; 5000]).await.unwrap();
+                disk.fail_next(operation, "/segment", 1);
+                assert!(output.finish().await.is_err(), "{operation:?}");
+            });
+        }
+    }
+}
