@@ -20,6 +20,7 @@ mod input;
 mod keep;
 mod merge;
 mod plan;
+mod reads;
 mod repeats;
 mod source;
 #[cfg(test)]

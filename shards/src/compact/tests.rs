@@ -55,8 +55,22 @@ async fn write(
     content: &Content,
     level: u32,
 ) -> Arc<SealedSegment> {
-    let mut segment = folder.begin(Day(0)).unwrap();
+    write_as(folder, content, level, false).await
+}
+
+/// The same, as a draft or not.
+async fn write_as(
+    folder: &SegmentFolder<SimRuntime>,
+    content: &Content,
+    level: u32,
+    is_draft: bool,
+) -> Arc<SealedSegment> {
+    let begun = if is_draft { folder.begin_draft(Day(0)) } else { folder.begin(Day(0)) };
+    let mut segment = begun.unwrap();
     let mut writer = SegmentWriter::new(folder.identity(&segment)).unwrap();
+    if is_draft {
+        writer.make_draft();
+    }
     let streams = streams();
     for (&number, entries) in content {
         let StreamDefinition { id, tenant, labels } = &streams[number];
@@ -82,7 +96,7 @@ async fn write(
 
 async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) -> Content {
     let mut decoder = Decoder::new();
-    let mut input = Input::open(folder, Arc::clone(segment)).await.unwrap();
+    let mut input = Input::open(folder, Arc::clone(segment), &Rc::default()).await.unwrap();
     let streams = streams();
     let mut content = Content::new();
     loop {
@@ -217,7 +231,8 @@ fn a_merge_shows_what_its_inputs_have_shown() {
             let (mut contents, mut inputs) = (Vec::new(), Vec::new());
             for number in 0..rng.between(1, 5) as i64 {
                 let content = random_content(&mut rng, number * step_ns, spread, &contents);
-                inputs.push(write(&bench.folder, &content, rng.below(2) as u32).await);
+                let (level, is_draft) = (rng.below(2) as u32, rng.one_in(2));
+                inputs.push(write_as(&bench.folder, &content, level, is_draft).await);
                 contents.push(content);
             }
             let outcome = bench.merge(&inputs, KeepAll).await.unwrap();
@@ -282,7 +297,7 @@ fn a_rewrite_drops_what_it_is_told_to_and_nothing_else() {
             let (mut contents, mut inputs) = (Vec::new(), Vec::new());
             for _ in 0..rng.between(1, 3) {
                 let content = random_content(&mut rng, 0, 1000, &contents);
-                inputs.push(write(&bench.folder, &content, 1).await);
+                inputs.push(write_as(&bench.folder, &content, 1, rng.one_in(2)).await);
                 contents.push(content);
             }
             let mut expected = shown(&contents);
@@ -392,21 +407,36 @@ fn damage_is_told_apart_and_changes_nothing() {
     simulation.block_on(move |runtime| async move {
         let disk = inner.disk();
         let mut bench = Bench::new(runtime.clone()).await;
-        let good = write(&bench.folder, &small(&[(1, "a")]), 0).await;
-        let bad = write(&bench.folder, &small(&[(2, "some more text")]), 0).await;
-        let mut bytes = disk.read(&bad.path).unwrap();
-        let directory = bench.folder.directories.get(&bad).await.unwrap();
-        let lines = directory.block(0).column(crate::segment::ColumnKind::Lines);
-        bytes[lines.offset as usize] ^= 1;
-        disk.write(&bad.path, &bytes);
-        let error = bench.merge(&[good, Arc::clone(&bad)], KeepAll).await.unwrap_err();
-        assert!(
-            matches!(error, CompactError::Damaged { segment, .. } if segment == bad.live.name),
-            "{error}"
-        );
-        assert!(live(&runtime).await.is_empty(), "no edit was written");
-        let survey = survey_segments(&runtime, SEGMENTS_DIR.as_ref()).await.unwrap();
-        assert!(survey.temporary.is_empty(), "and nothing is left over");
+        for is_draft in [false, true] {
+            let good = write_as(&bench.folder, &small(&[(1, "a")]), 0, is_draft).await;
+            let content = small(&[(2, "some more text")]);
+            let bad = write_as(&bench.folder, &content, 0, is_draft).await;
+            let bytes = disk.read(&bad.path).unwrap();
+            let directory = bench.folder.directories.get(&bad).await.unwrap();
+            for kind in crate::segment::ColumnKind::ALL {
+                let place = directory.block(0).column(kind);
+                if place.stored_len == 0 {
+                    continue;
+                }
+                let mut damaged = bytes.clone();
+                damaged[place.offset as usize] ^= 1;
+                disk.write(&bad.path, &damaged);
+                let inputs = [Arc::clone(&good), Arc::clone(&bad)];
+                let error = bench.merge(&inputs, KeepAll).await.unwrap_err();
+                let CompactError::Damaged { segment, error } = &error else { panic!("{error}") };
+                assert_eq!(*segment, bad.live.name);
+                let expected = format!("{} of block 0", kind.name());
+                assert!(error.to_string().contains(&expected), "{error}");
+                assert!(live(&runtime).await.is_empty(), "no edit was written");
+                // A file that ends before is a failure of the disk.
+                disk.write(&bad.path, &bytes[..place.offset as usize]);
+                let error = bench.merge(&inputs, KeepAll).await.unwrap_err();
+                let CompactError::Io(error) = &error else { panic!("{error}") };
+                assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+            }
+            let survey = survey_segments(&runtime, SEGMENTS_DIR.as_ref()).await.unwrap();
+            assert!(survey.temporary.is_empty(), "and nothing is left over");
+        }
     });
 }
 
