@@ -24,7 +24,7 @@ use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ChunkLabels,
-    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo,
+    Codec, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo,
     SegmentError,
 };
 
@@ -92,9 +92,12 @@ impl<R: Runtime> Input<R> {
         Ok(input)
     }
 
-    /// Whether a block may be copied as it is stored.
+    /// Whether a block may be copied as it is stored. A draft has encoded blocks, too, if it was
+    /// made one when it was partly written.
     pub(super) fn may_copy(&self, block: u32) -> bool {
-        !self.segment.footer.is_draft && is_full(&self.directory.block(block))
+        let info = self.directory.block(block);
+        let is_encoded = || info.column(ColumnKind::Lines).codec != Codec::Raw;
+        is_full(&info) && (!self.segment.footer.is_draft || is_encoded())
     }
 
     pub(super) fn damaged(&self, error: SegmentError) -> CompactError {

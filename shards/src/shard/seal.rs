@@ -8,8 +8,8 @@
 //!
 //! Where pushes come so fast that a generation is nearly full before the one before is encoded,
 //! the rest of that is written as a draft; once one was full, it and those behind it that fill
-//! about as fast are drafts as a whole: encoding them would take CPU time from the pushes, and
-//! merging would encode most of them again. Drafts are encoded when they are merged
+//! about as fast are drafts as a whole if they have little of each stream: encoding them would
+//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded when they are merged
 //! ([`super::maintain`]), and there is a bound on their bytes.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
@@ -33,6 +33,7 @@ use crate::index::Slot;
 use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply, StreamDefinition};
 use crate::sealed::{OpenedSegment, SealedSegment};
+use crate::segment::OWN_BLOCK_LINE_BYTES;
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -279,6 +280,11 @@ impl Sealing {
         self.filled_in.is_some_and(|filled_in| filled_in <= fast)
     }
 
+    /// Whether streams have too little each to get blocks of their own, which merges copy.
+    fn has_small_streams(&self) -> bool {
+        self.head_bytes < self.active.len() as u64 * OWN_BLOCK_LINE_BYTES as u64
+    }
+
     fn is_full(&self) -> bool {
         self.head_bytes >= self.policy.head_max_bytes
     }
@@ -358,9 +364,11 @@ impl Shard {
     }
 
     /// Whether the heads, which are about to be set aside, had better be written as a draft:
-    /// pushes come fast, and there is room for more drafts.
+    /// pushes come fast, merges would not copy what is encoded now, and there is room for more
+    /// drafts.
     fn wants_a_draft(&self) -> bool {
         self.draft_policy().is_some_and(|policy| self.sealing.filled_fast(policy))
+            && self.sealing.has_small_streams()
             && self.has_room_for_draft(self.sealing.head_bytes)
     }
 

@@ -90,6 +90,30 @@ fn heads_that_fill_faster_than_they_are_sealed_become_drafts() {
 }
 
 #[test]
+fn heads_with_much_of_each_stream_are_encoded_at_once() {
+    let policy = SealPolicy { head_max_bytes: 100_000, ..SealPolicy::ON_REQUEST };
+    for (streams, is_draft) in [(1, false), (4, true)] {
+        let mut bench = sealing_bench(policy);
+        let mut timestamp_ns = 0;
+        let mut fill = |bench: &mut Bench| {
+            for number in 0..44 {
+                let stream = app(&format!("app-{}", number % streams));
+                timestamp_ns += 1;
+                let line = "x".repeat(3000);
+                bench.append(push(&[(&stream, &[(timestamp_ns, &line)])])).unwrap();
+            }
+        };
+        fill(&mut bench);
+        let first = bench.seal.clone().expect("the heads are full");
+        fill(&mut bench);
+        assert!(first.haste.is_asked_for(), "whatever it has, it is late");
+        bench.end_seal(Ok(Vec::new()));
+        let second = bench.seal.clone().expect("so are the next ones");
+        assert_eq!(second.haste.is_asked_for(), is_draft, "{streams}");
+    }
+}
+
+#[test]
 fn a_flush_is_answered_when_everything_before_it_is_sealed() {
     let mut bench = sealing_bench(SealPolicy::ON_REQUEST);
     let ShardReply::Flushed(Ok(())) = bench.ask(ShardRequest::Flush) else { panic!() };
