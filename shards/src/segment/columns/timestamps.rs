@@ -35,21 +35,75 @@ pub(crate) fn encode(
         scratch.extend(run.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as u64));
     }
     debug_assert!(rest.is_empty());
-    let mut divisor = 0;
-    for &distance in scratch.iter() {
-        divisor = gcd(divisor, distance);
-        if divisor == 1 {
-            break;
-        }
-    }
-    let divisor = divisor.max(1);
+    let divisor = common_divisor(scratch);
     if divisor > 1 {
-        for distance in scratch.iter_mut() {
-            *distance /= divisor;
-        }
+        let exact = ExactDivisor::new(divisor);
+        scratch.iter_mut().for_each(|distance| *distance = exact.turned(*distance));
     }
     varint::write(out, divisor);
     packed::encode(scratch, out);
+}
+
+/// Of so many distances the divisor is made first; most often it is that of the others, too.
+const SAMPLE_LEN: usize = 8;
+
+/// The greatest common divisor of all; 1 if all are 0.
+fn common_divisor(distances: &[u64]) -> u64 {
+    let sample = &distances[..distances.len().min(SAMPLE_LEN)];
+    let mut divisor = sample.iter().copied().fold(0, gcd);
+    let mut rest = &distances[sample.len()..];
+    while divisor != 1 {
+        let found = match divisor {
+            0 => rest.iter().position(|&distance| distance != 0),
+            _ => {
+                let exact = ExactDivisor::new(divisor);
+                rest.iter().position(|&distance| !exact.divides(distance))
+            }
+        };
+        let Some(at) = found else { break };
+        divisor = gcd(divisor, rest[at]);
+        rest = &rest[at + 1..];
+    }
+    divisor.max(1)
+}
+
+/// Divides by one number again and again, as long as there is no remainder, with a
+/// multiplication instead of a division.
+///
+/// Modulo 2^64 an odd number has an inverse, and a multiple divided by the number is the
+/// multiple times the inverse. The products of what is no multiple are larger than all
+/// quotients, since they are all different. Factors of two are turned out at the low end, and
+/// come in again at the high end if one is not there. (Granlund and Montgomery, *Division by
+/// Invariant Integers using Multiplication*, 1994, section 9.)
+struct ExactDivisor {
+    inverse: u64,
+    twos: u32,
+    /// The largest quotient.
+    most: u64,
+}
+
+impl ExactDivisor {
+    /// `divisor` is not 0.
+    fn new(divisor: u64) -> ExactDivisor {
+        let twos = divisor.trailing_zeros();
+        let odd = divisor >> twos;
+        // Right in the three lowest bits; each step doubles how many.
+        let mut inverse = odd;
+        for _ in 0..5 {
+            let product = odd.wrapping_mul(inverse);
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(product));
+        }
+        ExactDivisor { inverse, twos, most: u64::MAX / divisor }
+    }
+
+    /// The quotient if the divisor divides `value`, and something larger otherwise.
+    fn turned(&self, value: u64) -> u64 {
+        value.wrapping_mul(self.inverse).rotate_right(self.twos)
+    }
+
+    fn divides(&self, value: u64) -> bool {
+        self.turned(value) <= self.most
+    }
 }
 
 /// Greatest common divisor; that of 0 and `b` is `b`.
@@ -181,6 +235,38 @@ mod tests {
             })
             .collect();
         assert!(round_trip(&coarse, &[6400]) < 6400 / 2 + 200, "four bits each");
+    }
+
+    #[test]
+    fn exact_division_is_division() {
+        for seed in seeds(2000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let divisor = (rng.next_u64() >> rng.below(64)).max(1);
+            let exact = ExactDivisor::new(divisor);
+            for _ in 0..50 {
+                let value = rng.next_u64() >> rng.below(64);
+                assert_eq!(exact.divides(value), value.is_multiple_of(divisor));
+                let multiple = value - value % divisor;
+                assert!(exact.divides(multiple));
+                assert_eq!(exact.turned(multiple), multiple / divisor);
+            }
+        }
+    }
+
+    #[test]
+    fn the_divisor_is_that_of_all_distances() {
+        assert_eq!((common_divisor(&[]), common_divisor(&[0; 20])), (1, 1));
+        for seed in seeds(2000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let unit = *rng.pick(&[1, 2, 1000, 1 << 40, 999_983]);
+            let distances: Vec<u64> = (0..rng.below(60))
+                .map(|_| rng.below(1000) * unit * *rng.pick(&[0, 1, 6, 12, 12]))
+                .collect();
+            let slow = distances.iter().copied().fold(0, gcd).max(1);
+            assert_eq!(common_divisor(&distances), slow);
+        }
     }
 
     #[test]

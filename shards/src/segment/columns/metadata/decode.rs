@@ -200,11 +200,28 @@ fn read_column(
     Ok(Column { name, name_len, values, which, taken: 0 })
 }
 
+/// The digits of bytes, those of four bytes at once: the lowest byte of the number is the first.
 fn hex_text(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-    let text = bytes.iter().map(digits).collect::<Vec<_>>().into_flattened();
+    let mut text = Vec::with_capacity(bytes.len() * 2 + 8);
+    let (fours, rest) = bytes.as_chunks::<4>();
+    for four in fours {
+        text.extend_from_slice(&digits_of(*four));
+    }
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    text.extend_from_slice(&digits_of(last)[..rest.len() * 2]);
     String::from_utf8(text).expect("digits are ASCII")
+}
+
+fn digits_of(bytes: [u8; 4]) -> [u8; 8] {
+    // Each byte in two, then half of it in each of them, the upper half first.
+    let fours = u64::from(u32::from_le_bytes(bytes));
+    let pairs = (fours | fours << 16) & 0x0000_ffff_0000_ffff;
+    let whole = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
+    let values = (whole >> 4 | whole << 8) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Ten and more have bit 4 with six added; their letters are 39 behind the digits' order.
+    let letters = (values + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    (values + 0x3030_3030_3030_3030 + letters * 39).to_le_bytes()
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Malformed> {
@@ -252,5 +269,20 @@ impl<'a> Reader<'a> {
 
     fn numbers(&mut self, count: usize, bound: usize) -> Result<Vec<u32>, Malformed> {
         numbers_below(self.section()?, count, bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_all_values_become_digits_wherever_they_stand() {
+        let bytes: Vec<u8> = (0..=u8::MAX).chain(0..=u8::MAX).collect();
+        for range in (0..9).flat_map(|start| (256..265).map(move |end| start..end)) {
+            let digits: String = bytes[range.clone()].iter().map(|b| format!("{b:02x}")).collect();
+            assert_eq!(hex_text(&bytes[range]), digits);
+        }
+        assert_eq!(hex_text(&[]), "");
     }
 }

@@ -204,7 +204,7 @@ fn write_column(column: &Column<'_>, out: &mut Vec<u8>) {
     write_section(&lengths, out);
     for value in values {
         if hex {
-            out.extend(value.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])));
+            write_hex(value, out);
         } else {
             out.extend_from_slice(value);
         }
@@ -225,9 +225,27 @@ fn is_hex(text: &[u8]) -> bool {
     text.len().is_multiple_of(2) && chunks.iter().all(|chunk| all_digits(chunk)) && all_digits(rest)
 }
 
-/// The value of a digit: bit 6 tells letters.
-fn digit(byte: u8) -> u8 {
-    (byte & 0x0f) + (byte >> 6) * 9
+/// Appends the bytes that the digits stand for. Takes eight digits at once, as a number: the lowest
+/// byte is the first.
+fn write_hex(text: &[u8], out: &mut Vec<u8>) {
+    let (eights, rest) = text.as_chunks::<8>();
+    for digits in eights {
+        let pairs = pairs_of(u64::from_le_bytes(*digits));
+        let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+        let bytes = (fours | fours >> 16) as u32;
+        out.extend_from_slice(&bytes.to_le_bytes());
+    }
+    for pair in rest.chunks_exact(2) {
+        out.push(pairs_of(u64::from(pair[0]) | u64::from(pair[1]) << 8) as u8);
+    }
+}
+
+/// For each two digits their byte, in the place of the first of them; zero in that of the other.
+fn pairs_of(digits: u64) -> u64 {
+    // Bit 6 tells letters.
+    let letters = digits >> 6 & 0x0101_0101_0101_0101;
+    let values = (digits & 0x0f0f_0f0f_0f0f_0f0f) + letters * 9;
+    (values << 4 | values >> 8) & 0x00ff_00ff_00ff_00ff
 }
 
 fn write_text(text: &[u8], out: &mut Vec<u8>) {
@@ -250,11 +268,18 @@ mod tests {
     fn digits_are_told_from_all_other_bytes_wherever_they_stand() {
         for byte in 0..=u8::MAX {
             let value = char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
-            assert!(value.is_none_or(|value| u32::from(digit(byte)) == value), "{byte}");
             for (len, at) in [(2, 1), (16, 0), (16, 15), (32, 17), (34, 33)] {
                 let mut text = vec![b'7'; len];
                 text[at] = byte;
                 assert_eq!(is_hex(&text), value.is_some(), "{byte} at {at} of {len}");
+                if let Some(value) = value {
+                    let mut bytes = Vec::new();
+                    write_hex(&text, &mut bytes);
+                    let mut expected = vec![0x77; len / 2];
+                    let kept = if at % 2 == 0 { 0x07 } else { 0x70 };
+                    expected[at / 2] = kept | (value as u8) << (4 * (1 - at % 2));
+                    assert_eq!(bytes, expected, "{byte} at {at} of {len}");
+                }
             }
         }
         assert!(is_hex(b"") && !is_hex(b"123"));
