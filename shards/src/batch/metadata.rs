@@ -52,6 +52,10 @@ impl<'a> MetadataPairs<'a> {
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         match (self.shared, self.own) {
             (only, []) | ([], only) => out.extend_from_slice(only),
+            (shared, own) if is_one_before(shared, own) => {
+                out.extend_from_slice(shared);
+                out.extend_from_slice(own);
+            }
             _ => self.texts().for_each(|(name, value)| write_pair(name, value, out)),
         }
     }
@@ -61,8 +65,10 @@ impl<'a> MetadataPairs<'a> {
         std::iter::from_fn(move || self.next_texts())
     }
 
+    /// Name and value of the next pair, whose UTF-8 is not looked at. What is malformed ends
+    /// the walk and stays.
     #[inline]
-    fn next_texts(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+    pub(crate) fn next_texts(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         if self.shared.is_empty() {
             return read_pair(&mut self.own);
         }
@@ -102,6 +108,15 @@ impl Eq for MetadataPairs<'_> {}
 impl Hash for MetadataPairs<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.texts().for_each(|pair| pair.hash(state));
+    }
+}
+
+/// Whether there is one shared pair, such as a level, and its name comes before the own ones.
+#[inline]
+fn is_one_before(mut shared: &[u8], mut own: &[u8]) -> bool {
+    match (read_pair(&mut shared), read_pair(&mut own)) {
+        (Some((first, _)), Some((second, _))) => shared.is_empty() && first < second,
+        _ => false,
     }
 }
 
@@ -149,7 +164,10 @@ pub(super) fn check_metadata(mut column: &[u8], entry_count: usize) -> Option<()
 
 #[inline]
 fn read_pair<'a>(cursor: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    Some((read_bytes(cursor)?, read_bytes(cursor)?))
+    let mut rest = *cursor;
+    let pair = (read_bytes(&mut rest)?, read_bytes(&mut rest)?);
+    *cursor = rest;
+    Some(pair)
 }
 
 #[inline]

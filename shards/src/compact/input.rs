@@ -19,16 +19,17 @@ use logsvc_runtime::Runtime;
 use super::CompactError;
 use super::aside::{QUEUE, StoredBlock};
 use super::reads::{Piece, Reads, SpareReads};
+use crate::batch::MetadataPairs;
 use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ChunkLabels,
-    Codec, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES, RunInfo,
-    SegmentError,
+    Codec, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES,
+    PlainMetadata, RunInfo, SegmentError, StoredMetadata,
 };
 
-use super::keep::EntryView;
+use super::keep::{EntryView, ViewedMetadata};
 
 /// Decoded blocks that are kept: runs that overlap are looked at in turns.
 const CACHED_BLOCKS: usize = 2;
@@ -217,7 +218,7 @@ pub(super) struct Block {
     pub(super) timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
     lines: Vec<u8>,
-    metadata: Option<BlockMetadata>,
+    metadata: Option<StoredMetadata>,
 }
 
 impl Block {
@@ -233,19 +234,23 @@ impl Block {
             line_ends: decoder.line_ends(directory, block, lengths)?,
             lines: decoder.lines(directory, block, lines, &timestamps_ns)?,
             timestamps_ns,
-            metadata: decoder.metadata(directory, block, metadata)?,
+            metadata: decoder.stored_metadata(directory, block, metadata)?,
         })
     }
 
     /// Some entries of a run, counted within the block.
     pub(super) fn entries(&self, run: &RunInfo, range: Range<usize>) -> Entries<'_> {
         let lines_start = self.line_start(run, range.start);
-        let metadata = match &self.metadata {
-            Some(column) if run.has_metadata => EntriesMetadata::Sets {
+        let metadata = match self.metadata_of(run) {
+            None => EntriesMetadata::None,
+            Some(StoredMetadata::Plain(column)) => EntriesMetadata::Plain {
+                entry_sets: &column.entry_sets[range.clone()],
+                sets: &column.sets,
+            },
+            Some(StoredMetadata::Sets(column)) => EntriesMetadata::Sets {
                 set_ids: &column.set_ids[range.clone()],
                 sets: &column.sets,
             },
-            _ => EntriesMetadata::None,
         };
         Entries {
             timestamps_ns: &self.timestamps_ns[range.clone()],
@@ -267,12 +272,25 @@ impl Block {
     /// An entry of a run, counted within the block.
     pub(super) fn entry(&self, run: &RunInfo, index: usize) -> EntryView<'_> {
         let line = self.line_start(run, index) as usize..self.line_ends[index] as usize;
-        let metadata = self.metadata.as_ref().filter(|_| run.has_metadata);
         EntryView {
             timestamp_ns: self.timestamps_ns[index],
             line: &run.of_lines(&self.lines)[line],
-            metadata: metadata.map(|column| (&column.sets, column.set_ids[index])),
+            metadata: match self.metadata_of(run) {
+                None => ViewedMetadata::None,
+                Some(StoredMetadata::Plain(PlainMetadata { sets, entry_sets })) => {
+                    let set = sets.get(entry_sets[index]);
+                    ViewedMetadata::Pairs(MetadataPairs::from_checked(set, &[]))
+                }
+                Some(StoredMetadata::Sets(BlockMetadata { sets, set_ids })) => {
+                    ViewedMetadata::Set(sets, set_ids[index])
+                }
+            },
         }
+    }
+
+    /// The block's metadata, if the run has any.
+    fn metadata_of(&self, run: &RunInfo) -> Option<&StoredMetadata> {
+        self.metadata.as_ref().filter(|_| run.has_metadata)
     }
 
     /// Where a line begins among those of its run.

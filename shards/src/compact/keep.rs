@@ -2,6 +2,7 @@
 
 use logsvc_logql::engine::MetadataSets;
 
+use crate::batch::MetadataPairs;
 use crate::messages::StreamDefinition;
 
 /// An entry of a segment that is being rewritten.
@@ -11,13 +12,26 @@ pub struct EntryView<'a> {
     pub timestamp_ns: i64,
     /// The line.
     pub line: &'a [u8],
-    pub(super) metadata: Option<(&'a MetadataSets, u32)>,
+    pub(super) metadata: ViewedMetadata<'a>,
+}
+
+/// Structured metadata of an entry, as its segment has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ViewedMetadata<'a> {
+    None,
+    Set(&'a MetadataSets, u32),
+    Pairs(MetadataPairs<'a>),
 }
 
 impl<'a> EntryView<'a> {
     /// Its structured metadata, by name.
     pub fn metadata(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        self.metadata.into_iter().flat_map(|(sets, id)| sets.get(id))
+        let (set, pairs) = match self.metadata {
+            ViewedMetadata::None => (None, None),
+            ViewedMetadata::Set(sets, id) => (Some(sets.get(id)), None),
+            ViewedMetadata::Pairs(pairs) => (None, Some(pairs)),
+        };
+        set.into_iter().flatten().chain(pairs.into_iter().flatten())
     }
 }
 

@@ -76,7 +76,7 @@ mod writer;
 
 pub use columns::ColumnKind;
 pub use columns::compress::{Codec, ColumnPlace};
-pub use columns::metadata::BlockMetadata;
+pub use columns::metadata::{BlockMetadata, PlainMetadata, PlainSets, StoredMetadata};
 pub(crate) use columns::packed::Malformed;
 pub(crate) use columns::templates::{LineParts, LineSearch, Verdicts};
 pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};

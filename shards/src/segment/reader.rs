@@ -12,7 +12,7 @@ use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
 use super::columns::ColumnKind;
 use super::columns::compress::Decompressor;
-use super::columns::metadata::{self, BlockMetadata};
+use super::columns::metadata::{self, BlockMetadata, StoredMetadata};
 use super::columns::packed::Malformed;
 use super::columns::templates::LineParts;
 use super::columns::{lengths, timestamps};
@@ -125,12 +125,35 @@ impl Decoder {
         block: u32,
         stored: &[u8],
     ) -> Result<Option<BlockMetadata>, SegmentError> {
+        self.metadata_by(metadata::decode, directory, block, stored)
+    }
+
+    /// Like [`Self::metadata`], in the form that takes the least to write it once more.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub(crate) fn stored_metadata(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<StoredMetadata>, SegmentError> {
+        self.metadata_by(metadata::decode_as_stored, directory, block, stored)
+    }
+
+    fn metadata_by<T>(
+        &mut self,
+        decode: impl FnOnce(&[u8], usize, usize) -> Result<T, Malformed>,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<T>, SegmentError> {
         let raw = self.load(directory, block, ColumnKind::Metadata, stored)?;
         if raw.is_empty() {
             return Ok(None);
         }
         let info = directory.block(block);
-        metadata::decode(&raw, info.entries as usize, info.metadata_bytes as usize)
+        decode(&raw, info.entries as usize, info.metadata_bytes as usize)
             .map(Some)
             .map_err(|error| malformed(block, ColumnKind::Metadata, error))
     }

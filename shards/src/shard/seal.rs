@@ -33,7 +33,7 @@ use crate::index::Slot;
 use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply, StreamDefinition};
 use crate::sealed::{OpenedSegment, SealedSegment};
-use crate::segment::OWN_BLOCK_LINE_BYTES;
+use crate::segment::BLOCK_TARGET_LINE_BYTES;
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -280,9 +280,9 @@ impl Sealing {
         self.filled_in.is_some_and(|filled_in| filled_in <= fast)
     }
 
-    /// Whether streams have too little each to get blocks of their own, which merges copy.
+    /// Whether streams have so little each that their blocks would be less than half full.
     fn has_small_streams(&self) -> bool {
-        self.head_bytes < self.active.len() as u64 * OWN_BLOCK_LINE_BYTES as u64
+        self.head_bytes < self.active.len() as u64 * (BLOCK_TARGET_LINE_BYTES / 2) as u64
     }
 
     fn is_full(&self) -> bool {
@@ -364,8 +364,7 @@ impl Shard {
     }
 
     /// Whether the heads, which are about to be set aside, had better be written as a draft:
-    /// pushes come fast, merges would not copy what is encoded now, and there is room for more
-    /// drafts.
+    /// pushes come fast, merges would not copy full blocks, and there is room for more drafts.
     fn wants_a_draft(&self) -> bool {
         self.draft_policy().is_some_and(|policy| self.sealing.filled_fast(policy))
             && self.sealing.has_small_streams()

@@ -3,6 +3,7 @@
 use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
+use super::super::columns::metadata::{EntrySets, decode_as_stored, encode_plain};
 use super::super::*;
 use crate::batch::MetadataPairs;
 use crate::head::HeadBlock;
@@ -57,9 +58,11 @@ pub(super) enum Form {
     Own,
     /// As in a head whose entries share about half of it.
     Shared,
+    /// As decoded from a draft.
+    Plain,
 }
 
-pub(super) const FORMS: [Form; 3] = [Form::Sets, Form::Own, Form::Shared];
+pub(super) const FORMS: [Form; 4] = [Form::Sets, Form::Own, Form::Shared, Form::Plain];
 
 /// Owned columns of some entries, with some bytes before them that do not count.
 pub(super) struct Columns {
@@ -72,6 +75,8 @@ pub(super) struct Columns {
     pair_ends: Vec<u32>,
     sets: MetadataSets,
     set_ids: Vec<u32>,
+    /// `None` if no entry has metadata.
+    plain: Option<PlainMetadata>,
 }
 
 const BEFORE: usize = 3;
@@ -86,6 +91,7 @@ impl Columns {
             pair_ends: Vec::new(),
             sets: MetadataSets::new(),
             set_ids: Vec::new(),
+            plain: None,
             head: HeadBlock::default(),
         };
         columns.head.push(i64::MIN, b"before", MetadataPairs::from_checked(b"\x01b\x01v", &[]));
@@ -106,7 +112,31 @@ impl Columns {
             let pairs = entry.metadata.iter().map(|(name, value)| (&**name, &**value));
             columns.set_ids.push(columns.sets.intern(pairs).unwrap());
         }
+        columns.plain = columns.plain_metadata();
         columns
+    }
+
+    /// What a draft gives back, with a set for each entry that has metadata.
+    fn plain_metadata(&self) -> Option<PlainMetadata> {
+        let texts = &self.pairs[BEFORE..];
+        let mut set_ends: Vec<u32> = self.pair_ends.iter().map(|end| end - BEFORE as u32).collect();
+        set_ends.dedup();
+        set_ends.retain(|&end| end > 0);
+        let mut number = 0;
+        let mut start = BEFORE as u32;
+        let numbers = self.pair_ends.iter().map(|&end| {
+            let has_some = end > std::mem::replace(&mut start, end);
+            number += u32::from(has_some);
+            if has_some { number } else { 0 }
+        });
+        let entry_sets: Vec<u32> = numbers.collect();
+        let sets = EntrySets { texts, set_ends: &set_ends, entry_sets: &entry_sets };
+        let mut column = Vec::new();
+        encode_plain(&sets, &mut column);
+        match decode_as_stored(&column, entry_sets.len(), texts.len()).unwrap() {
+            StoredMetadata::Plain(metadata) => Some(metadata).filter(|_| !texts.is_empty()),
+            StoredMetadata::Sets(_) => panic!("it is taken for the other form"),
+        }
     }
 
     pub(super) fn entries(&self, form: Form) -> Entries<'_> {
@@ -123,6 +153,10 @@ impl Columns {
                 EntriesMetadata::Sets { set_ids: &self.set_ids, sets: &self.sets }
             } else if self.pairs.len() == BEFORE {
                 EntriesMetadata::None
+            } else if let Some(PlainMetadata { sets, entry_sets }) = &self.plain
+                && form == Form::Plain
+            {
+                EntriesMetadata::Plain { entry_sets, sets }
             } else {
                 EntriesMetadata::Pairs(PairsColumn::of_own(&self.pairs, start, &self.pair_ends))
             },

@@ -1,3 +1,4 @@
+use super::super::columns::metadata;
 use super::super::*;
 use super::model::*;
 use crate::batch::MetadataPairs;
@@ -61,6 +62,11 @@ fn malformed_columns_are_refused() {
     let sets = logsvc_logql::engine::MetadataSets::new();
     let pairs =
         |start, ends| EntriesMetadata::Pairs(PairsColumn::of_own(b"\x01a\x01b", start, ends));
+    let plain = [0, 1, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1, b'a', 1, b'b'];
+    let plain = metadata::decode_as_stored(&plain, 1, 4);
+    let Ok(StoredMetadata::Plain(PlainMetadata { sets: plain, .. })) = plain else {
+        panic!("it is well-formed")
+    };
     let bad = [
         Entries { timestamps_ns: &[1], ..good },
         Entries { line_ends: &[3, 1], ..good },
@@ -71,6 +77,8 @@ fn malformed_columns_are_refused() {
         Entries { metadata: pairs(5, &[4, 4]), ..good },
         Entries { metadata: EntriesMetadata::Sets { set_ids: &[0], sets: &sets }, ..good },
         Entries { metadata: EntriesMetadata::Sets { set_ids: &[0, 1], sets: &sets }, ..good },
+        Entries { metadata: EntriesMetadata::Plain { entry_sets: &[1], sets: &plain }, ..good },
+        Entries { metadata: EntriesMetadata::Plain { entry_sets: &[1, 2], sets: &plain }, ..good },
     ];
     for (case, entries) in bad.iter().enumerate() {
         assert!(matches!(writer.append(entries), Err(WriteError::Malformed(_))), "case {case}");

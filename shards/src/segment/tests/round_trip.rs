@@ -139,7 +139,7 @@ fn the_form_of_metadata_leaves_no_trace() {
             file.extend(writer.finish().unwrap().bytes);
             file
         });
-        assert!(files[0] == files[1] && files[1] == files[2]);
+        assert!(files.iter().all(|file| *file == files[0]));
     }
 }
 

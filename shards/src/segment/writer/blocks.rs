@@ -74,18 +74,19 @@ impl SegmentWriter {
         lengths::encode(&block.line_ends, &mut self.numbers, &mut self.raw);
         let lengths = Compressor::store_raw(&self.raw, to_lengths)?;
         self.raw.clear();
-        if let Some(sets) = block.metadata.entry_sets() {
-            let filter = &mut self.filter;
-            metadata::encode(&sets, &mut self.raw, |name, value| {
-                if !is_draft {
-                    filter.add_metadata(name, value);
+        let metadata = match block.metadata.entry_sets() {
+            Some(sets) if is_draft => {
+                metadata::encode_plain(&sets, &mut self.raw);
+                Compressor::store_raw(&self.raw, to_metadata)?
+            }
+            sets => {
+                let filter = &mut self.filter;
+                if let Some(sets) = sets {
+                    let add = |name: &[u8], value: &[u8]| filter.add_metadata(name, value);
+                    metadata::encode(&sets, &mut self.raw, add);
                 }
-            });
-        }
-        let metadata = if is_draft {
-            Compressor::store_raw(&self.raw, to_metadata)?
-        } else {
-            self.compressor.store(&self.raw, to_metadata)?
+                self.compressor.store(&self.raw, to_metadata)?
+            }
         };
         Ok([lines, timestamps, lengths, metadata])
     }

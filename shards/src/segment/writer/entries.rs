@@ -7,6 +7,7 @@ use logsvc_logql::engine::MetadataSets;
 use super::super::error::WriteError;
 use super::pairs::PairsColumn;
 use crate::head::HeadBlock;
+use crate::segment::PlainSets;
 
 /// Entries of one stream in time order, borrowed column by column.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,13 @@ pub enum EntriesMetadata<'a> {
     None,
     /// As in a head.
     Pairs(PairsColumn<'a>),
+    /// As a draft has it.
+    Plain {
+        /// One for each entry.
+        entry_sets: &'a [u32],
+        /// What the numbers mean.
+        sets: &'a PlainSets,
+    },
     /// As decoded from a segment.
     Sets {
         /// One for each entry.
@@ -79,6 +87,9 @@ impl<'a> Entries<'a> {
             metadata: match self.metadata {
                 EntriesMetadata::None => EntriesMetadata::None,
                 EntriesMetadata::Pairs(column) => EntriesMetadata::Pairs(column.slice(range)),
+                EntriesMetadata::Plain { entry_sets, sets } => {
+                    EntriesMetadata::Plain { entry_sets: &entry_sets[range], sets }
+                }
                 EntriesMetadata::Sets { set_ids, sets } => {
                     EntriesMetadata::Sets { set_ids: &set_ids[range], sets }
                 }
@@ -103,7 +114,8 @@ impl<'a> Entries<'a> {
         let has_places = match self.metadata {
             EntriesMetadata::None => true,
             EntriesMetadata::Pairs(column) => column.has_places(self.len()),
-            EntriesMetadata::Sets { set_ids, .. } => set_ids.len() == self.len(),
+            EntriesMetadata::Plain { entry_sets: numbers, .. }
+            | EntriesMetadata::Sets { set_ids: numbers, .. } => numbers.len() == self.len(),
         };
         if !has_places {
             return Err(WriteError::Malformed("not every entry has a place for metadata"));
@@ -121,11 +133,8 @@ impl<'a> Entries<'a> {
         match self.metadata {
             EntriesMetadata::None => {}
             EntriesMetadata::Pairs(column) => column.check()?,
-            EntriesMetadata::Sets { set_ids, sets } => {
-                if set_ids.iter().any(|&id| id as usize >= sets.len()) {
-                    return Err(WriteError::Malformed("a set of metadata is not there"));
-                }
-            }
+            EntriesMetadata::Plain { entry_sets, sets } => check_sets(entry_sets, sets.count())?,
+            EntriesMetadata::Sets { set_ids, sets } => check_sets(set_ids, sets.len())?,
         }
         let starts_late = self.timestamps_ns.first().is_none_or(|&first| first >= not_before_ns);
         if starts_late && self.timestamps_ns.is_sorted() {
@@ -133,6 +142,14 @@ impl<'a> Entries<'a> {
         } else {
             Err(WriteError::TimeOrder)
         }
+    }
+}
+
+/// Checks that there are sets with these numbers.
+fn check_sets(numbers: &[u32], count: usize) -> Result<(), WriteError> {
+    match numbers.iter().any(|&number| number as usize >= count) {
+        true => Err(WriteError::Malformed("a set of metadata is not there")),
+        false => Ok(()),
     }
 }
 

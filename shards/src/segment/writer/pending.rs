@@ -66,6 +66,7 @@ impl PendingBlock {
         let metadata_len = match first.metadata {
             EntriesMetadata::None => 0,
             EntriesMetadata::Pairs(column) => column.get(0).encoded_len(),
+            EntriesMetadata::Plain { entry_sets, sets } => sets.get(entry_sets[0]).len(),
             EntriesMetadata::Sets { set_ids, sets } => set_len(sets, set_ids[0]),
         };
         if line_len > BLOCK_MAX_LINE_BYTES {

@@ -49,6 +49,10 @@ impl PendingMetadata {
             EntriesMetadata::Pairs(column) => {
                 (0..count).take_while(|&index| fits(column.get(index).encoded_len())).count()
             }
+            EntriesMetadata::Plain { entry_sets, sets } => {
+                let entry_sets = entry_sets[..count].iter();
+                entry_sets.take_while(|&&number| fits(sets.get(number).len())).count()
+            }
             EntriesMetadata::Sets { set_ids, sets } => {
                 let set_ids = set_ids[..count].iter();
                 set_ids.take_while(|&&id| fits(set_len(sets, id))).count()
@@ -74,6 +78,15 @@ impl PendingMetadata {
                             self.write_set(|texts| column.get(index).write_to(texts))
                         }),
                     };
+                    self.push_entry(place);
+                }
+            }
+            EntriesMetadata::Plain { entry_sets, sets } => {
+                self.entry_sets.resize(before, 0);
+                for &number in entry_sets {
+                    let write =
+                        || self.write_set(|texts| texts.extend_from_slice(sets.get(number)));
+                    let place = if number == 0 { 0 } else { written.place(number, write) };
                     self.push_entry(place);
                 }
             }

@@ -91,12 +91,12 @@ fn heads_that_fill_faster_than_they_are_sealed_become_drafts() {
 
 #[test]
 fn heads_with_much_of_each_stream_are_encoded_at_once() {
-    let policy = SealPolicy { head_max_bytes: 100_000, ..SealPolicy::ON_REQUEST };
+    let policy = SealPolicy { head_max_bytes: 200_000, ..SealPolicy::ON_REQUEST };
     for (streams, is_draft) in [(1, false), (4, true)] {
         let mut bench = sealing_bench(policy);
         let mut timestamp_ns = 0;
         let mut fill = |bench: &mut Bench| {
-            for number in 0..44 {
+            for number in 0..80 {
                 let stream = app(&format!("app-{}", number % streams));
                 timestamp_ns += 1;
                 let line = "x".repeat(3000);

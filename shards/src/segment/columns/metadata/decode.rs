@@ -6,6 +6,7 @@ use logsvc_logql::engine::{MetadataSets, TextRef};
 use logsvc_proto::varint;
 
 use super::super::packed::{self, Malformed};
+use super::plain::{self, PlainMetadata};
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
 
 /// The metadata of a block's entries, in the form that the engine takes.
@@ -49,6 +50,40 @@ impl Column {
 /// Decodes the metadata of `entries` entries, whose pairs take `pairs_bytes` in the
 /// form of a batch without counts.
 pub(crate) fn decode(
+    bytes: &[u8],
+    entries: usize,
+    pairs_bytes: usize,
+) -> Result<BlockMetadata, Malformed> {
+    match decode_as_stored(bytes, entries, pairs_bytes)? {
+        StoredMetadata::Sets(metadata) => Ok(metadata),
+        StoredMetadata::Plain(metadata) => metadata.into_block_metadata(),
+    }
+}
+
+/// The metadata of a block's entries, in the form in which it is stored.
+#[derive(Debug)]
+pub enum StoredMetadata {
+    /// As all but drafts have it.
+    Sets(BlockMetadata),
+    /// As drafts have it.
+    Plain(PlainMetadata),
+}
+
+/// Like [`decode`], for who writes it once more.
+pub(crate) fn decode_as_stored(
+    bytes: &[u8],
+    entries: usize,
+    pairs_bytes: usize,
+) -> Result<StoredMetadata, Malformed> {
+    match bytes.first() {
+        Some(&plain::MARK) => {
+            PlainMetadata::decode(bytes, entries, pairs_bytes).map(StoredMetadata::Plain)
+        }
+        _ => decode_sets(bytes, entries, pairs_bytes).map(StoredMetadata::Sets),
+    }
+}
+
+fn decode_sets(
     bytes: &[u8],
     entries: usize,
     pairs_bytes: usize,

@@ -8,17 +8,22 @@
 //! indexes. Values that are all lower-case hexadecimal take half their bytes,
 //! which is as small as a compressor gets random ids, and faster to read.
 //!
+//! Drafts have a plain form instead ([`plain`]), in which nothing was looked up.
+//!
 //! Decoding takes time and memory in proportion to the column and to the pairs of
 //! the distinct sets, which must fit the size that the directory gives.
 
 mod decode;
 mod encode;
+mod plain;
 #[cfg(test)]
 mod tests;
 
-pub use decode::BlockMetadata;
-pub(crate) use decode::decode;
+pub use decode::{BlockMetadata, StoredMetadata};
+pub(crate) use decode::{decode, decode_as_stored};
 pub(crate) use encode::{EntrySets, encode};
+pub(crate) use plain::encode_plain;
+pub use plain::{PlainMetadata, PlainSets};
 
 /// Values are stored as they are.
 const FORM_TEXT: u8 = 0;

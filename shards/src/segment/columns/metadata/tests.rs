@@ -55,8 +55,19 @@ fn set(pairs: &[(&str, &str)]) -> Set {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
+/// The column of a draft.
+fn plain(entries: &[Set]) -> Vec<u8> {
+    let (texts, set_ends, entry_sets, _) = columns(entries);
+    let mut bytes = Vec::new();
+    let sets = EntrySets { texts: &texts, set_ends: &set_ends, entry_sets: &entry_sets };
+    encode_plain(&sets, &mut bytes);
+    bytes
+}
+
 fn round_trip(entries: &[Set]) -> usize {
     let (bytes, pairs_bytes) = encoded(entries);
+    let of_draft = decode(&plain(entries), entries.len(), pairs_bytes).unwrap();
+    assert_eq!(read(&of_draft), entries);
     let metadata = decode(&bytes, entries.len(), pairs_bytes).unwrap();
     assert_eq!(read(&metadata), entries);
     bytes.len()
@@ -132,6 +143,9 @@ fn random_sets_read_back_and_damaged_bytes_never_exceed_their_bounds() {
         let entries = random_entries(&mut rng);
         round_trip(&entries);
         let (mut bytes, pairs_bytes) = encoded(&entries);
+        if rng.one_in(2) {
+            bytes = plain(&entries);
+        }
         for _ in 0..rng.between(1, 4) {
             let at = rng.below(bytes.len() as u64) as usize;
             match rng.below(4) {
@@ -152,6 +166,40 @@ fn random_sets_read_back_and_damaged_bytes_never_exceed_their_bounds() {
         }
         let random: Vec<u8> = (0..rng.below(100)).map(|_| rng.below(20) as u8).collect();
         let _ = decode(&random, rng.below(100) as usize, rng.below(200) as usize);
+    }
+}
+
+#[test]
+fn plain_sets_that_are_not_well_formed_are_refused() {
+    let column = |ends: &[u32], numbers: &[u32], texts: &[u8]| {
+        let mut bytes = Vec::new();
+        let sets = EntrySets { texts, set_ends: ends, entry_sets: numbers };
+        encode_plain(&sets, &mut bytes);
+        decode(&bytes, 2, 10).map(|metadata| read(&metadata))
+    };
+    let ab = [("a", "b")];
+    assert_eq!(column(&[4], &[1, 0], b"\x01a\x01b"), Ok(vec![set(&ab), set(&[])]));
+    let twice = b"\x01a\x01b\x01a\x01b";
+    assert_eq!(column(&[4, 8], &[2, 1], twice), Ok(vec![set(&ab), set(&ab)]));
+    let bad: &[(&[u32], &[u32], &[u8])] = &[
+        (&[4], &[2, 0], b"\x01a\x01b"),
+        (&[4], &[1], b"\x01a\x01b"),
+        (&[4], &[1, 0, 0], b"\x01a\x01b"),
+        (&[3], &[1, 0], b"\x01a\x01b"),
+        (&[4, 4], &[1, 0], b"\x01a\x01b"),
+        (&[0, 4], &[1, 0], b"\x01a\x01b"),
+        (&[8], &[1, 0], twice),
+        (&[8, 4], &[1, 0], twice),
+        (&[3], &[1, 0], b"\x00\x01b"),
+        (&[4], &[1, 0], b"\x01a\x02b"),
+        (&[5], &[1, 0], b"\x01a\x01bc"),
+        (&[4], &[1, 0], b"\x01\xff\x01b"),
+        (&[4], &[1, 0], b"\x01a\x01\xff"),
+        (&[12], &[1, 0], b"\x01a\x0901234567b"),
+        (&[], &[0, 0], b"a"),
+    ];
+    for (ends, numbers, texts) in bad {
+        assert!(column(ends, numbers, texts).is_err(), "{ends:?} {numbers:?} {texts:?}");
     }
 }
 
