@@ -39,6 +39,9 @@ impl BlockFilter {
 pub struct BlockFilterBuilder {
     grams: GramBits,
     metadata: MetadataKeys,
+    /// The name that was added last for this block, empty if none was, and its hash.
+    name: Vec<u8>,
+    name_hash: u64,
     line_bytes: u64,
 }
 
@@ -52,7 +55,13 @@ impl BlockFilterBuilder {
     /// A builder that has seen nothing.
     #[must_use]
     pub fn new() -> BlockFilterBuilder {
-        BlockFilterBuilder { grams: GramBits::new(), metadata: MetadataKeys::new(), line_bytes: 0 }
+        BlockFilterBuilder {
+            grams: GramBits::new(),
+            metadata: MetadataKeys::new(),
+            name: Vec::new(),
+            name_hash: 0,
+            line_bytes: 0,
+        }
     }
 
     /// Adds lines that stand one after another: line *i* begins where line *i* - 1
@@ -74,17 +83,22 @@ impl BlockFilterBuilder {
     }
 
     /// Adds a pair of structured metadata that an entry of the block has. Adding a pair
-    /// again changes nothing, so it is enough to add every distinct one.
+    /// again changes nothing, so it is enough to add every distinct one. It takes least to add
+    /// pairs of one name after another.
     pub fn add_metadata(&mut self, name: &[u8], value: &[u8]) {
-        let name_hash = hash_of_name(name);
-        let pair_hash = hash_of_pair(name_hash, value);
-        for key in metadata_keys(name_hash).chain(metadata_keys(pair_hash)) {
-            self.metadata.add(key);
+        if self.name.is_empty() || self.name != name {
+            self.name.clear();
+            self.name.extend_from_slice(name);
+            self.name_hash = hash_of_name(name);
+            metadata_keys(self.name_hash).for_each(|key| self.metadata.add(key));
         }
+        let pair_hash = hash_of_pair(self.name_hash, value);
+        metadata_keys(pair_hash).for_each(|key| self.metadata.add(key));
     }
 
     /// The filter of what was added since the last call. The builder is empty again.
     pub fn finish(&mut self) -> BlockFilter {
+        self.name.clear();
         #[cfg(target_arch = "x86_64")]
         {
             /// The same, compiled for vectors of 32 bytes and counting of bits.
@@ -153,4 +167,26 @@ pub(super) fn ones(words: impl Iterator<Item = u64>) -> u64 {
 #[inline]
 pub(super) fn bits_per_slice(bits: f64) -> usize {
     ((bits / SLICES as f64).round() as usize).clamp(1, SLICE_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_of_metadata_depends_on_no_order_and_no_block_before() {
+        let pairs: [(&[u8], &[u8]); 4] = [(b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"", b"1")];
+        let mut builder = BlockFilterBuilder::new();
+        let mut filter = |order: &[usize]| {
+            order.iter().for_each(|&at| builder.add_metadata(pairs[at].0, pairs[at].1));
+            builder.finish()
+        };
+        let first = filter(&[0, 1, 2, 3]);
+        for order in [[3, 2, 1, 0].as_slice(), &[0, 2, 1, 3], &[1, 3, 0, 2, 2, 0]] {
+            assert_eq!(filter(order), first, "{order:?}");
+        }
+        let of_one = filter(&[0]);
+        assert_ne!(of_one, first);
+        assert_eq!(filter(&[0]), of_one, "the name's keys come again with each block");
+    }
 }
