@@ -10,6 +10,7 @@
 //! input, recursion not at all, or no deeper than a fixed limit ([`otlp`]).
 
 pub mod body;
+pub mod bytes;
 pub mod discover;
 pub mod encode;
 pub mod error;

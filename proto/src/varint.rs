@@ -18,7 +18,17 @@ pub enum VarintError {
 }
 
 /// Appends `value`.
-pub fn write(out: &mut Vec<u8>, mut value: u64) {
+#[inline]
+pub fn write(out: &mut Vec<u8>, value: u64) {
+    // Lengths of names and values nearly always take one byte.
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        write_long(out, value);
+    }
+}
+
+fn write_long(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

@@ -127,9 +127,15 @@ impl BatchBuilder {
         own: impl Iterator<Item = (T, T)>,
     ) {
         self.push_line(timestamp_ns, line);
-        self.shared.clear();
-        shared.iter().for_each(|(name, value)| write_pair(name, value, &mut self.shared));
-        match self.shared_number() {
+        // Neighbours often have the same.
+        let number = if metadata::encodes(&self.last_shared, shared) {
+            Some(self.last_number)
+        } else {
+            self.shared.clear();
+            shared.iter().for_each(|(name, value)| write_pair(name, value, &mut self.shared));
+            self.shared_number()
+        };
+        match number {
             Some(number) => {
                 self.push_number(number);
                 self.push_metadata(own);

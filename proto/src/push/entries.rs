@@ -114,7 +114,10 @@ pub struct MetadataRef<'e>(Pairs<'e>);
 
 #[derive(Clone, Copy, Debug)]
 enum Pairs<'e> {
-    Slice(&'e [(&'e [u8], &'e [u8])]),
+    Slice {
+        pairs: &'e [(&'e [u8], &'e [u8])],
+        len_bytes: usize,
+    },
     /// The remaining fields of an entry message, from its first pair on.
     Protobuf(protobuf::Fields<'e>),
     /// Texts of a body, or made from it.
@@ -129,11 +132,13 @@ enum Pairs<'e> {
 
 impl<'e> MetadataRef<'e> {
     /// No metadata.
-    pub const EMPTY: MetadataRef<'static> = MetadataRef(Pairs::Slice(&[]));
+    pub const EMPTY: MetadataRef<'static> = MetadataRef(Pairs::Slice { pairs: &[], len_bytes: 0 });
 
     /// Metadata that a caller has put together.
+    #[inline]
     pub fn from_slice(pairs: &'e [(&'e [u8], &'e [u8])]) -> MetadataRef<'e> {
-        MetadataRef(Pairs::Slice(pairs))
+        let len_bytes = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        MetadataRef(Pairs::Slice { pairs, len_bytes })
     }
 
     /// Pairs of an entry and pairs that it shares with others, of `shared_len_bytes` in
@@ -152,9 +157,10 @@ impl<'e> MetadataRef<'e> {
     }
 
     /// The pairs, if they lie in a list.
+    #[inline]
     pub(super) fn as_slice(&self) -> Option<&'e [(&'e [u8], &'e [u8])]> {
         match self.0 {
-            Pairs::Slice(pairs) => Some(pairs),
+            Pairs::Slice { pairs, .. } => Some(pairs),
             Pairs::Protobuf(_) | Pairs::Mixed { .. } => None,
         }
     }
@@ -163,7 +169,7 @@ impl<'e> MetadataRef<'e> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         match &self.0 {
-            Pairs::Slice(pairs) => pairs.is_empty(),
+            Pairs::Slice { pairs, .. } => pairs.is_empty(),
             Pairs::Protobuf(_) => false,
             Pairs::Mixed { pairs, shared, .. } => pairs.is_empty() && shared.is_empty(),
         }
@@ -175,16 +181,25 @@ impl<'e> MetadataRef<'e> {
     }
 
     /// How many pairs. Shared ones are not walked over.
+    #[inline]
     pub fn count(&self) -> usize {
         match &self.0 {
-            Pairs::Slice(pairs) => pairs.len(),
+            Pairs::Slice { pairs, .. } => pairs.len(),
             Pairs::Protobuf(_) => self.iter().count(),
             Pairs::Mixed { pairs, shared, .. } => pairs.len() + shared.len(),
         }
     }
 
     /// Bytes of all names and values. Shared ones are not walked over.
+    #[inline]
     pub fn len_bytes(&self) -> usize {
+        match self.0 {
+            Pairs::Slice { len_bytes, .. } => len_bytes,
+            Pairs::Protobuf(_) | Pairs::Mixed { .. } => self.count_bytes(),
+        }
+    }
+
+    fn count_bytes(&self) -> usize {
         let own = match self.0 {
             Pairs::Mixed { pairs, scratch, .. } => {
                 Pairs::Mixed { pairs, shared: &[], shared_len_bytes: 0, scratch }
@@ -210,7 +225,7 @@ impl<'e> Iterator for MetadataIter<'e> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            Pairs::Slice(pairs) => {
+            Pairs::Slice { pairs, .. } => {
                 let (first, rest) = pairs.split_first()?;
                 *pairs = rest;
                 Some(*first)

@@ -5,10 +5,13 @@
 //! pairs with an empty value vanish; a byte of a value that is not UTF-8 becomes
 //! a space; a name that is empty or has nothing but underscores is refused.
 
-use std::cmp::Ordering;
+mod names;
+
+use std::num::NonZeroU64;
 
 use crate::labels::is_valid_label_name;
 use crate::push::{MetadataIter, MetadataRef};
+use names::KnownNames;
 
 /// Why metadata was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -27,9 +30,11 @@ pub enum MetadataError {
 }
 
 /// Normalises metadata. Keep one and reuse it: its buffers are the only
-/// allocations, and metadata that is already normal passes through untouched.
+/// allocations, metadata that is already normal passes through untouched, and names that
+/// the last entry had, too, are not checked or sorted again.
 #[derive(Default, Debug)]
 pub struct MetadataNormalizer {
+    known: KnownNames,
     text: Vec<u8>,
     /// Ends of name and value in `text`; a pair begins where the one before it
     /// in arrival order ends.
@@ -60,47 +65,8 @@ pub struct NormalizedMetadata<'m>(Form<'m>);
 #[derive(Clone, Debug)]
 enum Form<'m> {
     AsSent(MetadataRef<'m>),
-    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], order: Order },
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], places: &'m [u8], names: NonZeroU64 },
     Rewritten { text: &'m [u8], spans: &'m [Span] },
-}
-
-/// Pairs that are in order.
-const ORDERED_MAX: usize = 16;
-
-/// The order of a few pairs that lack nothing else.
-#[derive(Clone, Copy, Debug)]
-struct Order {
-    places: [u8; ORDERED_MAX],
-    len: u8,
-}
-
-impl Order {
-    /// `None` if the pairs are many, or not all normal by themselves.
-    fn of(pairs: &[(&[u8], &[u8])]) -> Option<Order> {
-        let mut order = Order { places: [0; ORDERED_MAX], len: 0 };
-        for (&(name, value), place) in pairs.iter().zip(0_u8..) {
-            let len = usize::from(order.len);
-            if len == ORDERED_MAX || !is_normal_pair(name, value) {
-                return None;
-            }
-            let mut at = len;
-            while at > 0 {
-                match pairs[usize::from(order.places[at - 1])].0.cmp(name) {
-                    Ordering::Less => break,
-                    Ordering::Equal => return None,
-                    Ordering::Greater => order.places[at] = order.places[at - 1],
-                }
-                at -= 1;
-            }
-            order.places[at] = place;
-            order.len += 1;
-        }
-        Some(order)
-    }
-
-    fn places(&self) -> &[u8] {
-        &self.places[..usize::from(self.len)]
-    }
 }
 
 impl MetadataNormalizer {
@@ -114,13 +80,15 @@ impl MetadataNormalizer {
         &'m mut self,
         metadata: MetadataRef<'m>,
     ) -> Result<NormalizedMetadata<'m>, MetadataError> {
+        if let Some(pairs) = metadata.as_slice()
+            && pairs.iter().all(|(_, value)| is_normal_value(value))
+            && self.known.learn(pairs)
+        {
+            let (places, names) = (self.known.places(), self.known.number());
+            return Ok(NormalizedMetadata(Form::Ordered { pairs, places, names }));
+        }
         if is_normal(metadata.iter()) {
             return Ok(NormalizedMetadata(Form::AsSent(metadata)));
-        }
-        if let Some(pairs) = metadata.as_slice()
-            && let Some(order) = Order::of(pairs)
-        {
-            return Ok(NormalizedMetadata(Form::Ordered { pairs, order }));
         }
         self.rewrite(metadata)?;
         Ok(NormalizedMetadata(Form::Rewritten { text: &self.text, spans: &self.spans }))
@@ -154,7 +122,7 @@ impl MetadataNormalizer {
 fn is_normal(pairs: MetadataIter<'_>) -> bool {
     let mut previous: &[u8] = b"";
     for (name, value) in pairs {
-        if previous >= name || !is_normal_pair(name, value) {
+        if previous >= name || !is_normal_name(name) || !is_normal_value(value) {
             return false;
         }
         previous = name;
@@ -162,11 +130,13 @@ fn is_normal(pairs: MetadataIter<'_>) -> bool {
     true
 }
 
-fn is_normal_pair(name: &[u8], value: &[u8]) -> bool {
-    is_valid_label_name(name)
-        && !all_underscores(name)
-        && !value.is_empty()
-        && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok())
+#[inline]
+fn is_normal_value(value: &[u8]) -> bool {
+    !value.is_empty() && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok())
+}
+
+fn is_normal_name(name: &[u8]) -> bool {
+    is_valid_label_name(name) && !all_underscores(name)
 }
 
 fn all_underscores(name: &[u8]) -> bool {
@@ -211,12 +181,25 @@ fn write_value(value: &[u8], out: &mut Vec<u8>) {
 
 impl<'m> NormalizedMetadata<'m> {
     /// Names and values, by ascending name; both are valid UTF-8.
+    #[inline]
     pub fn iter(&self) -> NormalizedIter<'m> {
         NormalizedIter(match self.0 {
             Form::AsSent(metadata) => IterForm::AsSent(metadata.iter()),
-            Form::Ordered { pairs, order } => IterForm::Ordered { pairs, order, next: 0 },
+            Form::Ordered { pairs, places, .. } => {
+                IterForm::Ordered { pairs, places: places.iter() }
+            }
             Form::Rewritten { text, spans } => IterForm::Rewritten { text, spans: spans.iter() },
         })
+    }
+
+    /// A number for the names: as long as a normaliser gives the same one, they are the same.
+    /// `None` if they were not remembered.
+    #[inline]
+    pub fn names_number(&self) -> Option<NonZeroU64> {
+        match self.0 {
+            Form::Ordered { names, .. } => Some(names),
+            Form::AsSent(_) | Form::Rewritten { .. } => None,
+        }
     }
 
     /// Whether nothing is left.
@@ -236,7 +219,7 @@ pub struct NormalizedIter<'m>(IterForm<'m>);
 #[derive(Clone, Debug)]
 enum IterForm<'m> {
     AsSent(MetadataIter<'m>),
-    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], order: Order, next: u8 },
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], places: std::slice::Iter<'m, u8> },
     Rewritten { text: &'m [u8], spans: std::slice::Iter<'m, Span> },
 }
 
@@ -247,9 +230,8 @@ impl<'m> Iterator for NormalizedIter<'m> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             IterForm::AsSent(pairs) => pairs.next(),
-            IterForm::Ordered { pairs, order, next } => {
-                let &place = order.places().get(usize::from(*next))?;
-                *next += 1;
+            IterForm::Ordered { pairs, places } => {
+                let &place = places.next()?;
                 Some(pairs[usize::from(place)])
             }
             IterForm::Rewritten { text, spans } => {
@@ -333,6 +315,55 @@ mod tests {
     fn bytes_that_are_not_utf8_become_spaces() {
         assert_eq!(normalized(&[(b"a", b"x\xff\xfey")]), Ok("a=x  y".to_owned()));
         assert_eq!(normalized(&[(b"a\xffb", b"x")]), Ok("a_b=x".to_owned()));
+    }
+
+    #[test]
+    fn names_have_one_number_as_long_as_they_stay() {
+        let mut normalizer = MetadataNormalizer::new();
+        let mut normalize = |pairs: &[(&[u8], &[u8])]| {
+            let normalized = normalizer.normalize(MetadataRef::from_slice(pairs)).expect("valid");
+            let printed: Vec<String> = normalized
+                .iter()
+                .map(|pair| String::from_utf8_lossy(&[pair.0, b"=", pair.1].concat()).into_owned())
+                .collect();
+            (normalized.names_number(), printed.join(" "))
+        };
+        let (first, printed) = normalize(&[(b"trace_id", b"1"), (b"span_id", b"2")]);
+        assert_eq!(printed, "span_id=2 trace_id=1");
+        let (again, printed) = normalize(&[(b"trace_id", b"3"), (b"span_id", b"\xc3\xa9")]);
+        assert_eq!((again, &*printed), (first, "span_id=\u{e9} trace_id=3"));
+        assert!(first.is_some());
+        // What has to be rewritten changes nothing of what is known, but for the entry.
+        assert_eq!(
+            normalize(&[(b"trace_id", b""), (b"span_id", b"2")]),
+            (None, "span_id=2".into())
+        );
+        assert_eq!(normalize(&[(b"a", b"1"), (b"a", b"2")]), (None, "a=2".into()));
+        let unnamed: &[(&[u8], &[u8])] = &[(b"", b"1"), (b"span_id", b"2")];
+        assert!(normalizer.normalize(MetadataRef::from_slice(unnamed)).is_err());
+        let mut normalize = |pairs: &[(&[u8], &[u8])]| {
+            let normalized = normalizer.normalize(MetadataRef::from_slice(pairs)).expect("valid");
+            let names: Vec<_> = normalized.iter().map(|(name, _)| name.to_vec()).collect();
+            (normalized.names_number(), names.concat())
+        };
+        let pairs: &[(&[u8], &[u8])] = &[(b"trace_id", b"1"), (b"span_id", b"2")];
+        assert_eq!(normalize(pairs), (first, b"span_idtrace_id".to_vec()));
+        // As long together, one longer than before, one more, the other way round.
+        let mut last = first;
+        for pairs in [
+            &[(&b"trace_i"[..], &b"1"[..]), (b"dspan_id", b"2")][..],
+            &[(b"trace_id", b"1"), (b"span_ie", b"2")],
+            &[(b"trace_id", b"1"), (b"span_id", b"2"), (b"x", b"3")],
+            &[(b"span_id", b"2"), (b"trace_id", b"1")],
+            pairs,
+        ] {
+            let (number, names) = normalize(pairs);
+            let mut expected: Vec<_> = pairs.iter().map(|(name, _)| *name).collect();
+            expected.sort_unstable();
+            assert_eq!(names, expected.concat());
+            assert!(number.is_some() && number != last, "{pairs:?}");
+            last = number;
+        }
     }
 
     #[test]

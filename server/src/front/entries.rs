@@ -3,6 +3,8 @@
 //!
 //! Nothing is allocated for an entry that is accepted as it was sent.
 
+use std::num::NonZeroU64;
+
 use logsvc_proto::discover::{
     DETECTED_LEVEL, LevelFields, WithLevel, beside_level, is_known_level, line_level,
     normalize_level, severity_number_level,
@@ -30,6 +32,8 @@ pub(super) struct EntryCheck<'c> {
     line_max_bytes: usize,
     discovers_level: bool,
     normalizer: MetadataNormalizer,
+    /// The number that `normalizer` has for names none of which tells a level.
+    silent_names: Option<NonZeroU64>,
     /// A line that was cut.
     cut: Vec<u8>,
     /// Lines that were cut, and the bytes that they lost.
@@ -57,6 +61,8 @@ pub(super) struct Accepted<'e> {
     /// Its metadata as sent, in normal form, if it has any; a level takes the place of one
     /// that is there.
     pairs: Option<NormalizedIter<'e>>,
+    /// Whether none of them is known to be a level.
+    is_silent: bool,
 }
 
 impl Accepted<'_> {
@@ -75,15 +81,20 @@ impl Accepted<'_> {
     /// there are few; others could be as many as there are entries.
     #[inline]
     pub(super) fn write(self, builder: &mut BatchBuilder) {
-        let Accepted { timestamp_ns, line, level, pairs } = self;
+        let Accepted { timestamp_ns, line, level, pairs, is_silent } = self;
         let pair = level.map(|level| (DETECTED_LEVEL.as_bytes(), level));
         if level.is_some_and(is_known_level) {
             let shared = pair.as_slice();
-            match pairs.map(beside_level) {
+            match pairs {
                 None => {
                     builder.push_sharing(timestamp_ns, line, shared, std::iter::empty::<Pair>())
                 }
-                Some(others) => builder.push_sharing(timestamp_ns, line, shared, others),
+                Some(others) if is_silent => {
+                    builder.push_sharing(timestamp_ns, line, shared, others)
+                }
+                Some(pairs) => {
+                    builder.push_sharing(timestamp_ns, line, shared, beside_level(pairs))
+                }
             }
         } else {
             match pairs {
@@ -110,6 +121,7 @@ impl<'c> EntryCheck<'c> {
             line_max_bytes,
             discovers_level: limits.discover_log_levels && limits.allow_structured_metadata,
             normalizer: MetadataNormalizer::new(),
+            silent_names: None,
             cut: Vec::new(),
             shortened: Amount::default(),
             previous: Previous::default(),
@@ -152,21 +164,27 @@ impl<'c> EntryCheck<'c> {
             let level = line_level(line, fields, self.limits.log_level_from_json_max_depth);
             level.as_str().as_bytes()
         };
-        let (level, pairs) = if entry.metadata.is_empty() {
+        if entry.metadata.is_empty() {
             let level = fields
                 .map(|fields| stream.level.as_deref().unwrap_or_else(|| told_by_line(fields)));
-            (level, None)
-        } else {
-            let pairs = self
-                .normalizer
-                .normalize(entry.metadata)
-                .map_err(|error| Refusal::new(Reason::InvalidLabels, error.to_string()))?;
-            let level = fields.map(|fields| {
-                stated_level(stream, &pairs, fields).unwrap_or_else(|| told_by_line(fields))
-            });
-            (level, Some(pairs.iter()))
-        };
-        Ok(Accepted { timestamp_ns, line, level, pairs })
+            return Ok(Accepted { timestamp_ns, line, level, pairs: None, is_silent: true });
+        }
+        let pairs = self
+            .normalizer
+            .normalize(entry.metadata)
+            .map_err(|error| Refusal::new(Reason::InvalidLabels, error.to_string()))?;
+        let names = pairs.names_number();
+        // Most entries have the names of the one before.
+        let mut is_silent = names.is_some() && names == self.silent_names;
+        let level = fields.map(|fields| {
+            let mut stated = stream.level.as_deref();
+            if !is_silent {
+                (stated, is_silent) = stated_level(stream, &pairs, fields);
+                self.silent_names = names.filter(|_| is_silent);
+            }
+            stated.unwrap_or_else(|| told_by_line(fields))
+        });
+        Ok(Accepted { timestamp_ns, line, level, pairs: Some(pairs.iter()), is_silent })
     }
 
     fn check_time(&self, stream: &CachedStream, time: Option<i64>) -> Result<i64, Refusal> {
@@ -233,32 +251,35 @@ impl Previous {
     }
 }
 
-/// The level that the sender states, in the labels of the stream or in the metadata.
+/// The level that the sender states, in the labels of the stream or in the metadata, and
+/// whether no name in the metadata is one that could have told it.
 fn stated_level<'e>(
     stream: &'e CachedStream,
     pairs: &NormalizedMetadata<'e>,
     fields: &LevelFields,
-) -> Option<&'e [u8]> {
+) -> (Option<&'e [u8]>, bool) {
     // Most metadata has none of the names, which one walk over it tells.
     let (mut has_field, mut severity_number) = (false, None);
     for (name, value) in pairs.iter() {
         if name == DETECTED_LEVEL.as_bytes() {
-            return Some(normalize_level(value));
+            return (Some(normalize_level(value)), false);
         }
         has_field |= fields.contains(name);
         if name == SEVERITY_NUMBER {
             severity_number = Some(value);
         }
     }
+    let is_silent = !has_field && severity_number.is_none();
     if let Some(level) = stream.level.as_deref() {
-        return Some(level);
+        return (Some(level), is_silent);
     }
     let get =
         |wanted: &[u8]| pairs.iter().find(|&(name, _)| name == wanted).map(|(_, value)| value);
     if has_field && let Some(level) = fields.names().find_map(|name| get(name.as_bytes())) {
-        return Some(normalize_level(level));
+        return (Some(normalize_level(level)), is_silent);
     }
-    severity_number.map(|number| severity_number_level(number).as_str().as_bytes())
+    let level = severity_number.map(|number| severity_number_level(number).as_str().as_bytes());
+    (level, is_silent)
 }
 
 fn check_metadata(

@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use logsvc_proto::bytes::equal;
 use logsvc_proto::varint;
 
 /// Structured metadata of one entry, encoded as in a batch. Iterates over (name, value).
@@ -128,6 +129,21 @@ pub(crate) fn write_pair(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether `encoded` is what [`write_pair`] makes of these pairs. May be false where a text has
+/// 128 bytes or more.
+#[inline]
+pub(super) fn encodes(mut encoded: &[u8], pairs: &[(&[u8], &[u8])]) -> bool {
+    for text in pairs.iter().flat_map(|&(name, value)| [name, value]) {
+        let Some((&len, rest)) = encoded.split_first() else { return false };
+        let Some((known, rest)) = rest.split_at_checked(text.len()) else { return false };
+        if len >= 0x80 || usize::from(len) != text.len() || !equal(known, text) {
+            return false;
+        }
+        encoded = rest;
+    }
+    encoded.is_empty()
+}
+
 /// Cuts the next entry's own pairs off a column that [`check_metadata`] has found good.
 pub(super) fn split_entry<'a>(column: &mut &'a [u8]) -> &'a [u8] {
     let mut cursor = *column;
@@ -239,6 +255,32 @@ mod tests {
             assert_eq!(written, union);
             let more = [&union[..], b"\x03zzz\x00"].concat();
             assert_ne!(MetadataPairs::from_checked(&more, &[]), divided);
+        }
+    }
+
+    #[test]
+    fn pairs_are_told_from_their_encoded_form() {
+        let long = [b'v'; 128];
+        let sets: [&[(&[u8], &[u8])]; 8] = [
+            &[],
+            &[(b"level", b"info")],
+            &[(b"level", b"warn")],
+            &[(b"level", b"")],
+            &[(b"levelinf", b"o")],
+            &[(b"level", b"info"), (b"x", b"y")],
+            &[(b"level", &long[..127])],
+            &[(b"level", &long)],
+        ];
+        for (number, set) in sets.iter().enumerate() {
+            let mut encoded = Vec::new();
+            set.iter().for_each(|(name, value)| write_pair(name, value, &mut encoded));
+            for (other_number, other) in sets.iter().enumerate() {
+                let is_told = number == other_number && number < sets.len() - 1;
+                assert_eq!(encodes(&encoded, other), is_told, "{number} and {other_number}");
+            }
+            for len in 0..encoded.len() {
+                assert!(!encodes(&encoded[..len], set));
+            }
         }
     }
 

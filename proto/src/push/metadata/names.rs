@@ -1,0 +1,99 @@
+//! The names of an entry's metadata, remembered for the entries behind it: most senders give
+//! all entries the same ones, in the same order, so they are checked and sorted once.
+//!
+//! Guarantees: what is remembered are names in normal form, all different, and their order.
+//! Nothing of an entry is remembered that has more than [`KNOWN_MAX`] pairs.
+
+use std::cmp::Ordering;
+use std::num::NonZeroU64;
+
+use super::is_normal_name;
+use crate::bytes::equal;
+
+/// Most pairs of an entry whose names are remembered.
+const KNOWN_MAX: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct KnownNames {
+    /// The names as they were sent, one behind the other.
+    text: Vec<u8>,
+    /// Where they end.
+    ends: [usize; KNOWN_MAX],
+    /// Places of the pairs, by ascending name.
+    places: [u8; KNOWN_MAX],
+    len: usize,
+    /// How often names were remembered.
+    number: NonZeroU64,
+}
+
+impl Default for KnownNames {
+    fn default() -> KnownNames {
+        let (ends, places) = ([0; KNOWN_MAX], [0; KNOWN_MAX]);
+        KnownNames { text: Vec::new(), ends, places, len: 0, number: NonZeroU64::MIN }
+    }
+}
+
+impl KnownNames {
+    /// Remembers the names of these pairs, unless they are those that are known. False if
+    /// they lack more than an order; what was known is still known then.
+    #[inline]
+    pub(super) fn learn(&mut self, pairs: &[(&[u8], &[u8])]) -> bool {
+        self.are_of(pairs) || self.learn_new(pairs)
+    }
+
+    #[inline]
+    fn are_of(&self, pairs: &[(&[u8], &[u8])]) -> bool {
+        if pairs.len() != self.len {
+            return false;
+        }
+        let mut start = 0;
+        pairs.iter().zip(self.ends).all(|((name, _), end)| {
+            let known = &self.text[start..end];
+            start = end;
+            equal(name, known)
+        })
+    }
+
+    fn learn_new(&mut self, pairs: &[(&[u8], &[u8])]) -> bool {
+        if pairs.len() > KNOWN_MAX {
+            return false;
+        }
+        let mut places = [0; KNOWN_MAX];
+        for (len, (&(name, _), place)) in pairs.iter().zip(0_u8..).enumerate() {
+            if !is_normal_name(name) {
+                return false;
+            }
+            let mut at = len;
+            while at > 0 {
+                match pairs[usize::from(places[at - 1])].0.cmp(name) {
+                    Ordering::Less => break,
+                    Ordering::Equal => return false,
+                    Ordering::Greater => places[at] = places[at - 1],
+                }
+                at -= 1;
+            }
+            places[at] = place;
+        }
+        self.text.clear();
+        for ((name, _), end) in pairs.iter().zip(&mut self.ends) {
+            self.text.extend_from_slice(name);
+            *end = self.text.len();
+        }
+        (self.places, self.len) = (places, pairs.len());
+        self.number = self.number.saturating_add(1);
+        true
+    }
+
+    /// Places of the pairs with these names, by ascending name.
+    #[inline]
+    pub(super) fn places(&self) -> &[u8] {
+        &self.places[..self.len]
+    }
+
+    /// Another number for each time that names were remembered.
+    #[inline]
+    pub(super) fn number(&self) -> NonZeroU64 {
+        self.number
+    }
+}
