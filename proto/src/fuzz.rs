@@ -15,7 +15,7 @@ use crate::otlp::{
     Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
 };
 use crate::push::metadata::{MetadataNormalizer, NormalizedMetadata};
-use crate::push::{Push, Totals};
+use crate::push::{EntryList, Push, Totals};
 use crate::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
 use crate::time::{
     format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
@@ -24,10 +24,35 @@ use crate::time::{
 
 /// The protobuf push.
 pub fn push_protobuf(data: &[u8]) {
-    if let Ok(push) = Push::protobuf(data) {
-        let visited = visit(&push);
-        assert_eq!(visited, push.totals(), "both passes must see the same");
+    let mut list = EntryList::default();
+    match (Push::protobuf(data), Push::protobuf_listed(data, &mut list)) {
+        (Ok(push), Ok(listed)) => {
+            let visited = visit(&push);
+            assert_eq!(visited, push.totals(), "both passes must see the same");
+            assert_eq!(listed.totals(), push.totals());
+            compare(&push, &listed);
+        }
+        (Err(error), Err(of_list)) => assert_eq!(error, of_list),
+        (walked, listed) => panic!("one is refused: {walked:?}, {listed:?}"),
     }
+}
+
+/// Both must have the same streams and entries.
+fn compare(walked: &Push<'_>, listed: &Push<'_>) {
+    let mut others = listed.streams();
+    for stream in walked.streams() {
+        let other = others.next().expect("as many streams");
+        assert_eq!(stream.labels.bytes, other.labels.bytes);
+        let (mut entries, mut other_entries) = (stream.entries(), other.entries());
+        while let Some(entry) = entries.next() {
+            let other = other_entries.next().expect("as many entries");
+            assert_eq!((entry.timestamp_ns, entry.line), (other.timestamp_ns, other.line));
+            assert!(entry.metadata.iter().eq(other.metadata.iter()));
+            assert_eq!(entry.metadata.len_bytes(), other.metadata.len_bytes());
+        }
+        assert!(other_entries.next().is_none());
+    }
+    assert!(others.next().is_none());
 }
 
 /// The JSON push, in both dialects.

@@ -5,8 +5,8 @@ use super::sample::{Sample, SampleBody};
 use anyhow::{Context, Result, ensure};
 use logsvc_proto::StreamId;
 use logsvc_proto::discover::{DETECTED_LEVEL, LevelFields, beside_level, line_level};
-use logsvc_proto::push::Push;
 use logsvc_proto::push::metadata::MetadataNormalizer;
+use logsvc_proto::push::{EntryList, Push};
 use logsvc_shards::batch::{BatchBuilder, sections};
 use logsvc_shards::head::{BlockPool, StreamHead};
 use logsvc_shards::wal::format::write_batch;
@@ -29,15 +29,17 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
         Ok(())
     })?;
     let plain = sample.plain_bodies()?;
+    let mut list = EntryList::default();
     table.stage("body: check and count", || {
         let mut lines = 0;
         for body in &plain {
-            lines += Push::protobuf(body)?.totals().entries;
+            lines += Push::protobuf_listed(body, &mut list)?.totals().entries;
         }
         ensure!(usize::try_from(lines)? == sample.line_count, "{lines} lines");
         Ok(())
     })?;
-    let pushes = plain.iter().map(|body| Push::protobuf(body));
+    let mut lists: Vec<EntryList> = plain.iter().map(|_| EntryList::default()).collect();
+    let pushes = plain.iter().zip(&mut lists).map(|(body, list)| Push::protobuf_listed(body, list));
     let pushes = pushes.collect::<Result<Vec<_>, _>>()?;
     let fields = LevelFields::default();
     table.stage("push: levels of lines alone", || {

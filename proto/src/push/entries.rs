@@ -1,6 +1,7 @@
 //! Visiting the entries of a stream.
 
 use crate::push::json::{Cursor, Dialect, RawText};
+use crate::push::listed::ListedEntries;
 use crate::push::protobuf;
 
 /// Where the entries of a stream are. Only made of bodies that were checked.
@@ -8,6 +9,8 @@ use crate::push::protobuf;
 pub(super) enum EntrySource<'a> {
     /// The stream message.
     Protobuf(protobuf::Fields<'a>),
+    /// What the check of the message has found.
+    Listed(ListedEntries<'a>),
     /// The JSON array, from its `[` on; `None` if there is none.
     Json(Option<Cursor<'a>>, Dialect),
 }
@@ -71,6 +74,7 @@ impl<'a> Entries<'a> {
     #[inline]
     pub fn next(&mut self) -> Option<EntryRef<'_>> {
         match &mut self.source {
+            EntrySource::Listed(listed) => listed.next(&mut self.borrowed_pairs),
             EntrySource::Protobuf(fields) => protobuf::next_entry(fields, &mut self.borrowed_pairs),
             EntrySource::Json(None, _) => None,
             EntrySource::Json(Some(_), _) => self.next_json(),

@@ -4,20 +4,23 @@
 //! body once and refuse it if anything is malformed: one bad byte refuses the
 //! request before anything is stored. What they return only remembers where the
 //! streams are. Entries are decoded a second time when they are visited, which
-//! costs less than keeping them, needs memory for one entry at most, and cannot
-//! fail any more, so that the ingest loop has no error paths.
+//! needs memory for one entry at most, and cannot fail any more, so that the ingest
+//! loop has no error paths. [`Push::protobuf_listed`] also notes where the entries of
+//! usual bodies are, in memory of bounded size, which saves the second walk.
 //!
 //! Labels are not parsed here: a [`LabelSource`] is a cache key first.
 
 mod entries;
 pub mod json;
 pub mod labels;
+mod listed;
 pub mod metadata;
 pub mod protobuf;
 
 pub(crate) use entries::Text;
 pub use entries::{Entries, EntryRef, MetadataIter, MetadataRef};
 pub use labels::{LabelForm, LabelSource};
+pub use listed::EntryList;
 
 use json::{JsonError, JsonPush};
 use protobuf::{ProtobufError, ProtobufPush};
@@ -64,6 +67,15 @@ impl<'a> Push<'a> {
     /// Checks an uncompressed protobuf body.
     pub fn protobuf(body: &'a [u8]) -> Result<Push<'a>, ProtobufError> {
         let (push, totals) = ProtobufPush::parse(body)?;
+        Ok(Push { form: Form::Protobuf(push), totals })
+    }
+
+    /// The same, and notes in `list` where the entries are, so that visiting them costs less.
+    pub fn protobuf_listed(
+        body: &'a [u8],
+        list: &'a mut EntryList,
+    ) -> Result<Push<'a>, ProtobufError> {
+        let (push, totals) = ProtobufPush::parse_listed(body, list)?;
         Ok(Push { form: Form::Protobuf(push), totals })
     }
 

@@ -15,57 +15,14 @@
 //! has used them since proto2. Texts are not checked for UTF-8 here. Error texts
 //! are those of Go's generated decoders, which client authors know.
 
+mod error;
+
+pub use error::ProtobufError;
+
 use crate::push::entries::EntrySource;
+use crate::push::listed::{EntryList, ListedStreams};
 use crate::push::{EntryRef, LabelSource, MetadataRef, StreamRef, Totals};
-use crate::varint::{self, VarintError};
-
-/// Why bytes are not a push message.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ProtobufError {
-    /// The message, or a part of it, ends too early.
-    #[error("unexpected EOF")]
-    UnexpectedEof,
-    /// A varint does not fit 64 bits.
-    #[error("proto: integer overflow")]
-    IntegerOverflow,
-    /// A length is negative when read as a signed number.
-    #[error("proto: negative length found during unmarshaling")]
-    NegativeLength,
-    /// A field number is zero or too large.
-    #[error("proto: illegal tag {0}")]
-    IllegalTag(u64),
-    /// A wire type that does not exist, or a group.
-    #[error("proto: illegal wireType {0}")]
-    IllegalWireType(u8),
-    /// A known field has the wire type of something else.
-    #[error("proto: wrong wireType = {wire_type} for field {field}")]
-    WrongWireType {
-        /// What the tag says.
-        wire_type: u8,
-        /// Name of the field.
-        field: &'static str,
-    },
-    /// A timestamp whose parts are out of their ranges, or which signed 64-bit
-    /// nanoseconds (years 1678 to 2262) cannot hold.
-    #[error("timestamp: seconds:{seconds} nanos:{nanos}: {problem}")]
-    Timestamp {
-        /// Seconds since the Unix epoch.
-        seconds: i64,
-        /// Nanoseconds within the second.
-        nanos: i32,
-        /// What is wrong.
-        problem: &'static str,
-    },
-}
-
-impl From<VarintError> for ProtobufError {
-    fn from(error: VarintError) -> Self {
-        match error {
-            VarintError::Truncated => ProtobufError::UnexpectedEof,
-            VarintError::Invalid => ProtobufError::IntegerOverflow,
-        }
-    }
-}
+use crate::varint;
 
 /// Year 1, the zero value of Go's `time.Time`, in seconds since the Unix epoch.
 const ZERO_TIME_SECONDS: i64 = -62_135_596_800;
@@ -196,34 +153,61 @@ pub struct ProtobufPush<'a> {
     /// Every stream has its labels as its first field and nowhere else, as all
     /// encoders write them; so they are found without walking the stream.
     labels_lead: bool,
+    /// Where the entries are, if that was noted.
+    listed: Option<ListedStreams<'a>>,
 }
 
 impl<'a> ProtobufPush<'a> {
     /// Checks a message and counts what it holds.
     pub fn parse(body: &'a [u8]) -> Result<(ProtobufPush<'a>, Totals), ProtobufError> {
-        let mut push = ProtobufPush { body, labels_lead: true };
-        let mut totals = Totals::default();
-        let mut fields = Fields::new(body);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                1 => push.labels_lead &= check_stream(value.bytes("Streams")?, &mut totals)?,
-                2 => {
-                    value.bytes("Format")?;
-                }
-                _ => {}
-            }
-        }
-        Ok((push, totals))
+        let (labels_lead, totals) = check(body, &mut EntryList::full())?;
+        Ok((ProtobufPush { body, labels_lead, listed: None }, totals))
+    }
+
+    /// The same, and notes in `list` where the entries are, if they have room there.
+    pub fn parse_listed(
+        body: &'a [u8],
+        list: &'a mut EntryList,
+    ) -> Result<(ProtobufPush<'a>, Totals), ProtobufError> {
+        list.begin(body);
+        let (labels_lead, totals) = check(body, list)?;
+        Ok((ProtobufPush { body, labels_lead, listed: list.streams(body) }, totals))
     }
 
     /// The streams in the order sent.
     pub fn streams(&self) -> Streams<'a> {
-        Streams { fields: Fields::new(self.body), labels_lead: self.labels_lead }
+        let ProtobufPush { body, labels_lead, listed } = *self;
+        Streams { fields: Fields::new(body), labels_lead, listed }
     }
 }
 
+/// Checks a message; tells whether the labels of all its streams come first and once, and what
+/// it holds.
+fn check(body: &[u8], list: &mut EntryList) -> Result<(bool, Totals), ProtobufError> {
+    let (mut labels_lead, mut totals) = (true, Totals::default());
+    let mut fields = Fields::new(body);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => {
+                labels_lead &= check_stream(value.bytes("Streams")?, body, &mut totals, list)?;
+                list.end_stream();
+            }
+            2 => {
+                value.bytes("Format")?;
+            }
+            _ => {}
+        }
+    }
+    Ok((labels_lead, totals))
+}
+
 /// Checks a stream; tells whether its labels come first and once.
-fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufError> {
+fn check_stream(
+    stream: &[u8],
+    body: &[u8],
+    totals: &mut Totals,
+    list: &mut EntryList,
+) -> Result<bool, ProtobufError> {
     totals.streams += 1;
     let mut labels_lead = true;
     let mut first = true;
@@ -236,12 +220,13 @@ fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufErro
             }
             2 => {
                 let entry = value.bytes("Entries")?;
-                let (_, line, first_pair) = read_entry::<true>(entry)?;
+                let (timestamp_ns, line, first_pair) = read_entry::<true>(entry)?;
                 totals.entries += 1;
                 totals.line_bytes += line.len() as u64;
                 if let Some(mut pairs) = first_pair {
-                    count_metadata(&mut pairs, totals)?;
+                    check_metadata(&mut pairs, body, totals, list)?;
                 }
+                list.end_entry(body, timestamp_ns, line);
             }
             3 => {
                 value.varint("Hash")?;
@@ -253,12 +238,18 @@ fn check_stream(stream: &[u8], totals: &mut Totals) -> Result<bool, ProtobufErro
     Ok(labels_lead)
 }
 
-fn count_metadata(fields: &mut Fields<'_>, totals: &mut Totals) -> Result<(), ProtobufError> {
+fn check_metadata(
+    fields: &mut Fields<'_>,
+    body: &[u8],
+    totals: &mut Totals,
+    list: &mut EntryList,
+) -> Result<(), ProtobufError> {
     while let Some((number, value)) = fields.step()? {
         if number == 3 {
             let (name, value) = read_pair(value.bytes("StructuredMetadata")?)?;
             totals.metadata_pairs += 1;
             totals.metadata_bytes += (name.len() + value.len()) as u64;
+            list.add_pair(body, name, value);
         }
     }
     Ok(())
@@ -337,6 +328,7 @@ const CHECKED: &str = "the body was checked";
 pub struct Streams<'a> {
     fields: Fields<'a>,
     labels_lead: bool,
+    listed: Option<ListedStreams<'a>>,
 }
 
 impl<'a> Iterator for Streams<'a> {
@@ -355,17 +347,18 @@ impl<'a> Iterator for Streams<'a> {
                     break;
                 }
             }
-            return Some(StreamRef {
-                labels: LabelSource::text(labels),
-                entries: EntrySource::Protobuf(Fields::new(stream)),
-            });
+            let entries = match &mut self.listed {
+                Some(listed) => EntrySource::Listed(listed.next()),
+                None => EntrySource::Protobuf(Fields::new(stream)),
+            };
+            return Some(StreamRef { labels: LabelSource::text(labels), entries });
         }
     }
 }
 
 /// Pairs of an entry that are kept apart. An entry may have as many as its body has bytes,
 /// nearly, so the list must not grow with them.
-const LISTED_PAIRS_MAX: usize = 128;
+pub(super) const LISTED_PAIRS_MAX: usize = 128;
 
 /// The next entry of a checked stream message. Its metadata, which is looked at several
 /// times before it is stored, is walked here once, into `pairs`, unless there is very much.

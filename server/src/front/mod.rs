@@ -50,7 +50,6 @@ use logsvc_http::{
     Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
 };
 use logsvc_proto::TenantId;
-use logsvc_proto::body::BodyBuffers;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Runtime};
@@ -63,6 +62,7 @@ use crate::metrics::{CoreMetrics, NodeMetrics, add};
 use crate::reload::Reloads;
 use crate::services::Services;
 use active_streams::ActiveStreams;
+use push::PushBuffers;
 use queue::Queues;
 use rate_limit::Buckets;
 use results::Results;
@@ -311,8 +311,8 @@ pub(crate) struct Front<R: Runtime> {
     stream_rates: Arc<Buckets>,
     active_streams: Arc<ActiveStreams>,
     tails: TailHub<R>,
-    /// Decompression buffers that no request uses at the moment.
-    spare_buffers: RefCell<Vec<BodyBuffers>>,
+    /// Buffers that no push uses at the moment.
+    spare_buffers: RefCell<Vec<PushBuffers>>,
 }
 
 impl<R: Runtime> Front<R> {

@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use logsvc_http::{Request, Response};
 use logsvc_proto::TenantId;
-use logsvc_proto::body::{BodyBuffers, MessageFormat, choose_otlp_decoder};
+use logsvc_proto::body::{MessageFormat, choose_otlp_decoder};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::otlp::{
     Assembler, LogsRequest, Records, ResourceLogs, STATUS_CONTENT_TYPE, ScopeLogs, Scopes,
@@ -22,7 +22,7 @@ use logsvc_runtime::Runtime;
 
 use super::Front;
 use super::ingest::{EntryCursor, PushKind, PushedStream};
-use super::push::user_agent;
+use super::push::{PushBuffers, user_agent};
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
 use crate::metrics::PushFormat;
@@ -45,11 +45,12 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         request: &Request,
-        buffers: &mut BodyBuffers,
+        buffers: &mut PushBuffers,
     ) -> Result<Response, ApiError> {
         let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
         let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (message, mut reservation) = self.decompress(decoder, &request.body, buffers)?;
+        let (message, mut reservation) =
+            self.decompress(decoder, &request.body, &mut buffers.body)?;
         let mut transcoded = Vec::new();
         let message = if decoder.format == MessageFormat::Json {
             let more = message.len() as u64 * TRANSCODED_FACTOR + TRANSCODED_ALLOWANCE_BYTES;

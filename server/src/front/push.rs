@@ -12,7 +12,7 @@ use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
 };
 use logsvc_proto::error::ApiError;
-use logsvc_proto::push::{Push, StreamRef};
+use logsvc_proto::push::{EntryList, Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
@@ -21,7 +21,7 @@ use super::otlp::too_many_bytes;
 use super::stream_cache::CachedStream;
 use crate::metrics::PushFormat;
 
-/// Decompression buffers larger than this are not kept.
+/// Buffers of pushes that are larger than this are not kept.
 const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
 
 /// Makes a push a part of a backfill.
@@ -29,6 +29,19 @@ const BACKFILL_SHARD_HEADER: &str = "x-loki-backfill-shard";
 
 /// Longest value of that header, in bytes.
 const BACKFILL_SHARD_MAX_LEN: usize = 128;
+
+/// The memory in which a push is decoded.
+#[derive(Debug, Default)]
+pub(super) struct PushBuffers {
+    pub(super) body: BodyBuffers,
+    entries: EntryList,
+}
+
+impl PushBuffers {
+    fn capacity_bytes(&self) -> usize {
+        self.body.capacity_bytes() + self.entries.capacity_bytes()
+    }
+}
 
 /// Which JSON form a push endpoint reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,10 +65,10 @@ impl<R: Runtime> Front<R> {
         pushed.map_err(ApiError::with_newline)
     }
 
-    /// Lends the buffers for decompression to a push.
+    /// Lends a push the buffers to decode it in.
     pub(super) async fn with_buffers<T>(
         &self,
-        push: impl AsyncFnOnce(&mut BodyBuffers) -> Result<T, ApiError>,
+        push: impl AsyncFnOnce(&mut PushBuffers) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         if self.stopping.is_triggered() {
             return Err(ApiError::internal("Ingester is shutting down"));
@@ -76,15 +89,16 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         request: Request,
         dialect: Dialect,
-        buffers: &mut BodyBuffers,
+        buffers: &mut PushBuffers,
     ) -> Result<Response, ApiError> {
         let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
         let backfill_shard = backfill_shard(&request)?;
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (message, mut reservation) = self.decompress(decoder, &request.body, buffers)?;
+        let PushBuffers { body: body_buffers, entries } = buffers;
+        let (message, mut reservation) = self.decompress(decoder, &request.body, body_buffers)?;
         let push = match (decoder.format, dialect) {
             (MessageFormat::SnappyProtobuf | MessageFormat::Protobuf, _) => {
-                Push::protobuf(message)?
+                Push::protobuf_listed(message, entries)?
             }
             (MessageFormat::Json, Dialect::V1) => Push::json(message)?,
             (MessageFormat::Json, Dialect::Legacy) => Push::legacy_json(message)?,
