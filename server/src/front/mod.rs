@@ -31,6 +31,7 @@ mod refusals;
 mod request_limits;
 pub(crate) mod results;
 mod scatter;
+mod settle;
 pub(crate) mod sharing;
 pub(crate) mod shutdown;
 mod stream_cache;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use logsvc_http::{Request, Response};
+use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
 use logsvc_proto::body::{MessageFormat, choose_otlp_decoder};
 use logsvc_proto::error::ApiError;
@@ -18,10 +18,10 @@ use logsvc_proto::otlp::{
     encode_status, record_labels, resource_labels, transcode_json,
 };
 use logsvc_proto::push::{EntryRef, LabelSource};
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
-use super::ingest::{EntryCursor, PushKind, PushedStream};
+use super::ingest::{EntryCursor, Ingested, PushKind, PushedStream};
 use super::push::{PushBuffers, user_agent};
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
@@ -37,20 +37,27 @@ type Resolved<'r, 'a> = Vec<(OtlpStream<'r, 'a>, Rc<CachedStream>)>;
 impl<R: Runtime> Front<R> {
     pub(super) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
-        self.with_buffers(async |buffers| self.push_otlp_decoded(&tenant, &request, buffers).await)
-            .await
+        let Request { head, body, .. } = request;
+        let (body, _reserved) = body.into_parts();
+        let (ingested, _more_reserved) = self
+            .with_buffers(async |buffers| {
+                self.push_otlp_decoded(&tenant, &head, &body, buffers).await
+            })
+            .await?;
+        drop(body);
+        self.settle(&tenant, ingested).await
     }
 
-    async fn push_otlp_decoded(
+    async fn push_otlp_decoded<'r>(
         &self,
         tenant: &TenantId,
-        request: &Request,
+        head: &'r RequestHead,
+        body: &[u8],
         buffers: &mut PushBuffers,
-    ) -> Result<Response, ApiError> {
-        let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
+    ) -> Result<(Ingested<'r>, Reservation), ApiError> {
+        let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
         let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (message, mut reservation) =
-            self.decompress(decoder, &request.body, &mut buffers.body)?;
+        let (message, mut reservation) = self.decompress(decoder, body, &mut buffers.body)?;
         let mut transcoded = Vec::new();
         let message = if decoder.format == MessageFormat::Json {
             let more = message.len() as u64 * TRANSCODED_FACTOR + TRANSCODED_ALLOWANCE_BYTES;
@@ -79,10 +86,10 @@ impl<R: Runtime> Front<R> {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
             is_backfill: false,
-            user_agent: user_agent(request),
+            user_agent: user_agent(head),
             format: PushFormat::Otlp,
         };
-        self.ingest(tenant, &limits, streams, kind).await
+        Ok((self.ingest(tenant, &limits, streams, kind).await?, reservation))
     }
 
     /// The streams of a request.

@@ -1,12 +1,12 @@
 //! The push endpoints: from the bytes of a request to its streams.
 //!
 //! Guarantees: a request whose body or labels do not parse stores nothing. What
-//! happens to the others is said in [`super::ingest`].
+//! happens to the others is said in [`super::settle`].
 
 use std::rc::Rc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
-use logsvc_http::{Request, Response};
+use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
 use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
@@ -16,7 +16,7 @@ use logsvc_proto::push::{EntryList, Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
-use super::ingest::PushKind;
+use super::ingest::{Ingested, PushKind};
 use super::otlp::too_many_bytes;
 use super::stream_cache::CachedStream;
 use crate::metrics::PushFormat;
@@ -57,15 +57,25 @@ impl<R: Runtime> Front<R> {
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
-        let pushed = self
+        let Request { head, body, .. } = request;
+        let (body, _reserved) = body.into_parts();
+        let ingested = self
             .with_buffers(async |buffers| {
-                self.push_decoded(&tenant, request, dialect, buffers).await
+                self.push_decoded(&tenant, &head, &body, dialect, buffers).await
             })
             .await;
+        // The next push finds this memory in the caches of the CPU. What is reserved for it
+        // stands for the batches from here on.
+        drop(body);
+        let pushed = match ingested {
+            Ok((ingested, _reserved)) => self.settle(&tenant, ingested).await,
+            Err(error) => Err(error),
+        };
         pushed.map_err(ApiError::with_newline)
     }
 
-    /// Lends a push the buffers to decode it in.
+    /// Lends a push the buffers to decode it in. They are free for the next one as soon as
+    /// its batches are made.
     pub(super) async fn with_buffers<T>(
         &self,
         push: impl AsyncFnOnce(&mut PushBuffers) -> Result<T, ApiError>,
@@ -84,18 +94,19 @@ impl<R: Runtime> Front<R> {
         result
     }
 
-    async fn push_decoded(
+    async fn push_decoded<'r>(
         &self,
         tenant: &TenantId,
-        request: Request,
+        head: &'r RequestHead,
+        body: &[u8],
         dialect: Dialect,
         buffers: &mut PushBuffers,
-    ) -> Result<Response, ApiError> {
-        let header = |name| request.head.headers.get(name).map(HeaderValue::as_bytes);
-        let backfill_shard = backfill_shard(&request)?;
+    ) -> Result<(Ingested<'r>, Reservation), ApiError> {
+        let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
+        let backfill_shard = backfill_shard(head)?;
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let PushBuffers { body: body_buffers, entries } = buffers;
-        let (message, mut reservation) = self.decompress(decoder, &request.body, body_buffers)?;
+        let (message, mut reservation) = self.decompress(decoder, body, body_buffers)?;
         let push = match (decoder.format, dialect) {
             (MessageFormat::SnappyProtobuf | MessageFormat::Protobuf, _) => {
                 Push::protobuf_listed(message, entries)?
@@ -125,10 +136,10 @@ impl<R: Runtime> Front<R> {
             entries: totals.entries,
             bytes,
             is_backfill,
-            user_agent: user_agent(&request),
+            user_agent: user_agent(head),
             format: PushFormat::Loki,
         };
-        self.ingest(tenant, &limits, streams, kind).await
+        Ok((self.ingest(tenant, &limits, streams, kind).await?, reservation))
     }
 
     /// Reserves memory for the list of the streams of a push: a stream can be much longer
@@ -180,13 +191,13 @@ impl<R: Runtime> Front<R> {
 }
 
 /// What a client calls itself.
-pub(super) fn user_agent(request: &Request) -> &str {
-    request.head.header("user-agent").unwrap_or_default()
+pub(super) fn user_agent(head: &RequestHead) -> &str {
+    head.header("user-agent").unwrap_or_default()
 }
 
 /// The part of a backfill that a push belongs to, if its header says so.
-fn backfill_shard(request: &Request) -> Result<Option<&str>, ApiError> {
-    let Some(value) = request.head.headers.get(BACKFILL_SHARD_HEADER) else { return Ok(None) };
+fn backfill_shard(head: &RequestHead) -> Result<Option<&str>, ApiError> {
+    let Some(value) = head.headers.get(BACKFILL_SHARD_HEADER) else { return Ok(None) };
     let shard = std::str::from_utf8(value.as_bytes()).ok();
     match shard.filter(|shard| shard.len() <= BACKFILL_SHARD_MAX_LEN) {
         Some("") => Ok(None),
