@@ -285,15 +285,10 @@ fn read_entry<const CHECK: bool>(entry: &[u8]) -> Result<RawEntry<'_>, ProtobufE
 
 #[inline]
 fn read_timestamp(message: &[u8]) -> Result<Option<i64>, ProtobufError> {
-    let (mut seconds, mut nanos) = (0i64, 0i32);
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.step()? {
-        match number {
-            1 => seconds = value.varint("Seconds")? as i64,
-            2 => nanos = value.varint("Nanos")? as i32,
-            _ => {}
-        }
-    }
+    let (seconds, nanos) = match usual_timestamp(message) {
+        Some(parts) => parts,
+        None => read_timestamp_fields(message)?,
+    };
     let refuse = |problem| Err(ProtobufError::Timestamp { seconds, nanos, problem });
     if !(0..1_000_000_000).contains(&nanos) {
         return refuse("nanos not in range [0, 1e9)");
@@ -307,8 +302,55 @@ fn read_timestamp(message: &[u8]) -> Result<Option<i64>, ProtobufError> {
     }
 }
 
+/// Seconds and nanoseconds of a timestamp of the years 1978 to 3058 that has both, once and in
+/// order.
+#[inline]
+fn usual_timestamp(message: &[u8]) -> Option<(i64, i32)> {
+    let (&[0x08, a, b, c, d, e, 0x10], nanos) = message.split_first_chunk()? else { return None };
+    // Seconds of five bytes, nanoseconds of as many as are left.
+    let is_seconds = a & b & c & d & !e & 0x80 != 0;
+    let (&last, others) = nanos.split_last()?;
+    if !is_seconds || last >= 0x80 || others.len() > 4 || others.iter().any(|&n| n < 0x80) {
+        return None;
+    }
+    let join = |rest: u64, &byte: &u8| rest << 7 | u64::from(byte & 0x7f);
+    let seconds = [e, d, c, b, a].iter().fold(0, join);
+    let nanos = nanos.iter().rev().fold(0, join);
+    Some((seconds as i64, nanos as i32))
+}
+
+fn read_timestamp_fields(message: &[u8]) -> Result<(i64, i32), ProtobufError> {
+    let (mut seconds, mut nanos) = (0i64, 0i32);
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.step()? {
+        match number {
+            1 => seconds = value.varint("Seconds")? as i64,
+            2 => nanos = value.varint("Nanos")? as i32,
+            _ => {}
+        }
+    }
+    Ok((seconds, nanos))
+}
+
 #[inline]
 fn read_pair(message: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
+    match usual_pair(message) {
+        Some(pair) => Ok(pair),
+        None => read_pair_fields(message),
+    }
+}
+
+/// Name and value of a pair that has both, once and in order, of less than 128 bytes.
+#[inline]
+fn usual_pair(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&[0x0a, name_len], rest) = message.split_first_chunk()? else { return None };
+    let (name, rest) = rest.split_at_checked(usize::from(name_len))?;
+    let (&[0x12, value_len], value) = rest.split_first_chunk()? else { return None };
+    let is_usual = name_len | value_len < 0x80 && value.len() == usize::from(value_len);
+    is_usual.then_some((name, value))
+}
+
+fn read_pair_fields(message: &[u8]) -> Result<(&[u8], &[u8]), ProtobufError> {
     let (mut name, mut text): (&[u8], &[u8]) = (b"", b"");
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.step()? {
