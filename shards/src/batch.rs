@@ -44,6 +44,8 @@ pub struct BatchError {
 #[derive(Debug, Default)]
 pub struct BatchBuilder {
     bytes: Vec<u8>,
+    /// For how many bytes memory is taken at first.
+    expected_bytes: usize,
     section_start: usize,
     stream: Option<StreamId>,
     timestamps: Vec<u8>,
@@ -73,6 +75,12 @@ impl BatchBuilder {
         BatchBuilder { bytes: buffer, ..BatchBuilder::default() }
     }
 
+    /// A builder of a batch that will probably have so many bytes. It takes its memory when
+    /// the first section is opened.
+    pub fn expecting(expected_bytes: usize) -> BatchBuilder {
+        BatchBuilder { expected_bytes, ..BatchBuilder::default() }
+    }
+
     /// Opens a section. The one before must have been closed.
     pub fn begin(&mut self, stream: StreamId) {
         debug_assert!(self.stream.is_none(), "a section is open");
@@ -95,7 +103,7 @@ impl BatchBuilder {
     }
 
     fn take_memory(&mut self) {
-        self.bytes = memory::take_batch();
+        self.bytes = memory::take_batch(self.expected_bytes);
         self.sets = SetTable::within(memory::take_column());
         let columns =
             [&mut self.timestamps, &mut self.ends, &mut self.metadata, &mut self.set_numbers];

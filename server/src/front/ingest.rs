@@ -94,7 +94,6 @@ pub(super) struct SentPush<'r> {
     pub(super) now_ns: i64,
     pub(super) passed: Passed,
     pub(super) verdict: Verdict,
-    pub(super) sent: Vec<Sent>,
     /// Why not all of them could be sent.
     pub(super) outcome: Result<(), ApiError>,
 }
@@ -110,6 +109,8 @@ pub(super) struct Sent {
 /// The batch being filled for one shard.
 struct Filling {
     builder: BatchBuilder,
+    /// How many bytes it will probably have.
+    expected_bytes: usize,
     /// The streams in it, one for each section.
     streams: Vec<Rc<CachedStream>>,
     /// Bytes of the definitions that go along.
@@ -117,9 +118,29 @@ struct Filling {
 }
 
 impl Filling {
-    fn new() -> Filling {
-        Filling { builder: BatchBuilder::default(), streams: Vec::new(), definitions_len: 0 }
+    fn new(expected_bytes: usize) -> Filling {
+        let builder = BatchBuilder::expecting(expected_bytes);
+        Filling { builder, expected_bytes, streams: Vec::new(), definitions_len: 0 }
     }
+}
+
+/// What a batch has for an entry besides its line and metadata, in bytes, roughly.
+const ENTRY_OVERHEAD_BYTES: u64 = 20;
+
+/// How many bytes the batch of each shard will probably have: streams are taken for equally
+/// large, and a quarter is added because they are not.
+fn expected_bytes<S>(
+    streams: &[(S, Rc<CachedStream>)],
+    kind: PushKind<'_>,
+    shard_count: usize,
+) -> Vec<usize> {
+    let all = kind.bytes.saturating_add(kind.entries.saturating_mul(ENTRY_OVERHEAD_BYTES));
+    let most = BATCH_TARGET_BYTES as u64;
+    let mut of_shards = vec![0_u64; shard_count];
+    streams.iter().for_each(|(_, resolved)| of_shards[resolved.shard.index()] += 1);
+    let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * streams.len() as u128);
+    let share = |count| share(count).min(u128::from(most)) as usize;
+    of_shards.into_iter().map(share).collect()
 }
 
 impl<R: Runtime> Front<R> {
@@ -145,10 +166,9 @@ impl<R: Runtime> Front<R> {
         };
         let now_ns = self.runtime.unix_nanos();
         let mut passed = Passed::default();
-        let mut sent = Vec::new();
         let check = EntryCheck::new(limits, now_ns, kind.is_backfill);
-        let outcome = self.store(tenant, streams, check, &verdict, &mut passed, &mut sent).await;
-        let sent = SentPush { kind, now_ns, passed, verdict, sent, outcome };
+        let outcome = self.store(tenant, streams, check, &verdict, kind, &mut passed).await;
+        let sent = SentPush { kind, now_ns, passed, verdict, outcome };
         Ok(Ingested::Sent(Box::new(sent)))
     }
 
@@ -199,11 +219,11 @@ impl<R: Runtime> Front<R> {
         streams: Vec<(S, Rc<CachedStream>)>,
         mut check: EntryCheck<'_>,
         verdict: &Verdict,
+        kind: PushKind<'_>,
         passed: &mut Passed,
-        sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
-        let mut filling: Vec<Filling> =
-            (0..self.runtime.core_count()).map(|_| Filling::new()).collect();
+        let expected = expected_bytes(&streams, kind, usize::from(self.runtime.core_count()));
+        let mut filling: Vec<Filling> = expected.into_iter().map(Filling::new).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
             if let Some(refusal) = &resolved.refusal {
                 let amount = amount_of(stream);
@@ -242,7 +262,7 @@ impl<R: Runtime> Front<R> {
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
-                    self.send(tenant, shard, target, sent)?;
+                    self.send(tenant, shard, target, &mut passed.sent)?;
                     self.runtime.yield_now().await;
                     target.note_stream(resolved);
                     target.builder.begin(resolved.id);
@@ -253,7 +273,7 @@ impl<R: Runtime> Front<R> {
         }
         passed.shortened = check.shortened;
         for (shard, target) in filling.iter_mut().enumerate() {
-            self.send(tenant, CoreId(shard as u16), target, sent)?;
+            self.send(tenant, CoreId(shard as u16), target, &mut passed.sent)?;
         }
         Ok(())
     }
@@ -265,7 +285,7 @@ impl<R: Runtime> Front<R> {
         target: &mut Filling,
         sent: &mut Vec<Sent>,
     ) -> Result<(), ApiError> {
-        let filled = std::mem::replace(target, Filling::new());
+        let filled = std::mem::replace(target, Filling::new(target.expected_bytes));
         if filled.builder.is_empty() {
             return Ok(());
         }
@@ -309,6 +329,8 @@ impl Filling {
 /// What became of the entries of a push on the way to their shards.
 #[derive(Default)]
 pub(super) struct Passed {
+    /// The batches that are on their way.
+    pub(super) sent: Vec<Sent>,
     pub(super) refusals: Refusals,
     /// What went on its way, in bytes as sent.
     pub(super) good: Amount,

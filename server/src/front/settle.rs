@@ -29,16 +29,16 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         push: Ingested<'_>,
     ) -> Result<Response, ApiError> {
-        let SentPush { kind, now_ns, passed, verdict, sent, outcome } = match push {
+        let SentPush { kind, now_ns, passed, verdict, outcome } = match push {
             Ingested::Answered(response) => return Ok(response),
             Ingested::Sent(sent) => *sent,
         };
         let counters = self.counters().pushes.of(tenant);
+        let Passed { sent, refusals, good, metadata_bytes, newest_ns, lengths, shortened } = passed;
         let stored = self.gather_appends(tenant, sent).await;
         // Before the client hears of it, and whatever was stored: an entry that was there
         // already may have come by a push that is not counted yet.
         add(&self.counters().stored_pushes, 1);
-        let Passed { refusals, good, metadata_bytes, newest_ns, lengths, shortened } = passed;
         if let Some(newest_ns) = newest_ns {
             let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
             self.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);

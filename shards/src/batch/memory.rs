@@ -7,12 +7,16 @@
 //! some run on the same thread, so what lies here is of the thread.
 //!
 //! Guarantees: a thread keeps at most [`KEPT_MAX_BYTES`] for batches and a sixteenth of
-//! that for columns.
+//! that for columns; what was given last stays. A batch that is about as large as expected
+//! gets memory once, and is never moved to larger one.
 
 use std::cell::RefCell;
 
 /// Bytes that wait on a core.
 const KEPT_MAX_BYTES: usize = 4 << 20;
+
+/// New memory is a multiple of this, in bytes, so that one batch's fits the next.
+const STEP_BYTES: usize = 64 << 10;
 
 /// Pieces of memory that nobody uses.
 struct Pool {
@@ -26,20 +30,33 @@ impl Pool {
         Pool { free: Vec::new(), held_bytes: 0, max_bytes }
     }
 
-    /// What was given last, empty, or a vector without memory.
-    fn take(&mut self) -> Vec<u8> {
-        let taken = self.free.pop().unwrap_or_default();
-        self.held_bytes -= taken.capacity();
-        taken
+    /// What was given last and has so much room, empty; new memory if nothing has.
+    fn take(&mut self, expected_bytes: usize) -> Vec<u8> {
+        match self.free.iter().rposition(|memory| memory.capacity() >= expected_bytes) {
+            Some(place) => {
+                let taken = self.free.remove(place);
+                self.held_bytes -= taken.capacity();
+                taken
+            }
+            None => Vec::with_capacity(expected_bytes.next_multiple_of(STEP_BYTES)),
+        }
     }
 
     fn give(&mut self, mut memory: Vec<u8>) {
         let capacity_bytes = memory.capacity();
-        if capacity_bytes > 0 && self.held_bytes + capacity_bytes <= self.max_bytes {
-            memory.clear();
-            self.held_bytes += capacity_bytes;
-            self.free.push(memory);
+        if capacity_bytes == 0 || capacity_bytes > self.max_bytes {
+            return;
         }
+        // What waits longest is too small, or not needed.
+        let mut too_many = 0;
+        while self.held_bytes + capacity_bytes > self.max_bytes {
+            self.held_bytes -= self.free[too_many].capacity();
+            too_many += 1;
+        }
+        self.free.drain(..too_many);
+        memory.clear();
+        self.held_bytes += capacity_bytes;
+        self.free.push(memory);
     }
 }
 
@@ -48,9 +65,9 @@ thread_local! {
     static COLUMNS: RefCell<Pool> = const { RefCell::new(Pool::new(KEPT_MAX_BYTES / 16)) };
 }
 
-/// Memory for a batch, empty.
-pub(super) fn take_batch() -> Vec<u8> {
-    BATCHES.with_borrow_mut(Pool::take)
+/// Memory for a batch of about so many bytes, empty.
+pub(super) fn take_batch(expected_bytes: usize) -> Vec<u8> {
+    BATCHES.with_borrow_mut(|pool| pool.take(expected_bytes))
 }
 
 /// Takes the memory of a batch that is done with.
@@ -60,7 +77,7 @@ pub(super) fn give_batch(batch: Vec<u8>) {
 
 /// Memory for a column of a section, empty.
 pub(super) fn take_column() -> Vec<u8> {
-    COLUMNS.with_borrow_mut(Pool::take)
+    COLUMNS.with_borrow_mut(|pool| pool.take(0))
 }
 
 /// Takes the memory of a column that is done with.
@@ -75,17 +92,24 @@ mod tests {
     #[test]
     fn memory_comes_back_empty_and_within_bounds() {
         let mut pool = Pool::new(1000);
-        assert_eq!(pool.take().capacity(), 0);
+        assert_eq!(pool.take(0).capacity(), 0);
         let piece = |bytes| vec![7_u8; bytes];
+        pool.give(piece(300));
+        pool.give(piece(1001));
+        pool.give(Vec::new());
+        assert_eq!((pool.free.len(), pool.held_bytes), (1, 300), "the second is too much");
         let given = piece(600);
         let place = given.as_ptr();
         pool.give(given);
-        pool.give(piece(500));
-        pool.give(Vec::new());
-        assert_eq!((pool.free.len(), pool.held_bytes), (1, 600), "the second is too much");
-        pool.give(piece(400));
-        assert_eq!(pool.take().capacity(), 400);
-        let taken = pool.take();
-        assert_eq!((taken.as_ptr(), taken.len(), pool.held_bytes), (place, 0, 0));
+        pool.give(piece(100));
+        assert_eq!((pool.free.len(), pool.held_bytes), (3, 1000));
+        let taken = pool.take(500);
+        assert_eq!((taken.as_ptr(), taken.len(), pool.held_bytes), (place, 0, 400));
+        assert_eq!(pool.take(500).capacity(), STEP_BYTES, "nothing has so much room");
+        pool.give(piece(650));
+        assert_eq!((pool.free.len(), pool.held_bytes), (2, 750), "the oldest had to go");
+        assert_eq!(pool.take(0).capacity(), 650, "the last one is the first");
+        assert_eq!(pool.take(0).capacity(), 100);
+        assert_eq!((pool.free.len(), pool.held_bytes), (0, 0));
     }
 }

@@ -206,3 +206,17 @@ fn shared_sets_that_do_not_fit_their_section_are_refused() {
     let one_byte = |bad: &mut Vec<u8>| bad[28] = 1;
     assert_eq!(refused(&one_byte), "not every entry has the number of a shared set");
 }
+
+#[test]
+fn a_batch_as_large_as_expected_is_not_moved() {
+    let mut builder = BatchBuilder::expecting(100_000);
+    let mut places = Vec::new();
+    for number in 0..9 {
+        builder.begin(StreamId(1));
+        builder.push(number, &[b'x'; 10_000], NONE);
+        builder.end();
+        places.push(builder.bytes.as_ptr());
+    }
+    assert!(builder.bytes.capacity() >= 100_000 && builder.bytes.len() > 90_000);
+    assert!(places.iter().all(|&place| place == places[0]));
+}
