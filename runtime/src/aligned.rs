@@ -1,20 +1,18 @@
-//! Memory for reads and writes that go around the page cache.
+//! Memory for writes that go around the page cache.
 //!
-//! A device takes whole blocks out of memory that is aligned like them, and gives such.
-//! Guarantees: the first byte of an [`AlignedBuffer`] lies at a multiple of
-//! [`DIRECT_BLOCK_BYTES`], however it has grown. What can go wrong: nothing here; what has a
-//! length or a place that is not a multiple of a block is refused by
-//! [`crate::File::write_aligned_at`] and [`crate::File::read_aligned_at`].
+//! A device takes whole blocks out of memory that is aligned like them. Guarantees: the
+//! first byte of an [`AlignedBuffer`] lies at a multiple of [`DIRECT_BLOCK_BYTES`], however
+//! it has grown. What can go wrong: nothing here; a write whose length or place is not a
+//! multiple of a block is refused by [`crate::File::write_aligned_at`].
 
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
 
 use crate::OpenMode;
-use crate::file_ops::checked_range;
 
-/// The blocks in which files are read and written around the page cache, in bytes. No usual
-/// device wants larger ones.
+/// The blocks in which files are written around the page cache, in bytes. No usual device
+/// wants larger ones.
 pub const DIRECT_BLOCK_BYTES: usize = 4096;
 
 /// Bytes that begin at a multiple of [`DIRECT_BLOCK_BYTES`].
@@ -142,11 +140,6 @@ impl OpenMode {
         matches!(self, OpenMode::CreateNewDurable | OpenMode::CreateNewDirect)
     }
 
-    /// Whether the file is read in whole blocks into aligned memory only.
-    pub(crate) fn reads_blocks(self) -> bool {
-        self == OpenMode::ReadDirect
-    }
-
     /// Whether what was written is durable when the write returns.
     pub(crate) fn is_durable(self) -> bool {
         self == OpenMode::CreateNewDurable
@@ -158,49 +151,9 @@ pub(crate) fn not_aligned() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the file takes aligned memory only")
 }
 
-/// What [`crate::File::read_aligned_at`] does, by `read`, which reads once, at an offset, into
-/// `memory[len..end]`, and extends `memory` by what came.
-pub(crate) async fn read_blocks(
-    mut buffer: AlignedBuffer,
-    offset_bytes: u64,
-    count_bytes: usize,
-    read: impl AsyncFn(Vec<u8>, usize, u64) -> (io::Result<usize>, Vec<u8>),
-) -> (io::Result<()>, AlignedBuffer) {
-    buffer.clear();
-    let is_allowed = check_blocks(count_bytes, offset_bytes)
-        .and_then(|()| checked_range(offset_bytes, count_bytes));
-    if let Err(error) = is_allowed {
-        return (Err(error), buffer);
-    }
-    buffer.reserve(count_bytes);
-    let (mut memory, range) = buffer.into_parts();
-    let (start, end) = (range.start, range.start + count_bytes);
-    let mut result = Ok(());
-    // What a read brings is whole blocks, however short it is, except at the end of the file.
-    while memory.len() < end && (memory.len() - start).is_multiple_of(DIRECT_BLOCK_BYTES) {
-        let done = memory.len() - start;
-        let (read, returned) = read(memory, end, offset_bytes + done as u64).await;
-        memory = returned;
-        match read {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                result = Err(error);
-                break;
-            }
-        }
-    }
-    let range = start..memory.len();
-    (result, AlignedBuffer::from_parts(memory, range))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-    use crate::testing::block_on;
 
     #[test]
     fn content_stays_aligned_however_it_grows() {
@@ -232,38 +185,6 @@ mod tests {
         buffer.resize(5, 7);
         assert_eq!(buffer[..], [7; 5]);
         assert!(buffer.as_ptr().addr().is_multiple_of(DIRECT_BLOCK_BYTES));
-    }
-
-    #[test]
-    fn short_reads_are_put_together() {
-        const BLOCK: usize = DIRECT_BLOCK_BYTES;
-        let file: Vec<u8> = (0..10 * BLOCK + 100).map(|place| (place / 7) as u8).collect();
-        // Each second read is interrupted, the others bring two blocks at most.
-        let reads = Cell::new(0);
-        let read = async |mut memory: Vec<u8>, end: usize, offset: u64| {
-            reads.set(reads.get() + 1);
-            if reads.get() % 2 == 0 {
-                return (Err(io::ErrorKind::Interrupted.into()), memory);
-            }
-            let offset = offset as usize;
-            let count = (end - memory.len()).min(2 * BLOCK).min(file.len() - offset);
-            memory.extend_from_slice(&file[offset..offset + count]);
-            (Ok(count), memory)
-        };
-        let mut buffer = AlignedBuffer::from(&b"something else"[..]);
-        for (offset, count) in [(0, 5), (3, 3), (0, 0), (5, 20), (10, 1), (0, 10)] {
-            let (offset, count) = (offset * BLOCK, count * BLOCK);
-            let (result, returned) = block_on(read_blocks(buffer, offset as u64, count, read));
-            result.unwrap();
-            buffer = returned;
-            assert!(buffer[..] == file[offset..file.len().min(offset + count)]);
-            assert!(buffer.as_ptr().addr().is_multiple_of(BLOCK));
-        }
-        // None of them asked once more at the end of the file.
-        assert_eq!(reads.get(), 27);
-        let fail = async |memory, _, _| (Err(io::ErrorKind::Other.into()), memory);
-        let (result, _) = block_on(read_blocks(AlignedBuffer::new(), 0, BLOCK, fail));
-        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Other);
     }
 
     #[test]

@@ -36,43 +36,14 @@ pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
         OpenMode::CreateNew => {
             options.write(true).create_new(true);
         }
-        OpenMode::ReadDirect => return open_direct(path),
         OpenMode::CreateNewDurable => return create_direct(path, libc::O_DSYNC),
         OpenMode::CreateNewDirect => return create_direct(path, 0),
     }
     options.open(path)
 }
 
-/// Whether a file system has refused to go around the page cache; said once.
+/// Whether a file system has refused to write around the page cache; said once.
 static REFUSAL_IS_LOGGED: AtomicBool = AtomicBool::new(false);
-
-/// Opens a file for reads around the page cache, if the file system can do them.
-fn open_direct(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let file = match options.read(true).custom_flags(libc::O_DIRECT).open(path) {
-        Ok(file) if takes_blocks(&file) => return Ok(file),
-        Ok(file) => {
-            set_buffered(&file)?;
-            file
-        }
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            options.custom_flags(0).open(path)?
-        }
-        Err(error) => return Err(error),
-    };
-    log_refusal(path);
-    Ok(file)
-}
-
-fn log_refusal(path: &Path) {
-    if !REFUSAL_IS_LOGGED.swap(true, Ordering::Relaxed) {
-        tracing::info!(
-            file = %path.display(),
-            "the file system does not read or write around the page cache; logs and drafts cost \
-             more CPU time"
-        );
-    }
-}
 
 /// Creates a file for writes around the page cache, if the file system can do them. With
 /// `O_DSYNC` as `flags` they are durable when they return.
@@ -95,13 +66,17 @@ fn create_direct(path: &Path, flags: libc::c_int) -> io::Result<File> {
         }
         Err(error) => Err(error),
     };
-    if refusal.is_ok() {
-        log_refusal(path);
+    if refusal.is_ok() && !REFUSAL_IS_LOGGED.swap(true, Ordering::Relaxed) {
+        tracing::info!(
+            file = %path.display(),
+            "the file system does not write around the page cache; logs and drafts cost more CPU \
+             time"
+        );
     }
     refusal
 }
 
-/// Whether direct reads and writes of [`DIRECT_BLOCK_BYTES`] at multiples of them will be taken. A
+/// Whether direct writes of [`DIRECT_BLOCK_BYTES`] at multiples of them will be taken. A
 /// kernel that cannot tell has taken the flag when the file was opened.
 fn takes_blocks(file: &File) -> bool {
     // SAFETY: `statx` holds integers only, for which zero is valid.
@@ -118,7 +93,7 @@ fn takes_blocks(file: &File) -> bool {
     fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)
 }
 
-/// Lets an open file's reads and writes go through the page cache.
+/// Lets an open file's writes go through the page cache.
 fn set_buffered(file: &File) -> io::Result<()> {
     // SAFETY: calls with plain integers on a descriptor that `file` keeps open.
     let result = unsafe {
@@ -258,26 +233,14 @@ pub(crate) fn write_back(file: &File, range: Range<u64>) -> io::Result<()> {
 /// One `pread` into `buffer[len..capacity]`.
 pub(crate) fn read_at(
     file: &File,
-    buffer: Vec<u8>,
-    offset_bytes: u64,
-) -> (io::Result<usize>, Vec<u8>) {
-    read_until(file, buffer, usize::MAX, offset_bytes)
-}
-
-/// One `pread` into `buffer[len..end]`, or to the capacity, if that is less.
-pub(crate) fn read_until(
-    file: &File,
     mut buffer: Vec<u8>,
-    end: usize,
     offset_bytes: u64,
 ) -> (io::Result<usize>, Vec<u8>) {
     let offset = match checked_offset(offset_bytes) {
         Ok(offset) => offset,
         Err(error) => return (Err(error), buffer),
     };
-    let wanted = end.saturating_sub(buffer.len());
     let result = read_into_spare(&mut buffer, |start, room| {
-        let room = room.min(wanted);
         // SAFETY: `start` and `room` describe writable spare capacity, and
         // `file` keeps the descriptor open.
         unsafe { libc::pread(file.as_raw_fd(), start.cast(), room, offset) }
@@ -383,19 +346,6 @@ mod tests {
         write_back(&no_file, 0..1).unwrap();
         let error = write_back(&no_file, 0..u64::MAX).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn what_refuses_direct_reads_is_read_all_the_same() {
-        let path = Path::new("/proc/self/limits");
-        let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
-        if direct.is_ok() {
-            println!("SKIPPED: this kernel reads {} around the page cache", path.display());
-            return;
-        }
-        let file = open(path, OpenMode::ReadDirect).unwrap();
-        let (result, bytes) = read_until(&file, Vec::with_capacity(100), 6, 0);
-        assert_eq!((result.unwrap(), bytes.as_slice()), (6, b"Limit ".as_slice()));
     }
 
     #[test]

@@ -53,10 +53,6 @@ impl Monotonic {
 pub enum OpenMode {
     /// The file must exist; it is opened for reading only.
     Read,
-    /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes
-    /// around the page cache where the file system can do that: for what is read once, and
-    /// would be read from the device anyway. Other reads are refused, and writes, too.
-    ReadDirect,
     /// The file must exist; it is opened for reading and writing.
     ReadWrite,
     /// The file must not exist; it is created for reading and writing.
@@ -285,18 +281,6 @@ pub trait File: 'static {
         }
         (Ok(()), buffer)
     }
-
-    /// Reads `count_bytes` at `offset_bytes` into aligned memory, in place of what `buffer`
-    /// holds, and less only where the file ends. What is larger than the buffer moves it to
-    /// larger memory. Both numbers must be multiples of [`crate::DIRECT_BLOCK_BYTES`],
-    /// otherwise it is [`io::ErrorKind::InvalidInput`]. After an error the buffer may hold
-    /// anything.
-    async fn read_aligned_at(
-        &self,
-        buffer: AlignedBuffer,
-        offset_bytes: u64,
-        count_bytes: usize,
-    ) -> (io::Result<()>, AlignedBuffer);
 
     /// Writes the whole buffer at `offset_bytes`, extending the file if needed.
     /// After an error any part of the range may hold old or new bytes.

@@ -212,26 +212,6 @@ fn direct_writes_survive_from_a_sync_on() {
 }
 
 #[test]
-fn reads_of_whole_blocks_fail_when_they_are_meant_to() {
-    for_each_seed(0..50, |simulation| {
-        let disk = simulation.disk().clone();
-        disk.write("/f", &[1; 64 * DIRECT_BLOCK_BYTES]);
-        simulation.block_on(|runtime| async move {
-            let file = runtime.open("/f".as_ref(), OpenMode::ReadDirect).await.expect("open");
-            disk.fail_next(DiskOperation::Read, "/f", 1);
-            let len = 64 * DIRECT_BLOCK_BYTES;
-            let (result, buffer) = file.read_aligned_at(AlignedBuffer::new(), 0, len).await;
-            assert_eq!(result.expect_err("meant").raw_os_error(), Some(5));
-            let (result, buffer) = file.read_aligned_at(buffer, 0, len).await;
-            result.expect("only once");
-            assert!(buffer[..] == [1; 64 * DIRECT_BLOCK_BYTES]);
-            disk.power_loss();
-            assert!(file.read_aligned_at(buffer, 0, len).await.0.is_err(), "it is dead");
-        });
-    });
-}
-
-#[test]
 fn failing_syncs_lose_only_what_was_not_acknowledged() {
     let failures = Cell::new(0);
     for_each_seed(0..200, |simulation| {

@@ -1,11 +1,11 @@
-//! Reads and writes around the page cache.
+//! Writes around the page cache.
 
 use std::io;
 use std::path::PathBuf;
 
 use futures_util::future::join_all;
 
-use super::files::{content, new_file};
+use super::files::content;
 use super::pattern;
 use crate::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
 
@@ -42,7 +42,6 @@ pub(super) async fn files_take_whole_blocks<R: Runtime>(runtime: R, dir: PathBuf
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         // It is not for reading.
         assert!(file.read_at(Vec::with_capacity(BLOCK), 0).await.0.is_err());
-        assert!(file.read_aligned_at(AlignedBuffer::new(), 0, BLOCK).await.0.is_err());
         // A write in the middle, and none of the mistakes has done anything.
         let (result, _) = file.write_aligned_at(aligned(&bytes), BLOCK as u64).await;
         result.expect("write");
@@ -67,55 +66,7 @@ pub(super) async fn files_may_end_within_a_block<R: Runtime>(runtime: R, dir: Pa
         drop(file);
         let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
         assert!(content(&reader).await == bytes, "{len} bytes");
-        let direct = runtime.open(&path, OpenMode::ReadDirect).await.expect("open");
-        let (result, read) = direct.read_aligned_at(AlignedBuffer::new(), 0, 64 * BLOCK).await;
-        result.expect("read");
-        assert!(read[..] == bytes[..], "{len} bytes");
     }
-}
-
-pub(super) async fn whole_blocks_are_read<R: Runtime>(runtime: R, dir: PathBuf) {
-    let bytes = pattern(300 * BLOCK + 5);
-    let path = dir.join("file");
-    let file = new_file(&runtime, &path, &bytes).await;
-    for mode in [OpenMode::ReadDirect, OpenMode::Read, OpenMode::ReadWrite] {
-        let reader = runtime.open(&path, mode).await.expect("open");
-        let mut buffer = aligned(b"what is to be forgotten");
-        let places = [(0, 1), (7, 200), (0, 300), (299, 1), (299, 2), (300, 1), (301, 9), (1, 0)];
-        for (offset, count) in places.map(|(offset, count)| (offset * BLOCK, count * BLOCK)) {
-            let (result, read) = reader.read_aligned_at(buffer, offset as u64, count).await;
-            result.unwrap_or_else(|error| panic!("{mode:?}, {count} at {offset}: {error}"));
-            let end = bytes.len().min(offset + count);
-            assert!(read[..] == bytes[offset.min(end)..end], "{mode:?}, {count} at {offset}");
-            assert!(read.is_empty() || read.as_ptr().addr().is_multiple_of(BLOCK));
-            buffer = read;
-        }
-        // Memory that is large enough is used again.
-        let capacity = buffer.capacity();
-        let (result, buffer) = reader.read_aligned_at(buffer, 0, 300 * BLOCK).await;
-        result.expect("read");
-        assert_eq!(buffer.capacity(), capacity);
-        for (offset, count) in [(1, BLOCK), (0, BLOCK + 1), (512, BLOCK), (0, 512)] {
-            let (result, _) = reader.read_aligned_at(AlignedBuffer::new(), offset, count).await;
-            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        }
-        for offset in [1 << 63, u64::MAX - BLOCK as u64 + 1] {
-            let (result, _) = reader.read_aligned_at(AlignedBuffer::new(), offset, BLOCK).await;
-            assert!(result.is_err(), "{mode:?} at {offset}");
-        }
-    }
-    let direct = runtime.open(&path, OpenMode::ReadDirect).await.expect("open");
-    // Not into memory of another kind, and no writes.
-    let (result, _) = direct.read_at(Vec::with_capacity(BLOCK), 0).await;
-    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    assert!(direct.write_all_at(vec![1; BLOCK], 0).await.0.is_err());
-    assert!(direct.write_aligned_at(aligned(&[1; BLOCK]), 0).await.0.is_err());
-    assert!(content(&file).await == bytes);
-    assert_eq!(direct.len_bytes().await.expect("length"), bytes.len() as u64);
-    // What is in the page cache and not on the device yet is seen.
-    file.write_all_at(b"changed".to_vec(), 3 * BLOCK as u64).await.0.expect("write");
-    let read = direct.read_aligned_at(AlignedBuffer::new(), 3 * BLOCK as u64, BLOCK).await.1;
-    assert!(read.starts_with(b"changed"));
 }
 
 pub(super) async fn operations_share_a_direct_file<R: Runtime>(runtime: R, dir: PathBuf) {
@@ -132,16 +83,7 @@ pub(super) async fn operations_share_a_direct_file<R: Runtime>(runtime: R, dir: 
         }
     });
     join_all(writes).await;
-    let reader = runtime.open(&path, OpenMode::ReadDirect).await.expect("open");
-    let reads = (0..20_u8).map(|number| {
-        let reader = &reader;
-        async move {
-            let offset = u64::from(number) * 3 * BLOCK as u64;
-            let (result, read) =
-                reader.read_aligned_at(AlignedBuffer::new(), offset, 3 * BLOCK).await;
-            result.expect("read");
-            assert!(read[..] == [number; 3 * BLOCK]);
-        }
-    });
-    join_all(reads).await;
+    let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
+    let expected: Vec<u8> = (0..20_u8).flat_map(|number| [number; 3 * BLOCK]).collect();
+    assert!(content(&reader).await == expected);
 }

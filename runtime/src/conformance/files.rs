@@ -8,7 +8,7 @@ use futures_util::future::{join, join_all};
 use super::pattern;
 use crate::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
 
-pub(super) async fn new_file<R: Runtime>(runtime: &R, path: &Path, content: &[u8]) -> R::File {
+async fn new_file<R: Runtime>(runtime: &R, path: &Path, content: &[u8]) -> R::File {
     let file = runtime.open(path, OpenMode::CreateNew).await.expect("a new file");
     let (result, buffer) = file.write_all_at(content.to_vec(), 0).await;
     result.expect("write");
@@ -34,7 +34,7 @@ pub(super) async fn create_new_wants_no_file<R: Runtime>(runtime: R, dir: PathBu
 
 pub(super) async fn missing_files_are_not_found<R: Runtime>(runtime: R, dir: PathBuf) {
     let path = dir.join("missing");
-    for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadWrite] {
+    for mode in [OpenMode::Read, OpenMode::ReadWrite] {
         let error = runtime.open(&path, mode).await.err().expect("it is missing");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

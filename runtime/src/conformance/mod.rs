@@ -102,7 +102,6 @@ checks! {
     files::impossible_offsets_are_errors,
     direct::files_take_whole_blocks,
     direct::files_may_end_within_a_block,
-    direct::whole_blocks_are_read,
     direct::operations_share_a_direct_file,
     folders::lists_sorted,
     folders::rename_replaces,

@@ -1,9 +1,9 @@
 //! Files of the glommio backend.
 //!
 //! Reads, writes and syncs are buffered operations through the ring; the rest
-//! goes to the side threads, as on monoio. So do reads into and writes from aligned memory:
-//! glommio's own direct ones take only memory that it has allocated itself. Those that are not
-//! durable at once have the threads of what waits for the device.
+//! goes to the side threads, as on monoio. So do writes from aligned memory: glommio's own
+//! direct writes take only memory that it has allocated itself. Those that are not durable at
+//! once have the threads of what waits for the device.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use glommio::io::BufferedFile;
 
 use super::ring_file;
-use crate::aligned::{AlignedBuffer, check_blocks, not_aligned, read_blocks};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::poison::Poison;
 use crate::{File, OpenMode, SideThreads, file_ops};
 
@@ -55,8 +55,7 @@ impl File for GlommioFile {
         mut buffer: Vec<u8>,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
-        let is_allowed = if self.mode.reads_blocks() { Err(not_aligned()) } else { Ok(()) };
-        if let Err(error) = is_allowed.and_then(|()| file_ops::checked_offset(offset_bytes)) {
+        if let Err(error) = file_ops::checked_offset(offset_bytes) {
             return (Err(error), buffer);
         }
         let room = (buffer.capacity() - buffer.len()).min(LONGEST_TRANSFER);
@@ -70,22 +69,6 @@ impl File for GlommioFile {
             }
             Err(error) => (Err(plain(error)), buffer),
         }
-    }
-
-    async fn read_aligned_at(
-        &self,
-        buffer: AlignedBuffer,
-        offset_bytes: u64,
-        count_bytes: usize,
-    ) -> (io::Result<()>, AlignedBuffer) {
-        let read = async |memory: Vec<u8>, end: usize, offset: u64| {
-            let file = match self.for_side() {
-                Ok(file) => file,
-                Err(error) => return (Err(error), memory),
-            };
-            self.side.device(move || file_ops::read_until(&file, memory, end, offset)).await
-        };
-        read_blocks(buffer, offset_bytes, count_bytes, read).await
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {

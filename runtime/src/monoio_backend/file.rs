@@ -3,8 +3,8 @@
 //! On io_uring, reads, writes and syncs go through the ring. What monoio has no
 //! operation for goes to the side threads. On epoll so does everything, except
 //! reads that the page cache can answer at once: two thread wake-ups would cost
-//! several times as much. What goes around the page cache there and is not durable at once
-//! has the threads of those that write back, since it waits for the device.
+//! several times as much. Writes around the page cache that are not durable at once have the
+//! threads of those that write back there, since they wait for the device.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use monoio::buf::{IoBuf, IoBufMut};
 
 use super::{ChosenDriver, MonoioRuntime};
-use crate::aligned::{AlignedBuffer, check_blocks, not_aligned, read_blocks};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::file_ops::{self, LONGEST_TRANSFER};
 use crate::poison::Poison;
 use crate::streak::Streak;
@@ -77,9 +77,6 @@ impl File for MonoioFile {
         mut buffer: Vec<u8>,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
-        if self.mode.reads_blocks() {
-            return (Err(not_aligned()), buffer);
-        }
         let file = match &self.handle {
             Handle::Ring(file) => file,
             Handle::Side(file) => {
@@ -100,25 +97,19 @@ impl File for MonoioFile {
         if let Err(error) = file_ops::checked_offset(offset_bytes) {
             return (Err(error), buffer);
         }
-        let end = buffer.capacity();
-        read_by_ring(file, buffer, end, offset_bytes).await
-    }
-
-    async fn read_aligned_at(
-        &self,
-        buffer: AlignedBuffer,
-        offset_bytes: u64,
-        count_bytes: usize,
-    ) -> (io::Result<()>, AlignedBuffer) {
-        let read = async |memory: Vec<u8>, end: usize, offset: u64| match &self.handle {
-            Handle::Ring(file) => read_by_ring(file, memory, end, offset).await,
-            Handle::Side(file) => {
-                let file = Arc::clone(file);
-                let read = move || file_ops::read_until(&file, memory, end, offset);
-                self.runtime.side().device(read).await
+        let start = buffer.len();
+        let end = buffer.capacity().min(start.saturating_add(LONGEST_TRANSFER));
+        if start == end {
+            return (Ok(0), buffer);
+        }
+        let mut slice = buffer.slice_mut(start..end);
+        loop {
+            let (result, returned) = file.read_at(slice, offset_bytes).await;
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => slice = returned,
+                other => return (other, returned.into_inner()),
             }
-        };
-        read_blocks(buffer, offset_bytes, count_bytes, read).await
+        }
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
@@ -183,28 +174,6 @@ impl File for MonoioFile {
 
     async fn len_bytes(&self) -> io::Result<u64> {
         self.on_side(file_ops::len_bytes).await
-    }
-}
-
-/// Reads once into `buffer[len..end]`.
-async fn read_by_ring(
-    file: &monoio::fs::File,
-    buffer: Vec<u8>,
-    end: usize,
-    offset_bytes: u64,
-) -> (io::Result<usize>, Vec<u8>) {
-    let start = buffer.len();
-    let end = end.min(start.saturating_add(LONGEST_TRANSFER));
-    if start == end {
-        return (Ok(0), buffer);
-    }
-    let mut slice = buffer.slice_mut(start..end);
-    loop {
-        let (result, returned) = file.read_at(slice, offset_bytes).await;
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => slice = returned,
-            other => return (other, returned.into_inner()),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::runtime::SimRuntime;
 use super::world::Fate;
 use crate::File;
 use crate::OpenMode;
-use crate::aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES, check_blocks, not_aligned, read_blocks};
+use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
 use crate::poison::Poison;
 
 /// One read in so many is short.
@@ -45,40 +45,10 @@ impl SimFile {
 
     fn check_writable(&self) -> io::Result<()> {
         self.poison.check()?;
-        if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect) {
+        if self.mode == OpenMode::Read {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         Ok(())
-    }
-
-    fn check_readable(&self) -> io::Result<()> {
-        if self.mode.writes_blocks() {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
-        }
-        Ok(())
-    }
-
-    /// Reads once into `buffer[len..end]`; what is short is a multiple of `unit_bytes`.
-    async fn read_once(
-        &self,
-        mut buffer: Vec<u8>,
-        end: usize,
-        offset_bytes: u64,
-        unit_bytes: usize,
-    ) -> (io::Result<usize>, Vec<u8>) {
-        self.submit(DiskOperation::Read, move |open, _| {
-            let allowed = open.check_alive().and_then(|()| open.strike(DiskOperation::Read));
-            if let Err(error) = allowed {
-                return (Err(error), buffer);
-            }
-            let units = (end - buffer.len()) / unit_bytes;
-            let random = &open.disk.state.random;
-            let is_short = units > 1 && random.one_in(SHORT_READ_ONE_IN);
-            let asked = if is_short { 1 + random.index(units) } else { units } * unit_bytes;
-            let count = open.node.inode.borrow().read(&mut buffer, offset_bytes, asked);
-            (Ok(count), buffer)
-        })
-        .await
     }
 
     async fn resize(&self, len_bytes: u64, may_shrink: bool) -> io::Result<()> {
@@ -132,31 +102,31 @@ fn write(open: &OpenFile, buffer: &[u8], offset_bytes: u64, fate: Fate) -> io::R
 }
 
 impl File for SimFile {
-    async fn read_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<usize>, Vec<u8>) {
-        let mut allowed = self.check_readable();
-        if self.mode.reads_blocks() {
-            allowed = Err(not_aligned());
-        }
-        if let Err(error) = allowed.and_then(|()| check_range(offset_bytes, 0)) {
-            return (Err(error), buffer);
-        }
-        let end = buffer.capacity();
-        self.read_once(buffer, end, offset_bytes, 1).await
-    }
-
-    async fn read_aligned_at(
+    async fn read_at(
         &self,
-        buffer: AlignedBuffer,
+        mut buffer: Vec<u8>,
         offset_bytes: u64,
-        count_bytes: usize,
-    ) -> (io::Result<()>, AlignedBuffer) {
-        if let Err(error) = self.check_readable() {
+    ) -> (io::Result<usize>, Vec<u8>) {
+        let room = buffer.capacity() - buffer.len();
+        let mut allowed = check_range(offset_bytes, 0);
+        if self.mode.writes_blocks() {
+            allowed = Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        if let Err(error) = allowed {
             return (Err(error), buffer);
         }
-        let read = async |memory: Vec<u8>, end: usize, offset: u64| {
-            self.read_once(memory, end, offset, DIRECT_BLOCK_BYTES).await
-        };
-        read_blocks(buffer, offset_bytes, count_bytes, read).await
+        self.submit(DiskOperation::Read, move |open, _| {
+            let allowed = open.check_alive().and_then(|()| open.strike(DiskOperation::Read));
+            if let Err(error) = allowed {
+                return (Err(error), buffer);
+            }
+            let random = &open.disk.state.random;
+            let is_short = room > 1 && random.one_in(SHORT_READ_ONE_IN);
+            let asked = if is_short { 1 + random.index(room) } else { room };
+            let count = open.node.inode.borrow().read(&mut buffer, offset_bytes, asked);
+            (Ok(count), buffer)
+        })
+        .await
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use logsvc_runtime::SideQueue;
 
 use super::input::Block;
-use super::reads::Piece;
 use crate::filter::RegionFilters;
 use crate::messages::StreamDefinition;
 use crate::sealed::{HeldDirectory, WRITE_BYTES};
@@ -60,7 +59,7 @@ pub(super) struct StoredBlock {
     pub(super) input: usize,
     pub(super) directory: Arc<HeldDirectory>,
     pub(super) block: u32,
-    pub(super) columns: [Piece; 4],
+    pub(super) columns: [Vec<u8>; 4],
 }
 
 /// Why a merge cannot go on.
@@ -172,7 +171,7 @@ impl Workshop {
         let encoded = EncodedBlock {
             directory,
             block: *block,
-            columns: columns.each_ref().map(|column| &**column),
+            columns: columns.each_ref().map(Vec::as_slice),
         };
         let stream = self.stream.as_ref().ok_or(WriteError::NoStream)?;
         let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };

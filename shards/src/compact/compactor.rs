@@ -8,7 +8,6 @@ use logsvc_runtime::Runtime;
 
 use super::input::Input;
 use super::merge::Merge;
-use super::reads::SpareReads;
 use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedSegment};
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
@@ -129,9 +128,8 @@ impl<R: Runtime> Compactor<R> {
         let mut directories = Vec::with_capacity(job.inputs.len());
         let merged = async {
             let mut inputs = Vec::with_capacity(job.inputs.len());
-            let spare = Rc::new(SpareReads::default());
             for input in &job.inputs {
-                let input = Input::open(&self.folder, Arc::clone(input), &spare).await?;
+                let input = Input::open(&self.folder, Arc::clone(input)).await?;
                 directories.push(Arc::clone(&input.directory));
                 inputs.push(input);
             }

@@ -5,20 +5,17 @@
 //! checked, on side threads: a chunk of labels is decompressed in half a millisecond, and
 //! the filters of a large segment take as long as they take. Its own reads and blocks, not
 //! those of scans: what is read once must not push out what is asked for again and again.
-//! How the file is read is said in [`super::reads`].
 
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
 use super::aside::{QUEUE, StoredBlock};
-use super::reads::{Piece, Reads, SpareReads};
 use crate::batch::MetadataPairs;
 use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::messages::StreamDefinition;
@@ -39,7 +36,7 @@ pub(super) struct Input<R: Runtime> {
     pub(super) segment: Arc<SealedSegment>,
     /// Held to the end.
     pub(super) directory: Arc<HeldDirectory>,
-    reads: Reads<R::File>,
+    file: R::File,
     /// The next stream with its row.
     stream: Option<(u32, StreamDefinition)>,
     /// Those behind it.
@@ -63,7 +60,6 @@ impl<R: Runtime> Input<R> {
     pub(super) async fn open(
         folder: &SegmentFolder<R>,
         segment: Arc<SealedSegment>,
-        spare: &Rc<SpareReads>,
     ) -> Result<Input<R>, CompactError> {
         let directory = match folder.directories.get(&segment).await {
             Ok(directory) => directory,
@@ -72,14 +68,13 @@ impl<R: Runtime> Input<R> {
                 return Err(CompactError::Damaged { segment: segment.live.name, error });
             }
         };
-        let is_draft = segment.footer.is_draft;
-        let reads = Reads::open(&folder.runtime, &segment.path, is_draft, spare).await?;
+        let file = folder.runtime.open(&segment.path, OpenMode::Read).await?;
         let blocks = VecDeque::new();
         let blocks_len = directory.block_count();
         let mut input = Input {
             segment,
             directory,
-            reads,
+            file,
             stream: None,
             labels: None,
             next_chunk: 0,
@@ -99,6 +94,12 @@ impl<R: Runtime> Input<R> {
         let info = self.directory.block(block);
         let is_encoded = || info.column(ColumnKind::Lines).codec != Codec::Raw;
         is_full(&info) && (!self.segment.footer.is_draft || is_encoded())
+    }
+
+    async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let len = (range.end - range.start) as usize;
+        let (result, bytes) = self.file.read_exact_at(Vec::new(), range.start, len).await;
+        result.map(|()| bytes)
     }
 
     pub(super) fn damaged(&self, error: SegmentError) -> CompactError {
@@ -128,7 +129,7 @@ impl<R: Runtime> Input<R> {
             let chunk = directory.label_chunk(self.next_chunk);
             let mut ids = chunk.streams.clone().map(|row| directory.stream_id(row));
             if ids.any(has) {
-                let bytes = self.reads.bytes(chunk.place.range()).await?;
+                let bytes = self.read(chunk.place.range()).await?;
                 let (directory, chunk) = (Arc::clone(directory), self.next_chunk);
                 let open = move || Decoder::new().open_labels(&directory, chunk, &bytes);
                 let labels = runtime.offload_to(QUEUE, open).await;
@@ -150,11 +151,11 @@ impl<R: Runtime> Input<R> {
     }
 
     /// A block as it is stored; `input` is the number of this one.
-    pub(super) async fn stored(&mut self, input: usize, block: u32) -> io::Result<StoredBlock> {
+    pub(super) async fn stored(&self, input: usize, block: u32) -> io::Result<StoredBlock> {
         let info = self.directory.block(block);
-        let mut columns = [const { Piece::EMPTY }; 4];
+        let mut columns = [const { Vec::new() }; 4];
         for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
-            *column = self.reads.column(kind, info.column(kind).range()).await?;
+            *column = self.read(info.column(kind).range()).await?;
         }
         Ok(StoredBlock { input, directory: Arc::clone(&self.directory), block, columns })
     }
@@ -172,7 +173,7 @@ impl<R: Runtime> Input<R> {
     }
 
     async fn load_filters(&self, runtime: &R) -> Result<RegionFilters, CompactError> {
-        let region = self.reads.bytes(self.directory.footer().filters_range()).await?.into_vec();
+        let region = self.read(self.directory.footer().filters_range()).await?;
         let directory = Arc::clone(&self.directory);
         let load = move || load_filters(directory.filters(), region);
         let loaded = runtime.offload_to(QUEUE, load).await;
@@ -226,7 +227,7 @@ impl Block {
         decoder: &mut Decoder,
         directory: &Directory,
         block: u32,
-        stored: &[Piece; 4],
+        stored: &[Vec<u8>; 4],
     ) -> Result<Block, SegmentError> {
         let [lines, timestamps, lengths, metadata] = stored;
         let timestamps_ns = decoder.timestamps(directory, block, timestamps)?;

@@ -347,7 +347,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let filters = self.inputs[input].filters(&self.folder.runtime).await?;
         let stored = self.inputs[input].stored(input, run.block).await?;
         // To copy them is next to no work; to make the filter anew is as much as encoding.
-        let mut bytes = stored.columns.iter().map(|column| column.len()).sum();
+        let mut bytes = stored.columns.iter().map(Vec::len).sum();
         if filters.is_none() {
             bytes += run.line_bytes.len();
         }

@@ -20,7 +20,6 @@ mod input;
 mod keep;
 mod merge;
 mod plan;
-mod reads;
 mod repeats;
 mod source;
 #[cfg(test)]

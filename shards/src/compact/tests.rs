@@ -96,7 +96,7 @@ async fn write_as(
 
 async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) -> Content {
     let mut decoder = Decoder::new();
-    let mut input = Input::open(folder, Arc::clone(segment), &Rc::default()).await.unwrap();
+    let mut input = Input::open(folder, Arc::clone(segment)).await.unwrap();
     let streams = streams();
     let mut content = Content::new();
     loop {

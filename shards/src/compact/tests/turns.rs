@@ -9,7 +9,7 @@ use crate::segment::{RunInfo, SegmentIdentity};
 async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) -> Vec<Step> {
     let mut rng = Rng::new(segment.live.entries);
     let mut decoder = Decoder::new();
-    let mut input = Input::open(folder, Arc::clone(segment), &Rc::default()).await.unwrap();
+    let mut input = Input::open(folder, Arc::clone(segment)).await.unwrap();
     let mut steps = Vec::new();
     loop {
         input.load_stream(&folder.runtime).await.unwrap();
