@@ -56,6 +56,10 @@ fn write_table(out: &mut String, report: &Value) {
             "a cheap query while pushes run at full speed: p50 / p95 / p99 / p99.9 / max, ms",
             quantiles(&isolation["cheap_query_latency"]),
         ),
+        (
+            "memory peak until the last answer",
+            megabytes(&write["peak_rss_bytes_until_last_answer"]),
+        ),
         ("memory peak until settled", megabytes(&write["peak_rss_bytes_until_settled"])),
         ("memory peak of the whole run", megabytes(&write["peak_rss_bytes"])),
         ("bytes written per raw byte", fixed(&write["written_bytes_per_raw_byte"], 1.0, 3)),

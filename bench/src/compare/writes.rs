@@ -184,6 +184,7 @@ pub(crate) fn figures(
         "settle_seconds": settled.seconds,
         "settled": settled.quiet,
         "flush_status": settled.flush_status,
+        "peak_rss_bytes_until_last_answer": load.at_last_answer.peak_rss_bytes,
         "peak_rss_bytes_until_settled": settled.usage.peak_rss_bytes,
         "peak_rss_bytes": peak.peak_rss_bytes,
         "written_bytes": written_bytes,
