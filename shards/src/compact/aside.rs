@@ -78,9 +78,10 @@ impl From<WriteError> for WorkError {
 }
 
 impl StoredBlock {
-    pub(super) fn decode(&self, decoder: &mut Decoder) -> Result<Block, WorkError> {
-        let decoded = Block::decode(decoder, &self.directory, self.block, &self.columns);
-        decoded.map_err(|error| WorkError::Damaged { input: self.input, error })
+    pub(super) fn decode(self, decoder: &mut Decoder) -> Result<Block, WorkError> {
+        let StoredBlock { input, directory, block, columns } = self;
+        let decoded = Block::decode(decoder, &directory, block, columns);
+        decoded.map_err(|error| WorkError::Damaged { input, error })
     }
 }
 

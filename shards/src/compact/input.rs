@@ -227,15 +227,15 @@ impl Block {
         decoder: &mut Decoder,
         directory: &Directory,
         block: u32,
-        stored: &[Vec<u8>; 4],
+        stored: [Vec<u8>; 4],
     ) -> Result<Block, SegmentError> {
         let [lines, timestamps, lengths, metadata] = stored;
-        let timestamps_ns = decoder.timestamps(directory, block, timestamps)?;
+        let timestamps_ns = decoder.timestamps(directory, block, &timestamps)?;
         Ok(Block {
-            line_ends: decoder.line_ends(directory, block, lengths)?,
-            lines: decoder.lines(directory, block, lines, &timestamps_ns)?,
+            line_ends: decoder.line_ends(directory, block, &lengths)?,
+            lines: decoder.owned_lines(directory, block, lines, &timestamps_ns)?,
             timestamps_ns,
-            metadata: decoder.stored_metadata(directory, block, metadata)?,
+            metadata: decoder.stored_metadata(directory, block, &metadata)?,
         })
     }
 

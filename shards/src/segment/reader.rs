@@ -84,11 +84,37 @@ impl Decoder {
         stored: &[u8],
         timestamps_ns: &[i64],
     ) -> Result<Vec<u8>, SegmentError> {
+        self.borrowed_lines(directory, block, stored, timestamps_ns).map(Cow::into_owned)
+    }
+
+    /// Like [`Self::lines`], without a copy if the lines are stored as they are.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub(crate) fn owned_lines(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: Vec<u8>,
+        timestamps_ns: &[i64],
+    ) -> Result<Vec<u8>, SegmentError> {
+        match self.borrowed_lines(directory, block, &stored, timestamps_ns)? {
+            Cow::Owned(lines) => Ok(lines),
+            Cow::Borrowed(_) => Ok(stored),
+        }
+    }
+
+    fn borrowed_lines<'a>(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &'a [u8],
+        timestamps_ns: &[i64],
+    ) -> Result<Cow<'a, [u8]>, SegmentError> {
         let kind = ColumnKind::Lines;
         let place = directory.block(block).column(kind);
         self.decompressor
             .load_timed(&place, stored, timestamps_ns)
-            .map(Cow::into_owned)
             .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
     }
 
