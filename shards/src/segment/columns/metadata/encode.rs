@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ahash::RandomState;
+use logsvc_proto::bytes::equal;
 use logsvc_proto::varint;
 
 use super::super::packed;
@@ -106,7 +107,7 @@ pub(crate) fn encode(
             let at = before + name_numbers.len() - start;
             let guess = name_numbers.get(at).filter(|_| at < start);
             let number = match guess {
-                Some(&guess) if names.keys[guess as usize] == name => guess,
+                Some(&guess) if equal(names.keys[guess as usize], name) => guess,
                 _ => names.number(name).0,
             };
             if number as usize == columns.len() {

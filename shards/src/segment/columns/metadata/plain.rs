@@ -8,6 +8,7 @@
 //! Memory and time are in proportion to the bytes, whatever they are.
 
 use logsvc_logql::engine::{MetadataSets, TextRef};
+use logsvc_proto::bytes::equal;
 
 use super::super::packed::Malformed;
 use super::{BlockMetadata, EntrySets};
@@ -82,8 +83,9 @@ impl PlainMetadata {
         }
         let sets = PlainSets { texts: texts.to_vec(), ends };
         let is_ascii = texts.is_ascii();
+        let mut names = Vec::new();
         for number in 1..=count as u32 {
-            check_set(sets.get(number), is_ascii)?;
+            check_set(sets.get(number), is_ascii, &mut names)?;
         }
         Ok(PlainMetadata { sets, entry_sets })
     }
@@ -122,18 +124,31 @@ fn numbers(bytes: &[u8], count: usize) -> Option<(Vec<u32>, &[u8])> {
     Some((numbers.iter().map(|number| u32::from_le_bytes(*number)).collect(), rest))
 }
 
-/// Whether a set has well-formed pairs with names in their order.
-fn check_set(set: &[u8], is_ascii: bool) -> Result<(), Malformed> {
+/// Whether a set has well-formed pairs with names in their order. `names` has those of the set
+/// before, and gets its own: most sets have the same ones.
+fn check_set<'a>(
+    set: &'a [u8],
+    is_ascii: bool,
+    names: &mut Vec<&'a [u8]>,
+) -> Result<(), Malformed> {
     let mut rest = MetadataPairs::from_checked(set, &[]);
-    let mut last: &[u8] = &[];
-    // A name has at least one byte.
+    let mut count = 0;
     while let Some((name, value)) = rest.next_texts() {
         let are_texts = || [name, value].into_iter().all(|text| std::str::from_utf8(text).is_ok());
-        if name <= last || !(is_ascii || are_texts()) {
+        if !(is_ascii || are_texts()) {
             return Err(Malformed);
         }
-        last = name;
+        if !names.get(count).is_some_and(|before| equal(before, name)) {
+            names.truncate(count);
+            // A name has at least one byte.
+            if name <= names.last().copied().unwrap_or_default() {
+                return Err(Malformed);
+            }
+            names.push(name);
+        }
+        count += 1;
     }
+    names.truncate(count);
     // What is no pair ends the walk.
-    if rest.is_empty() && !last.is_empty() { Ok(()) } else { Err(Malformed) }
+    if rest.is_empty() && count > 0 { Ok(()) } else { Err(Malformed) }
 }

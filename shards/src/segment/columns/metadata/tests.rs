@@ -191,6 +191,7 @@ fn plain_sets_that_are_not_well_formed_are_refused() {
         (&[8], &[1, 0], twice),
         (&[8, 4], &[1, 0], twice),
         (&[3], &[1, 0], b"\x00\x01b"),
+        (&[4, 12], &[1, 2], b"\x01b\x00\x01b\x00\x01a\x00"),
         (&[4], &[1, 0], b"\x01a\x02b"),
         (&[5], &[1, 0], b"\x01a\x01bc"),
         (&[4], &[1, 0], b"\x01\xff\x01b"),
