@@ -10,6 +10,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::join;
 use logsvc_runtime::Runtime;
 
 use super::OpenedSegment;
@@ -165,17 +166,29 @@ impl<R: Runtime> Sealer<R> {
     /// Writes all of a segment. Only the writes are done on the core; what
     /// is computed for them has a side thread, which the system takes the CPU from as
     /// soon as the core has something to do: however long a block takes, no push waits
-    /// for it.
+    /// for it. While a stretch is written, the next one is computed: a draft takes as long as
+    /// the longer of the two, and pushes wait for drafts when a heavy query keeps CPUs and
+    /// device busy.
     async fn write_stretches(
         &self,
         mut encoding: Box<SegmentEncoding>,
         segment: &mut NewSegment<R>,
     ) -> io::Result<Option<Finished>> {
+        let mut unwritten = None;
         loop {
-            let stretch = self.folder.runtime.offload(move || encoding.encode(WRITE_BYTES)).await;
+            let encode = self.folder.runtime.offload(move || encoding.encode(WRITE_BYTES));
+            let write = async {
+                match unwritten.take() {
+                    Some(bytes) => self.folder.write(segment, bytes).await,
+                    None => Ok(Vec::new()),
+                }
+            };
+            let (stretch, written) = join(encode, write).await;
+            let memory = written?;
             match stretch.map_err(io::Error::other)? {
                 Stretch::Some(bytes, mut rest) => {
-                    rest.reuse_output(self.folder.write(segment, bytes).await?);
+                    unwritten = Some(bytes);
+                    rest.reuse_output(memory);
                     encoding = rest;
                 }
                 Stretch::Last(None) => return Ok(None),
