@@ -1,7 +1,7 @@
 //! Ends blocks: encodes their columns and makes their filters.
 //!
 //! Guarantees: columns that were encoded decode to what they were made from. A draft's are
-//! stored as they are, and nothing is known of its blocks: that takes a fifth of what
+//! stored as they are, and nothing is known of its blocks: that takes a sixth of what
 //! encoding takes, and whoever reads them has to look at all of it.
 
 use super::super::columns::compress::{ColumnPlace, Compressor};
