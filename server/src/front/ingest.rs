@@ -138,7 +138,9 @@ fn expected_bytes<S>(
     let most = BATCH_TARGET_BYTES as u64;
     let mut of_shards = vec![0_u64; shard_count];
     streams.iter().for_each(|(_, resolved)| of_shards[resolved.shard.index()] += 1);
-    let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * streams.len() as u128);
+    // A push may have none: what lacks labels is no stream.
+    let stream_count = streams.len().max(1) as u128;
+    let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * stream_count);
     let share = |count| share(count).min(u128::from(most)) as usize;
     of_shards.into_iter().map(share).collect()
 }

@@ -101,6 +101,27 @@ fn every_form_of_a_push_stores_the_same() {
     }
 }
 
+#[test]
+fn a_push_of_no_stream_that_has_anything_is_answered_like_others() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let nothing = client.push_json(br#"{"streams":[]}"#);
+    nothing.expect(422);
+    // The first two have no labels where this form has them, the others no entries.
+    for streams in [
+        r#"{"labels":"{app=\"x\"}","entries":[{"ts":"2026-03-19T06:00:00Z","line":"x"}]}"#,
+        "{}",
+        r#"{"stream":{"app":"x"}}"#,
+        r#"{"stream":{"app":"x"},"values":[]}"#,
+    ] {
+        let reply = client.push_json(format!(r#"{{"streams":[{streams}]}}"#).as_bytes());
+        assert_eq!(reply.expect(204), "", "{streams}");
+    }
+    client.push_protobuf(&body::protobuf(&[stream(&[("app", "x")], vec![])])).expect(204);
+    client.request("GET", "/ready", &[], None).expect(200);
+}
+
 /// A push whose body comes in chunks, byte by byte at their borders.
 #[test]
 fn pushes_may_come_in_chunks_and_in_pipelines() {
