@@ -9,8 +9,8 @@
 //! Where pushes come so fast that a generation is nearly full before the one before is encoded,
 //! the rest of that is written as a draft; once one was full, it and those behind it that fill
 //! about as fast are drafts as a whole if they have little of each stream: encoding them would
-//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded when they are merged
-//! ([`super::maintain`]), and there is a bound on their bytes.
+//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded
+//! when they are merged ([`super::maintain`]), and there is a bound on their bytes.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
 //! its segments and the manifest edit that names them are on stable storage. What
@@ -280,7 +280,7 @@ impl Sealing {
         self.filled_in.is_some_and(|filled_in| filled_in <= fast)
     }
 
-    /// Whether streams have so little each that their blocks would be less than half full.
+    /// Whether streams have so little each that their blocks would be less than about half full.
     fn has_small_streams(&self) -> bool {
         self.head_bytes < self.active.len() as u64 * (BLOCK_TARGET_LINE_BYTES / 2) as u64
     }
