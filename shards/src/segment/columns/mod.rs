@@ -1,6 +1,7 @@
 //! The columns of a block: how each is encoded, and how its bytes are stored.
 
 pub(crate) mod compress;
+mod hex;
 pub(crate) mod lengths;
 pub(crate) mod metadata;
 pub(crate) mod packed;

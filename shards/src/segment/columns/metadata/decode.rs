@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use logsvc_logql::engine::{MetadataSets, TextRef};
 use logsvc_proto::varint;
 
+use super::super::hex;
 use super::super::packed::{self, Malformed};
 use super::plain::{self, PlainMetadata};
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
@@ -235,9 +236,10 @@ fn read_column(
     Ok(Column { name, name_len, values, which, taken: 0 })
 }
 
-/// The digits of bytes, those of four bytes at once: the lowest byte of the number is the first.
+/// The digits of the bytes of [`FORM_HEX`].
 fn hex_text(bytes: &[u8]) -> String {
-    let mut text = Vec::with_capacity(bytes.len() * 2 + 8);
+    let digits_of = |four: [u8; 4]| hex::digits_of(u32::from_be_bytes(four));
+    let mut text = Vec::with_capacity(bytes.len() * 2);
     let (fours, rest) = bytes.as_chunks::<4>();
     for four in fours {
         text.extend_from_slice(&digits_of(*four));
@@ -246,17 +248,6 @@ fn hex_text(bytes: &[u8]) -> String {
     last[..rest.len()].copy_from_slice(rest);
     text.extend_from_slice(&digits_of(last)[..rest.len() * 2]);
     String::from_utf8(text).expect("digits are ASCII")
-}
-
-fn digits_of(bytes: [u8; 4]) -> [u8; 8] {
-    // Each byte in two, then half of it in each of them, the upper half first.
-    let fours = u64::from(u32::from_le_bytes(bytes));
-    let pairs = (fours | fours << 16) & 0x0000_ffff_0000_ffff;
-    let whole = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
-    let values = (whole >> 4 | whole << 8) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Ten and more have bit 4 with six added; their letters are 39 behind the digits' order.
-    let letters = (values + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
-    (values + 0x3030_3030_3030_3030 + letters * 39).to_le_bytes()
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Malformed> {

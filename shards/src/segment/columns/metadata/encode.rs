@@ -6,7 +6,7 @@ use ahash::RandomState;
 use logsvc_proto::bytes::equal;
 use logsvc_proto::varint;
 
-use super::super::packed;
+use super::super::{hex, packed};
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
 use crate::batch::MetadataPairs;
 
@@ -226,27 +226,16 @@ fn is_hex(text: &[u8]) -> bool {
     text.len().is_multiple_of(2) && chunks.iter().all(|chunk| all_digits(chunk)) && all_digits(rest)
 }
 
-/// Appends the bytes that the digits stand for. Takes eight digits at once, as a number: the lowest
-/// byte is the first.
+/// Appends the bytes that the digits of [`FORM_HEX`] stand for.
 fn write_hex(text: &[u8], out: &mut Vec<u8>) {
+    let bytes_of = |digits: [u8; 8]| hex::value_of(u64::from_le_bytes(digits)).to_be_bytes();
     let (eights, rest) = text.as_chunks::<8>();
     for digits in eights {
-        let pairs = pairs_of(u64::from_le_bytes(*digits));
-        let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
-        let bytes = (fours | fours >> 16) as u32;
-        out.extend_from_slice(&bytes.to_le_bytes());
+        out.extend_from_slice(&bytes_of(*digits));
     }
-    for pair in rest.chunks_exact(2) {
-        out.push(pairs_of(u64::from(pair[0]) | u64::from(pair[1]) << 8) as u8);
-    }
-}
-
-/// For each two digits their byte, in the place of the first of them; zero in that of the other.
-fn pairs_of(digits: u64) -> u64 {
-    // Bit 6 tells letters.
-    let letters = digits >> 6 & 0x0101_0101_0101_0101;
-    let values = (digits & 0x0f0f_0f0f_0f0f_0f0f) + letters * 9;
-    (values << 4 | values >> 8) & 0x00ff_00ff_00ff_00ff
+    let mut last = [b'0'; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    out.extend_from_slice(&bytes_of(last)[..rest.len() / 2]);
 }
 
 fn write_text(text: &[u8], out: &mut Vec<u8>) {

@@ -2,6 +2,7 @@
 
 use logsvc_proto::varint;
 
+use super::super::hex;
 use super::super::packed::{self, Malformed};
 use super::times::{Basis, ColumnClock, MOST_BYTES, Origin};
 use super::{END, Form, MAX_COLUMNS, MAX_LINES};
@@ -284,9 +285,9 @@ pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
             let len = usize::from(len);
             // The first digit comes first: what is shifted out is zero.
             let value = value << (64 - 4 * len);
-            out[..8].copy_from_slice(&hex_digits((value >> 32) as u32));
+            out[..8].copy_from_slice(&hex::digits_of((value >> 32) as u32));
             if len > 8 {
-                out[8..16].copy_from_slice(&hex_digits(value as u32));
+                out[8..16].copy_from_slice(&hex::digits_of(value as u32));
             }
             len
         }
@@ -316,16 +317,6 @@ pub(super) fn decimal_digits(value: u64) -> u64 {
     let pairs = hundreds | ((halves - 100 * hundreds) << 16);
     let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
     (tens | ((pairs - 10 * tens) << 8)) + 0x3030_3030_3030_3030
-}
-
-/// Eight hexadecimal digits.
-#[inline]
-fn hex_digits(value: u32) -> [u8; 8] {
-    let halves = (u64::from(value) & 0xffff) | ((u64::from(value) & 0xffff_0000) << 16);
-    let bytes = (halves | halves << 8) & 0x00ff_00ff_00ff_00ff;
-    let nibbles = (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
-    (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
 #[cfg(test)]

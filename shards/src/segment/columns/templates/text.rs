@@ -1,6 +1,7 @@
 //! The lines of a block as the encoder reads them: eight bytes at a time, before and
 //! behind any place. And numbers in them, read so.
 
+use super::super::hex;
 use super::Form;
 use super::times::{self, DateCache, Layout};
 
@@ -143,7 +144,7 @@ impl Text {
         if len < 16 && matches!(self.bytes[end], b'0'..=b'9' | b'a'..=b'f') {
             return None;
         }
-        Some((hex_eight(high) << 32 | hex_eight(low), len))
+        Some((u64::from(hex::value_of(high)) << 32 | u64::from(hex::value_of(low)), len))
     }
 
     /// Bytes that the buffers occupy.
@@ -217,7 +218,8 @@ pub(super) fn decimal_value(text: &[u8], end: usize, len: usize) -> u64 {
 /// The number in the `len` hexadecimal digits before `end`, at most 16.
 #[inline]
 pub(super) fn hex_value(text: &[u8], end: usize, len: usize) -> u64 {
-    let eight = |end, len| hex_eight(upper(text, end, len, u64::from_le_bytes([b'0'; 8])));
+    let zeros = u64::from_le_bytes([b'0'; 8]);
+    let eight = |end, len| u64::from(hex::value_of(upper(text, end, len, zeros)));
     if len <= 8 { eight(end, len) } else { eight(end - 8, len - 8) << 32 | eight(end, 8) }
 }
 
@@ -227,15 +229,6 @@ pub(super) fn decimal_eight(digits: u64) -> u64 {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
-}
-
-/// The number in eight hexadecimal digits.
-#[inline]
-fn hex_eight(digits: u64) -> u64 {
-    let nibbles = (digits & (0x0f * ONES)) + 9 * (digits >> 6 & ONES);
-    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
-    (fours << 16 | fours >> 32) & 0xffff_ffff
 }
 
 /// A one in every byte.
