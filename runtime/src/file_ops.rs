@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -147,8 +147,13 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)
+/// Removes a file, which stays there until what is returned closes: that may take long.
+pub(crate) fn remove_file(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    fs::remove_file(path)?;
+    // Without a descriptor for it, it went at once.
+    Ok(file.ok().map(OwnedFd::from))
 }
 
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {

@@ -32,6 +32,7 @@ mod aligned;
 mod balance;
 mod budget;
 mod clock;
+mod closing;
 pub mod conformance;
 mod entropy;
 mod fair_queue;

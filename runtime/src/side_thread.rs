@@ -4,7 +4,7 @@
 //! A few queues serve the whole process, each with its own threads. `files` takes
 //! the file operations that a backend's driver cannot do itself; they are short,
 //! and commits wait for them. What takes as long as the device does, such as writing back,
-//! has threads of its own. The others take what [`crate::Runtime::offload_to`]
+//! has threads of its own, and so has the closing of files ([`crate::closing`]). The others take what [`crate::Runtime::offload_to`]
 //! is given, which may be long (compression, the work of queries). So a commit never
 //! waits behind a computation, nor sealing behind a query. Within a queue any free
 //! thread takes the next job, whichever core sent it: a core waits only while all
@@ -21,11 +21,15 @@
 //! pinned; they end when the last runtime value is gone.
 
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::thread;
 
 use futures_channel::oneshot;
 
 use crate::SideQueue;
+use crate::closing;
+use crate::file_ops;
 use crate::launch::stop_process_on_panic;
 use crate::priority::be_nicer;
 
@@ -47,6 +51,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct SideThreads {
     files: flume::Sender<Job>,
     device: flume::Sender<Job>,
+    closing: flume::Sender<Job>,
     upkeep: flume::Sender<Job>,
     merging: flume::Sender<Job>,
     queries: flume::Sender<Job>,
@@ -60,6 +65,7 @@ impl SideThreads {
         Ok(SideThreads {
             files: start_queue("side-file", threads, 0)?,
             device: start_queue("side-flush", threads, 0)?,
+            closing: start_queue("side-close", 1, 0)?,
             upkeep: start_queue("side-work", threads, SOON_NICENESS)?,
             merging: start_queue("side-merge", threads, LONG_NICENESS)?,
             queries: start_queue("side-query", threads, SOON_NICENESS)?,
@@ -84,6 +90,29 @@ impl SideThreads {
         F: FnOnce() -> T + Send + 'static,
     {
         run(&self.device, operation).await
+    }
+
+    /// Removes a file. Its blocks are freed aside.
+    pub(crate) async fn remove_file(&self, path: PathBuf) -> io::Result<()> {
+        let removed = self.file(move || file_ops::remove_file(&path)).await?;
+        if let Some(file) = removed {
+            self.close(file);
+        }
+        Ok(())
+    }
+
+    /// Closes the file of a descriptor that is about to be closed, and that nothing uses any
+    /// more.
+    pub(crate) fn close_file_of(&self, descriptor: BorrowedFd<'_>) {
+        // What cannot be taken is closed by who has it, who may have to wait.
+        if let Ok(file) = closing::take(descriptor) {
+            self.close(file);
+        }
+    }
+
+    fn close(&self, file: OwnedFd) {
+        // A job that finds no room is dropped here, and the file with it.
+        let _ = self.closing.try_send(Box::new(move || drop(file)));
     }
 
     /// Runs a computation.
@@ -139,6 +168,8 @@ fn start_queue(name: &str, threads: u16, niceness: i32) -> io::Result<flume::Sen
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -197,6 +228,25 @@ mod tests {
             release.send(()).unwrap();
         };
         assert!(block_on(join(side.device(wait), others)).0);
+    }
+
+    #[test]
+    fn files_are_closed_on_a_thread_of_their_own() {
+        let side = SideThreads::start(1).unwrap();
+        let (release, blocked) = mpsc::channel::<()>();
+        let wait = move || blocked.recv_timeout(Duration::from_secs(20)).unwrap();
+        side.closing.send(Box::new(wait)).unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        side.close_file_of(writer.as_fd());
+        drop(writer);
+        // Nothing waits for what closes, neither who closes nor what else is to be done.
+        for queue in QUEUES {
+            block_on(side.work(queue, || ()));
+        }
+        block_on(join(side.file(|| ()), side.device(|| ())));
+        release.send(()).unwrap();
+        // It ends once the other end is closed, and that is done by nobody but the side thread.
+        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 0);
     }
 
     #[test]

@@ -49,6 +49,14 @@ impl GlommioFile {
     }
 }
 
+impl Drop for GlommioFile {
+    fn drop(&mut self) {
+        // SAFETY: `self.file` owns the descriptor and outlives the borrow.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.file.as_raw_fd()) };
+        self.side.close_file_of(descriptor);
+    }
+}
+
 impl File for GlommioFile {
     async fn read_at(
         &self,

@@ -209,8 +209,7 @@ impl Runtime for GlommioRuntime {
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let path = path.to_owned();
-        self.side().file(move || file_ops::remove_file(&path)).await
+        self.side().remove_file(path.to_owned()).await
     }
 
     async fn sync_dir(&self, path: &Path) -> io::Result<()> {

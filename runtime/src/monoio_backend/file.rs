@@ -9,7 +9,7 @@
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use monoio::buf::{IoBuf, IoBufMut};
@@ -68,6 +68,24 @@ impl MonoioFile {
     ) -> io::Result<T> {
         let file = self.for_side()?;
         self.runtime.side().file(move || operation(&file)).await
+    }
+}
+
+impl Drop for MonoioFile {
+    fn drop(&mut self) {
+        let side = self.runtime.side();
+        match &mut self.handle {
+            Handle::Ring(file) => {
+                // SAFETY: `file` owns the descriptor and outlives the borrow.
+                side.close_file_of(unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) });
+            }
+            Handle::Side(file) => {
+                // A side thread that still works on the file closes it.
+                if let Some(file) = Arc::get_mut(file) {
+                    side.close_file_of(file.as_fd());
+                }
+            }
+        }
     }
 }
 

@@ -176,8 +176,7 @@ impl Runtime for MonoioRuntime {
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let path = path.to_owned();
-        self.side().file(move || file_ops::remove_file(&path)).await
+        self.side().remove_file(path.to_owned()).await
     }
 
     async fn sync_dir(&self, path: &Path) -> io::Result<()> {
