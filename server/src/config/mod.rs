@@ -177,7 +177,7 @@ pub(crate) struct WalSettings {
 
 /// What is sealed at once on a machine with enough memory. Larger segments compress
 /// no better and take more memory; smaller ones leave more to compaction.
-const HEAD_MAX_BYTES: u64 = 32 << 20;
+const HEAD_MAX_BYTES: u64 = 24 << 20;
 
 /// For so many full heads a core gets memory at most: one that is sealed, the next one, and
 /// as much again for what the disk is late with.

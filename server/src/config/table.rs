@@ -143,7 +143,7 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Whether a stop writes recent entries to segments. Otherwise the next start reads them back from the write-ahead log.";
     "storage.head_max_bytes", "storage.head-max-bytes",
         |c| Bytes(&mut c.head_max_bytes),
-        "Recent entries of a core are written to a segment when they take so much memory. 0 means 32MB, or less on machines with little memory.";
+        "Recent entries of a core are written to a segment when they take so much memory. 0 means 24MB, or less on machines with little memory.";
     "storage.head_max_age", "storage.head-max-age",
         |c| Duration(&mut c.head_max_age),
         "Recent entries are written to a segment when they have been in memory for so long.";

@@ -72,7 +72,7 @@ impl SealPolicy {
 impl Default for SealPolicy {
     fn default() -> SealPolicy {
         SealPolicy {
-            head_max_bytes: 32 << 20,
+            head_max_bytes: 24 << 20,
             wal_max_bytes: 256 << 20,
             max_age: Duration::from_secs(30 * 60),
             on_stop: true,
