@@ -105,7 +105,9 @@ pub struct DraftPolicy {
     /// Heads that took longer never do.
     pub fill_max: Duration,
     /// Line bytes of all drafts of a shard, at most: what queries have to look at without
-    /// filters. From half of it on they are merged while pushes come as before.
+    /// filters. From a quarter of it on they are merged while pushes come as before; from half of
+    /// it on before anything that can wait. Large: a merge frees its inputs all at once, when it
+    /// ends.
     pub max_line_bytes: u64,
     /// So long after the last one they are merged in any case. Longer than `fill_max`.
     pub quiet: Duration,
@@ -116,7 +118,7 @@ impl Default for DraftPolicy {
         DraftPolicy {
             fast: Duration::ZERO,
             fill_max: Duration::from_secs(1),
-            max_line_bytes: 1 << 30,
+            max_line_bytes: 2 << 30,
             quiet: Duration::from_millis(1500),
         }
     }

@@ -4,12 +4,14 @@
 //! on a side thread, whose priority is lower than that of all that anybody waits for. So it
 //! takes what is left of the CPU, and half of that while pushes come: it gets on under
 //! constant load too. While heads are being sealed it waits, because sealing is what frees
-//! memory.
+//! memory. Once there are too many drafts, it has the priority of sealing and does not rest: at
+//! their bound generations are encoded before they leave memory, and pushes wait for that. A
+//! heavy query, which takes all that is left of the CPU, would bring that about.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 /// How long a rewrite sleeps at a time while it has to wait.
 const NAP: Duration = Duration::from_millis(5);
@@ -27,6 +29,8 @@ pub enum Activity {
     Sealing = 2,
     /// It stops: the rewrite gives up.
     Stopping = 3,
+    /// It takes more pushes than are merged meanwhile, and can do so for a short time only.
+    Overtaken = 4,
 }
 
 /// Shared by a shard and its rewrite.
@@ -44,7 +48,16 @@ impl Throttle {
             0 => Activity::Idle,
             1 => Activity::Busy,
             2 => Activity::Sealing,
+            4 => Activity::Overtaken,
             _ => Activity::Stopping,
+        }
+    }
+
+    /// Where a rewrite computes at present.
+    pub(crate) fn queue(&self) -> SideQueue {
+        match self.get() {
+            Activity::Overtaken => SideQueue::Upkeep,
+            _ => SideQueue::Merging,
         }
     }
 }
@@ -65,6 +78,11 @@ impl<'a> Pace<'a> {
         Pace { throttle, since: runtime.now() }
     }
 
+    /// Where the next turn is computed.
+    pub(super) fn queue(&self) -> SideQueue {
+        self.throttle.queue()
+    }
+
     /// To be called after each turn: lets others have the core, and while the shard is busy
     /// rests for as long as the turn took.
     pub(super) async fn turn<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
@@ -73,7 +91,7 @@ impl<'a> Pace<'a> {
         loop {
             match self.throttle.get() {
                 Activity::Stopping => return Err(Stopped),
-                Activity::Idle => break,
+                Activity::Idle | Activity::Overtaken => break,
                 Activity::Busy => {
                     runtime.sleep_until(runtime.now().after(worked)).await;
                     break;
@@ -83,5 +101,52 @@ impl<'a> Pace<'a> {
         }
         self.since = runtime.now();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logsvc_runtime::sim::Simulation;
+
+    use super::*;
+
+    #[test]
+    fn what_the_shard_does_says_how_long_a_rewrite_rests() {
+        const WORK: Duration = Duration::from_millis(3);
+        for (activity, queue, rests) in [
+            (Activity::Idle, SideQueue::Merging, false),
+            (Activity::Busy, SideQueue::Merging, true),
+            (Activity::Overtaken, SideQueue::Upkeep, false),
+        ] {
+            Simulation::new(1).block_on(|runtime| async move {
+                let throttle = Throttle::default();
+                throttle.set(activity);
+                let mut pace = Pace::new(&runtime, &throttle);
+                assert_eq!(pace.queue(), queue);
+                runtime.sleep_until(runtime.now().after(WORK)).await;
+                let done = runtime.now();
+                pace.turn(&runtime).await.unwrap();
+                assert_eq!(runtime.now().since(done) >= WORK, rests, "{activity:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_rewrite_waits_for_sealing_and_ends_with_the_shard() {
+        Simulation::new(1).block_on(|runtime| async move {
+            let throttle = std::rc::Rc::new(Throttle::default());
+            throttle.set(Activity::Sealing);
+            let (sealing, clock) = (throttle.clone(), runtime.clone());
+            let until = runtime.now().after(20 * NAP);
+            drop(runtime.spawn(async move {
+                clock.sleep_until(until).await;
+                sealing.set(Activity::Idle);
+            }));
+            let mut pace = Pace::new(&runtime, &throttle);
+            pace.turn(&runtime).await.unwrap();
+            assert!(runtime.now() >= until);
+            throttle.set(Activity::Stopping);
+            assert!(pace.turn(&runtime).await.is_err());
+        });
     }
 }

@@ -211,8 +211,9 @@ impl Shard {
             // Nobody pushes, and merges need memory.
             self.pool.release();
         }
+        let is_overtaken = activity != Activity::Stopping && self.has_too_many_drafts();
         let maintenance = &mut self.maintenance;
-        maintenance.throttle.set(activity);
+        maintenance.throttle.set(if is_overtaken { Activity::Overtaken } else { activity });
         maintenance.needs_step = false;
         maintenance.is_blocked = matches!(activity, Activity::Stopping | Activity::Sealing);
         if maintenance.is_blocked {

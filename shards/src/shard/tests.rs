@@ -39,8 +39,8 @@ const ALL: TimeRange = TimeRange { start_ns: i64::MIN, end_ns: i64::MAX };
 type Reply = PendingReply<ShardReply>;
 type AppendReply = Result<AppendOutcome, AppendError>;
 
-struct Bench {
-    shard: Shard,
+pub(in crate::shard) struct Bench {
+    pub(in crate::shard) shard: Shard,
     caller: Caller<ShardRequest, ShardReply>,
     pump: Pin<Box<dyn Future<Output = ()>>>,
     inbox: Inbox<ShardRequest, ShardReply>,
@@ -57,7 +57,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(in crate::shard) fn new() -> Bench {
         Bench::with(SyncPolicy::Always, 1 << 30, 1 << 20)
     }
 
@@ -92,7 +92,7 @@ impl Bench {
         }
     }
 
-    fn step(&mut self, event: Event) {
+    pub(in crate::shard) fn step(&mut self, event: Event) {
         let moment = Moment { now: self.now, unix_ns: 1, random: self.now.0 };
         let mut effects = Vec::new();
         self.shard.step(event, moment, &mut effects);

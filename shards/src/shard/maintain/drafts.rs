@@ -9,6 +9,13 @@ use logsvc_runtime::Monotonic;
 use crate::compact::DraftPolicy;
 use crate::shard::Shard;
 
+/// Drafts are merged while pushes come as before when there is this part of what there may be.
+const MANY_PART: u64 = 4;
+
+/// And before anything that can wait when there is this part: a merge takes seconds, and frees
+/// nothing before its end.
+const TOO_MANY_PART: u64 = 2;
+
 impl Shard {
     /// How drafts are made; `None` if none are to be made, since nobody would merge them.
     pub(in crate::shard) fn draft_policy(&self) -> Option<&DraftPolicy> {
@@ -25,6 +32,13 @@ impl Shard {
     pub(in crate::shard) fn has_room_for_draft(&self, bytes: u64) -> bool {
         let policy = self.draft_policy();
         policy.is_some_and(|policy| self.draft_line_bytes() + bytes <= policy.max_line_bytes)
+    }
+
+    /// Whether there are so many drafts that merging them should not come last any more.
+    pub(super) fn has_too_many_drafts(&self) -> bool {
+        let policy = self.draft_policy();
+        policy
+            .is_some_and(|policy| self.draft_line_bytes() >= policy.max_line_bytes / TOO_MANY_PART)
     }
 
     /// Notes that a draft was written.
@@ -51,7 +65,33 @@ impl Shard {
         let (Some(last), Some(policy)) = (maintenance.last_draft, self.draft_policy()) else {
             return Some(Monotonic(0));
         };
-        let is_half_full = self.draft_line_bytes() >= policy.max_line_bytes / 2;
-        Some(if is_half_full { Monotonic(0) } else { last.after(policy.quiet) })
+        let has_many = self.draft_line_bytes() >= policy.max_line_bytes / MANY_PART;
+        Some(if has_many { Monotonic(0) } else { last.after(policy.quiet) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logsvc_runtime::SideQueue;
+
+    use super::*;
+    use crate::shard::Event;
+    use crate::shard::tests::Bench;
+
+    #[test]
+    fn merging_comes_before_what_can_wait_once_there_are_too_many_drafts() {
+        let mut bench = Bench::new();
+        let max_bytes = DraftPolicy::default().max_line_bytes;
+        for (bytes, queue) in [
+            (0, SideQueue::Merging),
+            (max_bytes / 3, SideQueue::Merging),
+            (max_bytes / 2, SideQueue::Upkeep),
+            (max_bytes, SideQueue::Upkeep),
+            (max_bytes / 3, SideQueue::Merging),
+        ] {
+            bench.shard.maintenance.draft_line_bytes = bytes;
+            bench.step(Event::Timer);
+            assert_eq!(bench.shard.maintenance.throttle.queue(), queue, "{bytes}");
+        }
     }
 }
