@@ -14,7 +14,8 @@
 //! whenever a core has something to do. Those of short queries are like those of upkeep:
 //! what pushes wait for in the end has time enough, and such a query must not wait for a
 //! pause of the pushes. What takes long whatever happens is nicer still: beside such a query
-//! upkeep would come too late for pushes, if it had no more than an equal part.
+//! upkeep would come too late for pushes, if it had no more than an equal part. Merges are between
+//! the two: pushes wait for them where they fall far behind, but never short queries.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -44,6 +45,10 @@ const SOON_NICENESS: i32 = 2;
 /// gets a seventh of a CPU, and next to a core a tenth.
 const LONG_NICENESS: i32 = 10;
 
+/// How much nicer those are that merge: next to a long query such a thread gets five sevenths of
+/// a CPU, next to a short one three tenths.
+const MERGING_NICENESS: i32 = 6;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The sending side of all queues.
@@ -67,7 +72,7 @@ impl SideThreads {
             device: start_queue("side-flush", threads, 0)?,
             closing: start_queue("side-close", 1, 0)?,
             upkeep: start_queue("side-work", threads, SOON_NICENESS)?,
-            merging: start_queue("side-merge", threads, LONG_NICENESS)?,
+            merging: start_queue("side-merge", threads, MERGING_NICENESS)?,
             queries: start_queue("side-query", threads, SOON_NICENESS)?,
             heavy_queries: start_queue("side-heavy", threads, LONG_NICENESS)?,
             long_queries: start_queue("side-long", threads, LONG_NICENESS)?,
@@ -257,8 +262,9 @@ mod tests {
         let here = niceness();
         assert_eq!(block_on(side.file(niceness)), here);
         let of_queues = QUEUES.map(|queue| block_on(side.work(queue, niceness)));
-        let (soon, long) = (here + SOON_NICENESS, here + LONG_NICENESS);
-        assert_eq!(of_queues, [soon, long, soon, long, long].map(|niceness| niceness.min(19)));
+        let (soon, merging) = (here + SOON_NICENESS, here + MERGING_NICENESS);
+        let long = here + LONG_NICENESS;
+        assert_eq!(of_queues, [soon, merging, soon, long, long].map(|niceness| niceness.min(19)));
     }
 
     #[test]

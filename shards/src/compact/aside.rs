@@ -11,6 +11,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use logsvc_runtime::SideQueue;
+
 use super::input::Block;
 use crate::filter::RegionFilters;
 use crate::messages::StreamDefinition;
@@ -19,6 +21,9 @@ use crate::segment::{
     BLOCK_TARGET_LINE_BYTES, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd, SegmentError,
     SegmentIdentity, SegmentWriter, StreamKey, WriteError,
 };
+
+/// Where merges compute.
+pub(super) const QUEUE: SideQueue = SideQueue::Merging;
 
 /// Taking a block over ends the one that is being filled. That is worth it if the
 /// latter has at least a quarter of its size, or if so many blocks follow that its

@@ -12,10 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
-use logsvc_runtime::{File, OpenMode, Runtime, SideQueue};
+use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
-use super::aside::StoredBlock;
+use super::aside::{QUEUE, StoredBlock};
 use crate::batch::MetadataPairs;
 use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::messages::StreamDefinition;
@@ -107,11 +107,7 @@ impl<R: Runtime> Input<R> {
     }
 
     /// Makes [`Self::stream`] the next one that is the shard's.
-    pub(super) async fn load_stream(
-        &mut self,
-        runtime: &R,
-        queue: SideQueue,
-    ) -> Result<(), CompactError> {
+    pub(super) async fn load_stream(&mut self, runtime: &R) -> Result<(), CompactError> {
         let ((shards, shard), segment) = (self.reader, Arc::clone(&self.segment));
         let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
         while self.stream.is_none() {
@@ -136,7 +132,7 @@ impl<R: Runtime> Input<R> {
                 let bytes = self.read(chunk.place.range()).await?;
                 let (directory, chunk) = (Arc::clone(directory), self.next_chunk);
                 let open = move || Decoder::new().open_labels(&directory, chunk, &bytes);
-                let labels = runtime.offload_to(queue, open).await;
+                let labels = runtime.offload_to(QUEUE, open).await;
                 self.labels = Some(labels.map_err(|error| self.damaged(error))?);
             }
             self.next_chunk += 1;
@@ -169,23 +165,18 @@ impl<R: Runtime> Input<R> {
     pub(super) async fn filters(
         &mut self,
         runtime: &R,
-        queue: SideQueue,
     ) -> Result<Option<Arc<RegionFilters>>, CompactError> {
         if self.copies_many && self.filters.is_none() {
-            self.filters = Some(Arc::new(self.load_filters(runtime, queue).await?));
+            self.filters = Some(Arc::new(self.load_filters(runtime).await?));
         }
         Ok(self.filters.clone())
     }
 
-    async fn load_filters(
-        &self,
-        runtime: &R,
-        queue: SideQueue,
-    ) -> Result<RegionFilters, CompactError> {
+    async fn load_filters(&self, runtime: &R) -> Result<RegionFilters, CompactError> {
         let region = self.read(self.directory.footer().filters_range()).await?;
         let directory = Arc::clone(&self.directory);
         let load = move || load_filters(directory.filters(), region);
-        let loaded = runtime.offload_to(queue, load).await;
+        let loaded = runtime.offload_to(QUEUE, load).await;
         Ok(loaded.unwrap_or_else(|error| {
             tracing::error!(
                 file = %self.segment.path.display(), %error,

@@ -22,7 +22,8 @@ use logsvc_runtime::Runtime;
 
 use super::CompactError;
 use super::aside::{
-    BLOCKS_IN_A_ROW, Ending, Step, StoredBlock, Turn, WholeBlock, WorkError, Workshop, next_part,
+    BLOCKS_IN_A_ROW, Ending, QUEUE, Step, StoredBlock, Turn, WholeBlock, WorkError, Workshop,
+    next_part,
 };
 use super::input::{Block, Input};
 use super::keep::{Fate, Keep};
@@ -99,13 +100,13 @@ impl<'a, R: Runtime> Merge<'a, R> {
 
     async fn end(&mut self, workshop: Box<Workshop>) -> Result<Finished, CompactError> {
         let runtime = &self.folder.runtime;
-        let mut ending = runtime.offload_to(self.pace.queue(), move || workshop.end()).await?;
+        let mut ending = runtime.offload_to(QUEUE, move || workshop.end()).await?;
         loop {
             self.pace.turn(runtime).await?;
             match ending {
                 Ending::Some(bytes, rest) => {
                     self.folder.write(self.output, bytes).await?;
-                    ending = runtime.offload_to(self.pace.queue(), move || next_part(rest)).await?;
+                    ending = runtime.offload_to(QUEUE, move || next_part(rest)).await?;
                 }
                 Ending::Last(finished) => return Ok(*finished),
             }
@@ -130,7 +131,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let steps = std::mem::take(&mut self.steps);
         self.gathered_bytes = 0;
         let turn = move || workshop.turn(steps, wanted);
-        let done = self.folder.runtime.offload_to(self.pace.queue(), turn).await;
+        let done = self.folder.runtime.offload_to(QUEUE, turn).await;
         let Turn { mut workshop, steps, decoded } = done.map_err(|error| match error {
             WorkError::Damaged { input, error } => self.inputs[input].damaged(error),
             WorkError::Write(error) => error.into(),
@@ -147,7 +148,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         &mut self,
     ) -> Result<Option<(StreamDefinition, Vec<Source>)>, CompactError> {
         for input in &mut self.inputs {
-            input.load_stream(&self.folder.runtime, self.pace.queue()).await?;
+            input.load_stream(&self.folder.runtime).await?;
         }
         let streams = self.inputs.iter().filter_map(Input::stream);
         let first = streams.min_by(|a, b| {
@@ -259,7 +260,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         if compared < COMPARED_HERE {
             return compare();
         }
-        self.folder.runtime.offload_to(self.pace.queue(), compare).await
+        self.folder.runtime.offload_to(QUEUE, compare).await
     }
 
     /// Takes over entries of the open run of a source, as far as no other one has an
@@ -343,7 +344,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         run: RunInfo,
         in_a_row: usize,
     ) -> Result<(), CompactError> {
-        let filters = self.inputs[input].filters(&self.folder.runtime, self.pace.queue()).await?;
+        let filters = self.inputs[input].filters(&self.folder.runtime).await?;
         let stored = self.inputs[input].stored(input, run.block).await?;
         // To copy them is next to no work; to make the filter anew is as much as encoding.
         let mut bytes = stored.columns.iter().map(Vec::len).sum();

@@ -106,8 +106,7 @@ pub struct DraftPolicy {
     pub fill_max: Duration,
     /// Line bytes of all drafts of a shard, at most: what queries have to look at without
     /// filters. From a quarter of it on they are merged while pushes come as before; from half of
-    /// it on before anything that can wait. Large: a merge frees its inputs all at once, when it
-    /// ends.
+    /// it on without a rest. Large: a merge frees its inputs all at once, when it ends.
     pub max_line_bytes: u64,
     /// So long after the last one they are merged in any case. Longer than `fill_max`.
     pub quiet: Duration,

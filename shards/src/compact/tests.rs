@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::Budget;
 use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
-use logsvc_runtime::{Budget, SideQueue};
 
 use super::input::Input;
 use super::*;
@@ -100,7 +100,7 @@ async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) 
     let streams = streams();
     let mut content = Content::new();
     loop {
-        input.load_stream(&folder.runtime, SideQueue::Merging).await.unwrap();
+        input.load_stream(&folder.runtime).await.unwrap();
         let Some(stream) = input.stream() else { return content };
         let number = streams.iter().position(|other| other.id == stream.id).unwrap();
         let row = input.take_stream().unwrap();

@@ -4,14 +4,14 @@
 //! on a side thread, whose priority is lower than that of all that anybody waits for. So it
 //! takes what is left of the CPU, and half of that while pushes come: it gets on under
 //! constant load too. While heads are being sealed it waits, because sealing is what frees
-//! memory. Once there are too many drafts, it has the priority of sealing and does not rest: at
-//! their bound generations are encoded before they leave memory, and pushes wait for that. A
-//! heavy query, which takes all that is left of the CPU, would bring that about.
+//! memory. Once there are too many drafts, it neither rests nor waits: at their bound generations
+//! are encoded before they leave memory, and pushes wait for that. A heavy query, which takes all
+//! that is left of the CPU, would bring that about.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use logsvc_runtime::{Monotonic, Runtime, SideQueue};
+use logsvc_runtime::{Monotonic, Runtime};
 
 /// How long a rewrite sleeps at a time while it has to wait.
 const NAP: Duration = Duration::from_millis(5);
@@ -43,21 +43,14 @@ impl Throttle {
         self.0.store(activity as u8, Ordering::Relaxed);
     }
 
-    fn get(&self) -> Activity {
+    /// What it was told last.
+    pub(crate) fn get(&self) -> Activity {
         match self.0.load(Ordering::Relaxed) {
             0 => Activity::Idle,
             1 => Activity::Busy,
             2 => Activity::Sealing,
             4 => Activity::Overtaken,
             _ => Activity::Stopping,
-        }
-    }
-
-    /// Where a rewrite computes at present.
-    pub(crate) fn queue(&self) -> SideQueue {
-        match self.get() {
-            Activity::Overtaken => SideQueue::Upkeep,
-            _ => SideQueue::Merging,
         }
     }
 }
@@ -76,11 +69,6 @@ pub(super) struct Pace<'a> {
 impl<'a> Pace<'a> {
     pub(super) fn new<R: Runtime>(runtime: &R, throttle: &'a Throttle) -> Pace<'a> {
         Pace { throttle, since: runtime.now() }
-    }
-
-    /// Where the next turn is computed.
-    pub(super) fn queue(&self) -> SideQueue {
-        self.throttle.queue()
     }
 
     /// To be called after each turn: lets others have the core, and while the shard is busy
@@ -113,16 +101,13 @@ mod tests {
     #[test]
     fn what_the_shard_does_says_how_long_a_rewrite_rests() {
         const WORK: Duration = Duration::from_millis(3);
-        for (activity, queue, rests) in [
-            (Activity::Idle, SideQueue::Merging, false),
-            (Activity::Busy, SideQueue::Merging, true),
-            (Activity::Overtaken, SideQueue::Upkeep, false),
-        ] {
+        for (activity, rests) in
+            [(Activity::Idle, false), (Activity::Busy, true), (Activity::Overtaken, false)]
+        {
             Simulation::new(1).block_on(|runtime| async move {
                 let throttle = Throttle::default();
                 throttle.set(activity);
                 let mut pace = Pace::new(&runtime, &throttle);
-                assert_eq!(pace.queue(), queue);
                 runtime.sleep_until(runtime.now().after(WORK)).await;
                 let done = runtime.now();
                 pace.turn(&runtime).await.unwrap();

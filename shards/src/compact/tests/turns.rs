@@ -12,7 +12,7 @@ async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>)
     let mut input = Input::open(folder, Arc::clone(segment)).await.unwrap();
     let mut steps = Vec::new();
     loop {
-        input.load_stream(&folder.runtime, SideQueue::Merging).await.unwrap();
+        input.load_stream(&folder.runtime).await.unwrap();
         let Some(stream) = input.stream().cloned() else { return steps };
         steps.push(Step::Stream(stream, rng.below(100_000)));
         let row = input.take_stream().unwrap();
@@ -20,7 +20,7 @@ async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>)
         for run in runs {
             let stored = input.stored(0, run.block).await.unwrap();
             if input.directory.block(run.block).runs.len() == 1 && rng.one_in(2) {
-                let filters = input.filters(&folder.runtime, SideQueue::Merging).await.unwrap();
+                let filters = input.filters(&folder.runtime).await.unwrap();
                 let in_a_row = rng.between(1, BLOCKS_IN_A_ROW as u64) as usize;
                 let whole = WholeBlock { stored, run, filters, in_a_row };
                 steps.push(Step::Whole(Box::new(whole)));

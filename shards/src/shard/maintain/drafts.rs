@@ -12,8 +12,8 @@ use crate::shard::Shard;
 /// Drafts are merged while pushes come as before when there is this part of what there may be.
 const MANY_PART: u64 = 4;
 
-/// And before anything that can wait when there is this part: a merge takes seconds, and frees
-/// nothing before its end.
+/// And without a rest when there is this part: a merge takes seconds, and frees nothing before
+/// its end.
 const TOO_MANY_PART: u64 = 2;
 
 impl Shard {
@@ -34,7 +34,7 @@ impl Shard {
         policy.is_some_and(|policy| self.draft_line_bytes() + bytes <= policy.max_line_bytes)
     }
 
-    /// Whether there are so many drafts that merging them should not come last any more.
+    /// Whether there are so many drafts that merging them should not wait for anything.
     pub(super) fn has_too_many_drafts(&self) -> bool {
         let policy = self.draft_policy();
         policy
@@ -72,26 +72,25 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use logsvc_runtime::SideQueue;
-
     use super::*;
+    use crate::compact::Activity;
     use crate::shard::Event;
     use crate::shard::tests::Bench;
 
     #[test]
-    fn merging_comes_before_what_can_wait_once_there_are_too_many_drafts() {
+    fn merges_do_not_rest_once_there_are_too_many_drafts() {
         let mut bench = Bench::new();
         let max_bytes = DraftPolicy::default().max_line_bytes;
-        for (bytes, queue) in [
-            (0, SideQueue::Merging),
-            (max_bytes / 3, SideQueue::Merging),
-            (max_bytes / 2, SideQueue::Upkeep),
-            (max_bytes, SideQueue::Upkeep),
-            (max_bytes / 3, SideQueue::Merging),
+        for (bytes, activity) in [
+            (0, Activity::Idle),
+            (max_bytes / 3, Activity::Idle),
+            (max_bytes / 2, Activity::Overtaken),
+            (max_bytes, Activity::Overtaken),
+            (max_bytes / 3, Activity::Idle),
         ] {
             bench.shard.maintenance.draft_line_bytes = bytes;
             bench.step(Event::Timer);
-            assert_eq!(bench.shard.maintenance.throttle.queue(), queue, "{bytes}");
+            assert_eq!(bench.shard.maintenance.throttle.get(), activity, "{bytes}");
         }
     }
 }
