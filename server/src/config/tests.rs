@@ -213,7 +213,7 @@ fn budgets_follow_from_the_memory() {
     for (memory, body, heads, query) in [
         ("64MB", 16 << 20, 12 << 20, 12 << 20),
         ("640MB", 100 << 20, 120 << 20, 120 << 20),
-        ("8GB", 1 << 30, 384 << 20, 3 << 29),
+        ("8GB", 1 << 30, 288 << 20, 3 << 29),
     ] {
         let config = config_of("", &[("memory.max_bytes", memory)]);
         let budgets =
@@ -232,8 +232,8 @@ fn budgets_follow_from_the_memory() {
     }
     // Few cores leave some of the share of heads to the cache.
     let config = config_of("cores: 2", &[("memory.max_bytes", "8GB")]);
-    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (256 << 20, 2160 << 20));
-    assert_eq!(config.result_budget_bytes, 144 << 20);
+    assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (192 << 20, 2220 << 20));
+    assert_eq!(config.result_budget_bytes, 148 << 20);
     let config = config_of("cores: 2", &[("memory.max_bytes", "640MB")]);
     assert_eq!((config.heads_budget_bytes, config.cache_budget_bytes), (120 << 20, 75 << 20));
     let mut unknown = machine();
