@@ -4,11 +4,11 @@
 //! A few queues serve the whole process, each with its own threads. `files` takes
 //! the file operations that a backend's driver cannot do itself; they are short,
 //! and commits wait for them. What takes as long as the device does, such as writing back,
-//! has threads of its own, and so has the closing of files ([`crate::closing`]). The others take what [`crate::Runtime::offload_to`]
-//! is given, which may be long (compression, the work of queries). So a commit never
-//! waits behind a computation, nor sealing behind a query. Within a queue any free
-//! thread takes the next job, whichever core sent it: a core waits only while all
-//! threads are busy.
+//! has threads of its own, and so has the closing of files ([`crate::closing`]). The others
+//! take what [`crate::Runtime::offload_to`] is given, which may be long (compression, the work
+//! of queries). So a commit never waits behind a computation, nor sealing behind a query. Within
+//! a queue any free thread takes the next job, whichever core sent it: a core waits only while
+//! all threads are busy.
 //!
 //! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
 //! whenever a core has something to do. Those of short queries are like those of upkeep:
@@ -28,11 +28,9 @@ use std::thread;
 
 use futures_channel::oneshot;
 
-use crate::SideQueue;
-use crate::closing;
-use crate::file_ops;
 use crate::launch::stop_process_on_panic;
 use crate::priority::be_nicer;
+use crate::{SideQueue, closing, file_ops};
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
