@@ -79,7 +79,7 @@ impl CompactionPolicy {
         enabled: false,
         min_inputs: 12,
         min_last_inputs: 4,
-        max_inputs: 12,
+        max_inputs: 16,
         target_line_bytes: 1 << 30,
         max_runs: 1 << 22,
         small_line_bytes: 1 << 20,

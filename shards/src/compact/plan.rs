@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_merged_segment_is_no_larger_than_it_may_be() {
         assert_eq!(chosen(&in_a_row(&[250; 9])), Some(vec![0, 1, 2, 3]));
-        assert_eq!(chosen(&in_a_row(&[1; 40])), Some((0..12).collect()));
+        assert_eq!(chosen(&in_a_row(&[1; 40])), Some((0..16).collect()));
         let mut many_runs = in_a_row(&[1; 9]);
         many_runs.iter_mut().for_each(|candidate| candidate.runs = 1 << 20);
         assert_eq!(chosen(&many_runs), Some(vec![0, 1, 2, 3]));
