@@ -2,7 +2,7 @@
 //!
 //! Whoever closes the last descriptor of a removed file frees its blocks, and waits for that. With
 //! `ext4` that tells the device what is free, the system took a core for 160 to 280 milliseconds
-//! that way, each time a merge had ended.
+//! that way, when merges had ended.
 //!
 //! Guarantees: what a driver closes is never the last descriptor of a file, as long as nothing
 //! that was begun on it is under way. What can go wrong is that there are no more descriptors, or

@@ -88,7 +88,7 @@ pub enum SideQueue {
     /// What takes data out of memory, for which pushes wait in the end, and other work that is
     /// waited for but too long for a core.
     Upkeep,
-    /// What puts stored data in order. Nobody waits for it.
+    /// What puts stored data in order. Nobody waits for it, unless it falls far behind.
     Merging,
     /// Parts of queries, of some milliseconds each: who comes next waits for a few of them.
     Queries,

@@ -1,7 +1,7 @@
 //! Keeps a rewrite from getting in anybody's way.
 //!
 //! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after each turn
-//! on a side thread, whose priority is lower than that of all that anybody waits for. So it
+//! on a side thread, whose priority is lower than that of all but long queries. So it
 //! takes what is left of the CPU, and half of that while pushes come: it gets on under
 //! constant load too. While heads are being sealed it waits, because sealing is what frees
 //! memory. Once there are too many drafts, it neither rests nor waits: at their bound generations
