@@ -206,7 +206,7 @@ pub struct ScanStats {
     pub sealed_blocks: u64,
     /// Sealed blocks that filters have ruled out.
     pub blocks_filtered: u64,
-    /// Sealed blocks of which the lines were filtered without putting them together.
+    /// Sealed blocks of which not all lines were put together.
     pub blocks_searched: u64,
     /// Bytes read from segments, as stored.
     pub read_bytes: u64,

@@ -18,7 +18,17 @@
 //! breaks them makes the engine panic or give a wrong answer, never read out of
 //! bounds.
 
+use std::ops::Range;
+
 use super::hash::{HashedMap, fixed_state};
+
+/// The entries of the times `start <= t < end` among some in the order of time.
+#[must_use]
+pub fn rows_within(timestamps_ns: &[i64], (start_ns, end_ns): (i64, i64)) -> Range<usize> {
+    let first = timestamps_ns.partition_point(|&time_ns| time_ns < start_ns);
+    first..first + timestamps_ns[first..].partition_point(|&time_ns| time_ns < end_ns)
+}
+
 /// A run of entries of one stream.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryBlock<'a> {

@@ -34,7 +34,7 @@ pub(crate) mod template;
 pub mod testing;
 mod volume;
 
-pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef};
+pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef, rows_within};
 pub use error::{EvalError, MatchingError, PlanError};
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};

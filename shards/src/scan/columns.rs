@@ -143,8 +143,9 @@ pub(super) struct OpenBlock {
     pub(super) found: Option<Option<Arc<Found>>>,
     /// What a search has found out before it missed a column.
     pub(super) judged: Option<Verdicts>,
-    /// Whether it was counted, and its metadata.
+    /// Whether it was counted, and as searched, and its metadata.
     is_counted: bool,
+    is_counted_as_searched: bool,
     is_metadata_counted: bool,
 }
 
@@ -161,6 +162,7 @@ impl OpenBlock {
             found: None,
             judged: None,
             is_counted: false,
+            is_counted_as_searched: false,
             is_metadata_counted: false,
         }
     }
@@ -328,6 +330,12 @@ impl OpenBlock {
 
     fn count(&mut self, stats: &mut ScanStats) {
         stats.sealed_blocks += u64::from(!std::mem::replace(&mut self.is_counted, true));
+    }
+
+    /// Counts it as one whose lines are not all put together.
+    pub(super) fn count_as_searched(&mut self, stats: &mut ScanStats) {
+        let was_counted = std::mem::replace(&mut self.is_counted_as_searched, true);
+        stats.blocks_searched += u64::from(!was_counted);
     }
 
     /// The block's lines in their parts, if they are stored so.

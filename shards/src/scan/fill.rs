@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use logsvc_logql::engine::Needs;
 use logsvc_runtime::Runtime;
 
 use super::columns::{Column, OpenBlock, RunColumns};
@@ -145,7 +146,9 @@ impl<R: Runtime> Scan<'_, R> {
         let sealed = &self.job.segments[segment as usize];
         let Some(directory) = self.directory(sealed).await else { return Ok(true) };
         let mut opened = OpenBlock::new(sealed, &directory, block);
-        opened.is_searched = leaf.searcher.is_some() && opened.prefers_parts(&self.env.cache);
+        let is_limited = leaf.executor.open_bounds_ns() != leaf.bounds_ns;
+        opened.is_searched =
+            (is_limited || leaf.searcher.is_some()) && opened.prefers_parts(&self.env.cache);
         let max_bytes = opened.max_bytes();
         // Later it would be too late, because some runs may have been answered; the first one
         // of a batch waits no earlier than it needs to.
@@ -177,10 +180,19 @@ impl<R: Runtime> Scan<'_, R> {
                 }
                 let (env, stats) = (self.env, &mut self.stats);
                 let needs = leaf.needs(stream);
-                batch.bytes += match opened.is_searched && needs.lines {
-                    true => opened.load(env, sealed, Column::Parts, stats).await,
-                    false => opened.load_run(env, sealed, run, needs, stats).await,
-                };
+                let in_parts = opened.is_searched && needs.lines;
+                if in_parts {
+                    batch.bytes += opened.load(env, sealed, Column::Parts, stats).await;
+                }
+                // A run that still counts once a limit is reached has entries that do.
+                if !in_parts || is_limited {
+                    let needs = Needs {
+                        line_lengths: needs.line_lengths && !in_parts,
+                        lines: needs.lines && !in_parts,
+                        metadata: needs.metadata,
+                    };
+                    batch.bytes += opened.load_run(env, sealed, run, needs, stats).await;
+                }
             }
             runs.push(RunWork { number: arrival(segment, run.run), place, kept });
         }

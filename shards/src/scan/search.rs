@@ -3,7 +3,10 @@
 //! Where the texts of the line filters tell most lines apart, lines are not put together:
 //! the block's distinct segments are searched, and each line is judged by those it has
 //! (`segment/columns/templates`). A leaf that counts lines behind such filters needs
-//! nothing else; others get a block of the few lines that may pass.
+//! nothing else; others get a block of the few lines that may pass. Once a leaf has found as
+//! many lines as it may give, only those of a block that are newer (or older) than the last of
+//! them still count. Few of them are put together without judging the block, also where there
+//! is no line filter.
 //!
 //! Guarantees: the result, and the entries and bytes counted as looked at, are those of a
 //! scan that reads all lines. Where the texts leave too many lines the block is given
@@ -12,7 +15,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{EntryBlock, LeafExecutor, LeafPlan, MetadataColumn, Needs};
+use logsvc_logql::engine::{
+    EntryBlock, LeafExecutor, LeafPlan, MetadataColumn, Needs, rows_within,
+};
 
 use super::columns::{OpenBlock, RunColumns, Unready};
 use super::leaf::Leaf;
@@ -22,6 +27,9 @@ use crate::segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.
 const JOINED_ONE_IN: usize = 4;
+
+/// One line of so many, and fewer, are put together without judging the others.
+const FEW_ONE_IN: usize = 8;
 
 /// The line filters of a leaf.
 #[derive(Debug)]
@@ -77,7 +85,6 @@ impl OpenBlock {
             return Ok(found.clone());
         }
         let found = self.find(searcher, executor, decoder, stats)?.map(Arc::new);
-        stats.blocks_searched += u64::from(found.is_some());
         self.found = Some(found.clone());
         Ok(found)
     }
@@ -89,9 +96,6 @@ impl OpenBlock {
         decoder: &mut Decoder,
         stats: &mut ScanStats,
     ) -> Result<Option<Found>, Unready> {
-        if !self.is_searched {
-            return Ok(None);
-        }
         let Some(parts) = self.parts(decoder, stats)? else { return Ok(None) };
         let joined_max = parts.line_count() / JOINED_ONE_IN;
         let verdicts = match self.judged.take() {
@@ -124,7 +128,7 @@ impl OpenBlock {
                 };
                 let times = timestamps.as_ref().map_or(&[][..], |column| column);
                 let wants = |line| bit(&doubtful, line);
-                let joined = parts.join(times, parts.line_count(), wants, keep);
+                let joined = parts.join(times, 0..parts.line_count(), wants, keep);
                 joined.map_err(|_| self.damaged_lines())?;
             }
         }
@@ -133,8 +137,8 @@ impl OpenBlock {
 }
 
 impl Leaf {
-    /// Gives the executor a run of which the lines can be filtered in parts; false if
-    /// they cannot.
+    /// Gives the executor a run of which the lines can be filtered in parts, or of which few
+    /// still count; false if that cannot be done, or is not worth it.
     pub(super) fn searched_run(
         &mut self,
         opened: &mut OpenBlock,
@@ -142,19 +146,31 @@ impl Leaf {
         stream: u32,
         number: u64,
     ) -> Result<bool, Unready> {
-        let Some(searcher) = &self.searcher else { return Ok(false) };
         let Some(state) = &mut self.states[stream as usize] else { return Ok(false) };
         let (executor, decoder, stats) = (&mut self.executor, &mut self.decoder, &mut self.stats);
-        if !state.needs().lines {
+        if !state.needs().lines || !opened.is_searched {
             return Ok(false);
         }
-        let Some(found) = opened.found(searcher, executor, decoder, stats)? else {
-            return Ok(false);
-        };
         let entries = run.entries.start as usize..run.entries.end as usize;
+        let open_ns = executor.open_bounds_ns();
+        let is_few = open_ns != self.bounds_ns && {
+            let times = opened.timestamps(decoder, stats)?;
+            rows_within(&times[entries.clone()], open_ns).len() * FEW_ONE_IN <= entries.len()
+        };
         let (start_ns, end_ns) = self.bounds_ns;
         let is_whole = run.min_ns >= start_ns && run.max_ns < end_ns;
-        if is_whole && !entries.clone().any(|line| found.has(line)) {
+        let (parts, found) = match &self.searcher {
+            _ if is_few => (opened.parts(decoder, stats)?, None),
+            Some(searcher) => match opened.found(searcher, executor, decoder, stats)? {
+                Some(found) => (Some(Arc::clone(&found.parts)), Some(found)),
+                None => (None, None),
+            },
+            None => (None, None),
+        };
+        let Some(parts) = parts else { return Ok(false) };
+        opened.count_as_searched(stats);
+        let may_pass = |line| found.as_ref().is_none_or(|found| found.has(line));
+        if is_whole && !entries.clone().any(may_pass) {
             executor.left_out(entries.len() as u64, run.summary().line_bytes);
             return Ok(true);
         }
@@ -166,19 +182,20 @@ impl Leaf {
         let columns = opened.run(run, needs, decoder, stats)?;
         // Runs of sealed blocks are in order of time.
         let times = &columns.timestamps[entries.clone()];
-        let first = times.partition_point(|&time| time < start_ns);
-        let seen = first..first + times[first..].partition_point(|&time| time < end_ns);
+        let seen = rows_within(times, self.bounds_ns);
         let line_bytes = match &columns.ends {
             Some(ends) if !is_whole => length_of(&ends[entries.clone()], &seen),
             _ => run.summary().line_bytes,
         };
-        if searcher.decides {
-            let passes = |index: usize| found.has(entries.start + index);
+        if self.searcher.as_ref().is_some_and(|searcher| searcher.decides) {
+            let passes = |index: usize| may_pass(entries.start + index);
             executor.filtered_block(state, &columns.block(number), line_bytes, passes);
             return Ok(true);
         }
-        let lines = entries.start + seen.start..entries.start + seen.end;
-        let picked = Picked::new(&columns, &found, lines).map_err(|_| opened.damaged_lines())?;
+        let open = rows_within(times, open_ns);
+        let lines = entries.start + open.start..entries.start + open.end;
+        let picked = Picked::new(&columns, &parts, lines, may_pass);
+        let picked = picked.map_err(|_| opened.damaged_lines())?;
         let block = picked.block(&columns, number);
         let (few_entries, few_bytes) = (block.len(), block.lines.len() as u64);
         executor.left_out((seen.len() - few_entries) as u64, line_bytes.saturating_sub(few_bytes));
@@ -207,12 +224,16 @@ struct Picked {
 }
 
 impl Picked {
-    /// The found ones among some lines of a block.
-    fn new(columns: &RunColumns, found: &Found, lines: Range<usize>) -> Result<Picked, Malformed> {
-        let picked: Vec<usize> = lines.clone().filter(|&line| found.has(line)).collect();
+    /// Those among some lines of a block that may pass.
+    fn new(
+        columns: &RunColumns,
+        parts: &LineParts,
+        lines: Range<usize>,
+        may_pass: impl Fn(usize) -> bool,
+    ) -> Result<Picked, Malformed> {
+        let picked: Vec<usize> = lines.clone().filter(|&line| may_pass(line)).collect();
         let (mut ends, mut bytes) = (Vec::with_capacity(picked.len()), Vec::new());
-        let wants = |line: usize| line >= lines.start && found.has(line);
-        found.parts.join(&columns.timestamps, lines.end, wants, |_, line| {
+        parts.join(&columns.timestamps, lines, may_pass, |_, line| {
             bytes.extend_from_slice(line);
             ends.push(bytes.len() as u32);
         })?;

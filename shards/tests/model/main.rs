@@ -11,6 +11,7 @@ mod data;
 mod faults;
 mod life;
 mod naive;
+mod newest;
 mod queries;
 mod reuse;
 mod times;

@@ -108,34 +108,100 @@ pub(crate) fn decode(
     while left > 0 {
         let len = left.min(GROUP);
         left -= len;
-        let head = *bytes.get(at).ok_or(Malformed)?;
-        at += 1;
-        let width = u32::from(head & !HAS_BASE);
-        let unpack = *UNPACK.get(width as usize).ok_or(Malformed)?;
-        if width > WIDEST && width != u64::BITS {
-            return Err(Malformed);
-        }
-        let base = match head & HAS_BASE {
-            0 => 0,
-            _ => varint::read(bytes, &mut at).map_err(|_| Malformed)?,
-        };
-        let stored = packed_len(width, len);
-        let end = at + stored;
-        let wanted = packed_len(width, GROUP) + SLACK;
-        match bytes.get(at..at + wanted) {
-            Some(source) => unpack(source, base, &mut values),
+        let group = read_group(bytes, at, len)?;
+        group.unpack(bytes, &mut values)?;
+        at = group.end;
+        each(&values[..len]);
+    }
+    if at == bytes.len() { Ok(()) } else { Err(Malformed) }
+}
+
+/// Where a group is.
+struct Group {
+    width: usize,
+    base: u64,
+    start: usize,
+    end: usize,
+}
+
+/// Reads the head of a group of so many numbers.
+#[inline(always)]
+fn read_group(bytes: &[u8], mut at: usize, len: usize) -> Result<Group, Malformed> {
+    let head = *bytes.get(at).ok_or(Malformed)?;
+    at += 1;
+    let width = u32::from(head & !HAS_BASE);
+    if width > WIDEST && width != u64::BITS {
+        return Err(Malformed);
+    }
+    let base = match head & HAS_BASE {
+        0 => 0,
+        _ => varint::read(bytes, &mut at).map_err(|_| Malformed)?,
+    };
+    let end = at + packed_len(width, len);
+    Ok(Group { width: width as usize, base, start: at, end })
+}
+
+impl Group {
+    /// Reads the numbers of the group, and something behind them if they are fewer than
+    /// [`GROUP`].
+    #[inline(always)]
+    fn unpack(&self, bytes: &[u8], values: &mut [u64; GROUP]) -> Result<(), Malformed> {
+        let unpack = UNPACK[self.width];
+        let wanted = packed_len(self.width as u32, GROUP) + SLACK;
+        match bytes.get(self.start..self.start + wanted) {
+            Some(source) => unpack(source, self.base, values),
             None => {
                 // The end of the column: what an unpacker may touch besides the
                 // stored bytes is zero.
                 let mut padded = [0; GROUP * 8 + SLACK];
-                padded[..stored].copy_from_slice(bytes.get(at..end).ok_or(Malformed)?);
-                unpack(&padded[..wanted], base, &mut values);
+                let stored = bytes.get(self.start..self.end).ok_or(Malformed)?;
+                padded[..stored.len()].copy_from_slice(stored);
+                unpack(&padded[..wanted], self.base, values);
             }
         }
-        at = end;
-        each(&values[..len]);
+        Ok(())
     }
-    if at == bytes.len() { Ok(()) } else { Err(Malformed) }
+}
+
+/// Some of many packed numbers, in their order: groups that nobody asks for are skipped.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    /// Where the next group begins, and how many numbers come from there on.
+    at: usize,
+    left: usize,
+    /// Those of the last group that was read, and the place of its first one.
+    values: [u64; GROUP],
+    first: usize,
+    end: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Before the first of `count` numbers.
+    pub(crate) fn new(bytes: &'a [u8], count: usize) -> Cursor<'a> {
+        Cursor { bytes, at: 0, left: count, values: [0; GROUP], first: 0, end: 0 }
+    }
+
+    /// The number at a place, which is in no group before that of the last one.
+    ///
+    /// # Errors
+    /// There is none, or what comes before it cannot be read.
+    #[inline]
+    pub(crate) fn get(&mut self, place: usize) -> Result<u64, Malformed> {
+        while place >= self.end {
+            if self.left == 0 {
+                return Err(Malformed);
+            }
+            let len = self.left.min(GROUP);
+            let group = read_group(self.bytes, self.at, len)?;
+            (self.first, self.end) = (self.end, self.end + len);
+            (self.at, self.left) = (group.end, self.left - len);
+            if place < self.end {
+                group.unpack(self.bytes, &mut self.values)?;
+            }
+        }
+        place.checked_sub(self.first).map(|index| self.values[index]).ok_or(Malformed)
+    }
 }
 
 /// Bytes behind a group's that an unpacker loads and ignores.
@@ -333,6 +399,28 @@ mod tests {
                 encode(&values, &mut bytes);
                 assert_eq!(decoded(&bytes, values.len()), Ok(values), "{width} bits, {count}");
             }
+        }
+    }
+
+    #[test]
+    fn some_numbers_are_found_in_their_order() {
+        for seed in seeds(1000) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            let count = rng.between(1, 1000);
+            let widest = rng.between(1, 64);
+            let values: Vec<u64> =
+                (0..count).map(|_| rng.next_u64() >> (64 - rng.between(1, widest))).collect();
+            let mut bytes = Vec::new();
+            encode(&values, &mut bytes);
+            let mut cursor = Cursor::new(&bytes, values.len());
+            let mut place = 0;
+            while let Some(value) = values.get(place) {
+                assert_eq!(cursor.get(place), Ok(*value), "{place} of {count}");
+                place += rng.below(200) as usize;
+            }
+            assert_eq!(cursor.get(values.len()), Err(Malformed));
+            assert!(count <= GROUP as u64 || cursor.get(0).is_err(), "it only goes on");
         }
     }
 

@@ -14,7 +14,7 @@ use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
-use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
+use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::params::Direction;
@@ -204,10 +204,19 @@ impl LeafExecutor {
     #[must_use]
     pub fn rest_of_plan(&self) -> LeafPlan {
         let mut plan = self.plan.clone();
-        if let Collector::Log(log) = &self.collector {
-            (plan.start_ns, plan.end_ns) = log.open_bounds_ns(plan.entry_bounds_ns());
-        }
+        (plan.start_ns, plan.end_ns) = self.open_bounds_ns();
         plan
+    }
+
+    /// The times, `start <= t < end`, of the entries that can still change the result: those of
+    /// the plan, until a limit of entries is reached.
+    #[must_use]
+    pub fn open_bounds_ns(&self) -> (i64, i64) {
+        let bounds_ns = self.plan.entry_bounds_ns();
+        match &self.collector {
+            Collector::Log(log) => log.open_bounds_ns(bounds_ns),
+            Collector::Range(_) | Collector::Samples { .. } | Collector::Patterns(_) => bounds_ns,
+        }
     }
 
     /// Heap memory of the executor in bytes, without the stream states.
@@ -299,9 +308,20 @@ impl LeafExecutor {
             return;
         }
         self.select(block, first, end);
+        let lines = block.line_view();
         if stream.needs.lines {
-            let lines = block.line_view();
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
+        }
+        if block.sorted && matches!(self.collector, Collector::Log(_)) {
+            // The others cannot be in the result, whatever is in their lines.
+            let open = rows_within(block.timestamps_ns, self.open_bounds_ns());
+            let open = open.start.max(first)..open.end.min(end);
+            if open.is_empty() {
+                return;
+            }
+            self.selection.select(open.start, open.end);
+        }
+        if stream.needs.lines {
             self.pipeline.front().narrow(&lines, &mut self.selection);
             self.hints.narrow(&stream.base, &block.metadata, &lines, &mut self.selection);
         }
@@ -321,10 +341,8 @@ impl LeafExecutor {
         if !block.sorted {
             return (0, block.len());
         }
-        let times = block.timestamps_ns;
-        let first = times.partition_point(|&t| t < self.plan.start_ns);
-        let end = first + times[first..].partition_point(|&t| t < self.plan.end_ns);
-        (first, end)
+        let rows = rows_within(block.timestamps_ns, (self.plan.start_ns, self.plan.end_ns));
+        (rows.start, rows.end)
     }
 
     /// Selects the entries that the leaf's times allow.

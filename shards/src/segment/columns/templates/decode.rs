@@ -90,7 +90,7 @@ fn read_head(
         room -= len;
         let mut values = match form {
             Form::Nothing => vec![0; len],
-            _ => reader.numbers(len, form.bound().wrapping_sub(1))?,
+            _ => reader.numbers(len, form.largest())?,
         };
         if let Some(origin) = origin {
             origin.resolve(&mut values);
@@ -131,7 +131,7 @@ pub(super) struct ColumnHead {
     pub(super) origin: Option<Origin>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The head of a column of at most `most` numbers.
     pub(super) fn column_head(
         &mut self,
@@ -171,6 +171,14 @@ impl Reader<'_> {
         Ok(values)
     }
 
+    /// The bytes of a section.
+    pub(super) fn section(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.count(self.bytes.len())?;
+        let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
+        self.at += len;
+        section.ok_or(Malformed)
+    }
+
     /// The same, behind what is in `values`.
     pub(super) fn append_numbers(
         &mut self,
@@ -178,11 +186,8 @@ impl Reader<'_> {
         last: u64,
         values: &mut Vec<u64>,
     ) -> Result<(), Malformed> {
-        let len = self.count(self.bytes.len())?;
-        let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
-        self.at += len;
         let mut largest = 0;
-        packed::decode(section.ok_or(Malformed)?, count, |numbers| {
+        packed::decode(self.section()?, count, |numbers| {
             largest = numbers.iter().fold(largest, |largest, &number| number.max(largest));
             values.extend_from_slice(numbers);
         })?;

@@ -98,13 +98,13 @@ impl Form {
         }
     }
 
-    /// One more than the largest number that may be stored of a column; 0 if all may.
-    fn bound(self) -> u64 {
+    /// The largest number that may be stored of a column.
+    fn largest(self) -> u64 {
         match self {
-            Form::Decimal | Form::FixedHex(MAX_HEX_DIGITS) | Form::Time(..) => 0,
-            Form::FixedDecimal(digits) => 10u64.pow(u32::from(digits)),
-            Form::FixedHex(digits) => 1 << (4 * digits),
-            Form::Nothing => 1,
+            Form::Decimal | Form::FixedHex(MAX_HEX_DIGITS) | Form::Time(..) => u64::MAX,
+            Form::FixedDecimal(digits) => 10u64.pow(u32::from(digits)) - 1,
+            Form::FixedHex(digits) => (1 << (4 * digits)) - 1,
+            Form::Nothing => 0,
         }
     }
 }

@@ -9,7 +9,9 @@
 //! bounded by the block's length; [`LineParts::join`] gives the lines that
 //! [`super::decode`] gives, if that gives any.
 
-use super::super::packed::Malformed;
+use std::ops::Range;
+
+use super::super::packed::{Cursor, Malformed};
 use super::decode::{ColumnHead, NUMBER_ROOM, Reader, write_number};
 use super::times::{ColumnClock, Origin};
 use super::{END, Form, MAX_COLUMNS, MAX_LINES};
@@ -47,10 +49,11 @@ struct Column {
 }
 
 /// The numbers of a column.
-struct Values {
-    numbers: Vec<u64>,
-    /// Of times.
-    clock: Option<ColumnClock>,
+enum Values<'a> {
+    /// Those that are asked for.
+    Numbers(Box<Cursor<'a>>),
+    /// All, as each takes those before it.
+    Times(Vec<u64>, ColumnClock),
 }
 
 /// What the uses of each slot have.
@@ -148,27 +151,27 @@ impl LineParts {
         &self.text[start..self.segment_ends[segment] as usize]
     }
 
-    /// Puts together the lines that `wants` names, of those before `end`, and gives each
-    /// with its number. `timestamps_ns` are those of all lines, if [`Self::has_times`].
+    /// Puts together those of some lines that `wants` names, and gives each with its number.
+    /// `timestamps_ns` are those of all lines, if [`Self::has_times`].
     pub(crate) fn join(
         &self,
         timestamps_ns: &[i64],
-        end: usize,
+        lines: Range<usize>,
         wants: impl Fn(usize) -> bool,
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<(), Malformed> {
-        if self.has_times && timestamps_ns.len() != self.line_steps.len() {
+        let has_timestamps = !self.has_times || timestamps_ns.len() == self.line_steps.len();
+        if !has_timestamps || lines.end > self.line_steps.len() {
             return Err(Malformed);
         }
         // The numbers of each column once they are needed, and how many lines before had one.
-        let mut columns: Vec<(Option<Values>, usize)> = Vec::new();
-        columns.resize_with(self.columns.len(), Default::default);
+        let used = self.used_before(lines.start);
+        let mut columns: Vec<(Option<Values<'_>>, usize)> =
+            used.into_iter().map(|used| (None, used)).collect();
         let mut line = Vec::new();
         let mut left = self.raw_len;
-        let mut step = 0;
-        for (number, &line_end) in self.line_steps.iter().enumerate().take(end) {
-            let steps = &self.steps[step..line_end as usize];
-            step = line_end as usize;
+        for number in lines {
+            let steps = &self.steps[self.steps_of(number)];
             if !wants(number) {
                 for &segment in steps {
                     let next = usize::from(self.nexts[usize::from(segment)]);
@@ -192,11 +195,17 @@ impl LineParts {
                         Some(values) => values,
                         None => values.insert(self.values(column)?),
                     };
-                    let value = *values.numbers.get(*used).ok_or(Malformed)?;
                     let mut digits = [0; NUMBER_ROOM];
-                    let len = match &mut values.clock {
-                        None => write_number(&mut digits, value, column.form),
-                        Some(clock) => {
+                    let len = match values {
+                        Values::Numbers(numbers) => {
+                            let value = numbers.get(*used)?;
+                            if value > column.form.largest() {
+                                return Err(Malformed);
+                            }
+                            write_number(&mut digits, value, column.form)
+                        }
+                        Values::Times(times, clock) => {
+                            let value = *times.get(*used).ok_or(Malformed)?;
                             let timestamp_ns = timestamps_ns[number];
                             clock.write(&mut digits, value, timestamp_ns).ok_or(Malformed)?
                         }
@@ -211,14 +220,51 @@ impl LineParts {
         Ok(())
     }
 
-    /// The numbers of a column.
-    fn values(&self, column: &Column) -> Result<Values, Malformed> {
-        let mut reader = Reader { bytes: &self.numbers, at: column.start };
-        let mut numbers = reader.numbers(column.values, column.form.bound().wrapping_sub(1))?;
-        if let Some(origin) = &column.origin {
-            origin.resolve(&mut numbers);
+    /// The place of a line's segments in the steps.
+    fn steps_of(&self, line: usize) -> Range<usize> {
+        let start = line.checked_sub(1).map_or(0, |before| self.line_steps[before] as usize);
+        start..self.line_steps[line] as usize
+    }
+
+    /// How many lines before one have a number of each column, counted from the end that is
+    /// nearer: all lines together use each number once.
+    fn used_before(&self, line: usize) -> Vec<usize> {
+        let line_count = self.line_steps.len();
+        if line_count == 0 {
+            return vec![0; self.columns.len()];
         }
-        Ok(Values { numbers, clock: column.origin.map(Origin::clock) })
+        let is_near_the_end = line > line_count / 2;
+        let lines = if is_near_the_end { line..line_count } else { 0..line };
+        let mut used: Vec<usize> = if is_near_the_end {
+            self.columns.iter().map(|column| column.values).collect()
+        } else {
+            vec![0; self.columns.len()]
+        };
+        if lines.is_empty() {
+            return used;
+        }
+        let steps = self.steps_of(lines.start).start..self.steps_of(lines.end - 1).end;
+        for &segment in &self.steps[steps] {
+            let next = usize::from(self.nexts[usize::from(segment)]);
+            match used.get_mut(next) {
+                Some(used) if is_near_the_end => *used -= 1,
+                Some(used) => *used += 1,
+                None => {}
+            }
+        }
+        used
+    }
+
+    /// The numbers of a column.
+    fn values(&self, column: &Column) -> Result<Values<'_>, Malformed> {
+        let mut reader = Reader { bytes: &self.numbers, at: column.start };
+        let Some(origin) = &column.origin else {
+            let cursor = Cursor::new(reader.section()?, column.values);
+            return Ok(Values::Numbers(Box::new(cursor)));
+        };
+        let mut times = reader.numbers(column.values, column.form.largest())?;
+        origin.resolve(&mut times);
+        Ok(Values::Times(times, origin.clock()))
     }
 }
 

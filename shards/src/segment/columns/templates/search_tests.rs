@@ -179,13 +179,16 @@ fn the_lines_that_are_asked_for_are_joined() {
         };
         let wanted: Vec<bool> = lines.iter().map(|_| rng.below(3) == 0).collect();
         let end = rng.below(lines.len() as u64 + 1) as usize;
+        let start = rng.below(end as u64 + 1) as usize;
         let mut found = Vec::new();
         let times = &stored.timestamps_ns;
         let joined =
-            parts.join(times, end, |n| wanted[n], |n, line| found.push((n, line.to_vec())));
+            parts.join(times, start..end, |n| wanted[n], |n, line| found.push((n, line.to_vec())));
         assert_eq!(joined, Ok(()));
-        let expected: Vec<_> =
-            lines.into_iter().enumerate().take(end).filter(|(n, _)| wanted[*n]).collect();
+        let beyond = start..lines.len() + 1;
+        assert_eq!(parts.join(times, beyond, |_| true, |_, _| ()), Err(Malformed));
+        let some = lines.into_iter().enumerate().take(end).skip(start);
+        let expected: Vec<_> = some.filter(|(n, _)| wanted[*n]).collect();
         assert_eq!(found, expected);
     }
 }
@@ -202,11 +205,13 @@ fn arbitrary_bytes_are_bounded() {
             stored.bytes[at] ^= 1 << rng.below(8);
         }
         let Ok(Some(parts)) = take_apart(&stored, raw.len()) else { continue };
-        let mut bytes = 0;
         let count = parts.line_count();
         let times = &stored.timestamps_ns;
-        let _ = parts.join(times, count, |_| true, |_, line| bytes += line.len());
-        assert!(bytes <= raw.len());
+        for start in [0, count / 3, count.saturating_sub(2)] {
+            let mut bytes = 0;
+            let _ = parts.join(times, start..count, |_| true, |_, line| bytes += line.len());
+            assert!(bytes <= raw.len());
+        }
         let text = Literal { bytes: b"id=".to_vec(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         if let Some((search, _)) = LineSearch::new(&[test]) {
