@@ -53,11 +53,11 @@ fn the_newest_lines_of_many_streams_are_found_in_sealed_blocks() {
     let store = life.model.store(&tenant);
     let end_ns = START_NS + ENTRIES * STREAMS as i64 / 3 * STEP_NS;
     let third_ns = (end_ns - START_NS) / 3;
-    let (mut all, mut unfiltered) = (Tally::default(), Tally::default());
+    let (mut filtered, mut unfiltered) = (Tally::default(), Tally::default());
     for filters in
         ["", "|= \"slow\"", "!= \"slow\"", "|= \"in 7 ms\"", "|= \"slow\" | trace != \"\""]
     {
-        let tally = if filters.is_empty() { &mut unfiltered } else { &mut all };
+        let tally = if filters.is_empty() { &mut unfiltered } else { &mut filtered };
         for limit in [1, 3, 10, 60, 1000] {
             for direction in [Direction::Backward, Direction::Forward] {
                 for (from_ns, to_ns) in
@@ -71,7 +71,7 @@ fn the_newest_lines_of_many_streams_are_found_in_sealed_blocks() {
             }
         }
     }
-    for tally in [all, unfiltered] {
+    for tally in [filtered, unfiltered] {
         assert_eq!(tally.holes, 0);
         assert_eq!(tally.empty, 0);
         assert!(tally.stats.blocks_searched > 0, "{tally:?}");

@@ -230,9 +230,6 @@ impl LineParts {
     /// nearer: all lines together use each number once.
     fn used_before(&self, line: usize) -> Vec<usize> {
         let line_count = self.line_steps.len();
-        if line_count == 0 {
-            return vec![0; self.columns.len()];
-        }
         let is_near_the_end = line > line_count / 2;
         let lines = if is_near_the_end { line..line_count } else { 0..line };
         let mut used: Vec<usize> = if is_near_the_end {
