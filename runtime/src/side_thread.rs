@@ -13,9 +13,9 @@
 //! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
 //! whenever a core has something to do. Those of short queries are like those of upkeep:
 //! what pushes wait for in the end has time enough, and such a query must not wait for a
-//! pause of the pushes. What takes long whatever happens is nicer still: beside such a query
-//! upkeep would come too late for pushes, if it had no more than an equal part. Merges are between
-//! the two: pushes wait for them where they fall far behind, but never short queries.
+//! pause of the pushes. Merges are nicer still: pushes wait for them where they fall far behind,
+//! but never short queries. What takes long whatever happens gets the CPU time that is left.
+//! Beside such a query upkeep would come too late for pushes, if it had an equal part.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -29,7 +29,7 @@ use std::thread;
 use futures_channel::oneshot;
 
 use crate::launch::stop_process_on_panic;
-use crate::priority::be_nicer;
+use crate::priority::{be_idle, be_nicer};
 use crate::{SideQueue, closing, file_ops};
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
@@ -39,13 +39,18 @@ const QUEUE_JOBS: usize = 1024;
 /// is always busy one still gets two fifths of its CPU.
 const SOON_NICENESS: i32 = 2;
 
-/// How much nicer those are whose work takes long: next to one of the others such a thread
-/// gets a seventh of a CPU, and next to a core a tenth.
-const LONG_NICENESS: i32 = 10;
-
-/// How much nicer those are that merge: next to a long query such a thread gets five sevenths of
-/// a CPU, next to a short one three tenths.
+/// How much nicer those are that merge: next to a short query such a thread gets three tenths of
+/// a CPU.
 const MERGING_NICENESS: i32 = 6;
+
+/// When the threads of a queue get the CPU.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// So much nicer than cores.
+    Nicer(i32),
+    /// When nobody else wants it.
+    Idle,
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -66,14 +71,14 @@ impl SideThreads {
     /// Starts so many threads for each of the queues, at least one.
     pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
         Ok(SideThreads {
-            files: start_queue("side-file", threads, 0)?,
-            device: start_queue("side-flush", threads, 0)?,
-            closing: start_queue("side-close", 1, 0)?,
-            upkeep: start_queue("side-work", threads, SOON_NICENESS)?,
-            merging: start_queue("side-merge", threads, MERGING_NICENESS)?,
-            queries: start_queue("side-query", threads, SOON_NICENESS)?,
-            heavy_queries: start_queue("side-heavy", threads, LONG_NICENESS)?,
-            long_queries: start_queue("side-long", threads, LONG_NICENESS)?,
+            files: start_queue("side-file", threads, Turn::Nicer(0))?,
+            device: start_queue("side-flush", threads, Turn::Nicer(0))?,
+            closing: start_queue("side-close", 1, Turn::Nicer(0))?,
+            upkeep: start_queue("side-work", threads, Turn::Nicer(SOON_NICENESS))?,
+            merging: start_queue("side-merge", threads, Turn::Nicer(MERGING_NICENESS))?,
+            queries: start_queue("side-query", threads, Turn::Nicer(SOON_NICENESS))?,
+            heavy_queries: start_queue("side-heavy", threads, Turn::Idle)?,
+            long_queries: start_queue("side-long", threads, Turn::Idle)?,
         })
     }
 
@@ -154,13 +159,16 @@ where
     receiver.await.expect("a job that panics ends the process, all others send their result")
 }
 
-fn start_queue(name: &str, threads: u16, niceness: i32) -> io::Result<flume::Sender<Job>> {
+fn start_queue(name: &str, threads: u16, turn: Turn) -> io::Result<flume::Sender<Job>> {
     let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
     for number in 0..threads.max(1) {
         let jobs = receiver.clone();
         thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             stop_process_on_panic();
-            be_nicer(niceness);
+            match turn {
+                Turn::Nicer(niceness) => be_nicer(niceness),
+                Turn::Idle => be_idle(),
+            }
             while let Ok(job) = jobs.recv() {
                 job();
             }
@@ -254,15 +262,17 @@ mod tests {
 
     #[test]
     fn computations_are_nicer_than_files() {
-        // SAFETY: the call takes and returns numbers only.
-        let niceness = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        // SAFETY: the calls take and return numbers only; 0 is the calling thread.
+        let turn =
+            || unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
         let side = SideThreads::start(1).unwrap();
-        let here = niceness();
-        assert_eq!(block_on(side.file(niceness)), here);
-        let of_queues = QUEUES.map(|queue| block_on(side.work(queue, niceness)));
-        let (soon, merging) = (here + SOON_NICENESS, here + MERGING_NICENESS);
-        let long = here + LONG_NICENESS;
-        assert_eq!(of_queues, [soon, merging, soon, long, long].map(|niceness| niceness.min(19)));
+        let (policy, here) = turn();
+        assert_eq!(block_on(side.file(turn)), (policy, here));
+        let of_queues = QUEUES.map(|queue| block_on(side.work(queue, turn)));
+        let nicer = |niceness: i32| (policy, (here + niceness).min(19));
+        let (soon, merging) = (nicer(SOON_NICENESS), nicer(MERGING_NICENESS));
+        let idle = (libc::SCHED_IDLE, here);
+        assert_eq!(of_queues, [soon, merging, soon, idle, idle]);
     }
 
     #[test]
