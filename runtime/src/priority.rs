@@ -24,8 +24,8 @@ pub(crate) fn be_nicer(niceness: i32) {
 /// `SCHED_IDLE` is described in `sched(7)`. Being very nice is not the same. A CPU on which
 /// nothing but a nice thread of this process ran kept threads of the kernel waiting for 70 to 600
 /// ms (Linux 6.18 with `sched_autogroup_enabled`), among them those that tell of the end of a
-/// durable write, so commits waited while the disk had nothing to do. With threads of this policy
-/// in its place that was not seen.
+/// durable write, so commits waited while the disk had nothing to do. Beside threads of this policy
+/// no push waited so long (docs/performance.md, *Commits beside a heavy query*).
 pub(crate) fn be_idle() {
     // SAFETY: the parameters are readable, zeros are valid for them, and 0 is this thread.
     unsafe {
