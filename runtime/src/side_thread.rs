@@ -43,13 +43,30 @@ const SOON_NICENESS: i32 = 2;
 /// a CPU.
 const MERGING_NICENESS: i32 = 6;
 
+/// How much nicer those of long queries are where the system does not let them be idle: a
+/// tenth of a CPU next to a core that is always busy.
+const LONG_NICENESS: i32 = 10;
+
 /// When the threads of a queue get the CPU.
 #[derive(Clone, Copy)]
 enum Turn {
     /// So much nicer than cores.
     Nicer(i32),
-    /// When nobody else wants it.
+    /// When nobody else wants it; where the system refuses that, nicer than all others.
     Idle,
+}
+
+impl Turn {
+    /// Gives the calling thread this turn.
+    fn take(self) {
+        match self {
+            Turn::Nicer(niceness) => be_nicer(niceness),
+            Turn::Idle => {
+                be_nicer(LONG_NICENESS);
+                be_idle();
+            }
+        }
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -165,10 +182,7 @@ fn start_queue(name: &str, threads: u16, turn: Turn) -> io::Result<flume::Sender
         let jobs = receiver.clone();
         thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             stop_process_on_panic();
-            match turn {
-                Turn::Nicer(niceness) => be_nicer(niceness),
-                Turn::Idle => be_idle(),
-            }
+            turn.take();
             while let Ok(job) = jobs.recv() {
                 job();
             }
@@ -269,10 +283,18 @@ mod tests {
         let (policy, here) = turn();
         assert_eq!(block_on(side.file(turn)), (policy, here));
         let of_queues = QUEUES.map(|queue| block_on(side.work(queue, turn)));
-        let nicer = |niceness: i32| (policy, (here + niceness).min(19));
-        let (soon, merging) = (nicer(SOON_NICENESS), nicer(MERGING_NICENESS));
-        let idle = (libc::SCHED_IDLE, here);
-        assert_eq!(of_queues, [soon, merging, soon, idle, idle]);
+        // A sandbox may refuse the policy. The niceness has to be right all the same.
+        let idle = || {
+            let parameters = libc::sched_param { sched_priority: 0 };
+            // SAFETY: the parameters are readable, and 0 is the calling thread.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }
+        };
+        let refused = thread::scope(|scope| scope.spawn(idle).join().unwrap()) != 0;
+        let long_policy = if refused { policy } else { libc::SCHED_IDLE };
+        let nicer = |policy: i32, niceness: i32| (policy, (here + niceness).min(19));
+        let (soon, merging) = (nicer(policy, SOON_NICENESS), nicer(policy, MERGING_NICENESS));
+        let long = nicer(long_policy, LONG_NICENESS);
+        assert_eq!(of_queues, [soon, merging, soon, long, long]);
     }
 
     #[test]

@@ -45,6 +45,21 @@ impl From<LeafError> for ApiError {
 /// millisecond.
 const SMALL_MAX_BYTES: usize = 64 << 10;
 
+/// Parts of up to so many bytes together take some milliseconds, like other parts of a short query.
+/// The newest hundred lines that each share of a scan has found are some hundred KiB.
+const SHORT_MAX_BYTES: usize = 2 << 20;
+
+/// Where parts of so many bytes together are merged: aside, or on the core.
+fn merging_queue(held_bytes: usize) -> Option<SideQueue> {
+    if held_bytes <= SMALL_MAX_BYTES {
+        None
+    } else if held_bytes <= SHORT_MAX_BYTES {
+        Some(SideQueue::Queries)
+    } else {
+        Some(SideQueue::LongQueries)
+    }
+}
+
 /// The parts of a query.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -54,8 +69,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    fn are_small(&self) -> bool {
-        self.parts.iter().map(LeafResult::held_bytes).sum::<usize>() <= SMALL_MAX_BYTES
+    fn held_bytes(&self) -> usize {
+        self.parts.iter().map(LeafResult::held_bytes).sum()
     }
 
     /// Puts the parts together. `memory` is what they hold of a budget: it comes back with
@@ -67,13 +82,13 @@ impl Gathered {
         memory: M,
     ) -> (Merged, M) {
         let mut state = MergeState::new(plan);
-        let is_small = self.are_small();
+        let queue = merging_queue(self.held_bytes());
         let merge = move || {
             self.parts.into_iter().for_each(|part| state.add(part));
             let finish_bytes = state.finish_bytes();
-            (Merged { state, is_small, finish_bytes }, memory)
+            (Merged { state, queue, finish_bytes }, memory)
         };
-        here_or_aside(runtime, is_small, merge).await
+        here_or_aside(runtime, queue, merge).await
     }
 }
 
@@ -81,7 +96,8 @@ impl Gathered {
 #[derive(Debug)]
 pub(super) struct Merged {
     state: MergeState,
-    is_small: bool,
+    /// Where the parts were merged and the answer is made.
+    queue: Option<SideQueue>,
     /// See [`MergeState::finish_bytes`].
     pub(super) finish_bytes: u64,
 }
@@ -98,17 +114,20 @@ impl Merged {
         runtime: &R,
         memory: M,
     ) -> (Result<QueryResult, EvalError>, M) {
-        let Merged { state, is_small, .. } = self;
-        here_or_aside(runtime, is_small, move || (state.finish(), memory)).await
+        let Merged { state, queue, .. } = self;
+        here_or_aside(runtime, queue, move || (state.finish(), memory)).await
     }
 }
 
 async fn here_or_aside<R: Runtime, T: Send + 'static>(
     runtime: &R,
-    is_short: bool,
+    queue: Option<SideQueue>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if is_short { work() } else { runtime.offload_to(SideQueue::LongQueries, work).await }
+    match queue {
+        Some(queue) => runtime.offload_to(queue, work).await,
+        None => work(),
+    }
 }
 
 /// Waits for the shards' answers to a leaf. `ask` sends a request to a core, `reserve` is
@@ -192,13 +211,15 @@ mod tests {
 
     #[test]
     fn parts_are_merged_with_their_memory_however_large_they_are() {
-        for (count, are_small) in [(3, true), (5_000, false)] {
+        for (count, queue) in
+            [(3, None), (2_000, Some(SideQueue::Queries)), (40_000, Some(SideQueue::LongQueries))]
+        {
             let expr = syntax::parse("{app=~`.+`}").expect("a query");
-            let params = QueryParams { limit: 10_000, ..QueryParams::range(0, 10_000, 1) };
+            let params = QueryParams { limit: 100_000, ..QueryParams::range(0, 100_000, 1) };
             let plan = Plan::new(&expr, &params).expect("a plan");
             let parts = vec![part(&plan, "a", count), part(&plan, "b", count)];
             let gathered = Gathered { parts, stats: ScanStats::default() };
-            assert_eq!(gathered.are_small(), are_small);
+            assert_eq!(merging_queue(gathered.held_bytes()), queue);
             let budget = Budget::new("queries", 1000);
             let memory = budget.try_reserve(700).expect("there is room");
             let (result, memory) = Simulation::new(1).block_on(|runtime| async move {
