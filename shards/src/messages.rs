@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
@@ -283,6 +284,8 @@ pub struct ShardStatus {
     pub recovery: crate::wal::recovery::RecoverySummary,
     /// Segments and sealing.
     pub seal: SealStatus,
+    /// Pushes that had to wait for memory.
+    pub pauses: PauseStatus,
     /// Live tails.
     pub tails: TailStatus,
     /// Decoded blocks of the shard's core.
@@ -291,6 +294,15 @@ pub struct ShardStatus {
     pub directories: DirectoryCounters,
     /// Requests that came through the lanes.
     pub lane: InboxCounters,
+}
+
+/// How pushes of a shard have waited since the start for memory that sealing releases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PauseStatus {
+    /// Times that a push had to wait while no other did.
+    pub pauses: u64,
+    /// How long at least one push waited, in all.
+    pub total: Duration,
 }
 
 /// Numbers of a shard's segments. A segment of another number of shards is counted

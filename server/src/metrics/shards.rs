@@ -31,7 +31,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in per_tenant {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
     }
-    let families: [ShardFamily; 34] = [
+    let families: [ShardFamily; 35] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -161,6 +161,12 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             s.seal.draft_line_bytes
         }),
         (
+            "logsvc_push_pauses_total",
+            "counter",
+            "Times that pushes began to wait for memory that sealing releases.",
+            |s| s.pauses.pauses,
+        ),
+        (
             "logsvc_damaged_segments",
             "gauge",
             "Segments that could not be opened at the start.",
@@ -192,6 +198,11 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         ),
     ];
     expose_each_shard(out, shards, &families);
+    let name = "logsvc_push_pauses_seconds_total";
+    out.family(name, "counter", "Time in which at least one push waited for such memory.");
+    for (shard, status) in shards.iter().enumerate() {
+        out.sample(name, &[("shard", &shard.to_string())], status.pauses.total.as_secs_f64());
+    }
     const COMMIT: &str = "logsvc_wal_commit_duration_seconds";
     out.family(COMMIT, "histogram", "Time of a write and its sync.");
     for (shard, status) in shards.iter().enumerate() {

@@ -105,8 +105,9 @@ pub struct DraftPolicy {
     /// Heads that took longer never do.
     pub fill_max: Duration,
     /// Line bytes of all drafts of a shard, at most: what queries have to look at without
-    /// filters. From a quarter of it on they are merged while pushes come as before; from half of
-    /// it on without a rest. Large: a merge frees its inputs all at once, when it ends.
+    /// filters. From an eighth of it on they are merged while pushes come as before; from a
+    /// quarter of it on without a rest. Large: a merge frees its inputs all at once, when it ends,
+    /// and half of the speed of a burst can be more than is encoded meanwhile.
     pub max_line_bytes: u64,
     /// So long after the last one they are merged in any case. Longer than `fill_max`.
     pub quiet: Duration,
@@ -117,7 +118,7 @@ impl Default for DraftPolicy {
         DraftPolicy {
             fast: Duration::ZERO,
             fill_max: Duration::from_secs(1),
-            max_line_bytes: 2 << 30,
+            max_line_bytes: 4 << 30,
             quiet: Duration::from_millis(1500),
         }
     }

@@ -128,6 +128,7 @@ impl Shard {
             commit_latency: self.counters.commit_latency,
             recovery: self.recovery.clone(),
             seal: self.seal_status(),
+            pauses: self.deferred.status(),
             tails: self.tails.status(),
             // The driver knows these.
             cache: CacheCounters::default(),

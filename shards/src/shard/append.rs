@@ -12,8 +12,8 @@ use super::{Effect, Moment, PendingAppend, Shard, stream_cost};
 use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
-    AppendError, AppendOutcome, AppendRequest, REFUSALS_LISTED_MAX, ShardReply, StreamDefinition,
-    TooFarBehind,
+    AppendError, AppendOutcome, AppendRequest, PauseStatus, REFUSALS_LISTED_MAX, ShardReply,
+    StreamDefinition, TooFarBehind,
 };
 
 /// What a section costs in a head, in bytes: lines, metadata, and the columns of
@@ -78,6 +78,9 @@ const DEFERRED_MAX_BYTES: usize = 32 << 20;
 pub(super) struct Deferred {
     waiting: VecDeque<(AppendRequest, ReplyTo<ShardReply>, Monotonic)>,
     bytes: usize,
+    /// Since when some have waited all the time.
+    since: Option<Monotonic>,
+    status: PauseStatus,
 }
 
 impl Deferred {
@@ -97,6 +100,23 @@ impl Deferred {
     fn take(&mut self) -> VecDeque<(AppendRequest, ReplyTo<ShardReply>, Monotonic)> {
         self.bytes = 0;
         std::mem::take(&mut self.waiting)
+    }
+
+    /// Counts a pause that begins or ends now.
+    fn note_pause(&mut self, now: Monotonic) {
+        if self.is_empty() {
+            if let Some(since) = self.since.take() {
+                self.status.total += now.since(since);
+            }
+        } else if self.since.is_none() {
+            self.since = Some(now);
+            self.status.pauses += 1;
+        }
+    }
+
+    /// Pauses since the start. The time of one that has not ended is not in it.
+    pub(super) fn status(&self) -> PauseStatus {
+        self.status
     }
 
     /// When the push that waits longest is refused.
@@ -119,6 +139,7 @@ impl Shard {
             return;
         }
         self.append_now(request, reply_to, moment.now, moment, effects);
+        self.deferred.note_pause(moment.now);
     }
 
     /// Tries those pushes again that wait for memory.
@@ -131,6 +152,7 @@ impl Shard {
             }
             self.append_now(request, reply_to, since, moment, effects);
         }
+        self.deferred.note_pause(moment.now);
     }
 
     fn append_now(

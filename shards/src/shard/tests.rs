@@ -24,7 +24,7 @@ use super::*;
 use crate::batch::BatchBuilder;
 use crate::changes::NodeChanges;
 use crate::messages::{
-    AppendRequest, Cancellation, LeafRequest, ShardStatus, StreamSelection, TimeRange,
+    AppendRequest, Cancellation, LeafRequest, PauseStatus, ShardStatus, StreamSelection, TimeRange,
 };
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::Directories;

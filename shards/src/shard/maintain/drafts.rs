@@ -10,11 +10,11 @@ use crate::compact::DraftPolicy;
 use crate::shard::Shard;
 
 /// Drafts are merged while pushes come as before when there is this part of what there may be.
-const MANY_PART: u64 = 4;
+const MANY_PART: u64 = 8;
 
 /// And without a rest when there is this part: a merge takes seconds, and frees nothing before
 /// its end.
-const TOO_MANY_PART: u64 = 2;
+const TOO_MANY_PART: u64 = 4;
 
 impl Shard {
     /// How drafts are made; `None` if none are to be made, since nobody would merge them.
@@ -83,10 +83,10 @@ mod tests {
         let max_bytes = DraftPolicy::default().max_line_bytes;
         for (bytes, activity) in [
             (0, Activity::Idle),
-            (max_bytes / 3, Activity::Idle),
-            (max_bytes / 2, Activity::Overtaken),
+            (max_bytes / 5, Activity::Idle),
+            (max_bytes / 4, Activity::Overtaken),
             (max_bytes, Activity::Overtaken),
-            (max_bytes / 3, Activity::Idle),
+            (max_bytes / 5, Activity::Idle),
         ] {
             bench.shard.maintenance.draft_line_bytes = bytes;
             bench.step(Event::Timer);

@@ -222,7 +222,11 @@ fn memory_is_bounded_and_comes_back() {
     let mut waits = bench.send(ShardRequest::Append(push(&[(&b, &[(1, line)])])));
     assert_eq!(bench.append_reply(&mut waits), None);
     assert_eq!(bench.seal.as_ref().expect("sealing has begun").streams.len(), 1);
+    let pause = |pauses, total| PauseStatus { pauses, total };
+    assert_eq!(bench.shard.status().pauses, pause(1, Duration::ZERO), "it has not ended");
+    bench.now = bench.now.after(Duration::from_millis(40));
     bench.end_seal(Err("no space".into()));
+    assert_eq!(bench.shard.status().pauses, pause(1, Duration::from_millis(40)));
     let full = || Err(AppendError::Disk("no space".into()));
     assert_eq!(bench.append_reply(&mut waits), Some(full()), "the disk is to blame");
     // Streams whose entries nobody has room for are forgotten again.
