@@ -71,7 +71,7 @@ fn a_small_comparison_has_all_rows_and_right_answers() {
     );
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args(["compare", "--name", "small", "--raw-mb", "20", "--streams", "100", "--seed", "7"])
-        .args(["--repeats", "2", "--quiet", "1s", "--half-rate-time", "2s"])
+        .args(["--repeats", "2", "--quiet", "1s", "--half-rate-time", "2s", "--disk-time", "100ms"])
         .args(["--server", &server])
         .arg("--data-dir")
         .arg(folder.join("run"))
@@ -124,6 +124,7 @@ fn a_small_comparison_has_all_rows_and_right_answers() {
         "/machine/memmem_gb_per_cpu_second",
         "/machine/zstd_1/compress_gb_per_cpu_second",
         "/machine/lz4/decompress_gb_per_cpu_second",
+        "/disk/latency/p99_ms",
     ] {
         assert!(report.pointer(path).and_then(Value::as_f64) > Some(0.0), "{path} in {text}");
     }

@@ -13,6 +13,7 @@
 mod answers;
 mod crash;
 mod data;
+mod disk;
 mod fields;
 mod isolation;
 mod known;
@@ -120,6 +121,9 @@ pub(crate) struct CompareArgs {
     /// How long to push at half speed
     #[arg(long, default_value = "20s", value_parser = parse_duration_nanos)]
     pub(crate) half_rate_time: u64,
+    /// How long to write to the disk while the server has nothing to do
+    #[arg(long, default_value = "10s", value_parser = parse_duration_nanos)]
+    pub(crate) disk_time: u64,
     /// File for the report as JSON
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
@@ -270,6 +274,8 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
     let folder = subject.folder.as_ref().map(|folder| folder.path.as_path());
     let machine = machine::measure(&sample.lines, &data.absent_id(), folder, MACHINE_CPU_SECONDS)?;
     drop(sample);
+    let disk_time = Duration::from_nanos(args.disk_time);
+    let disk = folder.map(|folder| disk::measure(folder, disk_time)).transpose()?;
     let alone = subject.server.is_some();
     let workloads = workloads::all(&args.api_prefix, &args.data.job, &data, &known, alone);
     let (read, concurrent) = read(args, subject.pid, workloads.clone(), machine.memmem)?;
@@ -300,6 +306,7 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
         "read": read,
         "concurrent": concurrent,
         "machine": machine.figures(),
+        "disk": disk.as_ref().map(disk::Disk::figures),
     });
     let mut faults = read_faults(&report);
     faults.extend(isolation.faults());

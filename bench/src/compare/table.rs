@@ -20,7 +20,7 @@ pub(crate) fn markdown(report: &Value) -> String {
     );
     write_table(&mut out, report);
     query_table(&mut out, report);
-    machine_table(&mut out, &report["machine"]);
+    machine_table(&mut out, &report["machine"], &report["disk"]);
     faults(&mut out, report);
     out
 }
@@ -29,11 +29,6 @@ fn write_table(out: &mut String, report: &Value) {
     let (write, crash) = (&report["write"], &report["crash"]);
     let (latency, half) = (&write["latency"], &write["half_rate"]);
     let isolation = &report["isolation"];
-    let quantiles = |latency: &Value| {
-        ["p50_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms"]
-            .map(|name| fixed(&latency[name], 1.0, 1))
-            .join(" / ")
-    };
     let until_settled =
         format!("settled{}", if write["settled"] == false { " (never)" } else { "" });
     line(out, "\n| Writing | |\n|---|---:|");
@@ -123,7 +118,7 @@ fn query_table(out: &mut String, report: &Value) {
     );
 }
 
-fn machine_table(out: &mut String, machine: &Value) {
+fn machine_table(out: &mut String, machine: &Value, disk: &Value) {
     line(out, "\n| This machine, GB per CPU-second | |\n|---|---:|");
     let (zstd, lz4) = (&machine["zstd_1"], &machine["lz4"]);
     for (title, figure) in [
@@ -136,10 +131,21 @@ fn machine_table(out: &mut String, machine: &Value) {
         ("lz4, decompress", fixed(&lz4["decompress_gb_per_cpu_second"], 1.0, 2)),
         ("lz4, compressed per raw byte", fixed(&lz4["ratio"], 1.0, 3)),
         ("write and fdatasync of 512 KiB, ms", fixed(&machine["sync_512_kib_seconds"], 1e3, 2)),
+        (
+            "write and fdatasync of 128 KiB every 10 ms: p50 / p95 / p99 / p99.9 / max, ms",
+            quantiles(&disk["latency"]),
+        ),
         ("CPUs", text(&machine["cpus"])),
     ] {
         line(out, &format!("| {title} | {figure} |"));
     }
+}
+
+/// Quantiles of latencies.
+fn quantiles(latency: &Value) -> String {
+    ["p50_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms"]
+        .map(|name| fixed(&latency[name], 1.0, 1))
+        .join(" / ")
 }
 
 fn faults(out: &mut String, report: &Value) {
