@@ -1,9 +1,10 @@
-//! Memory for writes that go around the page cache.
+//! Memory for reads and writes that go around the page cache.
 //!
 //! A device takes whole blocks out of memory that is aligned like them. Guarantees: the
 //! first byte of an [`AlignedBuffer`] lies at a multiple of [`DIRECT_BLOCK_BYTES`], however
-//! it has grown. What can go wrong: nothing here; a write whose length or place is not a
-//! multiple of a block is refused by [`crate::File::write_aligned_at`].
+//! it has grown. What can go wrong: nothing here; what has a length or a place that is not a
+//! multiple of a block is refused by [`crate::File::write_aligned_at`] and
+//! [`crate::File::read_aligned_at`].
 
 use std::fmt;
 use std::io;
@@ -77,6 +78,13 @@ impl AlignedBuffer {
         *self = AlignedBuffer { memory, start };
     }
 
+    /// Memory with room for `count` bytes behind those that align it, which are all it has.
+    pub(crate) fn into_room(mut self, count: usize) -> Vec<u8> {
+        self.clear();
+        self.reserve(count);
+        self.memory
+    }
+
     /// The memory, and where in it the content is.
     pub(crate) fn into_parts(self) -> (Vec<u8>, Range<usize>) {
         let range = self.start..self.memory.len();
@@ -138,6 +146,11 @@ impl OpenMode {
     /// Whether the file is written in whole blocks out of aligned memory only.
     pub(crate) fn writes_blocks(self) -> bool {
         matches!(self, OpenMode::CreateNewDurable | OpenMode::CreateNewDirect)
+    }
+
+    /// Whether the file is read in whole blocks into aligned memory only.
+    pub(crate) fn reads_blocks(self) -> bool {
+        self == OpenMode::ReadDirect
     }
 
     /// Whether what was written is durable when the write returns.

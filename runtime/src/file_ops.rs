@@ -30,6 +30,7 @@ pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
     options.read(true);
     match mode {
         OpenMode::Read => {}
+        OpenMode::ReadDirect => return open_direct(path, &options),
         OpenMode::ReadWrite => {
             options.write(true);
         }
@@ -42,7 +43,7 @@ pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether a file system has refused to write around the page cache; said once.
+/// Whether a file system has refused to go around the page cache; said once.
 static REFUSAL_IS_LOGGED: AtomicBool = AtomicBool::new(false);
 
 /// Creates a file for writes around the page cache, if the file system can do them. With
@@ -51,32 +52,53 @@ fn create_direct(path: &Path, flags: libc::c_int) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     let file = options.custom_flags(flags | libc::O_DIRECT).open(path);
-    let refusal = match file {
-        Ok(file) if takes_blocks(&file) => return Ok(file),
-        Ok(file) => {
-            set_buffered(&file)?;
-            Ok(file)
-        }
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            // Some file systems have made the file by now.
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => options.custom_flags(flags).open(path),
-            }
-        }
-        Err(error) => Err(error),
-    };
-    if refusal.is_ok() && !REFUSAL_IS_LOGGED.swap(true, Ordering::Relaxed) {
-        tracing::info!(
-            file = %path.display(),
-            "the file system does not write around the page cache; logs and drafts cost more CPU \
-             time"
-        );
+    if !is_refusal(&file) {
+        return file.and_then(|file| direct_if_it_may_be(file, path));
     }
-    refusal
+    // Some file systems have made the file by now.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => log_refusal(path),
+    }
+    options.custom_flags(flags).open(path)
 }
 
-/// Whether direct writes of [`DIRECT_BLOCK_BYTES`] at multiples of them will be taken. A
+/// Opens a file for reads around the page cache, if the file system can do them.
+fn open_direct(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let file = options.clone().custom_flags(libc::O_DIRECT).open(path);
+    if !is_refusal(&file) {
+        return file.and_then(|file| direct_if_it_may_be(file, path));
+    }
+    log_refusal(path);
+    options.open(path)
+}
+
+/// Whether a file could not be opened because it is not for direct transfers.
+fn is_refusal(file: &io::Result<File>) -> bool {
+    file.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+}
+
+/// An open file as it is, if whole blocks are all that it wants.
+fn direct_if_it_may_be(file: File, path: &Path) -> io::Result<File> {
+    if !takes_blocks(&file) {
+        set_buffered(&file)?;
+        log_refusal(path);
+    }
+    Ok(file)
+}
+
+/// Says that a file system transfers nothing around the page cache, once.
+fn log_refusal(path: &Path) {
+    if !REFUSAL_IS_LOGGED.swap(true, Ordering::Relaxed) {
+        tracing::info!(
+            file = %path.display(),
+            "the file system does not read or write around the page cache; logs and drafts cost \
+             more CPU time"
+        );
+    }
+}
+
+/// Whether direct transfers of [`DIRECT_BLOCK_BYTES`] at multiples of them will be taken. A
 /// kernel that cannot tell has taken the flag when the file was opened.
 fn takes_blocks(file: &File) -> bool {
     // SAFETY: `statx` holds integers only, for which zero is valid.
@@ -93,7 +115,7 @@ fn takes_blocks(file: &File) -> bool {
     fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)
 }
 
-/// Lets an open file's writes go through the page cache.
+/// Lets an open file's reads and writes go through the page cache.
 fn set_buffered(file: &File) -> io::Result<()> {
     // SAFETY: calls with plain integers on a descriptor that `file` keeps open.
     let result = unsafe {
@@ -251,6 +273,39 @@ pub(crate) fn read_at(
         unsafe { libc::pread(file.as_raw_fd(), start.cast(), room, offset) }
     });
     (result, buffer)
+}
+
+/// Appends up to `count_bytes` to `memory`, which has room for them, fewer only at the end of
+/// the file; see [`crate::File::read_aligned_at`].
+pub(crate) fn read_blocks_at(
+    file: &File,
+    mut memory: Vec<u8>,
+    count_bytes: usize,
+    offset_bytes: u64,
+) -> (io::Result<()>, Vec<u8>) {
+    let (start, end) = (memory.len(), memory.len() + count_bytes);
+    while memory.len() < end {
+        let done = memory.len() - start;
+        let result = checked_offset(offset_bytes + done as u64).and_then(|offset| {
+            read_into_spare(&mut memory, |to, room| {
+                let room = room.min(count_bytes - done);
+                // SAFETY: `to` and `room` describe writable spare capacity, and `file` keeps
+                // the descriptor open.
+                unsafe { libc::pread(file.as_raw_fd(), to.cast(), room, offset) }
+            })
+        });
+        match result {
+            Ok(count) if is_last_read(count) => break,
+            Ok(_) => {}
+            Err(error) => return (Err(error), memory),
+        }
+    }
+    (Ok(()), memory)
+}
+
+/// Whether a read of whole blocks that gave so many bytes has come to the end of the file.
+pub(crate) fn is_last_read(count: usize) -> bool {
+    count == 0 || !count.is_multiple_of(DIRECT_BLOCK_BYTES)
 }
 
 /// Most bytes that [`read_cached_at`] copies, so that it takes a core no longer

@@ -23,8 +23,9 @@
 //!   the same pages would report success for lost bytes. So do a failed
 //!   [`File::write_back`], for the same reason, and a failed write to a file whose writes
 //!   are durable at once ([`OpenMode::CreateNewDurable`]).
-//! - Files are read and written through the page cache, or written in whole blocks around it
-//!   ([`OpenMode::CreateNewDurable`], [`OpenMode::CreateNewDirect`]). Where a file system cannot
+//! - Files are read and written through the page cache, or in whole blocks around it
+//!   ([`OpenMode::ReadDirect`], [`OpenMode::CreateNewDurable`],
+//!   [`OpenMode::CreateNewDirect`]). Where a file system cannot
 //!   do the latter, the same operations use the cache.
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 

@@ -53,6 +53,11 @@ impl Monotonic {
 pub enum OpenMode {
     /// The file must exist; it is opened for reading only.
     Read,
+    /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes around
+    /// the page cache where the file system can do that: for what is read once. It costs
+    /// no copy and no pages, of which each may have to be cleared, or on a virtual machine to be
+    /// given by the host, at many times the price of a copy.
+    ReadDirect,
     /// The file must exist; it is opened for reading and writing.
     ReadWrite,
     /// The file must not exist; it is created for reading and writing.
@@ -281,6 +286,17 @@ pub trait File: 'static {
         }
         (Ok(()), buffer)
     }
+
+    /// Puts what the file has from `offset_bytes` on into the buffer, instead of its content:
+    /// `count_bytes`, or as many as there are before the end of the file. Both numbers must be
+    /// multiples of [`crate::DIRECT_BLOCK_BYTES`], else it is [`io::ErrorKind::InvalidInput`].
+    /// Memory that is large enough is used again.
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        count_bytes: usize,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer);
 
     /// Writes the whole buffer at `offset_bytes`, extending the file if needed.
     /// After an error any part of the range may hold old or new bytes.

@@ -1,4 +1,4 @@
-//! Writes around the page cache.
+//! Reads and writes around the page cache.
 
 use std::io;
 use std::path::PathBuf;
@@ -86,4 +86,45 @@ pub(super) async fn operations_share_a_direct_file<R: Runtime>(runtime: R, dir: 
     let reader = runtime.open(&path, OpenMode::Read).await.expect("open");
     let expected: Vec<u8> = (0..20_u8).flat_map(|number| [number; 3 * BLOCK]).collect();
     assert!(content(&reader).await == expected);
+}
+
+pub(super) async fn whole_blocks_are_read<R: Runtime>(runtime: R, dir: PathBuf) {
+    let path = dir.join("file");
+    let missing = runtime.open(&path, OpenMode::ReadDirect).await.err().expect("it is missing");
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    let whole = pattern(50 * BLOCK + 7);
+    let writer = runtime.open(&path, OpenMode::CreateNew).await.expect("a new file");
+    writer.write_all_at(whole.clone(), 0).await.0.expect("write");
+    let file = runtime.open(&path, OpenMode::ReadDirect).await.expect("open");
+    let mut buffer = AlignedBuffer::new();
+    // In the middle, more than before, the end, around the end, and behind it; and nothing.
+    for (count, offset) in [(1, 0), (3, 7), (40, 2), (1, 50), (9, 48), (2, 51), (0, 5)] {
+        let result;
+        let (count, offset) = (count * BLOCK, offset * BLOCK);
+        (result, buffer) = file.read_aligned_at(buffer, count, offset as u64).await;
+        result.expect("read");
+        let range = offset.min(whole.len())..(offset + count).min(whole.len());
+        assert!(buffer[..] == whole[range], "{count} bytes at {offset}");
+    }
+    // Neither half a block nor a place within one.
+    for (count, offset) in [(BLOCK - 1, 0), (BLOCK, 1), (512, BLOCK)] {
+        let (result, _) = file.read_aligned_at(AlignedBuffer::new(), count, offset as u64).await;
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+    // It is for nothing else.
+    let (result, _) = file.read_at(Vec::with_capacity(BLOCK), 0).await;
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    assert!(file.write_aligned_at(aligned(&[1; BLOCK]), 0).await.0.is_err());
+    assert!(file.write_all_at(vec![1; BLOCK], 0).await.0.is_err());
+    // What is written meanwhile is seen, in what was read before, too.
+    writer.write_all_at(vec![7; 2 * BLOCK], BLOCK as u64 / 2).await.0.expect("write");
+    let (result, buffer) = file.read_aligned_at(buffer, BLOCK, BLOCK as u64).await;
+    result.expect("read");
+    assert_eq!(buffer[..], [7; BLOCK]);
+    drop(writer);
+    // Other files that can be read give whole blocks, too.
+    let file = runtime.open(&path, OpenMode::Read).await.expect("open");
+    let (result, buffer) = file.read_aligned_at(buffer, 2 * BLOCK, 49 * BLOCK as u64).await;
+    result.expect("read");
+    assert!(buffer[..] == whole[49 * BLOCK..]);
 }

@@ -103,6 +103,7 @@ checks! {
     direct::files_take_whole_blocks,
     direct::files_may_end_within_a_block,
     direct::operations_share_a_direct_file,
+    direct::whole_blocks_are_read,
     folders::lists_sorted,
     folders::rename_replaces,
     folders::remove_file_removes,

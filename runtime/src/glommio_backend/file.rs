@@ -1,9 +1,9 @@
 //! Files of the glommio backend.
 //!
 //! Reads, writes and syncs are buffered operations through the ring; the rest
-//! goes to the side threads, as on monoio. So do writes from aligned memory: glommio's own
-//! direct writes take only memory that it has allocated itself. Those that are not durable at
-//! once have the threads of what waits for the device.
+//! goes to the side threads, as on monoio. So do writes from aligned memory and reads into it:
+//! glommio's own take only memory that it has allocated itself. But for writes that are durable
+//! at once, these have the threads of what waits for the device.
 
 use std::fs;
 use std::io;
@@ -66,6 +66,9 @@ impl File for GlommioFile {
         if let Err(error) = file_ops::checked_offset(offset_bytes) {
             return (Err(error), buffer);
         }
+        if self.mode.reads_blocks() {
+            return (Err(not_aligned()), buffer);
+        }
         let room = (buffer.capacity() - buffer.len()).min(LONGEST_TRANSFER);
         if room == 0 {
             return (Ok(0), buffer);
@@ -77,6 +80,25 @@ impl File for GlommioFile {
             }
             Err(error) => (Err(plain(error)), buffer),
         }
+    }
+
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        count_bytes: usize,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let is_allowed = check_blocks(count_bytes, offset_bytes);
+        let file = match is_allowed.and_then(|()| self.for_side()) {
+            Ok(file) => file,
+            Err(error) => return (Err(error), buffer),
+        };
+        let memory = buffer.into_room(count_bytes);
+        let start = memory.len();
+        let read = move || file_ops::read_blocks_at(&file, memory, count_bytes, offset_bytes);
+        let (result, memory) = self.side.device(read).await;
+        let content = start..memory.len();
+        (result, AlignedBuffer::from_parts(memory, content))
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {

@@ -3,8 +3,8 @@
 //! On io_uring, reads, writes and syncs go through the ring. What monoio has no
 //! operation for goes to the side threads. On epoll so does everything, except
 //! reads that the page cache can answer at once: two thread wake-ups would cost
-//! several times as much. Writes around the page cache that are not durable at once have the
-//! threads of those that write back there, since they wait for the device.
+//! several times as much. Transfers around the page cache, but for writes that are durable at
+//! once, have the threads of those that write back there, since they wait for the device.
 
 use std::fs;
 use std::io;
@@ -95,6 +95,9 @@ impl File for MonoioFile {
         mut buffer: Vec<u8>,
         offset_bytes: u64,
     ) -> (io::Result<usize>, Vec<u8>) {
+        if self.mode.reads_blocks() {
+            return (Err(not_aligned()), buffer);
+        }
         let file = match &self.handle {
             Handle::Ring(file) => file,
             Handle::Side(file) => {
@@ -128,6 +131,32 @@ impl File for MonoioFile {
                 other => return (other, returned.into_inner()),
             }
         }
+    }
+
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        count_bytes: usize,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let is_allowed = check_blocks(count_bytes, offset_bytes)
+            .and_then(|()| file_ops::checked_range(offset_bytes, count_bytes));
+        if let Err(error) = is_allowed {
+            return (Err(error), buffer);
+        }
+        let memory = buffer.into_room(count_bytes);
+        let start = memory.len();
+        let (result, memory) = match &self.handle {
+            Handle::Ring(file) => read_blocks(file, memory, count_bytes, offset_bytes).await,
+            Handle::Side(file) => {
+                let file = Arc::clone(file);
+                let read =
+                    move || file_ops::read_blocks_at(&file, memory, count_bytes, offset_bytes);
+                self.runtime.side().device(read).await
+            }
+        };
+        let content = start..memory.len();
+        (result, AlignedBuffer::from_parts(memory, content))
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {
@@ -193,6 +222,29 @@ impl File for MonoioFile {
     async fn len_bytes(&self) -> io::Result<u64> {
         self.on_side(file_ops::len_bytes).await
     }
+}
+
+/// What [`file_ops::read_blocks_at`] does, through the ring.
+async fn read_blocks(
+    file: &monoio::fs::File,
+    mut memory: Vec<u8>,
+    count_bytes: usize,
+    offset_bytes: u64,
+) -> (io::Result<()>, Vec<u8>) {
+    let (start, end) = (memory.len(), memory.len() + count_bytes);
+    while memory.len() < end {
+        let at = memory.len();
+        let slice = memory.slice_mut(at..end.min(at + LONGEST_TRANSFER));
+        let (result, returned) = file.read_at(slice, offset_bytes + (at - start) as u64).await;
+        memory = returned.into_inner();
+        match result {
+            Ok(count) if file_ops::is_last_read(count) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (Err(error), memory),
+        }
+    }
+    (Ok(()), memory)
 }
 
 impl MonoioFile {

@@ -180,7 +180,9 @@ impl Disk {
             OpenMode::CreateNew | OpenMode::CreateNewDurable | OpenMode::CreateNewDirect => {
                 self.state.link_new(&path, Inode::default())?
             }
-            OpenMode::Read | OpenMode::ReadWrite => self.state.names.borrow().file(&path)?,
+            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadWrite => {
+                self.state.names.borrow().file(&path)?
+            }
         };
         Ok(OpenFile::new(self, node, false))
     }

@@ -45,7 +45,7 @@ impl SimFile {
 
     fn check_writable(&self) -> io::Result<()> {
         self.poison.check()?;
-        if self.mode == OpenMode::Read {
+        if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect) {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         Ok(())
@@ -112,6 +112,9 @@ impl File for SimFile {
         if self.mode.writes_blocks() {
             allowed = Err(io::Error::from_raw_os_error(libc::EBADF));
         }
+        if self.mode.reads_blocks() {
+            allowed = Err(not_aligned());
+        }
         if let Err(error) = allowed {
             return (Err(error), buffer);
         }
@@ -127,6 +130,33 @@ impl File for SimFile {
             (Ok(count), buffer)
         })
         .await
+    }
+
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        count_bytes: usize,
+        offset_bytes: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        let mut allowed = check_blocks(count_bytes, offset_bytes);
+        if self.mode.writes_blocks() {
+            allowed = Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        if let Err(error) = allowed.and_then(|()| check_range(offset_bytes, count_bytes)) {
+            return (Err(error), buffer);
+        }
+        let mut memory = buffer.into_room(count_bytes);
+        let start = memory.len();
+        let read = self.submit(DiskOperation::Read, move |open, _| {
+            let allowed = open.check_alive().and_then(|()| open.strike(DiskOperation::Read));
+            if allowed.is_ok() {
+                open.node.inode.borrow().read(&mut memory, offset_bytes, count_bytes);
+            }
+            (allowed, memory)
+        });
+        let (result, memory) = read.await;
+        let content = start..memory.len();
+        (result, AlignedBuffer::from_parts(memory, content))
     }
 
     async fn write_all_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<()>, Vec<u8>) {

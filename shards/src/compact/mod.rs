@@ -14,6 +14,7 @@
 //! changed, and it is tried again after a pause. A segment with damaged bytes is left
 //! as it is, and not merged any more until the next start.
 
+mod ahead;
 mod aside;
 mod compactor;
 mod input;

@@ -25,6 +25,15 @@ impl File for Bytes {
         (Ok(end - start), buffer)
     }
 
+    async fn read_aligned_at(
+        &self,
+        buffer: AlignedBuffer,
+        _: usize,
+        _: u64,
+    ) -> (io::Result<()>, AlignedBuffer) {
+        (Err(io::ErrorKind::Unsupported.into()), buffer)
+    }
+
     async fn write_all_at(&self, buffer: Vec<u8>, _: u64) -> (io::Result<()>, Vec<u8>) {
         (Err(io::ErrorKind::ReadOnlyFilesystem.into()), buffer)
     }
