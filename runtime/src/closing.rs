@@ -2,7 +2,10 @@
 //!
 //! Whoever closes the last descriptor of a removed file frees its blocks, and waits for that. With
 //! `ext4` that tells the device what is free, the system took a core for 160 to 280 milliseconds
-//! that way, when merges had ended.
+//! that way, when merges had ended. The device is told by the next commit of the file system's
+//! journal, for all that was freed since the one before, and where that is the work of a host,
+//! durable writes wait meanwhile: for 47 to 72 ms when 16 files of 24 MiB had gone at once, for
+//! less than 15 when they went one by one. So they do.
 //!
 //! Guarantees: what a driver closes is never the last descriptor of a file, as long as nothing
 //! that was begun on it is under way. What can go wrong is that there are no more descriptors, or
@@ -12,6 +15,40 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+/// How long the thread that closes files waits after a removed one.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// So many files may wait to be closed before it waits for less than that: many more than that
+/// are never there for long, however many are removed.
+const UNHURRIED_FILES: usize = 16;
+
+/// Closes a file, and waits a little if it was removed before, so that the device is told of
+/// its blocks before others come. `waiting` files are to be closed after it.
+pub(crate) fn close(file: OwnedFd, waiting: impl FnOnce() -> usize) {
+    let is_removed = is_removed(&file);
+    drop(file);
+    if is_removed {
+        #[expect(clippy::disallowed_methods, reason = "the thread does nothing but close files")]
+        thread::sleep(pause(waiting()));
+    }
+}
+
+fn pause(waiting: usize) -> Duration {
+    let hurry = waiting.max(UNHURRIED_FILES) as f64 / UNHURRIED_FILES as f64;
+    PAUSE.div_f64(hurry)
+}
+
+/// Whether a file has no name any more. Of what cannot be asked nothing is known to be freed.
+fn is_removed(file: &OwnedFd) -> bool {
+    // SAFETY: `stat` holds integers only, for which zero is valid.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is writable, and `file` keeps the descriptor open.
+    let result = unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) };
+    result == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_nlink == 0
+}
 
 /// Takes the file from a descriptor, whose number stands for nothing of use from now on.
 ///
@@ -45,6 +82,28 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn pauses_are_short_where_many_files_wait() {
+        assert_eq!([0, 1, 16].map(pause), [PAUSE; 3]);
+        assert_eq!(pause(32), PAUSE / 2);
+        // However many there are, they are closed within moments.
+        let until_empty: Duration = (0..10_000).map(pause).sum();
+        assert!(until_empty < Duration::from_secs(4), "{until_empty:?}");
+    }
+
+    #[test]
+    fn removed_files_are_told_from_others() {
+        let path = std::env::temp_dir().join(format!("logsvc-closing-{}", std::process::id()));
+        let open = || crate::file_ops::open(&path, crate::OpenMode::Read).unwrap();
+        crate::file_ops::open(&path, crate::OpenMode::CreateNew).unwrap();
+        let (first, second) = (OwnedFd::from(open()), OwnedFd::from(open()));
+        assert!(!is_removed(&first));
+        let removed = crate::file_ops::remove_file(&path).unwrap().unwrap();
+        assert!(is_removed(&removed) && is_removed(&first) && is_removed(&second));
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(!is_removed(&OwnedFd::from(reader)));
+    }
 
     #[test]
     fn what_is_taken_closes_with_the_new_owner() {

@@ -137,7 +137,8 @@ impl SideThreads {
 
     fn close(&self, file: OwnedFd) {
         // A job that finds no room is dropped here, and the file with it.
-        let _ = self.closing.try_send(Box::new(move || drop(file)));
+        let queue = self.closing.clone();
+        let _ = self.closing.try_send(Box::new(move || closing::close(file, || queue.len())));
     }
 
     /// Runs a computation.
