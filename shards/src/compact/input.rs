@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::{DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
 
 use super::CompactError;
 use super::ahead::{ReadAhead, read_alone};
@@ -95,13 +95,16 @@ impl<R: Runtime> InputFile<R> {
     }
 }
 
-/// How many bytes of such columns are read at once; twice as many are in memory. Durable writes
-/// of others wait behind them for a fraction of a millisecond, and 16 inputs have 9 MiB of them.
+/// How many bytes of such columns are read at once; twice as many are in memory, 6 MiB for 16
+/// inputs. Durable writes of others wait behind them for a fraction of a millisecond.
 fn ahead_bytes(kind: ColumnKind) -> usize {
-    match kind {
-        ColumnKind::Lines | ColumnKind::Metadata => 128 << 10,
-        ColumnKind::Timestamps | ColumnKind::Lengths => 16 << 10,
-    }
+    // With the block that aligns it a buffer is as large as the allocator has them.
+    let buffer_bytes = match kind {
+        ColumnKind::Lines => 128 << 10,
+        ColumnKind::Metadata => 48 << 10,
+        ColumnKind::Timestamps | ColumnKind::Lengths => 8 << 10,
+    };
+    buffer_bytes - DIRECT_BLOCK_BYTES
 }
 
 /// The filters of an input are loaded if one in so many of its blocks may be copied. They
