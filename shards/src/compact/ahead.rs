@@ -1,7 +1,7 @@
 //! Reads a part of a file around the page cache, mostly front to back, ahead of who asks.
 //!
-//! For what is read once: drafts, which are written around the page cache and removed when they
-//! are merged. Through it every byte would need a page, which the system clears, fills, copies
+//! For what is read once: drafts, most of which are written around the page cache, and which are
+//! removed when they are merged. Through it every byte would need a page, which the system clears, fills, copies
 //! from and gives back; a virtual machine may have to ask its host for the page, too, which takes
 //! many times as long as all of that. The system would also ask the device for more at once
 //! than durable writes should wait for.
