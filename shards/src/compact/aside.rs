@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use logsvc_runtime::SideQueue;
 
-use super::input::Block;
+use super::block::{Block, StoredBlock};
 use crate::filter::RegionFilters;
 use crate::messages::StreamDefinition;
-use crate::sealed::{HeldDirectory, WRITE_BYTES};
+use crate::sealed::WRITE_BYTES;
 use crate::segment::{
-    BLOCK_TARGET_LINE_BYTES, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd, SegmentError,
-    SegmentIdentity, SegmentWriter, StreamKey, WriteError,
+    BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd,
+    SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError,
 };
 
 /// Where merges compute.
@@ -52,16 +52,6 @@ pub(super) struct WholeBlock {
     pub(super) in_a_row: usize,
 }
 
-/// A block as an input stores it.
-#[derive(Debug)]
-pub(super) struct StoredBlock {
-    /// Number of the input.
-    pub(super) input: usize,
-    pub(super) directory: Arc<HeldDirectory>,
-    pub(super) block: u32,
-    pub(super) columns: [Vec<u8>; 4],
-}
-
 /// Why a merge cannot go on.
 #[derive(Debug)]
 pub(super) enum WorkError {
@@ -74,14 +64,6 @@ pub(super) enum WorkError {
 impl From<WriteError> for WorkError {
     fn from(error: WriteError) -> WorkError {
         WorkError::Write(error)
-    }
-}
-
-impl StoredBlock {
-    pub(super) fn decode(self, decoder: &mut Decoder) -> Result<Block, WorkError> {
-        let StoredBlock { input, directory, block, columns } = self;
-        let decoded = Block::decode(decoder, &directory, block, columns);
-        decoded.map_err(|error| WorkError::Damaged { input, error })
     }
 }
 
@@ -172,7 +154,7 @@ impl Workshop {
         let encoded = EncodedBlock {
             directory,
             block: *block,
-            columns: columns.each_ref().map(Vec::as_slice),
+            columns: ColumnKind::ALL.map(|kind| columns.get(kind)),
         };
         let stream = self.stream.as_ref().ok_or(WriteError::NoStream)?;
         let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };

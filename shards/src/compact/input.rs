@@ -9,26 +9,22 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
-use logsvc_runtime::{DIRECT_BLOCK_BYTES, File, OpenMode, Runtime};
+use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::CompactError;
-use super::ahead::{ReadAhead, read_alone};
-use super::aside::{QUEUE, StoredBlock};
-use crate::batch::MetadataPairs;
+use super::ahead::ReadAhead;
+use super::aside::QUEUE;
+use super::block::{Block, StoredBlock, StoredColumns, together};
 use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::messages::StreamDefinition;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
 use crate::segment::{
-    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, BlockMetadata, ChunkLabels,
-    Codec, ColumnKind, Decoder, Directory, Entries, EntriesMetadata, OWN_BLOCK_LINE_BYTES,
-    PlainMetadata, RunInfo, SegmentError, StoredMetadata,
+    BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, ChunkLabels, Codec, ColumnKind,
+    Decoder, Directory, OWN_BLOCK_LINE_BYTES, SegmentError,
 };
-
-use super::keep::{EntryView, ViewedMetadata};
 
 /// Decoded blocks that are kept: runs that overlap are looked at in turns.
 const CACHED_BLOCKS: usize = 2;
@@ -56,22 +52,24 @@ pub(super) struct Input<R: Runtime> {
 
 /// How an input is read.
 enum InputFile<R: Runtime> {
-    /// Through the page cache: others read it, too, and it was written through it.
+    /// Through the page cache: it was written through it, and others may read it, too.
     Cached(R::File),
-    /// A draft: around it, each kind of columns by itself, since those of several blocks stand
-    /// next to each other.
-    Ahead { file: Rc<R::File>, columns: Box<[ReadAhead<R>; 4]> },
+    /// Around it, as it was written: a draft.
+    Ahead(ReadAhead<R>),
 }
 
 impl<R: Runtime> InputFile<R> {
-    async fn open(runtime: &R, segment: &SealedSegment) -> io::Result<InputFile<R>> {
-        if !segment.footer.is_draft {
-            return Ok(InputFile::Cached(runtime.open(&segment.path, OpenMode::Read).await?));
+    async fn open(
+        runtime: &R,
+        segment: &SealedSegment,
+        directory: &Directory,
+    ) -> io::Result<InputFile<R>> {
+        // One that became a draft later on has encoded blocks first.
+        if segment.footer.is_draft && !is_encoded(&directory.block(0)) {
+            let file = runtime.open(&segment.path, OpenMode::ReadDirect).await?;
+            return Ok(InputFile::Ahead(ReadAhead::new(runtime, file)));
         }
-        let file = Rc::new(runtime.open(&segment.path, OpenMode::ReadDirect).await?);
-        let columns = ColumnKind::ALL
-            .map(|kind| ReadAhead::new(runtime, &file, segment.live.file_len, ahead_bytes(kind)));
-        Ok(InputFile::Ahead { file, columns: Box::new(columns) })
+        Ok(InputFile::Cached(runtime.open(&segment.path, OpenMode::Read).await?))
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -81,29 +79,32 @@ impl<R: Runtime> InputFile<R> {
                 let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
                 result.map(|()| bytes)
             }
-            InputFile::Ahead { file, .. } => read_alone(&**file, range).await,
+            InputFile::Ahead(file) => file.read_alone(range).await.map(|piece| piece.to_vec()),
         }
     }
 
-    /// The same for a column, of which the next one of its kind is read soon.
-    async fn column(&mut self, kind: ColumnKind, range: Range<u64>) -> io::Result<Vec<u8>> {
-        match self {
-            InputFile::Cached(_) => self.read(range).await,
-            InputFile::Ahead { columns, .. } => columns[kind as usize].read(range).await,
+    /// The columns of a block; the block behind it is asked for soon.
+    async fn columns(&mut self, directory: &Directory, block: u32) -> io::Result<StoredColumns> {
+        let info = directory.block(block);
+        if let InputFile::Ahead(file) = self
+            && let Some((range, within)) = together(&info)
+        {
+            let behind = Some(block + 1).filter(|&next| next < directory.block_count());
+            let behind = behind.and_then(|next| together(&directory.block(next)));
+            let piece = file.read(range, behind.map(|(range, _)| range)).await?;
+            return Ok(StoredColumns::Together(piece, within));
         }
+        let mut columns = [const { Vec::new() }; 4];
+        for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
+            *column = self.read(info.column(kind).range()).await?;
+        }
+        Ok(StoredColumns::Apart(columns))
     }
 }
 
-/// How many bytes of such columns are read at once; twice as many are in memory, 6 MiB for 16
-/// inputs. Durable writes of others wait behind them for a fraction of a millisecond.
-fn ahead_bytes(kind: ColumnKind) -> usize {
-    // With the block that aligns it a buffer is as large as the allocator has them.
-    let buffer_bytes = match kind {
-        ColumnKind::Lines => 128 << 10,
-        ColumnKind::Metadata => 48 << 10,
-        ColumnKind::Timestamps | ColumnKind::Lengths => 8 << 10,
-    };
-    buffer_bytes - DIRECT_BLOCK_BYTES
+/// Whether a block's lines are stored in another form than they have.
+fn is_encoded(info: &BlockInfo) -> bool {
+    info.column(ColumnKind::Lines).codec != Codec::Raw
 }
 
 /// The filters of an input are loaded if one in so many of its blocks may be copied. They
@@ -122,7 +123,7 @@ impl<R: Runtime> Input<R> {
                 return Err(CompactError::Damaged { segment: segment.live.name, error });
             }
         };
-        let file = InputFile::open(&folder.runtime, &segment).await?;
+        let file = InputFile::open(&folder.runtime, &segment, &directory).await?;
         let blocks = VecDeque::new();
         let blocks_len = directory.block_count();
         let mut input = Input {
@@ -146,8 +147,7 @@ impl<R: Runtime> Input<R> {
     /// made one when it was partly written.
     pub(super) fn may_copy(&self, block: u32) -> bool {
         let info = self.directory.block(block);
-        let is_encoded = || info.column(ColumnKind::Lines).codec != Codec::Raw;
-        is_full(&info) && (!self.segment.footer.is_draft || is_encoded())
+        is_full(&info) && (!self.segment.footer.is_draft || is_encoded(&info))
     }
 
     pub(super) fn damaged(&self, error: SegmentError) -> CompactError {
@@ -200,11 +200,7 @@ impl<R: Runtime> Input<R> {
 
     /// A block as it is stored; `input` is the number of this one.
     pub(super) async fn stored(&mut self, input: usize, block: u32) -> io::Result<StoredBlock> {
-        let info = self.directory.block(block);
-        let mut columns = [const { Vec::new() }; 4];
-        for (column, kind) in columns.iter_mut().zip(ColumnKind::ALL) {
-            *column = self.file.column(kind, info.column(kind).range()).await?;
-        }
+        let columns = self.file.columns(&self.directory, block).await?;
         Ok(StoredBlock { input, directory: Arc::clone(&self.directory), block, columns })
     }
 
@@ -244,6 +240,11 @@ impl<R: Runtime> Input<R> {
         Some(decoded)
     }
 
+    /// Lets go of kept blocks that stand before this one.
+    pub(super) fn forget_before(&mut self, block: u32) {
+        self.blocks.retain(|(number, _)| *number >= block);
+    }
+
     /// Keeps a decoded block, instead of that which was used longest ago.
     pub(super) fn keep(&mut self, block: u32, decoded: Block) -> Arc<Block> {
         if self.blocks.len() >= CACHED_BLOCKS {
@@ -259,93 +260,6 @@ fn load_filters(index: &FilterIndex, region: Vec<u8>) -> Result<RegionFilters, F
     let mut loader = index.load(region)?;
     while loader.advance()? {}
     Ok(loader.finish())
-}
-
-/// The columns of a block.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) timestamps_ns: Vec<i64>,
-    line_ends: Vec<u32>,
-    lines: Vec<u8>,
-    metadata: Option<StoredMetadata>,
-}
-
-impl Block {
-    pub(super) fn decode(
-        decoder: &mut Decoder,
-        directory: &Directory,
-        block: u32,
-        stored: [Vec<u8>; 4],
-    ) -> Result<Block, SegmentError> {
-        let [lines, timestamps, lengths, metadata] = stored;
-        let timestamps_ns = decoder.timestamps(directory, block, &timestamps)?;
-        Ok(Block {
-            line_ends: decoder.line_ends(directory, block, &lengths)?,
-            lines: decoder.owned_lines(directory, block, lines, &timestamps_ns)?,
-            timestamps_ns,
-            metadata: decoder.stored_metadata(directory, block, &metadata)?,
-        })
-    }
-
-    /// Some entries of a run, counted within the block.
-    pub(super) fn entries(&self, run: &RunInfo, range: Range<usize>) -> Entries<'_> {
-        let lines_start = self.line_start(run, range.start);
-        let metadata = match self.metadata_of(run) {
-            None => EntriesMetadata::None,
-            Some(StoredMetadata::Plain(column)) => EntriesMetadata::Plain {
-                entry_sets: &column.entry_sets[range.clone()],
-                sets: &column.sets,
-            },
-            Some(StoredMetadata::Sets(column)) => EntriesMetadata::Sets {
-                set_ids: &column.set_ids[range.clone()],
-                sets: &column.sets,
-            },
-        };
-        Entries {
-            timestamps_ns: &self.timestamps_ns[range.clone()],
-            lines_start,
-            line_ends: &self.line_ends[range],
-            lines: run.of_lines(&self.lines),
-            metadata,
-        }
-    }
-
-    /// Bytes of the lines of some entries of a run, counted within the block.
-    pub(super) fn line_bytes(&self, run: &RunInfo, range: Range<usize>) -> usize {
-        let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
-            return 0;
-        };
-        (self.line_ends[last] - self.line_start(run, range.start)) as usize
-    }
-
-    /// An entry of a run, counted within the block.
-    pub(super) fn entry(&self, run: &RunInfo, index: usize) -> EntryView<'_> {
-        let line = self.line_start(run, index) as usize..self.line_ends[index] as usize;
-        EntryView {
-            timestamp_ns: self.timestamps_ns[index],
-            line: &run.of_lines(&self.lines)[line],
-            metadata: match self.metadata_of(run) {
-                None => ViewedMetadata::None,
-                Some(StoredMetadata::Plain(PlainMetadata { sets, entry_sets })) => {
-                    let set = sets.get(entry_sets[index]);
-                    ViewedMetadata::Pairs(MetadataPairs::from_checked(set, &[]))
-                }
-                Some(StoredMetadata::Sets(BlockMetadata { sets, set_ids })) => {
-                    ViewedMetadata::Set(sets, set_ids[index])
-                }
-            },
-        }
-    }
-
-    /// The block's metadata, if the run has any.
-    fn metadata_of(&self, run: &RunInfo) -> Option<&StoredMetadata> {
-        self.metadata.as_ref().filter(|_| run.has_metadata)
-    }
-
-    /// Where a line begins among those of its run.
-    fn line_start(&self, run: &RunInfo, index: usize) -> u32 {
-        if index == run.entries.start as usize { 0 } else { self.line_ends[index - 1] }
-    }
 }
 
 fn damaged(segment: &SealedSegment, error: SegmentError) -> CompactError {

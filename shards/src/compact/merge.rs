@@ -22,21 +22,22 @@ use logsvc_runtime::Runtime;
 
 use super::CompactError;
 use super::aside::{
-    BLOCKS_IN_A_ROW, Ending, QUEUE, Step, StoredBlock, Turn, WholeBlock, WorkError, Workshop,
-    next_part,
+    BLOCKS_IN_A_ROW, Ending, QUEUE, Step, Turn, WholeBlock, WorkError, Workshop, next_part,
 };
-use super::input::{Block, Input};
+use super::block::{Block, StoredBlock};
+use super::input::Input;
 use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
 use crate::sealed::{NewSegment, SegmentFolder};
-use crate::segment::{Finished, RunInfo, stream_order};
+use crate::segment::{Decoder, Finished, RunInfo, stream_order};
 
 /// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
-/// before: what takes about a millisecond.
-const TURN_BYTES: usize = 256 << 10;
+/// before: what takes about two milliseconds. Steps hold the blocks of so many lines besides
+/// those that the inputs keep.
+const TURN_BYTES: usize = 512 << 10;
 
 /// And at most so many steps, which take the core a fraction of a millisecond.
 const TURN_STEPS: usize = 512;
@@ -52,6 +53,8 @@ pub(super) struct Merge<'a, R: Runtime> {
     pace: Pace<'a>,
     /// Away while a turn is under way, and for good after one that has failed.
     workshop: Option<Box<Workshop>>,
+    /// For blocks that are stored as they are.
+    decoder: Decoder,
     /// What the next turn does, and about how many bytes it looks at.
     steps: Vec<Step>,
     gathered_bytes: usize,
@@ -78,8 +81,19 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let workshop = Some(Workshop::new(folder.identity(output))?);
         let pace = Pace::new(&folder.runtime, throttle);
         let (steps, gathered_bytes) = (Vec::new(), 0);
-        let read = ReadTotals::default();
-        Ok(Merge { folder, inputs, keep, pace, workshop, steps, gathered_bytes, output, read })
+        let (decoder, read) = (Decoder::new(), ReadTotals::default());
+        Ok(Merge {
+            folder,
+            inputs,
+            keep,
+            pace,
+            workshop,
+            decoder,
+            steps,
+            gathered_bytes,
+            output,
+            read,
+        })
     }
 
     /// Writes everything but the last bytes; `None` if nothing is left.
@@ -132,15 +146,19 @@ impl<'a, R: Runtime> Merge<'a, R> {
         self.gathered_bytes = 0;
         let turn = move || workshop.turn(steps, wanted);
         let done = self.folder.runtime.offload_to(QUEUE, turn).await;
-        let Turn { mut workshop, steps, decoded } = done.map_err(|error| match error {
-            WorkError::Damaged { input, error } => self.inputs[input].damaged(error),
-            WorkError::Write(error) => error.into(),
-        })?;
+        let Turn { mut workshop, steps, decoded } = done.map_err(|error| self.error_of(error))?;
         self.folder.write_some(self.output, &mut workshop.writer).await?;
         self.workshop = Some(workshop);
         self.steps = steps;
         self.pace.turn(&self.folder.runtime).await?;
         Ok(decoded)
+    }
+
+    fn error_of(&self, error: WorkError) -> CompactError {
+        match error {
+            WorkError::Damaged { input, error } => self.inputs[input].damaged(error),
+            WorkError::Write(error) => error.into(),
+        }
     }
 
     /// The next stream, with its part in each input that has it, in their order.
@@ -161,6 +179,9 @@ impl<'a, R: Runtime> Merge<'a, R> {
                 && let Some(row) = input.take_stream()
             {
                 let runs: Vec<RunInfo> = input.directory.runs_of_stream(row).collect();
+                if let Some(first) = runs.first() {
+                    input.forget_before(first.block);
+                }
                 self.read.entries += runs.iter().map(|run| run.entries.len() as u64).sum::<u64>();
                 let line_bytes = runs.iter().map(|run| run.line_bytes.len() as u64);
                 self.read.line_bytes += line_bytes.sum::<u64>();
@@ -205,15 +226,21 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
     }
 
-    /// A decoded block. If it has to be read, what was noted is done on the way, so steps hold
-    /// no more blocks than the inputs keep.
+    /// A decoded block. If one has to be decoded on a side thread, what was noted is done on the
+    /// way.
     async fn block(&mut self, input: usize, block: u32) -> Result<Arc<Block>, CompactError> {
         if let Some(kept) = self.inputs[input].kept(block) {
             return Ok(kept);
         }
         let stored = self.inputs[input].stored(input, block).await?;
-        let decoded = self.turn(Some(stored)).await?;
-        let decoded = decoded.ok_or_else(|| io::Error::other("a block was not decoded"))?;
+        let decoded = if stored.columns.is_piece() {
+            // A checksum and a copy of what is small: as much as it takes to ask a side thread.
+            let decoded = stored.decode(&mut self.decoder);
+            decoded.map_err(|error| self.error_of(error))?
+        } else {
+            let decoded = self.turn(Some(stored)).await?;
+            decoded.ok_or_else(|| io::Error::other("a block was not decoded"))?
+        };
         Ok(self.inputs[input].keep(block, decoded))
     }
 
@@ -347,7 +374,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let filters = self.inputs[input].filters(&self.folder.runtime).await?;
         let stored = self.inputs[input].stored(input, run.block).await?;
         // To copy them is next to no work; to make the filter anew is as much as encoding.
-        let mut bytes = stored.columns.iter().map(Vec::len).sum();
+        let mut bytes = stored.columns.len_bytes();
         if filters.is_none() {
             bytes += run.line_bytes.len();
         }

@@ -16,6 +16,7 @@
 
 mod ahead;
 mod aside;
+mod block;
 mod compactor;
 mod input;
 mod keep;

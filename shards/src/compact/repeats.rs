@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ahash::HashMap;
 
-use super::input::Block;
+use super::block::Block;
 use super::keep::EntryView;
 use crate::sealed::hasher;
 use crate::segment::RunInfo;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::input::Block;
+use super::block::Block;
 use crate::segment::RunInfo;
 
 /// One stream in one input.

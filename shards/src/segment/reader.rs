@@ -87,20 +87,20 @@ impl Decoder {
         self.borrowed_lines(directory, block, stored, timestamps_ns).map(Cow::into_owned)
     }
 
-    /// Like [`Self::lines`], without a copy if the lines are stored as they are.
+    /// Like [`Self::lines`]; `None` if these are the stored bytes.
     ///
     /// # Errors
     /// If the bytes are damaged.
-    pub(crate) fn owned_lines(
+    pub(crate) fn unless_raw(
         &mut self,
         directory: &Directory,
         block: u32,
-        stored: Vec<u8>,
+        stored: &[u8],
         timestamps_ns: &[i64],
-    ) -> Result<Vec<u8>, SegmentError> {
-        match self.borrowed_lines(directory, block, &stored, timestamps_ns)? {
-            Cow::Owned(lines) => Ok(lines),
-            Cow::Borrowed(_) => Ok(stored),
+    ) -> Result<Option<Vec<u8>>, SegmentError> {
+        match self.borrowed_lines(directory, block, stored, timestamps_ns)? {
+            Cow::Owned(lines) => Ok(Some(lines)),
+            Cow::Borrowed(_) => Ok(None),
         }
     }
 

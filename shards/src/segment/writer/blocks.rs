@@ -44,7 +44,8 @@ impl SegmentWriter {
         self.line_bytes += block.lines.len() as u64;
         self.runs.extend_from_slice(&block.runs);
         self.pending.clear();
-        self.flush_stripe(STRIPE_TARGET_BYTES);
+        // A draft's are read once, block by block.
+        self.flush_stripe(if self.is_draft { 0 } else { STRIPE_TARGET_BYTES });
         Ok(())
     }
 

@@ -155,7 +155,10 @@ impl SegmentWriter {
     /// Makes a draft of the segment, see [`Footer`](super::Footer): what is not encoded yet takes
     /// a fraction of the time, and as many bytes as its entries have.
     pub fn make_draft(&mut self) {
-        self.is_draft = true;
+        if !self.is_draft {
+            self.flush_stripe(0);
+            self.is_draft = true;
+        }
     }
 
     /// Begins a stream: what is appended from now on is its. A stream that gets no
@@ -190,10 +193,10 @@ impl SegmentWriter {
 
     /// Tells that the current stream will have about so many line bytes. If they are many,
     /// they get blocks of their own, all of about the same size, so that merging can take
-    /// them over as they are.
+    /// them over as they are, unless they are not encoded anyway.
     pub fn expect_line_bytes(&mut self, line_bytes: u64) {
         let Some(current) = &mut self.current else { return };
-        if line_bytes >= OWN_BLOCK_LINE_BYTES as u64 {
+        if !self.is_draft && line_bytes >= OWN_BLOCK_LINE_BYTES as u64 {
             let target = BLOCK_TARGET_LINE_BYTES as u64;
             let blocks = ((line_bytes + target / 2) / target).max(1);
             let of_each = line_bytes.div_ceil(blocks) as usize;
