@@ -48,6 +48,11 @@ impl AlignedBuffer {
         self.memory.truncate(self.start);
     }
 
+    /// Cuts the content to its first `len` bytes, if it has more.
+    pub fn truncate(&mut self, len: usize) {
+        self.memory.truncate(self.start.saturating_add(len));
+    }
+
     /// Appends bytes.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());

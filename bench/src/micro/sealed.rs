@@ -101,13 +101,13 @@ fn write(sample: &Sample, streams: &[(StreamId, &Labels, StreamHead)]) -> Result
                 let appended = writer.append(&entries)?;
                 entries = entries.behind(appended.entries);
                 if appended.finished_block {
-                    file.extend(writer.take_output());
+                    file.extend_from_slice(&writer.take_output());
                 }
             }
         }
     }
     ensure!(writer.entry_count() == sample.line_count as u64, "a line is missing");
-    file.extend(writer.finish()?.bytes);
+    file.extend_from_slice(&writer.finish()?.bytes);
     Ok(file)
 }
 

@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use logsvc_runtime::SideQueue;
+use logsvc_runtime::{AlignedBuffer, SideQueue};
 
 use super::block::{Block, StoredBlock};
 use crate::filter::RegionFilters;
@@ -90,7 +90,7 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) enum Ending {
     /// The next bytes of the file, and what comes behind them.
-    Some(Vec<u8>, Box<SegmentEnd>),
+    Some(AlignedBuffer, Box<SegmentEnd>),
     /// The end of the file.
     Last(Box<Finished>),
 }

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use logsvc_runtime::AlignedBuffer;
+
 use super::arrange::{Piece, arrange};
 use crate::messages::TimeRange;
 use crate::segment::{
@@ -19,7 +21,7 @@ use crate::shard::{Haste, SealStream};
 #[derive(Debug)]
 pub(super) enum Stretch {
     /// The next bytes of the file, and what comes behind them.
-    Some(Vec<u8>, Box<SegmentEncoding>),
+    Some(AlignedBuffer, Box<SegmentEncoding>),
     /// The end of the file; `None` if there are no entries.
     Last(Option<Finished>),
 }
@@ -52,7 +54,7 @@ impl SegmentEncoding {
     }
 
     /// Gives the memory of a stretch back once it was written.
-    pub(super) fn reuse_output(&mut self, buffer: Vec<u8>) {
+    pub(super) fn reuse_output(&mut self, buffer: AlignedBuffer) {
         self.writer.reuse_output(buffer);
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use logsvc_runtime::{OpenMode, Runtime, temporary_path};
+use logsvc_runtime::{AlignedBuffer, OpenMode, Runtime, temporary_path};
 
 use super::output::Output;
 use super::{Directories, OpenedSegment, SealedSegment};
@@ -111,8 +111,8 @@ impl<R: Runtime> SegmentFolder<R> {
     pub(crate) async fn write(
         &self,
         segment: &mut NewSegment<R>,
-        bytes: Vec<u8>,
-    ) -> io::Result<Vec<u8>> {
+        bytes: AlignedBuffer,
+    ) -> io::Result<AlignedBuffer> {
         let output = match &mut segment.output {
             Some(output) => output,
             None => {

@@ -5,8 +5,7 @@
 //! was most of what the kernel did while pushes came.
 //!
 //! Guarantees: once [`Output::finish`] has returned, the file has the bytes that were appended,
-//! on stable storage. Memory: [`DIRECT_WRITE_BYTES`] for a file around the page cache. What can
-//! go wrong is the disk; the file is of no use then.
+//! on stable storage. What can go wrong is the disk; the file is of no use then.
 
 use std::io;
 
@@ -15,9 +14,6 @@ use logsvc_runtime::{AlignedBuffer, File};
 /// So many bytes of a segment are brought to the device at a time while it is written. If
 /// that were left to the sync at its end, commits of all shards would wait for all of it.
 const WRITE_BACK_BYTES: u64 = 4 << 20;
-
-/// So many bytes are written at a time around the page cache; whole blocks.
-const DIRECT_WRITE_BYTES: usize = 1 << 20;
 
 /// A file that is being written.
 #[derive(Debug)]
@@ -39,11 +35,9 @@ pub(super) struct CachedOutput<F> {
 #[derive(Debug)]
 pub(super) struct DirectOutput<F> {
     file: F,
-    /// What was written: whole blocks.
+    /// Of them what was appended: all that was written, but for what fills the last block.
+    len_bytes: u64,
     written: u64,
-    /// What comes behind it, less than [`DIRECT_WRITE_BYTES`]. Its memory is the same from the
-    /// first write to the last.
-    pending: AlignedBuffer,
 }
 
 impl<F: File> Output<F> {
@@ -54,15 +48,15 @@ impl<F: File> Output<F> {
 
     /// Begins an empty file, open with [`logsvc_runtime::OpenMode::CreateNewDirect`].
     pub(super) fn direct(file: F) -> Output<F> {
-        let pending = AlignedBuffer::with_capacity(DIRECT_WRITE_BYTES);
-        Output::Direct(DirectOutput { file, written: 0, pending })
+        Output::Direct(DirectOutput { file, len_bytes: 0, written: 0 })
     }
 
-    /// Appends bytes; gives their memory back. Waits for the device now and then.
-    pub(super) async fn append(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// Appends bytes; gives their memory back. Waits for the device now and then. Around the
+    /// page cache all but the last ones are whole blocks.
+    pub(super) async fn append(&mut self, bytes: AlignedBuffer) -> io::Result<AlignedBuffer> {
         match self {
             Output::Cached(cached) => cached.append(bytes).await,
-            Output::Direct(direct) => direct.append(&bytes).await.map(|()| bytes),
+            Output::Direct(direct) => direct.append(bytes).await,
         }
     }
 
@@ -76,9 +70,9 @@ impl<F: File> Output<F> {
 }
 
 impl<F: File> CachedOutput<F> {
-    async fn append(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    async fn append(&mut self, bytes: AlignedBuffer) -> io::Result<AlignedBuffer> {
         let len = bytes.len() as u64;
-        let (result, bytes) = self.file.write_all_at(bytes, self.len_bytes).await;
+        let (result, bytes) = self.file.write_aligned_at(bytes, self.len_bytes).await;
         result?;
         self.len_bytes += len;
         if self.len_bytes - self.written_back >= WRITE_BACK_BYTES {
@@ -90,37 +84,21 @@ impl<F: File> CachedOutput<F> {
 }
 
 impl<F: File> DirectOutput<F> {
-    async fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let room = DIRECT_WRITE_BYTES - self.pending.len();
-            let (some, rest) = bytes.split_at(bytes.len().min(room));
-            self.pending.extend_from_slice(some);
-            bytes = rest;
-            if self.pending.len() == DIRECT_WRITE_BYTES {
-                self.write_pending().await?;
-            }
+    async fn append(&mut self, mut bytes: AlignedBuffer) -> io::Result<AlignedBuffer> {
+        if self.len_bytes != self.written {
+            return Err(io::Error::other("bytes come behind those that had to be the last"));
         }
-        Ok(())
-    }
-
-    async fn write_pending(&mut self) -> io::Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let (result, pending) = self.file.write_aligned_at(pending, self.written).await;
+        self.len_bytes += bytes.len() as u64;
+        bytes.pad_to_block();
+        let (result, bytes) = self.file.write_aligned_at(bytes, self.written).await;
         result?;
-        self.written += pending.len() as u64;
-        self.pending = pending;
-        self.pending.clear();
-        Ok(())
+        self.written += bytes.len() as u64;
+        Ok(bytes)
     }
 
     async fn finish(&mut self) -> io::Result<()> {
-        let len_bytes = self.written + self.pending.len() as u64;
-        if !self.pending.is_empty() {
-            self.pending.pad_to_block();
-            self.write_pending().await?;
-        }
-        if self.written > len_bytes {
-            self.file.truncate(len_bytes).await?;
+        if self.written > self.len_bytes {
+            self.file.truncate(self.len_bytes).await?;
         }
         self.file.sync_data().await
     }
@@ -150,11 +128,11 @@ mod tests {
             &[],
             &[1],
             &[block],
-            &[64, block - 64, 2 * block],
+            &[block, 2 * block],
             &[MIB],
-            &[MIB - 1, 2],
-            &[64, MIB + 300_000, 0, MIB + 17, 5 * MIB, 100],
-            &[3 * MIB, MIB - block],
+            &[MIB - block, 2],
+            &[64 * block, MIB + 300 * block, 0, MIB + 17 * block, 5 * MIB, 100],
+            &[3 * MIB, MIB - 1],
         ];
         for (seed, pieces) in files.into_iter().enumerate() {
             for is_direct in [false, true] {
@@ -171,6 +149,7 @@ mod tests {
                 simulation.block_on(|runtime| async move {
                     let mut output = begin(&runtime, is_direct).await;
                     for piece in appended {
+                        let piece = AlignedBuffer::from(&piece[..]);
                         let memory = piece.as_ptr();
                         let returned = output.append(piece).await.unwrap();
                         assert_eq!(returned.as_ptr(), memory);
@@ -186,18 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn one_buffer_serves_a_whole_file() {
+    fn nothing_comes_behind_half_a_block() {
         Simulation::new(1).block_on(|runtime| async move {
+            let some = || AlignedBuffer::from(&[1; DIRECT_BLOCK_BYTES + 1][..]);
             let mut output = begin(&runtime, true).await;
-            let memory_of = |output: &Output<_>| match output {
-                Output::Direct(direct) => (direct.pending.as_ptr(), direct.pending.capacity()),
-                Output::Cached(_) => unreachable!("it was begun as direct"),
-            };
-            let before = memory_of(&output);
-            for number in 0..20 {
-                output.append(vec![1; 900_000 + number * 20_000]).await.unwrap();
-                assert_eq!(memory_of(&output), before);
-            }
+            output.append(some()).await.unwrap();
+            assert!(output.append(some()).await.is_err());
         });
     }
 
@@ -208,7 +181,7 @@ mod tests {
             let disk = simulation.disk().clone();
             simulation.block_on(|runtime| async move {
                 let mut output = begin(&runtime, true).await;
-                output.append(vec![1; 5000]).await.unwrap();
+                output.append(AlignedBuffer::from(&[1; 5000][..])).await.unwrap();
                 disk.fail_next(operation, "/segment", 1);
                 assert!(output.finish().await.is_err(), "{operation:?}");
             });

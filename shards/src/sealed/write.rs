@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{AlignedBuffer, Runtime};
 
 use super::OpenedSegment;
 use super::days::{Part, parts};
@@ -180,7 +180,7 @@ impl<R: Runtime> Sealer<R> {
             let write = async {
                 match unwritten.take() {
                     Some(bytes) => self.folder.write(segment, bytes).await,
-                    None => Ok(Vec::new()),
+                    None => Ok(AlignedBuffer::new()),
                 }
             };
             let (stretch, written) = join(encode, write).await;

@@ -220,9 +220,9 @@ pub(super) fn sample() -> (Vec<u8>, Footer) {
             entries = entries.behind(appended.entries);
         }
     }
-    let mut file = writer.take_output();
+    let mut file = writer.take_output().to_vec();
     let finished = writer.finish().expect("it has entries");
-    file.extend(finished.bytes);
+    file.extend_from_slice(&finished.bytes);
     (file, finished.footer)
 }
 

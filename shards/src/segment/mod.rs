@@ -35,11 +35,11 @@
 //!     let appended = writer.append(&entries)?; // up to the end of a block
 //!     entries = entries.behind(appended.entries);
 //!     if appended.finished_block {
-//!         file.extend(writer.take_output()); // write it, let others have the core
+//!         file.extend_from_slice(&writer.take_output()); // write it, let others have the core
 //!     }
 //! }
 //! let finished = writer.finish()?;
-//! file.extend(finished.bytes);
+//! file.extend_from_slice(&finished.bytes);
 //!
 //! // Reading: the footer, the directory, then single columns of single blocks.
 //! let read = |range: std::ops::Range<u64>| &file[range.start as usize..range.end as usize];

@@ -412,8 +412,8 @@ impl Writer {
             metadata: EntriesMetadata::None,
         };
         writer.append(&entries).map_err(io::Error::other)?;
-        let mut bytes = writer.take_output();
-        bytes.extend(writer.finish().map_err(io::Error::other)?.bytes);
+        let mut bytes = writer.take_output().to_vec();
+        bytes.extend_from_slice(&writer.finish().map_err(io::Error::other)?.bytes);
         self.model.borrow_mut().contents.insert(name, tokens);
         let segment = LiveSegment {
             name,

@@ -48,17 +48,17 @@ fn bytes(steps: Vec<Step>, mut turns: impl FnMut() -> usize) -> Vec<u8> {
         let Turn { workshop: back, steps: memory, decoded } = workshop.turn(some, None).unwrap();
         assert!(memory.is_empty() && decoded.is_none());
         workshop = back;
-        bytes.extend(workshop.writer.take_output());
+        bytes.extend_from_slice(&workshop.writer.take_output());
     }
     let mut ending = workshop.end().unwrap();
     loop {
         match ending {
             Ending::Some(more, rest) => {
-                bytes.extend(more);
+                bytes.extend_from_slice(&more);
                 ending = next_part(rest).unwrap();
             }
             Ending::Last(finished) => {
-                bytes.extend(finished.bytes);
+                bytes.extend_from_slice(&finished.bytes);
                 return bytes;
             }
         }

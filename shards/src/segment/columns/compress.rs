@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use logsvc_runtime::AlignedBuffer;
+
 use super::super::error::WriteError;
 use super::template_store::{Plan, TemplateStore};
 use super::templates::{self, LineParts, Timestamps};
@@ -90,6 +92,44 @@ impl ColumnPlace {
     }
 }
 
+/// Bytes that columns are appended to.
+pub(crate) trait Appendable {
+    /// How many there are.
+    fn len_bytes(&self) -> usize;
+    /// Adds some at the end.
+    fn append_bytes(&mut self, bytes: &[u8]);
+    /// Takes away what is behind the first `len_bytes`.
+    fn cut(&mut self, len_bytes: usize);
+}
+
+impl Appendable for Vec<u8> {
+    fn len_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn append_bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn cut(&mut self, len_bytes: usize) {
+        self.truncate(len_bytes);
+    }
+}
+
+impl Appendable for AlignedBuffer {
+    fn len_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn append_bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn cut(&mut self, len_bytes: usize) {
+        self.truncate(len_bytes);
+    }
+}
+
 /// Compresses columns at one level.
 pub(crate) struct Compressor {
     zstd: zstd::bulk::Compressor<'static>,
@@ -125,7 +165,7 @@ impl Compressor {
         lines: &[u8],
         ends: &[u32],
         timestamps_ns: &[i64],
-        out: &mut Vec<u8>,
+        out: &mut impl Appendable,
     ) -> Result<ColumnPlace, WriteError> {
         let raw_len = raw_len_of(lines)?;
         let plan = self.templates.plan(lines.len());
@@ -138,12 +178,12 @@ impl Compressor {
         if plan == Plan::Templates && !self.templates.are_doubtful(lines.len()) {
             return Ok(append(self.templates.codec(), self.templates.stored(), raw_len, out));
         }
-        let start = out.len();
+        let start = out.len_bytes();
         let place = self.store(lines, out)?;
         if !self.templates.note_trial(lines.len(), place.stored_len as usize) {
             return Ok(place);
         }
-        out.truncate(start);
+        out.cut(start);
         Ok(append(self.templates.codec(), self.templates.stored(), raw_len, out))
     }
 
@@ -163,7 +203,7 @@ impl Compressor {
     pub(crate) fn store(
         &mut self,
         raw: &[u8],
-        out: &mut Vec<u8>,
+        out: &mut impl Appendable,
     ) -> Result<ColumnPlace, WriteError> {
         let raw_len = raw_len_of(raw)?;
         self.buffer.clear();
@@ -182,8 +222,16 @@ impl Compressor {
     }
 
     /// Like [`Self::store`], for bytes that are packed already.
-    pub(crate) fn store_raw(raw: &[u8], out: &mut Vec<u8>) -> Result<ColumnPlace, WriteError> {
+    pub(crate) fn store_raw(
+        raw: &[u8],
+        out: &mut impl Appendable,
+    ) -> Result<ColumnPlace, WriteError> {
         Ok(append(Codec::Raw, raw, raw_len_of(raw)?, out))
+    }
+
+    /// What [`Self::store_raw`] says of bytes that were appended at `offset` already.
+    pub(crate) fn stored_raw(raw: &[u8], offset: u64) -> Result<ColumnPlace, WriteError> {
+        Ok(place(Codec::Raw, raw, raw_len_of(raw)?, offset))
     }
 }
 
@@ -191,9 +239,13 @@ fn raw_len_of(raw: &[u8]) -> Result<u32, WriteError> {
     u32::try_from(raw.len()).map_err(|_| WriteError::Malformed("a column has more than 4 GiB"))
 }
 
-fn append(codec: Codec, stored: &[u8], raw_len: u32, out: &mut Vec<u8>) -> ColumnPlace {
-    let offset = out.len() as u64;
-    out.extend_from_slice(stored);
+fn append(codec: Codec, stored: &[u8], raw_len: u32, out: &mut impl Appendable) -> ColumnPlace {
+    let offset = out.len_bytes() as u64;
+    out.append_bytes(stored);
+    place(codec, stored, raw_len, offset)
+}
+
+fn place(codec: Codec, stored: &[u8], raw_len: u32, offset: u64) -> ColumnPlace {
     ColumnPlace {
         offset,
         stored_len: stored.len() as u32,

@@ -67,8 +67,8 @@ impl Source {
 }
 
 fn finish(mut writer: SegmentWriter) -> Vec<u8> {
-    let mut file = writer.take_output();
-    file.extend(writer.finish().unwrap().bytes);
+    let mut file = writer.take_output().to_vec();
+    file.extend_from_slice(&writer.finish().unwrap().bytes);
     file
 }
 

@@ -176,7 +176,7 @@ pub(super) fn append_all(writer: &mut SegmentWriter, mut entries: Entries<'_>, o
         before = writer.written_bytes();
         entries = entries.behind(appended.entries);
         if appended.finished_block {
-            out.extend(writer.take_output());
+            out.extend_from_slice(&writer.take_output());
         } else {
             assert!(entries.is_empty());
         }
@@ -221,18 +221,18 @@ pub(super) fn write_and_leave(
             }
         }
     }
-    file.extend(writer.take_output());
+    file.extend_from_slice(&writer.take_output());
     let written = writer.entry_count();
     let mut end = writer.end().unwrap();
     if rng.one_in(2) {
         let len = rng.between(1, 5000) as usize;
         while let Some(bytes) = end.next_bytes(len) {
             assert!(bytes.len() >= len);
-            file.extend(bytes);
+            file.extend_from_slice(&bytes);
         }
     }
     let finished = end.finish().unwrap();
-    file.extend(finished.bytes);
+    file.extend_from_slice(&finished.bytes);
     assert_eq!(written, finished.footer.totals.entries);
     assert_eq!(finished.footer.file_len, file.len() as u64);
     assert!(Directory::open(finished.footer, finished.directory).is_ok());

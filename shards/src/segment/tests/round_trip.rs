@@ -1,3 +1,5 @@
+use logsvc_runtime::AlignedBuffer;
+
 use super::super::*;
 use super::model::*;
 use crate::filter::{BlockSet, Needle};
@@ -136,7 +138,7 @@ fn the_form_of_metadata_leaves_no_trace() {
                 writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
                 append_all(&mut writer, Columns::new(&stream.entries).entries(form), &mut file);
             }
-            file.extend(writer.finish().unwrap().bytes);
+            file.extend_from_slice(&writer.finish().unwrap().bytes);
             file
         });
         assert!(files.iter().all(|file| *file == files[0]));
@@ -179,7 +181,7 @@ fn a_draft_reads_back_wherever_it_became_one() {
         if streams.is_empty() {
             continue;
         }
-        file.extend(writer.finish().unwrap().bytes);
+        file.extend_from_slice(&writer.finish().unwrap().bytes);
         assert_eq!(read(&file).unwrap(), streams);
         check_directory(&file, &streams);
         let footer = *open(&file).unwrap().footer();
@@ -254,7 +256,7 @@ fn a_writer_holds_a_bounded_part_of_a_large_segment() {
         most = most.max(writer.held_bytes());
     }
     assert!(most < 7 << 20, "{most}");
-    file.extend(writer.finish().unwrap().bytes);
+    file.extend_from_slice(&writer.finish().unwrap().bytes);
     let directory = open(&file).unwrap();
     assert_eq!(directory.block_count(), 30);
     assert_eq!(fuzz::decode_all(&file).unwrap(), 30 * BLOCK_TARGET_ENTRIES as u64);
@@ -318,7 +320,7 @@ fn a_segment_does_not_depend_on_what_its_writer_has_written_before() {
         assert!(file == write_with(new(), &streams, &mut Rng::new(seed)));
         left = buffers.map(|mut buffers| {
             // The memory of an output has any content.
-            buffers.reuse_output(file);
+            buffers.reuse_output(AlignedBuffer::from(&file[..]));
             *buffers
         });
         assert!(left.is_some());

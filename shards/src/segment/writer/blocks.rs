@@ -8,8 +8,8 @@ use super::super::columns::compress::{ColumnPlace, Compressor};
 use super::super::columns::{ColumnKind, lengths, metadata, timestamps};
 use super::super::directory::rows::{BlockRow, ColumnRow};
 use super::super::error::WriteError;
-use super::SegmentWriter;
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
+use super::{BLOCK_TARGET_LINE_BYTES, SegmentWriter};
 use crate::filter::BlockFilter;
 
 impl SegmentWriter {
@@ -22,7 +22,7 @@ impl SegmentWriter {
         let filter = if self.is_draft {
             BlockFilter::unknown()
         } else {
-            self.filter.add_lines(&self.pending.lines, &self.pending.line_ends);
+            self.filter.add_lines(&self.lines, &self.pending.line_ends);
             self.filter.finish()
         };
         self.filters.push(filter);
@@ -36,14 +36,17 @@ impl SegmentWriter {
             first_run: self.runs.len() as u32,
             first_stream: block.first_stream,
             entries: block.timestamps_ns.len() as u32,
-            line_bytes: block.lines.len() as u32,
+            line_bytes: block.line_bytes as u32,
             metadata_bytes: block.metadata.pairs_len() as u32,
             columns: columns.map(|place| column_row(&place)),
         });
         self.entries += block.timestamps_ns.len() as u64;
-        self.line_bytes += block.lines.len() as u64;
+        self.line_bytes += block.line_bytes as u64;
         self.runs.extend_from_slice(&block.runs);
         self.pending.clear();
+        self.lines.clear();
+        // One huge entry may have made it huge.
+        self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
         // A draft's are read once, block by block.
         self.flush_stripe(if self.is_draft { 0 } else { STRIPE_TARGET_BYTES });
         Ok(())
@@ -55,10 +58,11 @@ impl SegmentWriter {
         let is_draft = self.is_draft;
         let block = &self.pending;
         let mut lines = if is_draft {
-            Compressor::store_raw(&block.lines, &mut self.out)?
+            let start = self.out.len() - block.line_bytes;
+            Compressor::stored_raw(&self.out[start..], start as u64)?
         } else {
             let (ends, times) = (&block.line_ends, &block.timestamps_ns);
-            self.compressor.store_lines(&block.lines, ends, times, &mut self.out)?
+            self.compressor.store_lines(&self.lines, ends, times, &mut self.out)?
         };
         lines.offset += self.out_offset;
 

@@ -3,6 +3,8 @@
 //! A writer grows to some megabytes. Were they released after each segment, the system
 //! would take them back and clear them again page by page for the next one.
 
+use logsvc_runtime::AlignedBuffer;
+
 use super::super::columns::compress::Compressor;
 use super::super::error::WriteError;
 use super::pending::PendingBlock;
@@ -20,7 +22,9 @@ pub struct WriterBuffers {
     pub(super) pending: PendingBlock,
     pub(super) stripe: Stripe,
     pub(super) filter: BlockFilterBuilder,
-    pub(super) out: Vec<u8>,
+    /// Lines of a block.
+    pub(super) lines: Vec<u8>,
+    pub(super) out: AlignedBuffer,
     pub(super) numbers: Vec<u64>,
     pub(super) raw: Vec<u8>,
 }
@@ -36,7 +40,8 @@ impl WriterBuffers {
             pending: PendingBlock::default(),
             stripe: Stripe::default(),
             filter: BlockFilterBuilder::new(),
-            out: Vec::new(),
+            lines: Vec::new(),
+            out: AlignedBuffer::new(),
             numbers: Vec::new(),
             raw: Vec::new(),
         })
@@ -45,19 +50,28 @@ impl WriterBuffers {
     /// What a writer that has written everything leaves, but for the memory of its output;
     /// `None` if that is too much to be kept.
     pub(super) fn left_by(writer: SegmentWriter) -> Option<WriterBuffers> {
-        let SegmentWriter { mut compressor, mut pending, mut stripe, filter, numbers, raw, .. } =
-            writer;
+        let SegmentWriter {
+            mut compressor,
+            mut pending,
+            mut stripe,
+            filter,
+            mut lines,
+            numbers,
+            raw,
+            ..
+        } = writer;
         debug_assert!(pending.is_empty() && stripe.len() == 0);
         compressor.forget();
         pending.clear();
         stripe.forget();
-        let out = Vec::new();
-        let left = WriterBuffers { compressor, pending, stripe, filter, out, numbers, raw };
+        lines.clear();
+        let out = AlignedBuffer::new();
+        let left = WriterBuffers { compressor, pending, stripe, filter, lines, out, numbers, raw };
         (left.held_bytes() <= KEPT_MAX_BYTES).then_some(left)
     }
 
     /// Adds the memory of an output that was written.
-    pub fn reuse_output(&mut self, mut buffer: Vec<u8>) {
+    pub fn reuse_output(&mut self, mut buffer: AlignedBuffer) {
         if buffer.capacity() + self.held_bytes() <= KEPT_MAX_BYTES {
             buffer.clear();
             self.out = buffer;
@@ -69,6 +83,7 @@ impl WriterBuffers {
         self.compressor.held_bytes()
             + self.pending.held_bytes()
             + self.stripe.held_bytes()
+            + self.lines.capacity()
             + self.out.capacity()
             + self.numbers.capacity() * 8
             + self.raw.capacity()

@@ -1,5 +1,7 @@
 //! The end of a segment.
 
+use logsvc_runtime::AlignedBuffer;
+
 use super::super::directory::Directory;
 use super::super::directory::rows::Root;
 use super::super::error::WriteError;
@@ -11,7 +13,7 @@ use crate::filter::{FilterIndex, RegionEnd};
 #[derive(Debug)]
 pub struct Finished {
     /// The last bytes of the file.
-    pub bytes: Vec<u8>,
+    pub bytes: AlignedBuffer,
     /// What the segment holds, and where its parts are.
     pub footer: Footer,
     /// Its directory as it stands in the file: [`Directory::open`] takes it.
@@ -60,13 +62,22 @@ impl SegmentWriter {
 
 impl SegmentEnd {
     /// The next bytes, about so many; `None` when only those of [`Self::finish`] are left.
-    pub fn next_bytes(&mut self, len_bytes: usize) -> Option<Vec<u8>> {
+    pub fn next_bytes(&mut self, len_bytes: usize) -> Option<AlignedBuffer> {
         while self.writer.out.len() < len_bytes {
-            if !self.filters.write_unit(&mut self.writer.out) {
+            if !self.write_unit() {
                 return None;
             }
         }
         Some(self.writer.take_output())
+    }
+
+    /// Appends the next filters; false if there are no more.
+    fn write_unit(&mut self) -> bool {
+        let SegmentWriter { raw, out, .. } = &mut self.writer;
+        raw.clear();
+        let is_more = self.filters.write_unit(raw);
+        out.extend_from_slice(raw);
+        is_more
     }
 
     /// Ends the segment. [`Finished::bytes`] are those that were not taken.
@@ -74,7 +85,7 @@ impl SegmentEnd {
     /// # Errors
     /// If the labels do not compress, or the directory is too large.
     pub fn finish(mut self) -> Result<Finished, WriteError> {
-        while self.filters.write_unit(&mut self.writer.out) {}
+        while self.write_unit() {}
         // The filters go.
         let (filter_index, filters_crc) = self.filters.finish();
         self.writer.finish_directory(self.filters_offset, &filter_index, filters_crc)
@@ -88,9 +99,9 @@ impl SegmentWriter {
         filter_index: &FilterIndex,
         filters_crc: u32,
     ) -> Result<Finished, WriteError> {
-        let mut out = self.take_output();
+        let mut out = self.take_all();
         let start = self.out_offset - out.len() as u64;
-        let offset = |out: &Vec<u8>| start + out.len() as u64;
+        let offset = |out: &AlignedBuffer| start + out.len() as u64;
         let stream_table_offset = offset(&out);
         let table = std::mem::take(&mut self.table);
         let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;

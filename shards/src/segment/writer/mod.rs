@@ -35,6 +35,7 @@ pub use pending::{
 use std::cmp::Ordering;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 
 use super::columns::compress::Compressor;
 use super::directory::rows::{BlockRow, RunRow, StreamRow, TenantRow};
@@ -82,8 +83,10 @@ pub struct SegmentWriter {
     filters: RegionWriter,
     entries: u64,
     line_bytes: u64,
+    /// Lines of the block that is being filled; those of a draft are at the end of `out`.
+    lines: Vec<u8>,
     /// Bytes that the caller has not taken, and where in the file they begin.
-    out: Vec<u8>,
+    out: AlignedBuffer,
     out_offset: u64,
     numbers: Vec<u64>,
     raw: Vec<u8>,
@@ -127,7 +130,8 @@ impl SegmentWriter {
     /// The same with what another writer has left. The segment's bytes are the same.
     #[must_use]
     pub fn with_buffers(identity: SegmentIdentity, buffers: WriterBuffers) -> SegmentWriter {
-        let WriterBuffers { compressor, pending, stripe, filter, mut out, numbers, raw } = buffers;
+        let WriterBuffers { compressor, pending, stripe, filter, lines, mut out, numbers, raw } =
+            buffers;
         out.extend_from_slice(&identity.encode_header());
         SegmentWriter {
             identity,
@@ -144,6 +148,7 @@ impl SegmentWriter {
             filters: RegionWriter::new(),
             entries: 0,
             line_bytes: 0,
+            lines,
             out,
             out_offset: 0,
             numbers,
@@ -158,6 +163,8 @@ impl SegmentWriter {
         if !self.is_draft {
             self.flush_stripe(0);
             self.is_draft = true;
+            self.out.extend_from_slice(&self.lines);
+            self.lines.clear();
         }
     }
 
@@ -231,7 +238,10 @@ impl SegmentWriter {
         if fit > 0 {
             self.begin_run()?;
             let fitting = some.slice(0..fit);
-            self.pending.push(&fitting);
+            match self.is_draft {
+                true => self.pending.push(&fitting, &mut self.out),
+                false => self.pending.push(&fitting, &mut self.lines),
+            }
             self.pending.is_own = own_line_bytes.is_some();
             if let (Some(current), Some(&last_ns)) =
                 (&mut self.current, fitting.timestamps_ns.last())
@@ -281,28 +291,49 @@ impl SegmentWriter {
         Ok(first.finished_block)
     }
 
-    /// The bytes since the last call, which continue the file.
-    pub fn take_output(&mut self) -> Vec<u8> {
+    /// The bytes since the last call, which continue the file. Of a draft these are
+    /// whole blocks of [`DIRECT_BLOCK_BYTES`], counted from the beginning of the file.
+    pub fn take_output(&mut self) -> AlignedBuffer {
+        if !self.is_draft {
+            return self.take_all();
+        }
+        let block = DIRECT_BLOCK_BYTES as u64;
+        let end = self.written_bytes() / block * block;
+        let taken = end.saturating_sub(self.out_offset) as usize;
+        let rest = AlignedBuffer::from(&self.out[taken..]);
+        self.out.truncate(taken);
+        self.out_offset += taken as u64;
+        std::mem::replace(&mut self.out, rest)
+    }
+
+    /// All bytes since the last call.
+    fn take_all(&mut self) -> AlignedBuffer {
         self.out_offset += self.out.len() as u64;
         std::mem::take(&mut self.out)
     }
 
     /// Gives memory back that [`Self::take_output`] gave away, for the bytes to come.
-    pub fn reuse_output(&mut self, mut buffer: Vec<u8>) {
-        if self.out.is_empty() && buffer.capacity() > self.out.capacity() {
+    pub fn reuse_output(&mut self, mut buffer: AlignedBuffer) {
+        if buffer.capacity() > self.out.capacity() {
             buffer.clear();
+            buffer.extend_from_slice(&self.out);
             self.out = buffer;
         }
     }
 
-    /// Bytes that [`Self::take_output`] would return.
+    /// About how many bytes [`Self::take_output`] would return.
     pub fn output_len(&self) -> usize {
-        self.out.len()
+        self.out.len() - self.open_lines()
+    }
+
+    /// How many bytes at the end of the output are lines of the block that is being filled.
+    fn open_lines(&self) -> usize {
+        if self.is_draft { self.pending.line_bytes } else { 0 }
     }
 
     /// Bytes of the file so far, without what is still gathered.
     pub fn written_bytes(&self) -> u64 {
-        self.out_offset + self.out.len() as u64
+        self.out_offset + self.output_len() as u64
     }
 
     /// Bytes of the block that is being filled: of its lines or its metadata, whatever
@@ -311,7 +342,7 @@ impl SegmentWriter {
         if self.is_others_block() {
             return 0;
         }
-        self.pending.lines.len().max(self.pending.metadata.pairs_len())
+        self.pending.line_bytes.max(self.pending.metadata.pairs_len())
     }
 
     /// Entries appended so far.
@@ -328,6 +359,7 @@ impl SegmentWriter {
             + self.streams.capacity() * size_of::<StreamRow>()
             + self.runs.capacity() * size_of::<RunRow>()
             + self.blocks.capacity() * size_of::<BlockRow>()
+            + self.lines.capacity()
             + self.out.capacity()
     }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::super::columns::compress::Appendable;
 use super::super::directory::rows::{RUN_HAS_METADATA, RunRow};
 use super::super::error::WriteError;
 use super::super::format::{BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES};
@@ -19,11 +20,12 @@ pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 /// the form of a batch.
 pub const BLOCK_TARGET_METADATA_BYTES: usize = 256 << 10;
 
-/// Columns of the entries of a block before they are encoded.
+/// Columns of the entries of a block before they are encoded, but for the lines.
 #[derive(Debug, Default)]
 pub(super) struct PendingBlock {
     pub(super) timestamps_ns: Vec<i64>,
-    pub(super) lines: Vec<u8>,
+    /// Bytes of the lines, which are elsewhere.
+    pub(super) line_bytes: usize,
     /// Exclusive ends of the lines, counted from the beginning of the block.
     pub(super) line_ends: Vec<u32>,
     pub(super) metadata: PendingMetadata,
@@ -52,7 +54,7 @@ impl PendingBlock {
         entries: &Entries<'_>,
         target_line_bytes: usize,
     ) -> Result<usize, WriteError> {
-        let line_room = target_line_bytes.saturating_sub(self.lines.len());
+        let line_room = target_line_bytes.saturating_sub(self.line_bytes);
         let line_limit = entries.lines_start as usize + line_room;
         let mut count = entries.line_ends.partition_point(|&end| end as usize <= line_limit);
         count = count.min(BLOCK_TARGET_ENTRIES - self.timestamps_ns.len());
@@ -91,13 +93,14 @@ impl PendingBlock {
             min_ns: i64::MAX,
             max_ns: i64::MIN,
             first_entry: self.timestamps_ns.len() as u32,
-            first_line_byte: self.lines.len() as u32,
+            first_line_byte: self.line_bytes as u32,
             flags: 0,
         });
     }
 
-    /// Appends entries, which were checked and are known to fit, to the last run.
-    pub(super) fn push(&mut self, entries: &Entries<'_>) {
+    /// Appends entries, which were checked and are known to fit, to the last run, and their
+    /// lines to those of the block.
+    pub(super) fn push(&mut self, entries: &Entries<'_>, block_lines: &mut impl Appendable) {
         let (Some(&first_ns), Some(&last_ns), Some(&lines_end)) =
             (entries.timestamps_ns.first(), entries.timestamps_ns.last(), entries.line_ends.last())
         else {
@@ -105,11 +108,12 @@ impl PendingBlock {
         };
         let before = self.timestamps_ns.len();
         self.timestamps_ns.extend_from_slice(entries.timestamps_ns);
-        let base = self.lines.len() as u32;
+        let base = self.line_bytes as u32;
         let start = entries.lines_start;
         self.line_ends.extend(entries.line_ends.iter().map(|&end| end - start + base));
         let lines = start as usize..lines_end as usize;
-        self.lines.extend_from_slice(&entries.lines[lines]);
+        self.line_bytes += lines.len();
+        block_lines.append_bytes(&entries.lines[lines]);
         let metadata_before = self.metadata.pairs_len();
         self.metadata.push(before, entries);
         let has_metadata = self.metadata.pairs_len() > metadata_before;
@@ -132,22 +136,20 @@ impl PendingBlock {
         starts.zip(ends).map(|(start, end)| start..end)
     }
 
-    /// Empties the block and keeps its buffers, unless one huge entry made them huge.
+    /// Empties the block and keeps its buffers.
     pub(super) fn clear(&mut self) {
         self.timestamps_ns.clear();
-        self.lines.clear();
+        self.line_bytes = 0;
         self.line_ends.clear();
         self.metadata.clear();
         self.runs.clear();
         self.is_own = false;
-        self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
     }
 
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
         self.timestamps_ns.capacity() * 8
             + self.line_ends.capacity() * 4
-            + self.lines.capacity()
             + self.metadata.held_bytes()
             + self.runs.capacity() * size_of::<RunRow>()
     }

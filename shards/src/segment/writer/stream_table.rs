@@ -1,6 +1,7 @@
 //! The labels of the streams, chunk by chunk.
 
 use logsvc_proto::{Labels, varint};
+use logsvc_runtime::AlignedBuffer;
 
 use super::super::columns::compress::Compressor;
 use super::super::directory::rows::LabelChunkRow;
@@ -49,7 +50,7 @@ impl StreamTable {
     pub(super) fn finish(
         mut self,
         compressor: &mut Compressor,
-        out: &mut Vec<u8>,
+        out: &mut AlignedBuffer,
         out_offset: u64,
     ) -> Result<Vec<LabelChunkRow>, WriteError> {
         if !self.raw.is_empty() {
@@ -59,7 +60,7 @@ impl StreamTable {
         for row in &mut self.rows {
             row.column.offset += offset;
         }
-        out.append(&mut self.stored);
+        out.extend_from_slice(&self.stored);
         Ok(self.rows)
     }
 

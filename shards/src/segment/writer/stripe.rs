@@ -1,5 +1,7 @@
 //! Small columns of some blocks, gathered so that one read gets those of many.
 
+use logsvc_runtime::AlignedBuffer;
+
 use super::super::columns::ColumnKind;
 use super::super::directory::rows::{BlockRow, ColumnRow};
 
@@ -37,13 +39,19 @@ impl Stripe {
 
     /// Appends all columns to `out`, which begins at `out_offset` in the file, and
     /// gives their rows their final offsets.
-    pub(super) fn flush(&mut self, blocks: &mut [BlockRow], out: &mut Vec<u8>, out_offset: u64) {
+    pub(super) fn flush(
+        &mut self,
+        blocks: &mut [BlockRow],
+        out: &mut AlignedBuffer,
+        out_offset: u64,
+    ) {
         for (buffer, kind) in self.buffers.iter_mut().zip(GATHERED) {
             let offset = out_offset + out.len() as u64;
             for block in &mut blocks[self.first_block..] {
                 block.columns[kind as usize].offset += offset;
             }
-            out.append(buffer);
+            out.extend_from_slice(buffer);
+            buffer.clear();
         }
         self.first_block = blocks.len();
     }
