@@ -39,7 +39,13 @@ impl Deref for Piece {
 pub(super) struct ReadAhead<R: Runtime> {
     runtime: R,
     file: Rc<R::File>,
-    next: Option<(Range<u64>, R::Task<io::Result<Piece>>)>,
+    next: Option<Coming<R>>,
+}
+
+/// A range that is on its way.
+struct Coming<R: Runtime> {
+    range: Range<u64>,
+    piece: R::Task<io::Result<Piece>>,
 }
 
 impl<R: Runtime> ReadAhead<R> {
@@ -55,19 +61,20 @@ impl<R: Runtime> ReadAhead<R> {
         range: Range<u64>,
         behind: Option<Range<u64>>,
     ) -> io::Result<Piece> {
-        let is_back = self.next.as_ref().is_some_and(|(next, _)| range.start < next.start);
+        let is_back = self.next.as_ref().is_some_and(|next| range.start < next.range.start);
         if is_back {
             return self.read_alone(range).await;
         }
         let piece = match self.next.take() {
-            Some((next, piece)) if next == range => piece.await?,
+            Some(next) if next.range == range => next.piece.await?,
             _ => self.read_alone(range).await?,
         };
-        self.next =
-            behind.filter(|behind| behind.end - behind.start <= AHEAD_MAX_BYTES).map(|behind| {
-                let (file, range) = (Rc::clone(&self.file), behind.clone());
-                (behind, self.runtime.spawn(async move { read(&*file, range).await }))
-            });
+        let behind = behind.filter(|behind| behind.end - behind.start <= AHEAD_MAX_BYTES);
+        self.next = behind.map(|range| {
+            let (file, wanted) = (Rc::clone(&self.file), range.clone());
+            let piece = self.runtime.spawn(async move { read(&*file, wanted).await });
+            Coming { range, piece }
+        });
         Ok(piece)
     }
 

@@ -19,6 +19,7 @@ use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_or
 use crate::testing::{Rng, SeedGuard, seeds};
 use crate::wal::format::WalName;
 
+mod drafts;
 mod turns;
 
 const SEGMENTS_DIR: &str = "/data/segments";

@@ -1,4 +1,4 @@
-use logsvc_runtime::AlignedBuffer;
+use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 
 use super::super::*;
 use super::model::*;
@@ -176,6 +176,16 @@ fn a_draft_reads_back_wherever_it_became_one() {
             writer.begin_stream(&stream.tenant, &stream.labels, stream.id).unwrap();
             let columns = Columns::new(&stream.entries);
             append_all(&mut writer, columns.entries(*rng.pick(&FORMS)), &mut file);
+            if rng.one_in(2) {
+                // In the middle of a block.
+                let bytes = writer.take_output();
+                file.extend_from_slice(&bytes);
+                let is_whole = number < draft_from || bytes.is_empty();
+                assert!(is_whole || file.len().is_multiple_of(DIRECT_BLOCK_BYTES));
+                if rng.one_in(2) {
+                    writer.reuse_output(bytes);
+                }
+            }
         }
         streams.retain(|stream| !stream.entries.is_empty());
         if streams.is_empty() {
@@ -184,7 +194,15 @@ fn a_draft_reads_back_wherever_it_became_one() {
         file.extend_from_slice(&writer.finish().unwrap().bytes);
         assert_eq!(read(&file).unwrap(), streams);
         check_directory(&file, &streams);
-        let footer = *open(&file).unwrap().footer();
+        let directory = open(&file).unwrap();
+        for block in 0..directory.block_count() {
+            let info = directory.block(block);
+            let places = ColumnKind::ALL.map(|kind| info.column(kind).range());
+            let stored: Vec<_> = places.into_iter().filter(|place| !place.is_empty()).collect();
+            let is_one_piece = stored.windows(2).all(|pair| pair[0].end == pair[1].start);
+            assert!(draft_from > 0 || is_one_piece, "{stored:?}");
+        }
+        let footer = *directory.footer();
         assert_eq!(footer.is_draft, becomes_one);
         assert!(draft_from > 0 || footer.filters_range().is_empty(), "no filter is known");
     }
