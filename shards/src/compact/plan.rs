@@ -6,7 +6,7 @@
 //! what is large is not rewritten for the sake of what is small, and each byte is in a
 //! segment of at least twice the size afterwards. Enough are many ([`CompactionPolicy`]),
 //! so that most bytes are merged once, except on days that are over, of which no more
-//! segments are to be expected, and where what they make is large enough.
+//! segments are to be expected, and where enough of one class make one that is large.
 //!
 //! Drafts come first, and only with each other, up to [`CompactionPolicy::max_inputs`] of them,
 //! when it is time for them. They are encoded then, for the first time, and what becomes of them
@@ -162,7 +162,11 @@ fn choose_of_row(
             let sizes = || rest[..count].iter().map(|&place| all[place].live.line_bytes);
             let largest_bytes = sizes().max().unwrap_or(0);
             let others_bytes = sizes().sum::<u64>() - largest_bytes;
-            let makes_a_large_one = largest_bytes + others_bytes >= policy.target_line_bytes / 2;
+            // Those of its class: to rewrite three large ones for the sake of a small one gains
+            // little.
+            let large = rest[..count].iter().filter(|&&place| class(place) == largest).count();
+            let makes_a_large_one = largest_bytes + others_bytes >= policy.target_line_bytes / 2
+                && large >= policy.min_last_inputs;
             let enough =
                 if makes_a_large_one { min_inputs.min(policy.min_last_inputs) } else { min_inputs };
             if count < enough.max(2) {
@@ -244,6 +248,8 @@ mod tests {
         assert_eq!(choose(&in_a_row(&[100; 5]), &policy, true), None);
         let large = Some((0..6).collect());
         assert_eq!(choose(&in_a_row(&[100; 6]), &policy, true), large, "they make a large one");
+        let three = in_a_row(&[350, 330, 250, 14]);
+        assert_eq!(choose(&three, &policy, true), None, "three and a small one are not enough");
         let mut over = in_a_row(&[20; 6]);
         over.iter_mut().take(5).for_each(|candidate| candidate.live.day = Day(-1));
         assert_eq!(choose(&over, &policy, true), Some((0..5).collect()));
