@@ -35,8 +35,9 @@ pub(super) struct CachedOutput<F> {
 #[derive(Debug)]
 pub(super) struct DirectOutput<F> {
     file: F,
-    /// Of them what was appended: all that was written, but for what fills the last block.
+    /// What was appended.
     len_bytes: u64,
+    /// What was written: the same, and what fills the last block.
     written: u64,
 }
 

@@ -102,33 +102,26 @@ pub(crate) trait Appendable {
     fn cut(&mut self, len_bytes: usize);
 }
 
-impl Appendable for Vec<u8> {
-    fn len_bytes(&self) -> usize {
-        self.len()
-    }
+macro_rules! appendable {
+    ($buffer:ty) => {
+        impl Appendable for $buffer {
+            fn len_bytes(&self) -> usize {
+                self.len()
+            }
 
-    fn append_bytes(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
+            fn append_bytes(&mut self, bytes: &[u8]) {
+                self.extend_from_slice(bytes);
+            }
 
-    fn cut(&mut self, len_bytes: usize) {
-        self.truncate(len_bytes);
-    }
+            fn cut(&mut self, len_bytes: usize) {
+                self.truncate(len_bytes);
+            }
+        }
+    };
 }
 
-impl Appendable for AlignedBuffer {
-    fn len_bytes(&self) -> usize {
-        self.len()
-    }
-
-    fn append_bytes(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    fn cut(&mut self, len_bytes: usize) {
-        self.truncate(len_bytes);
-    }
-}
+appendable!(Vec<u8>);
+appendable!(AlignedBuffer);
 
 /// Compresses columns at one level.
 pub(crate) struct Compressor {
