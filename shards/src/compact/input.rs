@@ -2,7 +2,8 @@
 //!
 //! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, what is read
 //! ahead of a draft, and, if many blocks may be copied, from the first of these on the filters
-//! of all. Every byte is checked, on side threads: a chunk of labels is decompressed in half a millisecond, and
+//! of all. Every byte is checked, on side threads but for blocks that are stored as they are: a
+//! chunk of labels is decompressed in half a millisecond, and
 //! the filters of a large segment take as long as they take. Its own reads and blocks, not
 //! those of scans: what is read once must not push out what is asked for again and again.
 

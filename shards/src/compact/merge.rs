@@ -11,8 +11,9 @@
 //! such blocks when it is sealed or merged and has lines enough. What is left, streams
 //! that had little in each segment, is encoded once more, next to what was elsewhere.
 //!
-//! What comes next is decided here, on the core; it is computed on side threads
-//! ([`super::aside`]), by which all else of the core passes at any time.
+//! What comes next is decided here, on the core, where blocks of drafts are decoded, too; the
+//! rest is computed on side threads ([`super::aside`]), by which all else of the core passes at
+//! any time.
 
 use std::io;
 use std::ops::Range;
@@ -234,7 +235,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
         let stored = self.inputs[input].stored(input, block).await?;
         let decoded = if stored.columns.is_piece() {
-            // A checksum and a copy of what is small: as much as it takes to ask a side thread.
+            // A checksum and a copy of what is small: no side thread need be woken for that.
             let decoded = stored.decode(&mut self.decoder);
             decoded.map_err(|error| self.error_of(error))?
         } else {
