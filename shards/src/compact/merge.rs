@@ -119,8 +119,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
         loop {
             self.pace.turn(runtime).await?;
             match ending {
-                Ending::Some(bytes, rest) => {
-                    self.folder.write(self.output, bytes).await?;
+                Ending::Some(bytes, mut rest) => {
+                    rest.reuse_output(self.folder.write(self.output, bytes).await?);
                     ending = runtime.offload_to(QUEUE, move || next_part(rest)).await?;
                 }
                 Ending::Last(finished) => return Ok(*finished),

@@ -25,12 +25,17 @@ use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::replayed::ReplayedFiles;
 
+/// The memory of a longer stretch is not kept: some entry was huge.
+const STRETCH_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;
+
 /// Writes the segments of one shard.
 #[derive(Debug)]
 pub struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     /// What the segment before has left to the next one.
     buffers: Spare<WriterBuffers>,
+    /// Memory for stretches besides: one is written while another is computed.
+    stretch: Spare<AlignedBuffer>,
     logs: Rc<LogFiles<R>>,
     /// The oldest log file of this shard and start that may be there.
     wal: WalName,
@@ -53,6 +58,7 @@ impl<R: Runtime> Sealer<R> {
         Sealer {
             folder,
             buffers: Spare::default(),
+            stretch: Spare::default(),
             logs,
             wal: first_wal,
             replayed,
@@ -180,7 +186,7 @@ impl<R: Runtime> Sealer<R> {
             let write = async {
                 match unwritten.take() {
                     Some(bytes) => self.folder.write(segment, bytes).await,
-                    None => Ok(AlignedBuffer::new()),
+                    None => Ok(self.stretch.take().unwrap_or_default()),
                 }
             };
             let (stretch, written) = join(encode, write).await;
@@ -195,6 +201,9 @@ impl<R: Runtime> Sealer<R> {
                 Stretch::Last(Some(mut finished)) => {
                     let bytes = std::mem::take(&mut finished.bytes);
                     let output = self.folder.write(segment, bytes).await?;
+                    if memory.capacity() <= STRETCH_KEPT_MAX_BYTES {
+                        self.stretch.keep(&self.folder.runtime, memory);
+                    }
                     if let Some(mut buffers) = finished.buffers.take() {
                         buffers.reuse_output(output);
                         self.buffers.keep(&self.folder.runtime, *buffers);

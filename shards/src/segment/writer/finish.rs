@@ -71,6 +71,11 @@ impl SegmentEnd {
         Some(self.writer.take_output())
     }
 
+    /// Gives memory back that [`Self::next_bytes`] gave away, for the bytes to come.
+    pub fn reuse_output(&mut self, buffer: AlignedBuffer) {
+        self.writer.reuse_output(buffer);
+    }
+
     /// Appends the next filters; false if there are no more.
     fn write_unit(&mut self) -> bool {
         let SegmentWriter { raw, out, .. } = &mut self.writer;
