@@ -19,7 +19,7 @@ use crate::messages::StreamDefinition;
 use crate::sealed::WRITE_BYTES;
 use crate::segment::{
     BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd,
-    SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError,
+    SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
 };
 
 /// Where merges compute.
@@ -96,9 +96,9 @@ pub(super) enum Ending {
 }
 
 impl Workshop {
-    pub(super) fn new(identity: SegmentIdentity) -> Result<Box<Workshop>, WriteError> {
-        let writer = SegmentWriter::new(identity)?;
-        Ok(Box::new(Workshop { decoder: Decoder::new(), writer, stream: None }))
+    pub(super) fn new(identity: SegmentIdentity, buffers: WriterBuffers) -> Box<Workshop> {
+        let writer = SegmentWriter::with_buffers(identity, buffers);
+        Box::new(Workshop { decoder: Decoder::new(), writer, stream: None })
     }
 
     /// Does the steps, and decodes a block that is wanted besides.
@@ -177,8 +177,5 @@ pub(super) fn next_part(mut end: Box<SegmentEnd>) -> Result<Ending, WriteError> 
     if let Some(bytes) = end.next_bytes(WRITE_BYTES) {
         return Ok(Ending::Some(bytes, end));
     }
-    let mut finished = end.finish()?;
-    // No other merge may follow soon. To release them takes time, too.
-    finished.buffers = None;
-    Ok(Ending::Last(Box::new(finished)))
+    Ok(Ending::Last(Box::new(end.finish()?)))
 }

@@ -11,13 +11,16 @@ use super::merge::Merge;
 use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedSegment};
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
-use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder};
+use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder, Spare};
+use crate::segment::WriterBuffers;
 
 /// Works beside one shard.
 #[derive(Debug)]
 pub struct Compactor<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     node: Arc<NodeSegments>,
+    /// What the merge before has left to the next one.
+    buffers: Spare<WriterBuffers>,
     /// An edit that failed. It may have come into force, so it is tried again before
     /// anything else.
     pending: Option<Pending>,
@@ -34,7 +37,7 @@ struct Pending {
 impl<R: Runtime> Compactor<R> {
     /// A compactor of the shard that owns `folder`.
     pub fn new(folder: Rc<SegmentFolder<R>>, node: Arc<NodeSegments>) -> Compactor<R> {
-        Compactor { folder, node, pending: None }
+        Compactor { folder, node, buffers: Spare::default(), pending: None }
     }
 
     /// Does a job. After a failure the next job must be [`MaintenanceJob::Resume`], until
@@ -134,12 +137,16 @@ impl<R: Runtime> Compactor<R> {
                 inputs.push(input);
             }
             let keep = &mut *job.keep;
-            Merge::new(&self.folder, inputs, keep, &job.throttle, &mut output)?.run().await
+            let buffers = self.buffers.take();
+            Merge::new(&self.folder, inputs, keep, &job.throttle, buffers, &mut output)?.run().await
         };
         let totals_in;
         let added = match merged.await {
-            Ok((Some(finished), read)) => {
+            Ok((Some(mut finished), read)) => {
                 totals_in = read;
+                if let Some(buffers) = finished.buffers.take() {
+                    self.buffers.keep(&self.folder.runtime, *buffers);
+                }
                 let mut added = self.folder.publish(output, finished, level, last.order).await?;
                 self.note_late_rows(&mut added, &directories, &job).await;
                 Some(added)

@@ -37,6 +37,7 @@ pub(crate) use folder::{NewSegment, WRITE_BYTES};
 pub(crate) use late_rows::LateRows;
 pub(crate) use open::open_all;
 pub use open::open_segment;
+pub(crate) use spare::Spare;
 pub use write::Sealer;
 
 /// A segment as it stays in memory as long as it is live: a record of fixed size. Its

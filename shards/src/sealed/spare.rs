@@ -15,7 +15,7 @@ use logsvc_runtime::Runtime;
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(super) struct Spare<T>(Rc<RefCell<Kept<T>>>);
+pub(crate) struct Spare<T>(Rc<RefCell<Kept<T>>>);
 
 struct Kept<T> {
     value: Option<T>,
@@ -37,12 +37,12 @@ impl<T> fmt::Debug for Spare<T> {
 
 impl<T: 'static> Spare<T> {
     /// What was kept, if it is still there.
-    pub(super) fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         self.0.borrow_mut().value.take()
     }
 
     /// Keeps a value for a while.
-    pub(super) fn keep<R: Runtime>(&self, runtime: &R, value: T) {
+    pub(crate) fn keep<R: Runtime>(&self, runtime: &R, value: T) {
         let mut kept = self.0.borrow_mut();
         kept.value = Some(value);
         kept.times += 1;
