@@ -235,7 +235,9 @@ impl State {
     fn replace_for_new(&mut self, bytes: usize, max_bytes: usize) {
         while self.held_bytes + bytes > max_bytes {
             let fits = self.new_bytes + bytes <= max_bytes / NEW_SHARE;
-            if !self.evict_new_unused_for(max_bytes as u64) && !(fits && self.evict_least_used()) {
+            let has_evicted =
+                self.evict_new_unused_for(max_bytes as u64) || fits && self.evict_least_used();
+            if !has_evicted {
                 return;
             }
         }
