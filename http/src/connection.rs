@@ -282,7 +282,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     ) -> Result<Body, BodyEnd> {
         let shared = Rc::clone(&self.shared);
         let config = &shared.config;
-        let mut body = BodyReader::new(head.framing, max_bytes, &config.body_budget)
+        let mut body = BodyReader::new(head.framing, max_bytes, &config.body_budget, &config.pool)
             .map_err(BodyEnd::Refused)?;
         if head.expects_continue && self.inbound.input.unread().is_empty() {
             let deadline = shared.runtime.now().after(config.write_timeout);

@@ -4,7 +4,7 @@
 //! Each checks, besides the absence of panics, that cutting the input into
 //! pieces does not change what comes out.
 
-use logsvc_runtime::Budget;
+use logsvc_runtime::{Budget, BufferPool};
 
 use crate::websocket::{Event, Handshake, MessageDecoder};
 use crate::{
@@ -21,6 +21,7 @@ pub const MAX_BODY_BYTES: u64 = 4096;
 pub fn parse_requests(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
     let limits = HeadLimits { max_target_bytes: 1024, max_headers_bytes: 2048 };
     let budget = Budget::new("fuzz", 16 * 1024);
+    let pool = BufferPool::new(16 * 1024);
     let mut heads = HeadDecoder::new(limits, budget.clone());
     let mut body: Option<BodyReader> = None;
     let mut input = InputBuffer::new();
@@ -32,7 +33,9 @@ pub fn parse_requests(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Ve
         let (piece, after) = rest.split_at(piece_len);
         rest = after;
         input.extend(piece);
-        if let Err(refusal) = advance(&mut heads, &mut body, &mut input, &budget, &mut said) {
+        if let Err(refusal) =
+            advance(&mut heads, &mut body, &mut input, (&budget, &pool), &mut said)
+        {
             said.push(format!("refused: {} {refusal}", refusal.status().as_u16()));
             return said;
         }
@@ -52,7 +55,7 @@ fn advance(
     heads: &mut HeadDecoder,
     body: &mut Option<BodyReader>,
     input: &mut InputBuffer,
-    budget: &Budget,
+    (budget, pool): (&Budget, &BufferPool),
     said: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     loop {
@@ -86,7 +89,7 @@ fn advance(
         }
         // These have nothing to compare with; they must not panic.
         let _ = (accepts_gzip(&head.headers), Handshake::of_request(&head));
-        *body = Some(BodyReader::new(head.framing, MAX_BODY_BYTES, budget)?);
+        *body = Some(BodyReader::new(head.framing, MAX_BODY_BYTES, budget, pool)?);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::labels::{Labels, parse_labels};
 use crate::otlp::{
     Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
 };
+use crate::push::json::Dialect;
 use crate::push::metadata::{MetadataNormalizer, NormalizedMetadata};
 use crate::push::{EntryList, Push, Totals};
 use crate::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
@@ -57,11 +58,24 @@ fn compare(walked: &Push<'_>, listed: &Push<'_>) {
 
 /// The JSON push, in both dialects.
 pub fn push_json(data: &[u8]) {
-    for push in [Push::json(data), Push::legacy_json(data)].into_iter().flatten() {
-        let totals = push.totals();
-        // Streams without labels and entries are only counted.
-        let visited = Totals { streams: totals.streams, ..visit(&push) };
-        assert_eq!(visited, totals, "both passes must see the same");
+    let mut list = EntryList::default();
+    for dialect in [Dialect::V1, Dialect::Legacy] {
+        let push = match dialect {
+            Dialect::V1 => Push::json(data),
+            Dialect::Legacy => Push::legacy_json(data),
+        };
+        match (push, Push::json_listed(data, dialect, &mut list)) {
+            (Ok(push), Ok(listed)) => {
+                let totals = push.totals();
+                // Streams without labels and entries are only counted.
+                let visited = Totals { streams: totals.streams, ..visit(&push) };
+                assert_eq!(visited, totals, "both passes must see the same");
+                assert_eq!(listed.totals(), totals);
+                compare(&push, &listed);
+            }
+            (Err(error), Err(of_list)) => assert_eq!(error, of_list),
+            (walked, listed) => panic!("one is refused: {walked:?}, {listed:?}"),
+        }
     }
 }
 

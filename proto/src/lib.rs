@@ -23,6 +23,7 @@ pub mod push;
 pub mod tenant;
 pub mod time;
 pub mod varint;
+pub mod words;
 
 pub use error::ApiError;
 pub use ids::StreamId;

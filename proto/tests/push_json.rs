@@ -1,7 +1,7 @@
 //! The JSON push against golden texts and against serde_json.
 
-use logsvc_proto::push::json::MAX_DEPTH;
-use logsvc_proto::push::{LabelForm, Push};
+use logsvc_proto::push::json::{Dialect, MAX_DEPTH};
+use logsvc_proto::push::{EntryList, LabelForm, Push};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -11,23 +11,32 @@ use common::{Stream, dump};
 #[test]
 fn golden_bodies() {
     let mut cases = 0;
+    let mut list = EntryList::default();
     for line in include_str!("golden/push_json.txt").lines() {
         if line.is_empty() || line.starts_with("//") {
             continue;
         }
         let (body, expected) = line.split_once(" => ").expect("a case is `body => outcome`");
-        let pushed = match body.strip_prefix("@legacy ") {
-            Some(body) => Push::legacy_json(body.as_bytes()),
-            None => Push::json(body.as_bytes()),
+        let (walked, listed) = match body.strip_prefix("@legacy ") {
+            Some(body) => (
+                Push::legacy_json(body.as_bytes()),
+                Push::json_listed(body.as_bytes(), Dialect::Legacy, &mut list),
+            ),
+            None => (
+                Push::json(body.as_bytes()),
+                Push::json_listed(body.as_bytes(), Dialect::V1, &mut list),
+            ),
         };
-        let outcome = match pushed {
-            Ok(push) => {
-                let streams: Vec<_> = dump(&push).iter().map(Stream::to_string).collect();
-                format!("{} {}", push.totals().streams, streams.join(" ")).trim_end().to_owned()
-            }
-            Err(error) => format!("! {error}"),
-        };
-        assert_eq!(outcome, expected, "{body}");
+        for pushed in [walked, listed] {
+            let outcome = match pushed {
+                Ok(push) => {
+                    let streams: Vec<_> = dump(&push).iter().map(Stream::to_string).collect();
+                    format!("{} {}", push.totals().streams, streams.join(" ")).trim_end().to_owned()
+                }
+                Err(error) => format!("! {error}"),
+            };
+            assert_eq!(outcome, expected, "{body}");
+        }
         cases += 1;
     }
     assert!(cases > 60, "the golden file lost its cases");
@@ -157,6 +166,9 @@ proptest! {
         let body = if pretty { format!("{value:#}") } else { value.to_string() };
         let push = Push::json(body.as_bytes()).expect("serde writes JSON");
         let dumped = dump(&push);
+        let mut list = EntryList::default();
+        let listed = Push::json_listed(body.as_bytes(), Dialect::V1, &mut list).expect("the same");
+        prop_assert_eq!(&dump(&listed), &dumped);
         prop_assert_eq!(dumped.len(), streams.len());
         let mut line_bytes = 0;
         for (stream, expected) in dumped.iter().zip(&streams) {

@@ -48,6 +48,19 @@ impl BufferPool {
     /// An empty buffer with a capacity of at least `min_capacity_bytes`. A fresh
     /// one gets the next power of two, so that it fits its class when it returns.
     pub fn take(&self, min_capacity_bytes: usize) -> Vec<u8> {
+        if let Some(buffer) = self.take_kept(min_capacity_bytes) {
+            return buffer;
+        }
+        self.stock.borrow_mut().allocated_count += 1;
+        let rounded_bytes = min_capacity_bytes
+            .max(1 << MIN_CLASS_BITS)
+            .checked_next_power_of_two()
+            .unwrap_or(min_capacity_bytes);
+        Vec::with_capacity(rounded_bytes)
+    }
+
+    /// The same, but only from the stock.
+    pub fn take_kept(&self, min_capacity_bytes: usize) -> Option<Vec<u8>> {
         let mut stock = self.stock.borrow_mut();
         let first_class = class_that_holds(min_capacity_bytes);
         // One class up is looked at too: twice the room is better than a page
@@ -57,18 +70,12 @@ impl BufferPool {
                 stock.kept_bytes -= buffer.capacity();
                 if buffer.capacity() >= min_capacity_bytes {
                     stock.reused_count += 1;
-                    return buffer;
+                    return Some(buffer);
                 }
                 // Only the open-ended last class can hold one that is too small.
             }
         }
-        stock.allocated_count += 1;
-        drop(stock);
-        let rounded_bytes = min_capacity_bytes
-            .max(1 << MIN_CLASS_BITS)
-            .checked_next_power_of_two()
-            .unwrap_or(min_capacity_bytes);
-        Vec::with_capacity(rounded_bytes)
+        None
     }
 
     /// Takes a buffer back, from this core or any other. Its content is
@@ -136,8 +143,9 @@ mod tests {
         let pool = BufferPool::new(1 << 20);
         pool.give(Vec::with_capacity(3000));
         assert!(pool.take(2500).capacity() >= 2500);
+        assert_eq!(pool.take_kept(2500), None);
         assert_eq!(pool.reused_count(), 0);
-        assert_eq!(pool.take(2048).capacity(), 3000);
+        assert_eq!(pool.take_kept(2048).map(|buffer| buffer.capacity()), Some(3000));
         assert_eq!((pool.reused_count(), pool.kept_bytes()), (1, 0));
     }
 

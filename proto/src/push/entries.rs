@@ -40,10 +40,18 @@ impl<'a> Text<'a> {
 pub struct Entries<'a> {
     source: EntrySource<'a>,
     started: bool,
-    scratch: Vec<u8>,
-    pairs: Vec<(Text<'a>, Text<'a>)>,
-    /// The metadata of an entry of a protobuf push, if it is not very much.
-    borrowed_pairs: Vec<(&'a [u8], &'a [u8])>,
+    buffers: EntryBuffers<'a>,
+}
+
+/// What an entry is put together in, unless it lies in the body as it is.
+#[derive(Debug, Default)]
+pub(super) struct EntryBuffers<'a> {
+    /// Texts without their escapes.
+    pub(super) scratch: Vec<u8>,
+    /// Metadata of which a part is in `scratch`.
+    pub(super) pairs: Vec<(Text<'a>, Text<'a>)>,
+    /// Metadata that lies in the body, if it is not very much.
+    pub(super) borrowed_pairs: Vec<(&'a [u8], &'a [u8])>,
 }
 
 /// One entry.
@@ -60,13 +68,7 @@ pub struct EntryRef<'e> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(source: EntrySource<'a>) -> Entries<'a> {
-        Entries {
-            source,
-            started: false,
-            scratch: Vec::new(),
-            pairs: Vec::new(),
-            borrowed_pairs: Vec::new(),
-        }
+        Entries { source, started: false, buffers: EntryBuffers::default() }
     }
 
     /// The next entry; `None` after the last.
@@ -74,8 +76,10 @@ impl<'a> Entries<'a> {
     #[inline]
     pub fn next(&mut self) -> Option<EntryRef<'_>> {
         match &mut self.source {
-            EntrySource::Listed(listed) => listed.next(&mut self.borrowed_pairs),
-            EntrySource::Protobuf(fields) => protobuf::next_entry(fields, &mut self.borrowed_pairs),
+            EntrySource::Listed(listed) => listed.next(&mut self.buffers),
+            EntrySource::Protobuf(fields) => {
+                protobuf::next_entry(fields, &mut self.buffers.borrowed_pairs)
+            }
             EntrySource::Json(None, _) => None,
             EntrySource::Json(Some(_), _) => self.next_json(),
         }
@@ -83,7 +87,7 @@ impl<'a> Entries<'a> {
 
     fn next_json(&mut self) -> Option<EntryRef<'_>> {
         let EntrySource::Json(Some(cursor), dialect) = &mut self.source else { return None };
-        let (scratch, pairs) = (&mut self.scratch, &mut self.pairs);
+        let EntryBuffers { scratch, pairs, .. } = &mut self.buffers;
         scratch.clear();
         pairs.clear();
         let entry = cursor
@@ -102,7 +106,8 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn place<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a> {
+/// Unescapes a text into `scratch` if it has escapes.
+pub(super) fn place<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a> {
     if !text.has_escapes() {
         return Text::Body(text.raw());
     }

@@ -1,9 +1,11 @@
-//! Where the entries of a protobuf push are, as its check has found them, so that they need
-//! not be looked for a second time.
+//! Where the entries of a push are, as its check has found them, so that they need not be
+//! looked for a second time.
 //!
 //! Guarantees: a list takes at most a megabyte. Of a push that would need more, or has
 //! an entry with very many pairs, nothing is listed, and its entries are decoded again.
 
+use super::entries::{EntryBuffers, Text, place};
+use super::json::RawText;
 use super::protobuf::LISTED_PAIRS_MAX;
 use super::{EntryRef, MetadataRef};
 
@@ -45,8 +47,11 @@ struct Counts {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     start: u32,
+    /// Its length in bytes, and [`ESCAPED`] if it is a JSON string with escapes.
     len: u32,
 }
+
+const ESCAPED: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
 struct ListedEntry {
@@ -54,6 +59,8 @@ struct ListedEntry {
     line: Part,
     pairs: u16,
     has_timestamp: bool,
+    /// Whether the line or a part of a pair has escapes.
+    has_escapes: bool,
 }
 
 impl Part {
@@ -65,9 +72,29 @@ impl Part {
         Part { start: start as u32, len: part.len() as u32 }
     }
 
+    /// Where the text `raw` of a checked JSON string is in `body`.
+    #[inline]
+    fn of_json(body: &[u8], raw: RawText<'_>) -> Part {
+        let part = Part::of(body, raw.raw());
+        Part { len: part.len | if raw.has_escapes() { ESCAPED } else { 0 }, ..part }
+    }
+
+    #[inline]
+    fn has_escapes(self) -> bool {
+        self.len & ESCAPED != 0
+    }
+
     #[inline]
     fn get(self, body: &[u8]) -> &[u8] {
-        &body[self.start as usize..][..self.len as usize]
+        &body[self.start as usize..][..(self.len & !ESCAPED) as usize]
+    }
+
+    /// The text, which is unescaped into `scratch` if it has escapes.
+    fn place<'a>(self, body: &'a [u8], scratch: &mut Vec<u8>) -> Text<'a> {
+        match self.has_escapes() {
+            true => place(RawText::of_checked(self.get(body)), scratch),
+            false => Text::Body(self.get(body)),
+        }
     }
 }
 
@@ -86,36 +113,80 @@ impl EntryList {
 
     /// Forgets everything: a check of `body` begins.
     pub(super) fn begin(&mut self, body: &[u8]) {
+        self.restart();
+        self.is_full = body.len() >= ESCAPED as usize;
+    }
+
+    /// Forgets the streams of the body: others count in their place.
+    pub(super) fn restart(&mut self) {
         self.streams.clear();
         self.entries.clear();
         self.pairs.clear();
-        self.is_full = u32::try_from(body.len()).is_err();
         (self.ended, self.ended_pairs) = (Counts::default(), 0);
     }
 
     /// Notes a pair of the entry that will end next.
     #[inline]
     pub(super) fn add_pair(&mut self, body: &[u8], name: &[u8], value: &[u8]) {
+        self.push_pair(|| [Part::of(body, name), Part::of(body, value)]);
+    }
+
+    /// The same for a pair of JSON strings.
+    #[inline]
+    pub(super) fn add_json_pair(&mut self, body: &[u8], name: RawText<'_>, value: RawText<'_>) {
+        self.push_pair(|| [Part::of_json(body, name), Part::of_json(body, value)]);
+    }
+
+    #[inline]
+    fn push_pair(&mut self, pair: impl FnOnce() -> [Part; 2]) {
         self.is_full |= self.pairs.len() == PAIRS_MAX;
         if !self.is_full {
-            self.pairs.push([Part::of(body, name), Part::of(body, value)]);
+            self.pairs.push(pair());
         }
     }
 
     /// Notes an entry whose pairs were noted before.
     #[inline]
     pub(super) fn end_entry(&mut self, body: &[u8], timestamp_ns: Option<i64>, line: &[u8]) {
+        self.push_entry(timestamp_ns, || Part::of(body, line));
+    }
+
+    /// The same for an entry whose line is a JSON string.
+    #[inline]
+    pub(super) fn end_json_entry(
+        &mut self,
+        body: &[u8],
+        timestamp_ns: Option<i64>,
+        line: RawText<'_>,
+    ) {
+        self.push_entry(timestamp_ns, || Part::of_json(body, line));
+    }
+
+    #[inline]
+    fn push_entry(&mut self, timestamp_ns: Option<i64>, line: impl FnOnce() -> Part) {
         let pairs = self.pairs.len() - self.ended_pairs;
         self.is_full |= pairs > LISTED_PAIRS_MAX || self.entries.len() == ENTRIES_MAX;
         if !self.is_full {
+            let own = &self.pairs[self.ended_pairs..];
+            let line = line();
+            let has_escapes =
+                line.has_escapes() || own.iter().flatten().any(|part| part.has_escapes());
             self.ended_pairs = self.pairs.len();
             self.entries.push(ListedEntry {
                 timestamp_ns: timestamp_ns.unwrap_or(0),
-                line: Part::of(body, line),
+                line,
                 pairs: pairs as u16,
                 has_timestamp: timestamp_ns.is_some(),
+                has_escapes,
             });
         }
+    }
+
+    /// Forgets the entries of the stream that has not ended: others count in their place.
+    pub(super) fn restart_stream(&mut self) {
+        self.entries.truncate(self.ended.entries as usize);
+        self.pairs.truncate(self.ended.pairs as usize);
+        self.ended_pairs = self.pairs.len();
     }
 
     /// Notes that a stream has ended.
@@ -171,24 +242,34 @@ pub(super) struct ListedEntries<'a> {
 }
 
 impl<'a> ListedEntries<'a> {
-    /// The next entry, whose metadata is put into `pairs`.
+    /// The next entry, whose metadata is put into `buffers`, and its line, too, if it has
+    /// escapes.
     #[inline]
-    pub(super) fn next<'p>(
-        &mut self,
-        pairs: &'p mut Vec<(&'a [u8], &'a [u8])>,
-    ) -> Option<EntryRef<'p>> {
+    pub(super) fn next<'p>(&mut self, buffers: &'p mut EntryBuffers<'a>) -> Option<EntryRef<'p>> {
         let (entry, entries) = self.entries.split_first()?;
         self.entries = entries;
         let (own, later) = self.pairs.split_at(usize::from(entry.pairs));
         self.pairs = later;
         let body = self.body;
+        let timestamp_ns = entry.has_timestamp.then_some(entry.timestamp_ns);
+        buffers.scratch.clear();
+        let line = entry.line.place(body, &mut buffers.scratch);
+        // Names and values hardly ever have escapes.
+        if entry.has_escapes && own.iter().flatten().any(|part| part.has_escapes()) {
+            let EntryBuffers { scratch, pairs, .. } = buffers;
+            pairs.clear();
+            pairs.extend(
+                own.iter()
+                    .map(|[name, value]| (name.place(body, scratch), value.place(body, scratch))),
+            );
+            let metadata = MetadataRef::from_mixed(pairs, &[], 0, scratch);
+            return Some(EntryRef { timestamp_ns, line: line.get(scratch), metadata });
+        }
+        let pairs = &mut buffers.borrowed_pairs;
         pairs.clear();
         pairs.extend(own.iter().map(|[name, value]| (name.get(body), value.get(body))));
-        Some(EntryRef {
-            timestamp_ns: entry.has_timestamp.then_some(entry.timestamp_ns),
-            line: entry.line.get(body),
-            metadata: MetadataRef::from_slice(pairs),
-        })
+        let metadata = MetadataRef::from_slice(pairs);
+        Some(EntryRef { timestamp_ns, line: line.get(&buffers.scratch), metadata })
     }
 }
 

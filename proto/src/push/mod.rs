@@ -5,8 +5,9 @@
 //! request before anything is stored. What they return only remembers where the
 //! streams are. Entries are decoded a second time when they are visited, which
 //! needs memory for one entry at most, and cannot fail any more, so that the ingest
-//! loop has no error paths. [`Push::protobuf_listed`] also notes where the entries of
-//! usual bodies are, in memory of bounded size, which saves the second walk.
+//! loop has no error paths. [`Push::protobuf_listed`] and [`Push::json_listed`] also note
+//! where the entries of usual bodies are, in memory of bounded size, which saves the second
+//! walk.
 //!
 //! Labels are not parsed here: a [`LabelSource`] is a cache key first.
 
@@ -88,6 +89,17 @@ impl<'a> Push<'a> {
     /// Checks an uncompressed JSON body of the deprecated push endpoint.
     pub fn legacy_json(body: &'a [u8]) -> Result<Push<'a>, JsonError> {
         let (push, totals) = JsonPush::parse(body, json::Dialect::Legacy)?;
+        Ok(Push { form: Form::Json(push), totals })
+    }
+
+    /// Like [`Push::json`] or [`Push::legacy_json`], and notes in `list` where the entries
+    /// are, so that visiting them costs less.
+    pub fn json_listed(
+        body: &'a [u8],
+        dialect: json::Dialect,
+        list: &'a mut EntryList,
+    ) -> Result<Push<'a>, JsonError> {
+        let (push, totals) = JsonPush::parse_listed(body, dialect, list)?;
         Ok(Push { form: Form::Json(push), totals })
     }
 

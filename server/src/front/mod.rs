@@ -52,6 +52,7 @@ use logsvc_http::{
 };
 use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
+use logsvc_proto::push::json::Dialect as JsonDialect;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Runtime};
 use logsvc_shards::changes::NodeChanges;
@@ -385,8 +386,8 @@ impl<R: Runtime> Front<R> {
             self.refuse_parquet(&request)?;
         }
         match route {
-            Route::Push => self.push(request, push::Dialect::V1).await,
-            Route::LegacyPush => self.push(request, push::Dialect::Legacy).await,
+            Route::Push => self.push(request, JsonDialect::V1).await,
+            Route::LegacyPush => self.push(request, JsonDialect::Legacy).await,
             Route::OtlpLogs => self.push_otlp(request).await,
             Route::Query => self.query(request).await,
             Route::QueryRange => self.query_range(request).await,

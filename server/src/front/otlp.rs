@@ -38,13 +38,12 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let Request { head, body, .. } = request;
-        let (body, _reserved) = body.into_parts();
         let (ingested, _more_reserved) = self
             .with_buffers(async |buffers| {
                 self.push_otlp_decoded(&tenant, &head, &body, buffers).await
             })
             .await?;
-        drop(body);
+        let _reserved = body.into_reservation();
         self.settle(&tenant, ingested).await
     }
 

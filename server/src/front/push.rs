@@ -12,6 +12,7 @@ use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
 };
 use logsvc_proto::error::ApiError;
+use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::{EntryList, Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
@@ -43,13 +44,6 @@ impl PushBuffers {
     }
 }
 
-/// Which JSON form a push endpoint reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Dialect {
-    V1,
-    Legacy,
-}
-
 impl<R: Runtime> Front<R> {
     pub(super) async fn push(
         &self,
@@ -58,7 +52,6 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
         let Request { head, body, .. } = request;
-        let (body, _reserved) = body.into_parts();
         let ingested = self
             .with_buffers(async |buffers| {
                 self.push_decoded(&tenant, &head, &body, dialect, buffers).await
@@ -66,7 +59,7 @@ impl<R: Runtime> Front<R> {
             .await;
         // The next push finds this memory in the caches of the CPU. What is reserved for it
         // stands for the batches from here on.
-        drop(body);
+        let _reserved = body.into_reservation();
         let pushed = match ingested {
             Ok((ingested, _reserved)) => self.settle(&tenant, ingested).await,
             Err(error) => Err(error),
@@ -107,12 +100,11 @@ impl<R: Runtime> Front<R> {
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let PushBuffers { body: body_buffers, entries } = buffers;
         let (message, mut reservation) = self.decompress(decoder, body, body_buffers)?;
-        let push = match (decoder.format, dialect) {
-            (MessageFormat::SnappyProtobuf | MessageFormat::Protobuf, _) => {
+        let push = match decoder.format {
+            MessageFormat::SnappyProtobuf | MessageFormat::Protobuf => {
                 Push::protobuf_listed(message, entries)?
             }
-            (MessageFormat::Json, Dialect::V1) => Push::json(message)?,
-            (MessageFormat::Json, Dialect::Legacy) => Push::legacy_json(message)?,
+            MessageFormat::Json => Push::json_listed(message, dialect, entries)?,
         };
         let totals = push.totals();
         if totals.streams == 0 {

@@ -27,7 +27,6 @@ mod regexp;
 mod text;
 mod unpack;
 pub(crate) mod unwrap;
-mod words;
 
 use super::error::PlanError;
 use super::filter::LineFilters;

@@ -2,6 +2,7 @@
 
 use crate::push::entries::EntrySource;
 use crate::push::json::{Cursor, Dialect, JsonError, RawText};
+use crate::push::listed::{EntryList, ListedStreams};
 use crate::push::{LabelSource, StreamRef, Totals};
 use crate::time::parse_rfc3339_ns;
 
@@ -12,6 +13,8 @@ pub struct JsonPush<'a> {
     /// body, so this list is not much larger than the body.
     streams: Vec<Stream<'a>>,
     dialect: Dialect,
+    /// Where the entries are, if that was noted.
+    listed: Option<ListedStreams<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,40 +32,24 @@ pub(in crate::push) struct RawEntry<'a> {
 impl<'a> JsonPush<'a> {
     /// Checks a document and counts what it holds.
     pub fn parse(body: &'a [u8], dialect: Dialect) -> Result<(JsonPush<'a>, Totals), JsonError> {
-        let mut cursor = Cursor::new(body);
-        let mut push = JsonPush { streams: Vec::new(), dialect };
-        let mut totals = Totals::default();
-        if cursor.peek().is_none() {
-            return Err(JsonError::Empty);
-        }
-        if cursor.take_null()? {
-            return Ok((push, totals));
-        }
-        // What follows the top-level value is not looked at.
-        cursor.object(|cursor, name| {
-            if !name.is_ignoring_case("streams") {
-                return cursor.skip_value().map(|_| ());
-            }
-            // Of a repeated key the last value counts.
-            push.streams.clear();
-            totals = Totals::default();
-            if cursor.take_null()? {
-                return Ok(());
-            }
-            let mut started = false;
-            while cursor.next_element(&mut started)? {
-                let (stream, counted) = read_stream(cursor, dialect)?;
-                totals.add(&counted);
-                push.streams.extend(stream);
-            }
-            Ok(())
-        })?;
-        Ok((push, totals))
+        let (streams, totals) = check(body, dialect, &mut EntryList::full())?;
+        Ok((JsonPush { streams, dialect, listed: None }, totals))
+    }
+
+    /// The same, and notes in `list` where the entries are, if they have room there.
+    pub fn parse_listed(
+        body: &'a [u8],
+        dialect: Dialect,
+        list: &'a mut EntryList,
+    ) -> Result<(JsonPush<'a>, Totals), JsonError> {
+        list.begin(body);
+        let (streams, totals) = check(body, dialect, list)?;
+        Ok((JsonPush { streams, dialect, listed: list.streams(body) }, totals))
     }
 
     /// The streams in the order sent.
     pub fn streams(&self) -> Streams<'_, 'a> {
-        Streams { streams: self.streams.iter(), dialect: self.dialect }
+        Streams { streams: self.streams.iter(), dialect: self.dialect, listed: self.listed }
     }
 }
 
@@ -70,6 +57,7 @@ impl<'a> JsonPush<'a> {
 pub struct Streams<'p, 'a> {
     streams: std::slice::Iter<'p, Stream<'a>>,
     dialect: Dialect,
+    listed: Option<ListedStreams<'a>>,
 }
 
 impl<'a> Iterator for Streams<'_, 'a> {
@@ -77,16 +65,56 @@ impl<'a> Iterator for Streams<'_, 'a> {
 
     fn next(&mut self) -> Option<StreamRef<'a>> {
         let stream = self.streams.next()?;
-        Some(StreamRef {
-            labels: stream.labels,
-            entries: EntrySource::Json(stream.entries, self.dialect),
-        })
+        let entries = match &mut self.listed {
+            Some(listed) => EntrySource::Listed(listed.next()),
+            None => EntrySource::Json(stream.entries, self.dialect),
+        };
+        Some(StreamRef { labels: stream.labels, entries })
     }
+}
+
+/// The streams of a document that have labels or entries, and what it holds in all.
+fn check<'a>(
+    body: &'a [u8],
+    dialect: Dialect,
+    list: &mut EntryList,
+) -> Result<(Vec<Stream<'a>>, Totals), JsonError> {
+    let mut cursor = Cursor::new(body);
+    let (mut streams, mut totals) = (Vec::new(), Totals::default());
+    if cursor.peek().is_none() {
+        return Err(JsonError::Empty);
+    }
+    if cursor.take_null()? {
+        return Ok((streams, totals));
+    }
+    // What follows the top-level value is not looked at.
+    cursor.object(|cursor, name| {
+        if !name.is_ignoring_case("streams") {
+            return cursor.skip_value().map(|_| ());
+        }
+        // Of a repeated key the last value counts.
+        streams.clear();
+        totals = Totals::default();
+        list.restart();
+        if cursor.take_null()? {
+            return Ok(());
+        }
+        let mut started = false;
+        while cursor.next_element(&mut started)? {
+            let (stream, counted) = read_stream(cursor, body, dialect, list)?;
+            totals.add(&counted);
+            streams.extend(stream);
+        }
+        Ok(())
+    })?;
+    Ok((streams, totals))
 }
 
 fn read_stream<'a>(
     cursor: &mut Cursor<'a>,
+    body: &'a [u8],
     dialect: Dialect,
+    list: &mut EntryList,
 ) -> Result<(Option<Stream<'a>>, Totals), JsonError> {
     let mut labels = None;
     let mut entries = None;
@@ -104,10 +132,10 @@ fn read_stream<'a>(
                 labels = Some(LabelSource::json_text(text));
             }
             Dialect::V1 if name.is("values") => {
-                (entries, counted) = read_entries(cursor, dialect)?;
+                (entries, counted) = read_entries(cursor, body, dialect, list)?;
             }
             Dialect::Legacy if name.is_ignoring_case("entries") => {
-                (entries, counted) = read_entries(cursor, dialect)?;
+                (entries, counted) = read_entries(cursor, body, dialect, list)?;
             }
             _ => {
                 cursor.skip_value()?;
@@ -120,15 +148,20 @@ fn read_stream<'a>(
     if entries.is_none() && labels.is_none_or(|labels| matches!(labels.bytes, b"" | b"{}")) {
         return Ok((None, counted));
     }
+    list.end_stream();
     let labels = labels.unwrap_or(LabelSource::text(b""));
     Ok((Some(Stream { labels, entries }), counted))
 }
 
 fn read_entries<'a>(
     cursor: &mut Cursor<'a>,
+    body: &'a [u8],
     dialect: Dialect,
+    list: &mut EntryList,
 ) -> Result<(Option<Cursor<'a>>, Totals), JsonError> {
     let mut counted = Totals::default();
+    // Of a repeated key the last value counts.
+    list.restart_stream();
     if cursor.take_null()? {
         return Ok((None, counted));
     }
@@ -138,7 +171,9 @@ fn read_entries<'a>(
     while let Some(entry) = cursor.next_entry(dialect, &mut started, |name, value| {
         pairs += 1;
         pair_bytes += (name.decoded_len_bytes() + value.decoded_len_bytes()) as u64;
+        list.add_json_pair(body, name, value);
     })? {
+        list.end_json_entry(body, entry.timestamp_ns, entry.line);
         counted.entries += 1;
         counted.line_bytes += entry.line.decoded_len_bytes() as u64;
     }
@@ -227,10 +262,7 @@ impl<'a> Cursor<'a> {
     fn timestamp(&mut self) -> Result<i64, JsonError> {
         const EXPECTED: &str = "the timestamp of an entry must be a string of nanoseconds";
         let text = self.text(EXPECTED)?;
-        let digits = text.raw();
-        // `parse` would take a plus sign.
-        let signed = std::str::from_utf8(digits).ok().filter(|_| digits.first() != Some(&b'+'));
-        match signed.and_then(|digits| digits.parse::<i64>().ok()) {
+        match parse_i64(text.raw()) {
             Some(timestamp_ns) => Ok(timestamp_ns),
             None => self.error(EXPECTED),
         }
@@ -248,4 +280,22 @@ impl<'a> Cursor<'a> {
             Ok(())
         })
     }
+}
+
+/// A decimal number, with a minus sign if it is negative.
+#[inline]
+fn parse_i64(text: &[u8]) -> Option<i64> {
+    // 19 digits, as the nanoseconds of today have, fit into 64 bits.
+    if (1..=19).contains(&text.len()) {
+        let unsigned = text.iter().try_fold(0_u64, |number, digit| {
+            let digit = digit.wrapping_sub(b'0');
+            (digit < 10).then_some(number * 10 + u64::from(digit))
+        });
+        if let Some(number) = unsigned {
+            return i64::try_from(number).ok();
+        }
+    }
+    // `parse` would take a plus sign.
+    let signed = std::str::from_utf8(text).ok().filter(|text| !text.starts_with('+'));
+    signed?.parse().ok()
 }

@@ -8,7 +8,7 @@
 //! The functions are inlined into the loops over fields, so that fields stay in
 //! registers; handing them over in memory took a third of the time.
 
-use super::super::words::quote_or_backslash;
+use logsvc_proto::words::quote_or_backslash;
 
 /// Levels of nested objects that are read.
 pub(crate) const MAX_DEPTH: usize = 64;

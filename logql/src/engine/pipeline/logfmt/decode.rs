@@ -2,7 +2,7 @@
 
 use super::super::json::escapes::{code_unit, short, surrogates};
 use super::super::text::{is_unclean, push_clean};
-use super::super::words::{bare_word_end, quote_or_backslash};
+use logsvc_proto::words::{bare_word_end, quote_or_backslash};
 
 /// A pair as it stands in the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-//! Looking for the ends of short texts eight bytes at a time.
+//! Looking for the ends of short texts eight bytes at a time: fields of log lines, strings of
+//! JSON pushes.
 //!
 //! Keys and values of log lines are mostly shorter than what a vectorised search
 //! costs to begin. A word of eight bytes is tested with a few additions: in
@@ -24,6 +25,7 @@ fn less(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(LOW * u64::from(bound)) & !word & HIGH
 }
 
+#[inline]
 fn word_at(data: &[u8], at: usize) -> Option<u64> {
     data.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
@@ -32,9 +34,17 @@ fn lowest(hits: u64) -> usize {
     hits.trailing_zeros() as usize / 8
 }
 
+/// How many bytes of `word`, whose first byte is its lowest, come before a backslash: 8 if it
+/// has none.
+#[inline(always)]
+pub fn bytes_before_backslash(word: u64) -> usize {
+    // There are 64 zeros below no bit.
+    lowest(equal(word, b'\\'))
+}
+
 /// The position of the first quote or backslash at or behind `from`.
 #[inline(always)]
-pub(super) fn quote_or_backslash(data: &[u8], from: usize) -> Option<usize> {
+pub fn quote_or_backslash(data: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     for _ in 0..SHORT_WORDS {
         let Some(word) = word_at(data, at) else {
@@ -54,7 +64,7 @@ pub(super) fn quote_or_backslash(data: &[u8], from: usize) -> Option<usize> {
 /// logfmt: a space, a control character, `=` or a quote. The length when there is
 /// none.
 #[inline(always)]
-pub(super) fn bare_word_end(data: &[u8], from: usize) -> usize {
+pub fn bare_word_end(data: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(word) = word_at(data, at) {
         let hits = less(word, b' ' + 1) | equal(word, b'=') | equal(word, b'"');
@@ -70,35 +80,39 @@ pub(super) fn bare_word_end(data: &[u8], from: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Rng;
+    use proptest::prelude::*;
 
-    #[test]
-    fn words_find_what_bytes_find() {
-        let mut rng = Rng::new(11);
-        for round in 0..20_000 {
-            let len = rng.below(60);
-            let bytes: Vec<u8> = (0..len)
-                .map(|_| match rng.below(24) {
-                    0 => *rng.pick(b"\"\\= \n\x00\x1f!\x7f\x80\x81\xa2\xdc\xff#]<>"),
-                    _ if round % 2 == 0 => b'a' + rng.below(26) as u8,
-                    _ => rng.next_u64() as u8 | 0x80,
-                })
-                .collect();
-            for from in 0..=len {
-                let quote = bytes[from..].iter().position(|b| matches!(b, b'"' | b'\\'));
-                assert_eq!(
-                    quote_or_backslash(&bytes, from),
-                    quote.map(|at| from + at),
-                    "{bytes:?}"
-                );
-                let end = bytes[from..].iter().position(|b| *b <= b' ' || matches!(b, b'=' | b'"'));
-                assert_eq!(
-                    bare_word_end(&bytes, from),
-                    end.map_or(len, |at| from + at),
-                    "{bytes:?}"
-                );
+    /// Letters, others, and what is looked for and its like.
+    fn texts() -> impl Strategy<Value = Vec<u8>> {
+        let marks = b"\"\\= \n\x00\x1f!\x7f\x80\x81\xa2\xdc\xff#]<>";
+        let mark = prop::sample::select(&marks[..]);
+        prop::collection::vec(
+            prop_oneof![12 => b'a'..=b'z', 12 => 0x80..=0xff_u8, 1 => mark],
+            0..60,
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn words_find_what_bytes_find(bytes in texts()) {
+            for from in 0..=bytes.len() {
+                let rest = &bytes[from..];
+                let quote = rest.iter().position(|b| matches!(b, b'"' | b'\\'));
+                prop_assert_eq!(quote_or_backslash(&bytes, from), quote.map(|at| from + at));
+                let end = rest.iter().position(|b| *b <= b' ' || matches!(b, b'=' | b'"'));
+                prop_assert_eq!(bare_word_end(&bytes, from), end.map_or(bytes.len(), |at| from + at));
+                if let Some(word) = word_at(&bytes, from) {
+                    let before = rest[..8].iter().position(|b| *b == b'\\');
+                    prop_assert_eq!(bytes_before_backslash(word), before.unwrap_or(8));
+                }
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_behind_the_end() {
         assert_eq!(quote_or_backslash(b"ab", 3), None);
     }
 }
