@@ -34,6 +34,7 @@ mod balance;
 mod budget;
 mod clock;
 mod closing;
+mod commits;
 pub mod conformance;
 mod entropy;
 mod fair_queue;

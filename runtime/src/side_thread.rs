@@ -17,6 +17,13 @@
 //! but never short queries. What takes long whatever happens gets the CPU time that is left.
 //! Beside such a query upkeep would come too late for pushes, if it had an equal part.
 //!
+//! Being idle is not enough, though. Where the system schedules the threads of a session as one
+//! (`sched_autogroup_enabled`), threads of the kernel, which are not among them, waited for up to
+//! 350 ms for a CPU on which an idle thread computed: the one that tells of the end of a durable
+//! write, and the one that moves packets. So idle threads rest after each job while commits come
+//! one after the other, and with them the CPU is free for whoever waits (docs/performance.md,
+//! *Commits beside a heavy query*).
+//!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
 //! pinned; they end when the last runtime value is gone.
@@ -24,10 +31,13 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use futures_channel::oneshot;
 
+use crate::commits::Commits;
 use crate::launch::stop_process_on_panic;
 use crate::priority::{be_idle, be_nicer};
 use crate::{SideQueue, closing, file_ops};
@@ -47,8 +57,11 @@ const MERGING_NICENESS: i32 = 6;
 /// tenth of a CPU next to a core that is always busy.
 const LONG_NICENESS: i32 = 10;
 
+/// How long an idle thread rests after a job, which takes some milliseconds, while commits come.
+const REST: Duration = Duration::from_micros(300);
+
 /// When the threads of a queue get the CPU.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Turn {
     /// So much nicer than cores.
     Nicer(i32),
@@ -82,21 +95,30 @@ pub(crate) struct SideThreads {
     queries: flume::Sender<Job>,
     heavy_queries: flume::Sender<Job>,
     long_queries: flume::Sender<Job>,
+    commits: Arc<Commits>,
 }
 
 impl SideThreads {
     /// Starts so many threads for each of the queues, at least one.
     pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
+        let commits = Arc::new(Commits::new());
+        let start = |name, threads, turn| start_queue(name, threads, turn, &commits);
         Ok(SideThreads {
-            files: start_queue("side-file", threads, Turn::Nicer(0))?,
-            device: start_queue("side-flush", threads, Turn::Nicer(0))?,
-            closing: start_queue("side-close", 1, Turn::Nicer(0))?,
-            upkeep: start_queue("side-work", threads, Turn::Nicer(SOON_NICENESS))?,
-            merging: start_queue("side-merge", threads, Turn::Nicer(MERGING_NICENESS))?,
-            queries: start_queue("side-query", threads, Turn::Nicer(SOON_NICENESS))?,
-            heavy_queries: start_queue("side-heavy", threads, Turn::Idle)?,
-            long_queries: start_queue("side-long", threads, Turn::Idle)?,
+            files: start("side-file", threads, Turn::Nicer(0))?,
+            device: start("side-flush", threads, Turn::Nicer(0))?,
+            closing: start("side-close", 1, Turn::Nicer(0))?,
+            upkeep: start("side-work", threads, Turn::Nicer(SOON_NICENESS))?,
+            merging: start("side-merge", threads, Turn::Nicer(MERGING_NICENESS))?,
+            queries: start("side-query", threads, Turn::Nicer(SOON_NICENESS))?,
+            heavy_queries: start("side-heavy", threads, Turn::Idle)?,
+            long_queries: start("side-long", threads, Turn::Idle)?,
+            commits,
         })
+    }
+
+    /// Has idle threads know that a durable write begins, for which somebody waits.
+    pub(crate) fn note_commit(&self) {
+        self.commits.note();
     }
 
     /// Runs a file operation.
@@ -177,15 +199,23 @@ where
     receiver.await.expect("a job that panics ends the process, all others send their result")
 }
 
-fn start_queue(name: &str, threads: u16, turn: Turn) -> io::Result<flume::Sender<Job>> {
+fn start_queue(
+    name: &str,
+    threads: u16,
+    turn: Turn,
+    commits: &Arc<Commits>,
+) -> io::Result<flume::Sender<Job>> {
     let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
     for number in 0..threads.max(1) {
-        let jobs = receiver.clone();
+        let (jobs, commits) = (receiver.clone(), Arc::clone(commits));
         thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             stop_process_on_panic();
             turn.take();
             while let Ok(job) = jobs.recv() {
                 job();
+                if turn == Turn::Idle && commits.are_recent() {
+                    thread::sleep(REST);
+                }
             }
         })?;
     }

@@ -136,7 +136,10 @@ impl File for GlommioFile {
             Ok(file) => file,
             Err(error) => return (Err(error), buffer),
         };
-        let guard = self.mode.is_durable().then(|| self.poison.begin_sync());
+        let guard = self.mode.is_durable().then(|| {
+            self.side.note_commit();
+            self.poison.begin_sync()
+        });
         let (memory, range) = buffer.into_parts();
         let part = range.clone();
         let write = move || file_ops::write_range_at(&file, memory, part, offset_bytes);
@@ -153,6 +156,7 @@ impl File for GlommioFile {
 
     async fn sync_data(&self) -> io::Result<()> {
         self.poison.check()?;
+        self.side.note_commit();
         let guard = self.poison.begin_sync();
         guard.finish(self.file.fdatasync().await.map_err(plain))
     }

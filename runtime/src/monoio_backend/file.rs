@@ -181,7 +181,10 @@ impl File for MonoioFile {
         if let Err(error) = is_allowed {
             return (Err(error), buffer);
         }
-        let guard = self.mode.is_durable().then(|| self.poison.begin_sync());
+        let guard = self.mode.is_durable().then(|| {
+            self.runtime.side().note_commit();
+            self.poison.begin_sync()
+        });
         let (memory, range) = buffer.into_parts();
         let (result, memory) = self.write_range(memory, range.clone(), offset_bytes).await;
         let result = match guard {
@@ -193,6 +196,7 @@ impl File for MonoioFile {
 
     async fn sync_data(&self) -> io::Result<()> {
         self.poison.check()?;
+        self.runtime.side().note_commit();
         let guard = self.poison.begin_sync();
         let result = match &self.handle {
             Handle::Ring(file) => file.sync_data().await,
