@@ -70,7 +70,8 @@ impl AlignedBuffer {
         self.resize(self.len().next_multiple_of(DIRECT_BLOCK_BYTES), 0);
     }
 
-    fn reserve(&mut self, additional: usize) {
+    /// Makes room for so many more bytes, and for some that will come after them.
+    pub fn reserve(&mut self, additional: usize) {
         if self.capacity() - self.len() >= additional {
             return;
         }
