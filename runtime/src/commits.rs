@@ -5,62 +5,48 @@
 //! right depends on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::Monotonic;
 
 /// How long a durable write counts as recent. Pushes that come one after the other are closer.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// No write was noted yet.
-const NEVER: u64 = u64::MAX;
-
 /// When the last durable write of the process began.
+#[derive(Default)]
 pub(crate) struct Commits {
-    origin: Instant,
-    /// Nanoseconds from `origin` on, or [`NEVER`].
-    last_ns: AtomicU64,
+    /// A [`Monotonic`]. The process' clock begins late enough for 0 to be long ago.
+    last: AtomicU64,
 }
 
 impl Commits {
-    pub(crate) fn new() -> Commits {
-        Commits { origin: Instant::now(), last_ns: AtomicU64::new(NEVER) }
-    }
-
     /// Notes that a durable write begins.
-    pub(crate) fn note(&self) {
-        self.last_ns.store(self.now_ns(), Ordering::Relaxed);
+    pub(crate) fn note(&self, now: Monotonic) {
+        self.last.store(now.0, Ordering::Relaxed);
     }
 
     /// Whether one began a short time ago.
-    pub(crate) fn are_recent(&self) -> bool {
-        is_recent(self.last_ns.load(Ordering::Relaxed), self.now_ns())
+    pub(crate) fn are_recent(&self, now: Monotonic) -> bool {
+        now.since(Monotonic(self.last.load(Ordering::Relaxed))) < RECENT
     }
-
-    fn now_ns(&self) -> u64 {
-        self.origin.elapsed().as_nanos() as u64
-    }
-}
-
-fn is_recent(last_ns: u64, now_ns: u64) -> bool {
-    last_ns != NEVER && u128::from(now_ns.saturating_sub(last_ns)) < RECENT.as_nanos()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
 
     #[test]
     fn a_write_is_recent_for_a_while() {
-        let recent_ns = RECENT.as_nanos() as u64;
-        assert!(!is_recent(NEVER, 0));
-        assert!(!is_recent(NEVER, recent_ns));
-        assert!(is_recent(5, 5));
+        let commits = Commits::default();
+        let start = clock::now();
+        assert!(!commits.are_recent(start), "none was noted");
+        commits.note(start);
+        assert!(commits.are_recent(start));
         // Another thread may have noted one after this one has looked at the clock.
-        assert!(is_recent(6, 5));
-        assert!(is_recent(5, 4 + recent_ns));
-        assert!(!is_recent(5, 5 + recent_ns));
-        let commits = Commits::new();
-        assert!(!commits.are_recent());
-        commits.note();
-        assert_ne!(commits.last_ns.load(Ordering::Relaxed), NEVER);
+        assert!(commits.are_recent(Monotonic(start.0 - 1)));
+        let end = start.after(RECENT);
+        assert!(commits.are_recent(Monotonic(end.0 - 1)));
+        assert!(!commits.are_recent(end));
     }
 }

@@ -40,7 +40,7 @@ use futures_channel::oneshot;
 use crate::commits::Commits;
 use crate::launch::stop_process_on_panic;
 use crate::priority::{be_idle, be_nicer};
-use crate::{SideQueue, closing, file_ops};
+use crate::{SideQueue, clock, closing, file_ops};
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
@@ -101,7 +101,7 @@ pub(crate) struct SideThreads {
 impl SideThreads {
     /// Starts so many threads for each of the queues, at least one.
     pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
-        let commits = Arc::new(Commits::new());
+        let commits = Arc::<Commits>::default();
         let start = |name, threads, turn| start_queue(name, threads, turn, &commits);
         Ok(SideThreads {
             files: start("side-file", threads, Turn::Nicer(0))?,
@@ -118,7 +118,7 @@ impl SideThreads {
 
     /// Has idle threads know that a durable write begins, for which somebody waits.
     pub(crate) fn note_commit(&self) {
-        self.commits.note();
+        self.commits.note(clock::now());
     }
 
     /// Runs a file operation.
@@ -213,13 +213,18 @@ fn start_queue(
             turn.take();
             while let Ok(job) = jobs.recv() {
                 job();
-                if turn == Turn::Idle && commits.are_recent() {
-                    thread::sleep(REST);
+                if turn == Turn::Idle && commits.are_recent(clock::now()) {
+                    rest();
                 }
             }
         })?;
     }
     Ok(sender)
+}
+
+#[expect(clippy::disallowed_methods, reason = "no core runs on a side thread")]
+fn rest() {
+    thread::sleep(REST);
 }
 
 #[cfg(test)]
