@@ -25,8 +25,8 @@ pub(crate) fn be_nicer(niceness: i32) {
 /// nothing but a nice thread of this process ran kept threads of the kernel waiting for 70 to 600
 /// ms (Linux 6.18 with `sched_autogroup_enabled`), among them those that tell of the end of a
 /// durable write, so commits waited while the disk had nothing to do. Beside threads of this policy
-/// they still did, for 33 ms where it was traced (docs/performance.md, *Commits beside a heavy
-/// query*).
+/// they still did, for 33 and 110 ms where it was traced, so those rest now and then
+/// (docs/performance.md, *Commits beside a heavy query*).
 pub(crate) fn be_idle() {
     // SAFETY: the parameters are readable, zeros are valid for them, and 0 is this thread.
     unsafe {

@@ -18,10 +18,10 @@
 //! Beside such a query upkeep would come too late for pushes, if it had an equal part.
 //!
 //! Being idle is not enough, though. Where the system schedules the threads of a session as one
-//! (`sched_autogroup_enabled`), threads of the kernel, which are not among them, waited for up to
-//! 350 ms for a CPU on which an idle thread computed: the one that tells of the end of a durable
-//! write, and the one that moves packets. So idle threads rest after each job while commits come
-//! one after the other, and with them the CPU is free for whoever waits (docs/performance.md,
+//! (`sched_autogroup_enabled`), threads of the kernel, which are not among them, waited for 110 ms,
+//! where it was traced, for a CPU on which an idle thread computed: the one that tells of the end
+//! of a durable write, and the one that moves packets. So idle threads rest after each job while
+//! commits come one after the other, and then the CPU is free for whoever waits (docs/performance.md,
 //! *Commits beside a heavy query*).
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller

@@ -80,10 +80,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         buffers: Option<WriterBuffers>,
         output: &'a mut NewSegment<R>,
     ) -> Result<Merge<'a, R>, CompactError> {
-        let buffers = match buffers {
-            Some(buffers) => buffers,
-            None => WriterBuffers::new()?,
-        };
+        let buffers = buffers.map_or_else(WriterBuffers::new, Ok)?;
         let workshop = Some(Workshop::new(folder.identity(output), buffers));
         let pace = Pace::new(&folder.runtime, throttle);
         let (steps, gathered_bytes) = (Vec::new(), 0);

@@ -151,10 +151,8 @@ impl<R: Runtime> Sealer<R> {
             self.folder.begin(part.day)?
         };
         let identity = self.folder.identity(&segment);
-        let buffers = match self.buffers.take() {
-            Some(buffers) => buffers,
-            None => WriterBuffers::new().map_err(io::Error::other)?,
-        };
+        let buffers = self.buffers.take().map_or_else(WriterBuffers::new, Ok);
+        let buffers = buffers.map_err(io::Error::other)?;
         let (streams, haste) = (Arc::clone(streams), Arc::clone(haste));
         let encoding = SegmentEncoding::new(identity, streams, part.range, haste, buffers);
         match self.write_stretches(Box::new(encoding), &mut segment).await {

@@ -70,7 +70,43 @@ fn round_trip(entries: &[Set]) -> usize {
     assert_eq!(read(&of_draft), entries);
     let metadata = decode(&bytes, entries.len(), pairs_bytes).unwrap();
     assert_eq!(read(&metadata), entries);
+    // Each set is stored once, however often it was written.
+    let distinct: BTreeSet<&Set> = entries.iter().filter(|set| !set.is_empty()).collect();
+    let ids: BTreeSet<u32> = metadata.set_ids.iter().copied().collect();
+    let has_empty = entries.iter().any(|set| set.is_empty());
+    assert_eq!(ids.len(), distinct.len() + usize::from(has_empty));
     bytes.len()
+}
+
+#[test]
+fn sets_of_the_same_values_are_told_apart() {
+    let of = |pairs: &[(&str, &str)]| set(pairs);
+    // Each has something new, or is composed of what is known, or was there before.
+    round_trip(&[
+        of(&[("a", "1"), ("b", "1")]),
+        of(&[("a", "2"), ("b", "2")]),
+        of(&[("a", "1"), ("b", "2")]),
+        of(&[("a", "1"), ("b", "1")]),
+        of(&[("a", "1"), ("b", "2")]),
+        of(&[("a", "2")]),
+        of(&[("b", "2")]),
+        of(&[("a", "2"), ("b", "1")]),
+        of(&[("a", "2")]),
+        of(&[("a", "2"), ("b", "2")]),
+        of(&[("a", "2"), ("b", "1")]),
+    ]);
+    for seed in seeds(300) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let (names, values) = (["a", "b", "c"], rng.between(1, 5));
+        let entries = |rng: &mut Rng| -> Set {
+            let has = names.iter().filter(|_| !rng.one_in(3)).copied().collect::<Vec<_>>();
+            has.into_iter().map(|name| (name.to_owned(), rng.below(values).to_string())).collect()
+        };
+        let mut entries: Vec<Set> = (0..rng.between(1, 200)).map(|_| entries(&mut rng)).collect();
+        entries.push(set(&[("a", "1")]));
+        round_trip(&entries);
+    }
 }
 
 #[test]
