@@ -93,7 +93,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
 
         #[test]
         fn words_find_what_bytes_find(bytes in texts()) {

@@ -59,8 +59,6 @@ struct ListedEntry {
     line: Part,
     pairs: u16,
     has_timestamp: bool,
-    /// Whether the line or a part of a pair has escapes.
-    has_escapes: bool,
 }
 
 impl Part {
@@ -167,17 +165,12 @@ impl EntryList {
         let pairs = self.pairs.len() - self.ended_pairs;
         self.is_full |= pairs > LISTED_PAIRS_MAX || self.entries.len() == ENTRIES_MAX;
         if !self.is_full {
-            let own = &self.pairs[self.ended_pairs..];
-            let line = line();
-            let has_escapes =
-                line.has_escapes() || own.iter().flatten().any(|part| part.has_escapes());
             self.ended_pairs = self.pairs.len();
             self.entries.push(ListedEntry {
                 timestamp_ns: timestamp_ns.unwrap_or(0),
-                line,
+                line: line(),
                 pairs: pairs as u16,
                 has_timestamp: timestamp_ns.is_some(),
-                has_escapes,
             });
         }
     }
@@ -255,7 +248,7 @@ impl<'a> ListedEntries<'a> {
         buffers.scratch.clear();
         let line = entry.line.place(body, &mut buffers.scratch);
         // Names and values hardly ever have escapes.
-        if entry.has_escapes && own.iter().flatten().any(|part| part.has_escapes()) {
+        if own.iter().flatten().any(|part| part.has_escapes()) {
             let EntryBuffers { scratch, pairs, .. } = buffers;
             pairs.clear();
             pairs.extend(
