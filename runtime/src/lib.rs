@@ -61,6 +61,7 @@ mod streak;
 #[cfg(test)]
 mod testing;
 mod traits;
+mod turns;
 
 pub use aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 pub use budget::{Budget, Reservation};
@@ -75,3 +76,4 @@ pub use shared_run::{Follower, Joined, Leader, SharedRuns};
 pub(crate) use side_thread::SideThreads;
 pub use signals::{FORCED_EXIT_CODE, stop_on_signals};
 pub use traits::*;
+pub use turns::{TURN_BYTES, Turns};

@@ -59,6 +59,7 @@ checks! {
     tasks::gives_the_output,
     tasks::a_dropped_handle_detaches,
     tasks::yielding_lets_ready_tasks_run,
+    tasks::all_that_is_ready_runs_between_turns,
     tasks::yielding_lets_timers_run,
     tasks::yielding_lets_io_run,
     tasks::yielding_lets_other_threads_wake,

@@ -10,7 +10,7 @@ use futures_channel::oneshot;
 use futures_util::future::join_all;
 
 use super::{connected, in_millis, read_up_to};
-use crate::{Monotonic, Runtime, SideQueue, Writer};
+use crate::{Monotonic, Runtime, SideQueue, TURN_BYTES, Turns, Writer};
 
 /// A piece of computing between two yields, some tens of microseconds.
 fn compute() {
@@ -68,6 +68,23 @@ pub(super) async fn yielding_lets_ready_tasks_run<R: Runtime>(runtime: R, _: Pat
         drop(runtime.spawn(async move { ran.set(ran.get() + 1) }));
     }
     compute_until(&runtime, 10, || ran.get() == 10).await;
+}
+
+pub(super) async fn all_that_is_ready_runs_between_turns<R: Runtime>(runtime: R, _: PathBuf) {
+    let (turns, began) = (Turns::default(), Rc::new(Cell::new(0)));
+    let asked = Rc::new(Cell::new(0));
+    let tasks = (0..8).map(|_| {
+        let (inner, turns) = (runtime.clone(), turns.clone());
+        let (began, asked) = (Rc::clone(&began), Rc::clone(&asked));
+        runtime.spawn(async move {
+            let turn = asked.replace(asked.get() + 1);
+            turns.next(&inner).await;
+            assert_eq!(began.get(), turn, "what earlier turns have begun, in order of asking");
+            turns.note(TURN_BYTES);
+            drop(inner.spawn(async move { began.set(began.get() + 1) }));
+        })
+    });
+    join_all(tasks.collect::<Vec<_>>()).await;
 }
 
 pub(super) async fn yielding_lets_timers_run<R: Runtime>(runtime: R, _: PathBuf) {

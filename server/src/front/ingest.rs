@@ -265,7 +265,8 @@ impl<R: Runtime> Front<R> {
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
                     self.send(tenant, shard, target, &mut passed.sent)?;
-                    self.runtime.yield_now().await;
+                    self.turns.next(&self.runtime).await;
+                    self.turns.note(BATCH_TARGET_BYTES);
                     target.note_stream(resolved);
                     target.builder.begin(resolved.id);
                 }

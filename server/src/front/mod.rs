@@ -54,7 +54,7 @@ use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::push::json::Dialect as JsonDialect;
 use logsvc_runtime::mesh::Caller;
-use logsvc_runtime::{Budget, Runtime};
+use logsvc_runtime::{Budget, Runtime, Turns};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
@@ -313,6 +313,8 @@ pub(crate) struct Front<R: Runtime> {
     stream_rates: Arc<Buckets>,
     active_streams: Arc<ActiveStreams>,
     tails: TailHub<R>,
+    /// Decoding pushes takes turns with what else the core does.
+    turns: Turns,
     /// Buffers that no push uses at the moment.
     spare_buffers: RefCell<Vec<PushBuffers>>,
 }
@@ -359,6 +361,7 @@ impl<R: Runtime> Front<R> {
             stream_rates: Arc::clone(&boot.stream_rates),
             active_streams: Arc::clone(&boot.active_streams),
             tails,
+            turns: Turns::default(),
             spare_buffers: RefCell::new(Vec::new()),
         })
     }

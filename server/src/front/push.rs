@@ -79,6 +79,8 @@ impl<R: Runtime> Front<R> {
         if !self.takes_entries() {
             return Err(ApiError::unavailable("empty ring"));
         }
+        // What the push before has begun goes to the disk while this one is decoded.
+        self.turns.next(&self.runtime).await;
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
         let result = push(&mut buffers).await;
         if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {
@@ -178,7 +180,9 @@ impl<R: Runtime> Front<R> {
                 Err(error) => return Err(error.into()),
             }
         };
-        Ok((buffers.decoded(decoder, body), reservation))
+        let decoded = buffers.decoded(decoder, body);
+        self.turns.note(decoded.len());
+        Ok((decoded, reservation))
     }
 }
 

@@ -1,0 +1,140 @@
+//! Turns of the tasks of one core that compute for long in one go.
+//!
+//! A backend enters its driver when no task is ready any more: only then do operations that
+//! tasks began go to the system, and only then does anybody learn of those that have ended,
+//! and of messages from other cores. If eight requests are ready, and each computes for a
+//! millisecond, then what the first one has begun waits for the seven others, and the disk
+//! rests meanwhile; then all of them wait for the disk, and the core rests. So such tasks take
+//! turns, and between two of them the driver is entered.
+//!
+//! Guarantees: between any two calls of [`Turns::next`] that return, with at least
+//! [`TURN_BYTES`] noted between them, the driver is entered; tasks get their turns in the
+//! order in which they asked; nobody waits while nobody computes. A dropped wait leaves
+//! nothing behind. What can go wrong: a task that awaits something else after it got its turn
+//! computes when it is woken, without a turn.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures_channel::oneshot;
+
+use crate::Runtime;
+
+/// So many bytes are looked at between two entries into the driver: at about 2 ns each, a
+/// core computes for a quarter of a millisecond, and an entry costs some microseconds.
+pub const TURN_BYTES: usize = 128 << 10;
+
+/// The turns of one core. Clones stand for the same.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    shared: Rc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// What was computed since the driver was entered.
+    noted_bytes: Cell<usize>,
+    /// Whether a [`Change`] is out.
+    is_changing: Cell<bool>,
+    waiting: RefCell<VecDeque<oneshot::Sender<Change>>>,
+}
+
+/// The right to say whose turn is next. Whoever drops it passes it on.
+#[derive(Debug)]
+struct Change {
+    shared: Rc<Shared>,
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        while let Some(next) = self.shared.waiting.borrow_mut().pop_front() {
+            // One that gets it and then waits no more passes it on in turn.
+            if !next.is_canceled() {
+                drop(next.send(Change { shared: Rc::clone(&self.shared) }));
+                return;
+            }
+        }
+        self.shared.is_changing.set(false);
+    }
+}
+
+impl Turns {
+    /// Waits for the caller's turn, which lasts until it awaits something.
+    pub async fn next<R: Runtime>(&self, runtime: &R) {
+        let _change = self.change().await;
+        if self.shared.noted_bytes.get() >= TURN_BYTES {
+            runtime.yield_now().await;
+            self.shared.noted_bytes.set(0);
+        }
+    }
+
+    /// Counts what the caller does in its turn, in bytes that it looks at.
+    pub fn note(&self, bytes: usize) {
+        let noted_bytes = &self.shared.noted_bytes;
+        noted_bytes.set(noted_bytes.get().saturating_add(bytes));
+    }
+
+    async fn change(&self) -> Change {
+        if !self.shared.is_changing.replace(true) {
+            return Change { shared: Rc::clone(&self.shared) };
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.shared.waiting.borrow_mut().push_back(sender);
+        let Ok(change) = receiver.await else {
+            unreachable!("a sender waits in the queue until it has sent")
+        };
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::sim::Simulation;
+
+    #[test]
+    fn short_turns_share_an_entry_into_the_driver() {
+        Simulation::new(1).block_on(|runtime| async move {
+            let turns = Turns::default();
+            let mut context = Context::from_waker(Waker::noop());
+            for _ in 0..3 {
+                for _ in 0..64 {
+                    let mut next = pin!(turns.next(&runtime));
+                    assert_eq!(next.as_mut().poll(&mut context), Poll::Ready(()));
+                    turns.note(TURN_BYTES / 64);
+                }
+                let mut next = pin!(turns.next(&runtime));
+                assert_eq!(next.as_mut().poll(&mut context), Poll::Pending, "in the driver");
+                next.await;
+            }
+        });
+    }
+
+    #[test]
+    fn those_who_wait_no_more_hold_up_nobody() {
+        Simulation::new(1).block_on(|runtime| async move {
+            let turns = Turns::default();
+            turns.note(TURN_BYTES);
+            let mut context = Context::from_waker(Waker::noop());
+            let mut first = Box::pin(turns.next(&runtime));
+            assert_eq!(first.as_mut().poll(&mut context), Poll::Pending, "in the driver");
+            let mut gone: Vec<_> = (0..100_000).map(|_| Box::pin(turns.next(&runtime))).collect();
+            for waiting in &mut gone {
+                assert_eq!(waiting.as_mut().poll(&mut context), Poll::Pending);
+            }
+            let mut last = pin!(turns.next(&runtime));
+            assert_eq!(last.as_mut().poll(&mut context), Poll::Pending);
+            // One of them has been given the turn, the others are in the queue.
+            drop(first);
+            drop(gone);
+            last.await;
+            assert!(!turns.shared.is_changing.get());
+            assert!(turns.shared.waiting.borrow().is_empty());
+        });
+    }
+}
