@@ -5,12 +5,14 @@
 //! and of messages from other cores. If eight requests are ready, and each computes for a
 //! millisecond, then what the first one has begun waits for the seven others, and the disk
 //! rests meanwhile; then all of them wait for the disk, and the core rests. So such tasks take
-//! turns, and between two of them the driver is entered.
+//! turns, and between two of them the driver is entered twice: once to learn what has ended,
+//! and once more with what the tasks that waited for it have begun then, above all the next
+//! write of a log.
 //!
 //! Guarantees: between any two calls of [`Turns::next`] that return, with at least
-//! [`TURN_BYTES`] noted between them, the driver is entered; tasks get their turns in the
-//! order in which they asked; nobody waits while nobody computes. A dropped wait leaves
-//! nothing behind. What can go wrong: a task that awaits something else after it got its turn
+//! [`TURN_BYTES`] noted between them, the driver is entered so; tasks get their turns in the
+//! order in which they asked; what they wait for is the turns before theirs and the driver,
+//! nothing else. A dropped wait leaves nothing behind. What can go wrong: a task that awaits something else after it got its turn
 //! computes when it is woken, without a turn.
 
 use std::cell::{Cell, RefCell};
@@ -21,8 +23,8 @@ use futures_channel::oneshot;
 
 use crate::Runtime;
 
-/// So many bytes are looked at between two entries into the driver: at about 2 ns each, a
-/// core computes for a quarter of a millisecond, and an entry costs some microseconds.
+/// So many bytes are looked at before the driver is entered: at about 2 ns each, a core
+/// computes for a quarter of a millisecond, and an entry costs some microseconds.
 pub const TURN_BYTES: usize = 128 << 10;
 
 /// The turns of one core. Clones stand for the same.
@@ -64,6 +66,7 @@ impl Turns {
     pub async fn next<R: Runtime>(&self, runtime: &R) {
         let _change = self.change().await;
         if self.shared.noted_bytes.get() >= TURN_BYTES {
+            runtime.yield_now().await;
             runtime.yield_now().await;
             self.shared.noted_bytes.set(0);
         }
@@ -113,6 +116,29 @@ mod tests {
                 next.await;
             }
         });
+    }
+
+    #[test]
+    fn who_learns_of_an_end_between_turns_can_begin_anew() {
+        for seed in 0..20 {
+            println!("seed {seed}");
+            Simulation::new(seed).block_on(|runtime| async move {
+                let (turns, ended) = (Turns::default(), Rc::new(Cell::new(0)));
+                let (inner, counted) = (runtime.clone(), Rc::clone(&ended));
+                drop(runtime.spawn(async move {
+                    loop {
+                        // Begins something that is over when the driver has been entered.
+                        inner.yield_now().await;
+                        counted.set(counted.get() + 1);
+                    }
+                }));
+                for turn in 0..10 {
+                    assert!(ended.get() >= turn, "{} in {turn} turns", ended.get());
+                    turns.note(TURN_BYTES);
+                    turns.next(&runtime).await;
+                }
+            });
+        }
     }
 
     #[test]
