@@ -6,7 +6,7 @@
 //! write, over selectors that find something. A seed names a case.
 
 use logsvc_logql::engine::testing::{Layout, QueryError, TestEntry, TestStore};
-use logsvc_logql::engine::{Direction, EvalError, QueryParams};
+use logsvc_logql::engine::{Direction, EvalError, QueryParams, QueryResult};
 use logsvc_logql::syntax::ast::{Expr, LogExpr, MatchOp, Matcher, MetricExpr, Selector, Text};
 use logsvc_logql::syntax::{format, parse};
 use logsvc_logql::testing::{Generator, Rng};
@@ -296,6 +296,7 @@ enum Answer {
     Error(String),
     /// Entries with errors; which of their series is named is left open.
     EntryError,
+    TooManySeries,
 }
 
 impl Answer {
@@ -309,6 +310,7 @@ fn answer(store: &TestStore, query: &str, params: &QueryParams, layout: &Layout)
         // Numbers are printed so that they read back, and zeros with their sign.
         Ok(result) => Answer::Result(format!("{result:?}")),
         Err(QueryError::Eval(EvalError::Pipeline { .. })) => Answer::EntryError,
+        Err(QueryError::Eval(EvalError::TooManySeries { .. })) => Answer::TooManySeries,
         Err(error) => Answer::Error(error.to_string()),
     }
 }
@@ -320,6 +322,8 @@ struct Tally {
     empty: u32,
     failed: u32,
     invalid: u32,
+    /// Answers with more series than were allowed, on any number of shards.
+    limited: u32,
 }
 
 /// Takes a text all the way.
@@ -337,14 +341,29 @@ fn check(text: &str, writer: &mut Writer, store: &TestStore, tally: &mut Tally, 
     }
     let params = writer.params();
     let plain = answer(store, text, &params, &Layout::PLAIN);
+    let series = store.query_with(text, &params, &Layout::PLAIN).map_or(0, |result| match result {
+        QueryResult::Matrix(series) => series.len(),
+        QueryResult::Vector(samples) => samples.len(),
+        QueryResult::Streams(_) | QueryResult::Scalar { .. } => 0,
+    });
+    let mut limited = params.clone();
+    limited.limits.max_series = 1 + writer.rng.below(4);
     for layout in writer.layouts() {
         let other = answer(store, text, &params, &layout);
         assert_eq!(other, plain, "{case}\n{params:?}\n{layout:?}");
+        let other = answer(store, text, &limited, &layout);
+        if series > limited.limits.max_series {
+            assert_eq!(other, Answer::TooManySeries, "{case}\n{limited:?}\n{layout:?}");
+            tally.limited += 1;
+        } else if !(plain == Answer::EntryError && other == Answer::TooManySeries) {
+            // Which of two failures is told is left open.
+            assert_eq!(other, plain, "{case}\n{limited:?}\n{layout:?}");
+        }
     }
     match plain {
         Answer::Result(_) if plain.is_empty() => tally.empty += 1,
         Answer::Result(_) => tally.answered += 1,
-        Answer::Error(_) | Answer::EntryError => tally.failed += 1,
+        Answer::Error(_) | Answer::EntryError | Answer::TooManySeries => tally.failed += 1,
     }
 }
 
@@ -364,7 +383,7 @@ fn written_queries_and_their_mutations_have_one_answer_on_any_number_of_shards()
         }
     }
     assert!(valid.invalid == 0, "every written query is valid: {valid:?}");
-    assert!(valid.answered > 100, "they have answers: {valid:?}");
+    assert!(valid.answered > 100 && valid.limited > 100, "they have answers: {valid:?}");
     assert!(mutated.answered > 100 && mutated.invalid > 500, "mutations are both: {mutated:?}");
 }
 

@@ -25,8 +25,35 @@ use super::hash::{HashedMap, fixed_state};
 /// The entries of the times `start <= t < end` among some in the order of time.
 #[must_use]
 pub fn rows_within(timestamps_ns: &[i64], (start_ns, end_ns): (i64, i64)) -> Range<usize> {
-    let first = timestamps_ns.partition_point(|&time_ns| time_ns < start_ns);
-    first..first + timestamps_ns[first..].partition_point(|&time_ns| time_ns < end_ns)
+    let (Some(&oldest), Some(&newest)) = (timestamps_ns.first(), timestamps_ns.last()) else {
+        return 0..0;
+    };
+    // Most blocks lie within whatever is asked for, and their middle need not be touched.
+    let first = match oldest >= start_ns {
+        true => 0,
+        false => timestamps_ns.partition_point(|&time_ns| time_ns < start_ns),
+    };
+    let end = match newest < end_ns {
+        true => timestamps_ns.len(),
+        false => timestamps_ns.partition_point(|&time_ns| time_ns < end_ns),
+    };
+    first..end.max(first)
+}
+
+/// How many of the first entries of some in the order of time are not later than `max_ns`. Looks
+/// at few entries behind those, so that a walk from one end to the next reads memory in a row.
+pub(crate) fn count_until(timestamps_ns: &[i64], max_ns: i64) -> usize {
+    if timestamps_ns.last().is_none_or(|&newest| newest <= max_ns) {
+        return timestamps_ns.len();
+    }
+    // The last one is later, so the bound never reaches the end.
+    let (mut known, mut stride) = (0, 8);
+    while known + stride < timestamps_ns.len() && timestamps_ns[known + stride - 1] <= max_ns {
+        known += stride;
+        stride *= 2;
+    }
+    let end = (known + stride).min(timestamps_ns.len());
+    known + timestamps_ns[known..end].partition_point(|&time_ns| time_ns <= max_ns)
 }
 
 /// A run of entries of one stream.
@@ -366,6 +393,26 @@ fn index_of(len: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_found_by_their_times() {
+        let mut seed = 5u32;
+        let mut random = |bound: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from((seed >> 8) % bound)
+        };
+        for round in 0..2000 {
+            let len = random(200);
+            let mut times: Vec<i64> = (0..len).map(|_| random(1 + len as u32)).collect();
+            times.sort_unstable();
+            let (start, end) = (random(220) - 10, random(220) - 10);
+            let before = |bound: i64| times.iter().filter(|&&time| time < bound).count();
+            let rows = rows_within(&times, (start, end));
+            let expected = before(start)..before(end).max(before(start));
+            assert_eq!(rows, expected, "round {round}: {times:?} from {start} to {end}");
+            assert_eq!(count_until(&times, end), before(end + 1), "round {round}: {times:?} {end}");
+        }
+    }
 
     #[test]
     fn equal_metadata_sets_share_an_id_and_the_empty_set_is_zero() {

@@ -50,6 +50,11 @@ impl BytesInterner {
         None
     }
 
+    /// How many strings are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// The id of `key` when it is stored.
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         self.find_hashed(self.state.hash_one(key), key)

@@ -188,9 +188,10 @@ impl Grid {
         if distance <= 0 {
             return 0;
         }
-        let step = i128::from(self.step_ns);
-        let index = (distance + step - 1) / step;
-        u32::try_from(index.min(i128::from(self.steps))).expect("at most steps")
+        // What does not fit lies behind the grid: a step's distance from the first one does.
+        let Ok(distance) = u64::try_from(distance) else { return self.steps };
+        let index = distance.div_ceil(self.step_ns.unsigned_abs());
+        u32::try_from(index.min(u64::from(self.steps))).expect("at most steps")
     }
 }
 

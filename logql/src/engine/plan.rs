@@ -114,6 +114,16 @@ pub struct LeafPlan {
     /// What `now` is in templates.
     pub(crate) now_ns: i64,
     pub(crate) kind: LeafKind,
+    /// What the number of its series says of the answer.
+    pub(crate) series_limit: Option<SeriesLimit>,
+}
+
+/// How many series a leaf may have: the answer has one for each of them, or for each group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SeriesLimit {
+    pub(crate) max_series: usize,
+    /// How they are grouped, if they are.
+    pub(crate) grouping: Option<Grouping>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -212,12 +222,15 @@ impl Plan {
             Expr::Metric(metric) => {
                 let grid = params.grid()?;
                 let node = leaves.plan_metric(metric, grid)?;
-                Root::Metric {
-                    node,
-                    grid,
-                    is_instant: matches!(params.time, QueryTime::Instant { .. }),
-                    max_series: params.limits.max_series,
+                let max_series = params.limits.max_series;
+                if max_series > 0
+                    && let Some((leaf, grouping)) = node.series_source()
+                {
+                    let limit = SeriesLimit { max_series, grouping: grouping.cloned() };
+                    leaves.leaves[leaf].series_limit = Some(limit);
                 }
+                let is_instant = matches!(params.time, QueryTime::Instant { .. });
+                Root::Metric { node, grid, is_instant, max_series }
             }
         };
         for leaf in &leaves.leaves {
@@ -264,7 +277,8 @@ impl Leaves {
         let index = self.leaves.len();
         let log = Arc::new(log.clone());
         let ((start_ns, end_ns), now_ns) = (bounds_ns, self.now_ns);
-        self.leaves.push(LeafPlan { index, log, start_ns, end_ns, now_ns, kind });
+        let series_limit = None;
+        self.leaves.push(LeafPlan { index, log, start_ns, end_ns, now_ns, kind, series_limit });
         index
     }
 
@@ -420,6 +434,31 @@ fn relabel(replace: &LabelReplace) -> Result<Relabel, PlanError> {
 }
 
 impl Node {
+    /// The leaf whose series, or the groups of them, are those of the result, each of which
+    /// has a value. None where series may be left out, or become equal.
+    fn series_source(&self) -> Option<(usize, Option<&Grouping>)> {
+        match self {
+            Self::Sums { leaf, .. } | Self::Samples { leaf, .. } => Some((*leaf, None)),
+            Self::Aggregate { function, grouping, input, .. } => match function {
+                VectorFunction::Sort | VectorFunction::SortDesc => input.series_source(),
+                VectorFunction::Topk | VectorFunction::Bottomk | VectorFunction::ApproxTopk => None,
+                // What is grouped twice has another grouping than the leaf is told.
+                _ => match (grouping, input.series_source()?) {
+                    (Some(grouping), (leaf, None)) => Some((leaf, Some(grouping))),
+                    _ => None,
+                },
+            },
+            Self::Binary { op, .. } if op.is_comparison() || op.is_set_operation() => None,
+            Self::Binary { left, right, .. } => match (&**left, &**right) {
+                (Self::Scalar(_), samples) | (samples, Self::Scalar(_)) => samples.series_source(),
+                _ => None,
+            },
+            Self::Scalar(_) | Self::Vector(_) | Self::Absent { .. } | Self::LabelReplace { .. } => {
+                None
+            }
+        }
+    }
+
     /// Whether `sort` or `sort_desc` occurs, so that an instant query keeps the
     /// order of evaluation.
     pub(crate) fn sorts(&self) -> bool {

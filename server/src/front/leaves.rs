@@ -2,15 +2,16 @@
 //! merges them.
 //!
 //! Guarantees: what a shard leaves unread is read by all cores together, each block
-//! once, before the answer is complete. Large parts are merged on a side thread: millions
-//! of samples take as long as hundreds of pushes.
+//! once, before the answer is complete, unless one part decides it alone, at which the shards
+//! stop. Large parts are merged on a side thread: millions of samples take as long as hundreds
+//! of pushes.
 
 use logsvc_logql::engine::{EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::mesh::PendingReply;
+use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Runtime, SideQueue};
 use logsvc_shards::messages::{LeafReply, ScanStats, ShardReply, ShardRequest};
-use logsvc_shards::scan::ScanError;
+use logsvc_shards::scan::{ScanError, ScanJob};
 
 /// Why an answer cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +72,35 @@ pub(super) struct Gathered {
 impl Gathered {
     fn held_bytes(&self) -> usize {
         self.parts.iter().map(LeafResult::held_bytes).sum()
+    }
+
+    /// Adds the parts that come as replies. Gives what they left unread, which is nothing if one
+    /// of them decides the answer.
+    async fn add<E: From<LeafError>>(
+        &mut self,
+        replies: impl IntoIterator<Item: Future<Output = Result<ShardReply, Disconnected>>>,
+        reserve: &mut impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<Vec<Box<ScanJob>>, E> {
+        let (mut rests, mut is_stopped) = (Vec::new(), false);
+        for reply in replies {
+            let part = match part_of(reply.await) {
+                // By a part that decides the answer, which is among those to come.
+                Err(LeafError::Scan(ScanError::Cancelled)) => {
+                    is_stopped = true;
+                    continue;
+                }
+                part => part?,
+            };
+            self.stats.add(&part.stats);
+            if part.result.ends_query() {
+                self.parts = vec![part.result];
+                return Ok(Vec::new());
+            }
+            reserve(part.result.held_bytes() as u64)?;
+            self.parts.push(part.result);
+            rests.extend(part.rest);
+        }
+        if is_stopped { Err(LeafError::Scan(ScanError::Cancelled).into()) } else { Ok(rests) }
     }
 
     /// Puts the parts together. `memory` is what they hold of a budget: it comes back with
@@ -139,14 +169,7 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
     mut reserve: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Gathered, E> {
     let mut gathered = Gathered::default();
-    let mut rests = Vec::new();
-    for reply in replies {
-        let part = part_of(reply.await)?;
-        gathered.stats.add(&part.stats);
-        reserve(part.result.held_bytes() as u64)?;
-        gathered.parts.push(part.result);
-        rests.extend(part.rest);
-    }
+    let rests = gathered.add(replies, &mut reserve).await?;
     // What is long is shared by all cores, whoever owns the streams.
     let mut replies = Vec::new();
     for rest in rests {
@@ -154,16 +177,11 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
             replies.push(ask(core, ShardRequest::Share(Box::new(job)))?);
         }
     }
-    for reply in replies {
-        let part = part_of(reply.await)?;
-        gathered.stats.add(&part.stats);
-        reserve(part.result.held_bytes() as u64)?;
-        gathered.parts.push(part.result);
-    }
+    gathered.add(replies, &mut reserve).await?;
     Ok(gathered)
 }
 
-fn part_of<E>(reply: Result<ShardReply, E>) -> Result<LeafReply, LeafError> {
+fn part_of(reply: Result<ShardReply, Disconnected>) -> Result<LeafReply, LeafError> {
     match reply {
         Ok(ShardReply::Leaf(Ok(part))) => Ok(*part),
         Ok(ShardReply::Leaf(Err(error))) => Err(error.into()),
@@ -182,11 +200,9 @@ mod tests {
     use logsvc_runtime::Budget;
     use logsvc_runtime::sim::Simulation;
 
-    /// What a shard finds that has a stream of `app` with `count` lines.
-    fn part(plan: &Plan, app: &str, count: usize) -> LeafResult {
+    /// What a shard finds that has a stream of each of `apps` with `count` lines.
+    fn part(plan: &Plan, apps: &[&str], count: usize) -> LeafResult {
         let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("a leaf");
-        let labels = Labels::from_pairs([("app", app)]).expect("labels");
-        let mut state = executor.stream(&labels);
         let timestamps_ns: Vec<i64> = (0..count as i64).collect();
         let line_ends: Vec<u32> = (1..=count as u32).map(|line| line * 4).collect();
         let block = EntryBlock {
@@ -197,7 +213,11 @@ mod tests {
             arrival: 0,
             sorted: true,
         };
-        executor.block(&mut state, &block);
+        for app in apps {
+            let labels = Labels::from_pairs([("app", *app)]).expect("labels");
+            let mut state = executor.stream(&labels);
+            executor.block(&mut state, &block);
+        }
         executor.finish()
     }
 
@@ -210,6 +230,42 @@ mod tests {
     }
 
     #[test]
+    fn one_part_may_decide_the_answer_and_have_the_others_stop() {
+        let expr = syntax::parse("rate({app=~`.+`}[9s])").expect("a query");
+        let mut params = QueryParams::instant(9);
+        params.limits.max_series = 1;
+        let plan = Plan::new(&expr, &params).expect("a plan");
+        let reply = |result| {
+            let reply = LeafReply { result, stats: ScanStats::default(), rest: None };
+            Ok(ShardReply::Leaf(Ok(Box::new(reply))))
+        };
+        let small = || reply(part(&plan, &["a"], 5));
+        let decides = || reply(part(&plan, &["a", "b"], 5));
+        let stopped = || Ok(ShardReply::Leaf(Err(ScanError::Cancelled)));
+        let gather = |replies: Vec<Result<ShardReply, Disconnected>>| {
+            Simulation::new(1).block_on(|_| async move {
+                let mut gathered = Gathered::default();
+                let replies = replies.into_iter().map(std::future::ready);
+                let mut reserve = |_| Ok::<(), LeafError>(());
+                gathered.add(replies, &mut reserve).await.map(|rests| (gathered.parts, rests.len()))
+            })
+        };
+        for replies in [
+            vec![decides(), small()],
+            vec![small(), decides()],
+            vec![stopped(), small(), decides(), stopped()],
+        ] {
+            let (parts, rests) = gather(replies).expect("an answer");
+            assert!(parts.len() == 1 && parts[0].ends_query() && rests == 0);
+        }
+        let (parts, _) = gather(vec![small(), small()]).expect("two parts");
+        assert!(parts.len() == 2 && !parts[0].ends_query());
+        // Nobody but the client has stopped it.
+        let error = gather(vec![stopped(), small()]).expect_err("a part is missing");
+        assert!(matches!(error, LeafError::Scan(ScanError::Cancelled)), "{error}");
+    }
+
+    #[test]
     fn parts_are_merged_with_their_memory_however_large_they_are() {
         for (count, queue) in
             [(3, None), (2_000, Some(SideQueue::Queries)), (40_000, Some(SideQueue::LongQueries))]
@@ -217,7 +273,7 @@ mod tests {
             let expr = syntax::parse("{app=~`.+`}").expect("a query");
             let params = QueryParams { limit: 100_000, ..QueryParams::range(0, 100_000, 1) };
             let plan = Plan::new(&expr, &params).expect("a plan");
-            let parts = vec![part(&plan, "a", count), part(&plan, "b", count)];
+            let parts = vec![part(&plan, &["a"], count), part(&plan, &["b"], count)];
             let gathered = Gathered { parts, stats: ScanStats::default() };
             assert_eq!(merging_queue(gathered.held_bytes()), queue);
             let budget = Budget::new("queries", 1000);

@@ -235,6 +235,10 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     stats.add(&leaf.stats);
     let (result, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
     env.decoders.give_back(decoder);
+    if result.ends_query() {
+        // Whatever else is found for it, nobody will look at it.
+        job.request.cancellation.cancel();
+    }
     Ok(LeafReply { result, stats, rest })
 }
 

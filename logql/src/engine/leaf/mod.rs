@@ -22,6 +22,7 @@
 
 mod executor;
 mod hints;
+mod limit;
 pub(crate) mod log;
 mod probe;
 pub(crate) mod range;
@@ -140,6 +141,12 @@ pub(crate) enum LeafData {
 }
 
 impl LeafResult {
+    /// Whether the query ends with this, whatever other parts hold: there are too many series.
+    #[must_use]
+    pub fn ends_query(&self) -> bool {
+        matches!(self.data, LeafData::Failed(EvalError::TooManySeries { .. }))
+    }
+
     /// The work the leaf has done.
     #[must_use]
     pub fn stats(&self) -> LeafStats {

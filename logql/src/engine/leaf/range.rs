@@ -2,7 +2,7 @@
 //! step. `sum` directly over such a function is evaluated here as well, by taking
 //! the labels of the `sum` for the series.
 
-use super::super::block::EntryBlock;
+use super::super::block::{EntryBlock, count_until};
 use super::super::params::{Cell, Windows};
 use super::super::pipeline::label_sets::LabelSets;
 use super::super::pipeline::labels::EntryLabels;
@@ -28,6 +28,8 @@ pub(crate) struct RangeCollector {
     value: EntryValue,
     /// By label set id.
     series: Vec<Runs>,
+    /// Ids of series that got their first entry, until somebody takes them.
+    pub(super) fresh: Vec<u32>,
     /// The cell of the entry before: most entries fall into the same one.
     cell: Cell,
     run_bytes: usize,
@@ -35,7 +37,14 @@ pub(crate) struct RangeCollector {
 
 impl RangeCollector {
     pub(crate) fn new(windows: Windows, value: EntryValue) -> Self {
-        Self { windows, value, series: Vec::new(), cell: windows.cell(0), run_bytes: 0 }
+        Self {
+            windows,
+            value,
+            series: Vec::new(),
+            fresh: Vec::new(),
+            cell: windows.cell(0),
+            run_bytes: 0,
+        }
     }
 
     pub(crate) fn value(&self) -> EntryValue {
@@ -74,7 +83,11 @@ impl RangeCollector {
         if self.series.len() <= index {
             self.series.resize_with(index + 1, Runs::default);
         }
-        self.run_bytes += self.series[index].add(cell, count, sum);
+        let runs = &mut self.series[index];
+        if runs.is_empty() {
+            self.fresh.push(series);
+        }
+        self.run_bytes += runs.add(cell, count, sum);
     }
 
     /// Adds the entries `first..end` of a sorted block, all of one series: one
@@ -93,7 +106,7 @@ impl RangeCollector {
         let mut i = first;
         while i < end {
             let cell = self.cell(times[i]);
-            let next = i + times[i..end].partition_point(|&t| t <= cell.max_ns);
+            let next = i + count_until(&times[i..end], cell.max_ns);
             let line_bytes = || (lines.end(next - 1) - lines.start(i)) as u64;
             let bytes = match self.value {
                 EntryValue::One => 0,
@@ -107,7 +120,9 @@ impl RangeCollector {
 
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.run_bytes + self.series.capacity() * size_of::<Runs>()
+        self.run_bytes
+            + self.series.capacity() * size_of::<Runs>()
+            + self.fresh.capacity() * size_of::<u32>()
     }
 
     /// The series that have points.

@@ -17,6 +17,12 @@ struct Run {
     sum: u64,
 }
 
+impl Run {
+    fn steps(&self) -> (u32, u32) {
+        (self.first_step, self.end_step)
+    }
+}
+
 /// The value of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SumPoint {
@@ -27,47 +33,75 @@ pub(crate) struct SumPoint {
 /// The runs of one series.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
+    /// Sorted and joined ones, and behind them others in the order in which they came.
     runs: Vec<Run>,
-    /// Number of runs at which they are sorted and joined next.
-    join_at: usize,
+    /// How many are sorted and joined.
+    sorted: usize,
+    /// The run of the entry before: the next one falls into the same or the one behind it,
+    /// as blocks are in the order of time.
+    last: usize,
 }
 
 /// Runs that are never joined early.
 const JOIN_AT_LEAST: usize = 64;
 
 impl Runs {
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// Adds `count` entries whose values add up to `sum`. Returns by how many
     /// bytes the memory grew.
     pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64) -> usize {
-        let (first_step, end_step) = (cell.first_step, cell.end_step);
-        if let Some(last) = self.runs.last_mut()
-            && (last.first_step, last.end_step) == (first_step, end_step)
-        {
-            last.count += count;
-            last.sum += sum;
+        let steps = (cell.first_step, cell.end_step);
+        if let Some(place) = self.place_of(steps) {
+            self.last = place;
+            self.runs[place].count += count;
+            self.runs[place].sum += sum;
             return 0;
         }
         let capacity = self.runs.capacity();
-        if self.runs.len() >= self.join_at.max(JOIN_AT_LEAST) {
+        if self.runs.len() - self.sorted >= self.sorted.max(JOIN_AT_LEAST) {
             self.join();
-            self.join_at = self.runs.len() * 2;
         }
-        self.runs.push(Run { first_step, end_step, count, sum });
+        let is_next = self.sorted == self.runs.len()
+            && self.runs.last().is_none_or(|run| run.steps() < steps);
+        self.last = self.runs.len();
+        self.runs.push(Run { first_step: steps.0, end_step: steps.1, count, sum });
+        self.sorted += usize::from(is_next);
         (self.runs.capacity() - capacity) * size_of::<Run>()
+    }
+
+    /// A run over these steps, unless there is none or it is not sorted yet.
+    fn place_of(&self, steps: (u32, u32)) -> Option<usize> {
+        let is_at = |place: usize| self.runs.get(place).is_some_and(|run| run.steps() == steps);
+        if is_at(self.last) {
+            return Some(self.last);
+        }
+        if is_at(self.last + 1) {
+            return Some(self.last + 1);
+        }
+        self.runs[..self.sorted].binary_search_by_key(&steps, Run::steps).ok()
     }
 
     /// Sorts the runs and joins those over the same steps. There are at most two
     /// runs per step after that: starts and ends both ascend with time.
     fn join(&mut self) {
+        if self.sorted == self.runs.len() {
+            return;
+        }
         self.runs.sort_unstable();
         self.runs.dedup_by(|run, kept| {
-            let same = (run.first_step, run.end_step) == (kept.first_step, kept.end_step);
+            let same = run.steps() == kept.steps();
             if same {
                 kept.count += run.count;
                 kept.sum += run.sum;
             }
             same
         });
+        self.sorted = self.runs.len();
+        self.last = 0;
     }
 
     /// The steps that see at least one entry, with the sum of the values.

@@ -3,8 +3,9 @@
 //! The functions over unwrapped values add floating point numbers in time order,
 //! or need all of them; so that the answer does not depend on how entries are
 //! spread, the samples themselves are the partial result, and the windows are
-//! evaluated after the merge. They weigh 40 bytes each and count against the
-//! query's memory budget.
+//! evaluated after the merge. They weigh 32 bytes each and count against the
+//! query's memory budget. Each core sorts what it found, so the merge, which one thread
+//! does for all, only has to go through them.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,8 @@ pub(crate) struct SampleCollector {
     streams: Vec<StreamKey>,
     /// By label set id.
     series: Vec<Vec<Sample>>,
+    /// Ids of series that got their first sample, until somebody takes them.
+    pub(super) fresh: Vec<u32>,
     sample_bytes: usize,
 }
 
@@ -52,6 +55,7 @@ impl SampleCollector {
             cell: windows.cell(0),
             streams: Vec::new(),
             series: Vec::new(),
+            fresh: Vec::new(),
             sample_bytes: 0,
         }
     }
@@ -82,6 +86,9 @@ impl SampleCollector {
             self.series.resize_with(index + 1, Vec::new);
         }
         let samples = &mut self.series[index];
+        if samples.is_empty() {
+            self.fresh.push(series);
+        }
         let capacity = samples.capacity();
         samples.push(sample);
         self.sample_bytes += (samples.capacity() - capacity) * size_of::<Sample>();
@@ -89,29 +96,49 @@ impl SampleCollector {
 
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.sample_bytes + self.series.capacity() * size_of::<Vec<Sample>>()
+        self.sample_bytes
+            + self.series.capacity() * size_of::<Vec<Sample>>()
+            + self.fresh.capacity() * size_of::<u32>()
     }
 
     pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
+        let (streams, ranks) = ranked(&self.streams);
+        let sorted = |mut samples: Vec<Sample>| {
+            samples.iter_mut().for_each(|sample| sample.stream = ranks[sample.stream as usize]);
+            samples.sort_unstable_by_key(Sample::order);
+            samples
+        };
         let series = (0u32..)
             .zip(self.series)
             .filter(|(_, samples)| !samples.is_empty())
-            .map(|(id, samples)| SampleSeries { labels: sets.labels(id, names), samples })
+            .map(|(id, samples)| SampleSeries {
+                labels: sets.labels(id, names),
+                samples: sorted(samples),
+            })
             .collect();
-        let streams = self.streams.iter().map(StreamKey::to_parts).collect();
-        SamplePartial { streams, series }
+        SamplePartial { streams: streams.iter().map(StreamKey::to_parts).collect(), series }
     }
+}
+
+/// The streams in order, each once, and the place of each of those that are given.
+fn ranked(streams: &[StreamKey]) -> (Vec<StreamKey>, Vec<u32>) {
+    let mut sorted = streams.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let rank = |key| sorted.binary_search(key).expect("all of them are there") as u32;
+    let ranks = streams.iter().map(rank).collect();
+    (sorted, ranks)
 }
 
 /// The samples a shard found.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SamplePartial {
-    /// The source streams, as in [`StreamKey`].
+    /// The source streams, as in [`StreamKey`] and in their order.
     pub(crate) streams: Vec<(u64, Box<str>)>,
     pub(crate) series: Vec<SampleSeries>,
 }
 
-/// The samples of one series, in any order.
+/// The samples of one series, in the order of [`Sample::order`].
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SampleSeries {
     pub(crate) labels: Labels,
@@ -134,7 +161,7 @@ impl SamplePartial {
     }
 
     /// Renumbers the streams of several partials alike, in the order of their
-    /// keys, so that samples can be ordered across partials.
+    /// keys, so that samples can be ordered across partials. Those of one stay in order.
     pub(crate) fn align(partials: &mut [SamplePartial]) {
         let mut ranks: BTreeMap<(u64, Box<str>), u32> = BTreeMap::new();
         for partial in partials.iter() {

@@ -1,6 +1,8 @@
 //! Evaluating windows over the samples of unwrapped range aggregations.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::super::error::EvalError;
 use super::super::leaf::samples::{Sample, SamplePartial};
@@ -28,27 +30,40 @@ impl MergedSamples {
     /// The samples of each series in their one order.
     pub(crate) fn finish(mut self) -> BTreeMap<PairOrder, Vec<WindowSample>> {
         SamplePartial::align(&mut self.partials);
-        let mut merged: BTreeMap<PairOrder, Vec<Sample>> = BTreeMap::new();
+        let mut merged: BTreeMap<PairOrder, Vec<Vec<Sample>>> = BTreeMap::new();
         for one in self.partials.into_iter().flat_map(|partial| partial.series) {
-            merged.entry(PairOrder(one.labels)).or_default().extend(one.samples);
+            merged.entry(PairOrder(one.labels)).or_default().push(one.samples);
         }
-        merged.into_iter().map(|(labels, samples)| (labels, in_order(&samples))).collect()
+        merged.into_iter().map(|(labels, parts)| (labels, in_order(&parts))).collect()
     }
 }
 
-/// The samples in their one order. Few have equal times, so that times and indices
-/// are sorted, which are smaller than samples, and the rest is looked at for ties.
-fn in_order(samples: &[Sample]) -> Vec<WindowSample> {
+/// The samples of parts, each of which is in order, in their one order.
+fn in_order(parts: &[Vec<Sample>]) -> Vec<WindowSample> {
     let value = |s: &Sample| WindowSample { timestamp_ns: s.timestamp_ns, value: s.value };
-    if samples.is_sorted_by_key(Sample::order) {
-        return samples.iter().map(value).collect();
+    if let [only] = parts {
+        return only.iter().map(value).collect();
     }
-    let mut order: Vec<(i64, usize)> =
-        samples.iter().map(|s| s.timestamp_ns).zip(0..samples.len()).collect();
-    order.sort_unstable_by(|a, b| {
-        a.0.cmp(&b.0).then_with(|| samples[a.1].order().cmp(&samples[b.1].order()))
-    });
-    order.iter().map(|&(_, i)| value(&samples[i])).collect()
+    let mut merged = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+    // Parts that have samples left, the one whose next sample comes first on top: the order of
+    // that sample, the part's number, and how many were taken of it.
+    let head = |(part, samples): (usize, &Vec<Sample>)| {
+        samples.first().map(|first| Reverse((first.order(), part, 0)))
+    };
+    let mut heads: BinaryHeap<_> = parts.iter().enumerate().filter_map(head).collect();
+    while let Some(mut head) = heads.peek_mut() {
+        let Reverse((order, part, taken)) = &mut *head;
+        let samples = &parts[*part];
+        merged.push(value(&samples[*taken]));
+        *taken += 1;
+        match samples.get(*taken) {
+            Some(next) => *order = next.order(),
+            None => {
+                PeekMut::pop(head);
+            }
+        }
+    }
+    merged
 }
 
 /// Windows whose samples, counted per window, are more than this many times the

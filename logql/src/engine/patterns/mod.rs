@@ -70,6 +70,7 @@ impl Plan {
             end_ns,
             now_ns: end_ns,
             kind: LeafKind::Patterns { step_ns },
+            series_limit: None,
         };
         leaf.compiled_matchers()?;
         Ok(Plan { leaves: [leaf].into(), root: Arc::new(Root::Patterns { step_ns }) })

@@ -104,6 +104,28 @@ impl LabelSets {
         self.finish()
     }
 
+    /// The id of what `reduction` keeps of a set of `others`, which was interned without
+    /// categories and with the same names.
+    pub(crate) fn intern_part(
+        &mut self,
+        others: &LabelSets,
+        id: u32,
+        reduction: &Reduction,
+    ) -> u32 {
+        self.key.clear();
+        for (name, category, value) in others.fields_of(id) {
+            if reduction.keeps(name) {
+                push_label(&mut self.key, name, category, value);
+            }
+        }
+        self.keys.intern(&self.key)
+    }
+
+    /// How many sets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     fn begin(&mut self) {
         self.fields.clear();
         self.values.clear();
@@ -125,11 +147,8 @@ impl LabelSets {
         self.keys.intern(&self.key)
     }
 
-    fn pairs<'s>(
-        &'s self,
-        id: u32,
-        names: &'s EntryLabels,
-    ) -> impl Iterator<Item = (u8, String, String)> + 's {
+    /// The labels of a set with their categories, sorted by name id.
+    fn fields_of(&self, id: u32) -> impl Iterator<Item = (NameId, u8, &[u8])> {
         let mut rest = self.keys.get(id);
         std::iter::from_fn(move || {
             let (name, tail) = rest.split_first_chunk::<4>()?;
@@ -137,10 +156,18 @@ impl LabelSets {
             let (category, tail) = tail.split_first().expect("keys are whole");
             let (value, tail) = tail.split_at(u32::from_le_bytes(*len) as usize);
             rest = tail;
-            let name = names.name(NameId(u32::from_le_bytes(*name)));
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            Some((*category, text(name), text(value)))
+            Some((NameId(u32::from_le_bytes(*name)), *category, value))
         })
+    }
+
+    fn pairs<'s>(
+        &'s self,
+        id: u32,
+        names: &'s EntryLabels,
+    ) -> impl Iterator<Item = (u8, String, String)> + 's {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.fields_of(id)
+            .map(move |(name, category, value)| (category, text(names.name(name)), text(value)))
     }
 
     /// The labels of a set, categories forgotten.

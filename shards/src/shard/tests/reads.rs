@@ -106,6 +106,28 @@ fn a_scan_finds_the_same_on_the_core_and_aside() {
 }
 
 #[test]
+fn a_part_that_decides_the_answer_stops_the_others() {
+    for (max_series, ends_query) in [(2, true), (3, false)] {
+        let expr = syntax::parse("rate({app=~`.+`}[1s])").unwrap();
+        let mut params = QueryParams::instant(100);
+        params.limits.max_series = max_series;
+        let plan = Plan::new(&expr, &params).unwrap();
+        let leaf = LeafRequest {
+            tenants: tenant().into(),
+            plan: Arc::new(plan.leaves()[0].clone()),
+            cancellation: Cancellation::default(),
+            memory_max_bytes: 1 << 20,
+        };
+        let cancellation = leaf.cancellation.clone();
+        let ShardReply::Leaf(Ok(reply)) = filled().ask(ShardRequest::Leaf(leaf)) else { panic!() };
+        assert_eq!(
+            (reply.result.ends_query(), cancellation.is_cancelled()),
+            (ends_query, ends_query)
+        );
+    }
+}
+
+#[test]
 fn a_cancelled_query_has_no_result() {
     BOTH_WAYS.into_iter().for_each(a_cancelled_query_has_none);
 }

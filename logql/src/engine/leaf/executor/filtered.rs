@@ -52,6 +52,7 @@ impl LeafExecutor {
             selection.iter().for_each(|i| self.entry(stream, block, i));
         }
         self.selection = selection;
+        self.count_series();
     }
 
     /// Whether lengths of lines are added up.

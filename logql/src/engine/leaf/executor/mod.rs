@@ -6,6 +6,7 @@ mod filtered;
 use logsvc_proto::Labels;
 
 use super::hints::Hints;
+use super::limit::SeriesGuard;
 use super::log::{LogCollector, StreamKey};
 use super::probe::Probe;
 use super::range::{EntryValue, RangeCollector};
@@ -48,6 +49,8 @@ pub struct LeafExecutor {
     labels: EntryLabels,
     label_sets: LabelSets,
     collector: Collector,
+    /// Where the answer has a series for each that the leaf finds.
+    guard: Option<SeriesGuard>,
     selection: Selection,
     set_cache: SetCache,
     /// Where the size of entries is asked for: what is known of their metadata.
@@ -89,6 +92,7 @@ impl LeafExecutor {
             }
             LeafKind::Patterns { step_ns } => Collector::Patterns(PatternCollector::new(*step_ns)),
         };
+        let guard = plan.series_limit.as_ref().map(|limit| SeriesGuard::new(limit, &mut labels));
         let probe = if wanted == Wanted::All { Probe::new(plan) } else { None };
         Ok(Self {
             plan: plan.clone(),
@@ -102,6 +106,7 @@ impl LeafExecutor {
             labels,
             label_sets: LabelSets::new(),
             collector,
+            guard,
             selection: Selection::default(),
             set_cache: SetCache::new(),
             sizes: MetadataShares::default(),
@@ -229,6 +234,7 @@ impl LeafExecutor {
             Collector::Patterns(patterns) => patterns.held_bytes(),
         };
         collector
+            + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()
             + self.labels.held_bytes()
@@ -272,7 +278,25 @@ impl LeafExecutor {
         self.stats.summaries += 1;
         self.stats.entries += block.entries;
         self.stats.entries_kept += block.entries;
+        self.count_series();
         true
+    }
+
+    /// Ends the query if it has more series than it may.
+    fn count_series(&mut self) {
+        let fresh = match &mut self.collector {
+            Collector::Range(range) => &mut range.fresh,
+            Collector::Samples { samples, .. } => &mut samples.fresh,
+            Collector::Log(_) | Collector::Patterns(_) => return,
+        };
+        match &mut self.guard {
+            None => fresh.clear(),
+            Some(_) if fresh.is_empty() => {}
+            Some(guard) => {
+                let counted = guard.note(fresh, &self.label_sets);
+                self.failure = self.failure.take().or(counted.err());
+            }
+        }
     }
 
     /// Takes a block of a stream, each block once.
@@ -280,6 +304,11 @@ impl LeafExecutor {
         if self.is_done() {
             return;
         }
+        self.entries_of(stream, block);
+        self.count_series();
+    }
+
+    fn entries_of(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {
         let mut block = *block;
         if self.skips_metadata
             && let MetadataColumn::Sets { sets, .. } = block.metadata

@@ -1,0 +1,135 @@
+//! Ends a metric query as soon as it is known to give more series than it may.
+//!
+//! Where each series of a leaf gives a series of the answer, or each group of them does
+//! (see [`SeriesLimit`]), the answer has at least as many as one core has found so far, so
+//! nothing has to be read, held and merged only to be refused.
+//!
+//! Guarantees: what is refused here would have been refused in the end, as different label sets
+//! are different labels in the answer (values are text once a stage has written them). What is
+//! not refused here may still be, when the series of all cores are together.
+
+use super::super::error::EvalError;
+use super::super::pipeline::label_sets::{LabelSets, Reduction};
+use super::super::pipeline::labels::EntryLabels;
+use super::super::plan::{SeriesLabels, SeriesLimit};
+use super::series::reduction_of;
+
+/// Counts the series of one executor.
+#[derive(Debug)]
+pub(super) struct SeriesGuard {
+    max_series: usize,
+    counted: Counted,
+}
+
+#[derive(Debug)]
+enum Counted {
+    /// Series.
+    Series(usize),
+    /// What is left of them when they are grouped.
+    Groups { by: Reduction, groups: LabelSets },
+}
+
+impl SeriesGuard {
+    pub(super) fn new(limit: &SeriesLimit, labels: &mut EntryLabels) -> Self {
+        let counted = match &limit.grouping {
+            None => Counted::Series(0),
+            Some(grouping) => {
+                let by = reduction_of(&SeriesLabels::Grouped(grouping.clone()), None, labels);
+                Counted::Groups { by, groups: LabelSets::new() }
+            }
+        };
+        Self { max_series: limit.max_series, counted }
+    }
+
+    /// Notes series that have got their first value.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn note(&mut self, fresh: &mut Vec<u32>, sets: &LabelSets) -> Result<(), EvalError> {
+        let len = match &mut self.counted {
+            Counted::Series(count) => {
+                *count += fresh.drain(..).len();
+                *count
+            }
+            Counted::Groups { by, groups } => {
+                for id in fresh.drain(..) {
+                    groups.intern_part(sets, id, by);
+                }
+                groups.len()
+            }
+        };
+        if len > self.max_series {
+            return Err(EvalError::TooManySeries { max_series: self.max_series });
+        }
+        Ok(())
+    }
+
+    /// Heap memory in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.counted {
+            Counted::Series(_) => 0,
+            Counted::Groups { groups, .. } => groups.held_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LeafExecutor;
+    use crate::engine::testing::{Columns, TestEntry};
+    use crate::engine::{Plan, QueryParams};
+    use crate::syntax::parse;
+    use logsvc_proto::Labels;
+
+    /// After how many streams of one line each a leaf ends, if it does.
+    fn ends_after(query: &str, max_series: usize, lines: &[&[u8]]) -> Option<usize> {
+        let expr = parse(query).expect("a query");
+        let mut params = QueryParams::instant(50);
+        params.limits.max_series = max_series;
+        let plan = Plan::new(&expr, &params).expect("a plan");
+        let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("a leaf");
+        let mut taken = 0;
+        while taken < lines.len() && !executor.is_done() {
+            let number = taken.to_string();
+            let labels = Labels::from_pairs([("app", "a"), ("s", number.as_str())]);
+            let mut state = executor.stream(&labels.expect("labels"));
+            let (line, metadata) = (lines[taken].to_vec(), Vec::new());
+            let entry = TestEntry { timestamp_ns: 1, line, metadata };
+            executor.block(&mut state, &Columns::new(&[entry], true).block(0));
+            taken += 1;
+        }
+        let is_done = executor.is_done();
+        assert_eq!(executor.finish().ends_query(), is_done, "{query}");
+        is_done.then_some(taken)
+    }
+
+    const LINES: [&[u8]; 6] =
+        [b"k=1 v=1", b"k=1 v=2", b"k=2 v=3", b"k=2 v=4", b"k=3 v=5", b"k=3 v=6"];
+
+    #[test]
+    fn a_leaf_ends_with_the_first_series_that_is_too_many() {
+        for (query, end) in [
+            ("rate({app=`a`}[1m])", Some(3)),
+            ("sort(rate({app=`a`}[1m]) * 2)", Some(3)),
+            ("2 - count_over_time({app=`a`} | logfmt [1m])", Some(3)),
+            ("sum by (s) (rate({app=`a`}[1m]))", Some(3)),
+            ("sum by (k) (rate({app=`a`} | logfmt [1m]))", Some(5)),
+            ("max by (k) (rate({app=`a`} | logfmt [1m]))", Some(5)),
+            ("max without (v, s) (rate({app=`a`} | logfmt [1m]))", Some(5)),
+            ("avg by (k) (max_over_time({app=`a`} | logfmt | unwrap v [1m]))", Some(5)),
+            ("max_over_time({app=`a`} | logfmt | unwrap v [1m]) by (k)", Some(5)),
+            ("max by (app) (rate({app=`a`} | logfmt [1m]))", None),
+            ("sum(rate({app=`a`} | logfmt [1m]))", None),
+            ("topk(1, rate({app=`a`}[1m]))", None),
+            ("rate({app=`a`}[1m]) > 5", None),
+            ("rate({app=`a`}[1m]) + rate({app=`a`}[1m])", None),
+            ("max by (app) (max by (s) (rate({app=`a`}[1m])))", None),
+            ("label_replace(rate({app=`a`}[1m]), `s`, `x`, `s`, `.*`)", None),
+            ("absent_over_time({app=`a`}[1m])", None),
+        ] {
+            assert_eq!(ends_after(query, 2, &LINES), end, "{query}");
+            assert_eq!(ends_after(query, 6, &LINES), None, "{query}: as many as may be");
+            assert_eq!(ends_after(query, 0, &LINES), None, "{query}: no limit");
+        }
+    }
+}
