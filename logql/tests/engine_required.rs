@@ -10,7 +10,7 @@ use logsvc_proto::Labels;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// Pieces of lines, of which patterns know some in other spellings.
-const WORDS: [&str; 22] = [
+const WORDS: [&str; 25] = [
     "timeout",
     "disk",
     "error",
@@ -33,7 +33,13 @@ const WORDS: [&str; 22] = [
     "abc",
     "abcabc",
     "'",
+    "10.1.2.3",
+    "10.1.2.30",
+    "10.1.3.4",
 ];
+
+const ADDRESSES: [&str; 5] =
+    ["10.1.2.3", "10.1.2.0/24", "10.1.0.9/16", "10.1.2.9-10.1.3.9", "0.0.0.0/0"];
 
 /// Patterns and pieces of patterns that find some of the words.
 const PATTERNS: [&str; 20] = [
@@ -92,6 +98,10 @@ impl Case {
                 1 => format!("<_>{}", self.word()),
                 _ => format!("<_>{}<_>{}<_>", self.word(), self.word()),
             },
+            "|=" | "!=" if self.rng.one_in(5) => {
+                let addresses = *self.rng.pick(&ADDRESSES);
+                return format!("ip({})", self.quoted(addresses));
+            }
             _ => self.word().to_owned(),
         };
         self.quoted(&text)
@@ -328,6 +338,7 @@ fn requirements_follow_the_stages() {
         (r#"{m="1"}"#, &[][..]),
         (r#"{m="1"} |= "a" != "b" |~ "c.*d" |> "<_>e<_>""#, &["a", "c", "d", "e"]),
         (r#"{m="1"} |= "ab" or "cd""#, &["ab|cd"]),
+        (r#"{m="1"} |= ip("1.2.3.9/24") != ip("4.4.4.4") |= ip("::1")"#, &["1.2.3."]),
         (r#"{m="1"} |= "ab" or """#, &[]),
         (r#"{m="1"} |~ "a.*bc" or "d""#, &["bc|d"]),
         (r#"{m="1"} | json |= "a""#, &["a"]),

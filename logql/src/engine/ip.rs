@@ -61,6 +61,19 @@ impl IpSet {
         }
     }
 
+    /// The beginning that the members have in common as they are written, with the dot behind it,
+    /// or the only one. `None` where there is none, and for IPv6, which has many spellings.
+    pub(crate) fn common_text(&self) -> Option<String> {
+        let Self::V4 { first, last } = *self else { return None };
+        let (first, last) = (first.to_be_bytes(), last.to_be_bytes());
+        let common = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
+        if common == first.len() {
+            return Some(Ipv4Addr::from(first).to_string());
+        }
+        let octets = first[..common].iter().map(|octet| format!("{octet}."));
+        Some(octets.collect()).filter(|text: &String| !text.is_empty())
+    }
+
     fn contains_v4(&self, address: Ipv4Addr) -> bool {
         matches!(*self, Self::V4 { first, last } if (first..=last).contains(&u32::from(address)))
     }
@@ -168,5 +181,20 @@ mod tests {
         assert!(v6.found_in(b"[fe80::1%eth0]:80"));
         assert!(IpSet::parse("::1").expect("valid").found_in(b"[::1]:80"));
         assert!(!v6.found_in(b"fe80:"));
+    }
+
+    #[test]
+    fn members_of_a_set_begin_alike() {
+        for (set, text) in [
+            ("1.2.3.4", Some("1.2.3.4")),
+            ("10.9.0.77/24", Some("10.9.0.")),
+            ("10.9.0.1-10.9.255.2", Some("10.9.")),
+            ("10.0.0.0/7", None),
+            ("0.0.0.0/0", None),
+            ("::1", None),
+        ] {
+            let common = IpSet::parse(set).expect("valid").common_text();
+            assert_eq!(common.as_deref(), text, "{set}");
+        }
     }
 }

@@ -154,8 +154,9 @@ impl Source {
             ),
             2 | 3 => {
                 let at = time(timestamp_ns);
+                let peer = address(number);
                 format!(
-                    r#"level={level} status={status} took={took}ms id={id} at={at} msg="order {number}""#
+                    r#"level={level} status={status} took={took}ms id={id} at={at} peer={peer} msg="order {number}""#
                 )
             }
             _ => rng.pick(&["", "GET /cart 200", "Connection timeout", "panic: index"]).to_string(),
@@ -177,6 +178,11 @@ impl Source {
 /// A word of the line with this number.
 pub(crate) fn needle(number: u64) -> String {
     format!("{:016x}", (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// The address in a line.
+pub(crate) fn address(number: u64) -> String {
+    format!("10.{}.{}.{}", number % 2, number % 7, number % 251)
 }
 
 /// A timestamp as lines have it, cut to milliseconds.

@@ -16,7 +16,7 @@ use logsvc_shards::messages::{
 use logsvc_shards::testing::Rng;
 
 use crate::cluster::Cluster;
-use crate::data::{SECOND_NS, needle, trace};
+use crate::data::{SECOND_NS, address, needle, trace};
 use crate::naive::Model;
 
 /// A query and when it is asked.
@@ -213,6 +213,11 @@ impl QueryWriter<'_> {
             2 => format!(r#"|~ "{text}.*o""#),
             3 => format!(r#"!~ "{text}|info""#),
             4 => format!(r#"|= "{text}" or "{}""#, needle(self.rng.below(self.numbers + 1))),
+            8 => {
+                let address = address(self.rng.below(self.numbers.max(1)));
+                let prefix = self.pick(&["", "/31", "/24", "/16", "/3"]);
+                format!(r#"|= ip("{address}{prefix}")"#)
+            }
             _ => format!(r#"|= "{text}""#),
         }
     }

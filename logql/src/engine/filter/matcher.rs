@@ -46,6 +46,10 @@ impl Search {
     }
 }
 
+fn finder_of(needle: &[u8]) -> Box<Finder<'static>> {
+    Box::new(Finder::new(needle).into_owned())
+}
+
 /// A compiled operand.
 #[derive(Debug)]
 pub(crate) struct LineMatcher {
@@ -82,7 +86,7 @@ impl LineMatcher {
         if needle.is_empty() {
             return Self { test: Test::Everything, search: None, hit_is_match: false };
         }
-        let finder = Box::new(Finder::new(needle).into_owned());
+        let finder = finder_of(needle);
         let search = Some(Search::Literal(finder.clone()));
         Self { test: Test::Literal(finder), search, hit_is_match: true }
     }
@@ -101,14 +105,13 @@ impl LineMatcher {
         let set = std::str::from_utf8(pattern).ok().and_then(IpSet::parse).ok_or_else(|| {
             format!("ip: invalid pattern: \"{}\"", String::from_utf8_lossy(pattern))
         })?;
-        Ok(Self { test: Test::Ip(set), search: None, hit_is_match: false })
+        let search = set.common_text().map(|text| Search::Literal(finder_of(text.as_bytes())));
+        Ok(Self { test: Test::Ip(set), search, hit_is_match: false })
     }
 
     fn pattern(pattern: &[u8]) -> Result<Self, String> {
         let pattern = LinePattern::parse(pattern)?;
-        let search = pattern
-            .longest_literal()
-            .map(|l| Search::Literal(Box::new(Finder::new(l).into_owned())));
+        let search = pattern.longest_literal().map(|literal| Search::Literal(finder_of(literal)));
         Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false })
     }
 
@@ -127,7 +130,7 @@ impl LineMatcher {
         }
         let search = match needles_of(&compiled.hir).as_deref() {
             Some([Literal { bytes, ignore_case: false }]) => {
-                Some(Search::Literal(Box::new(Finder::new(bytes).into_owned())))
+                Some(Search::Literal(finder_of(bytes)))
             }
             Some(needles) => {
                 let needles = needles.iter().map(|n| (n.bytes.as_slice(), n.ignore_case));

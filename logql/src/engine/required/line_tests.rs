@@ -2,7 +2,7 @@
 //! so that storage which holds lines in parts can filter them without putting them
 //! together.
 
-use super::{LeafPlan, Literal, best, operand_items, required_by_pattern};
+use super::{LeafPlan, Literal, best, operand_items};
 use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand, Stage};
 
 /// A test of stored lines.
@@ -75,17 +75,16 @@ fn test_of(filter: &LineFilter) -> Outcome {
         LineFilterOp::NotPattern => (LineFilterOp::Pattern, true),
         op => (op, false),
     };
-    let decides = op == LineFilterOp::Contains;
+    let is_text = |operand: &LineOperand| matches!(operand, LineOperand::Text(_));
+    let decides = op == LineFilterOp::Contains && filter.operands.iter().all(is_text);
     let mut any_of = Vec::new();
     for operand in &filter.operands {
-        let LineOperand::Text(text) = operand else { return Outcome::Unknown };
-        if decides && text.as_bytes().is_empty() {
+        if op == LineFilterOp::Contains
+            && matches!(operand, LineOperand::Text(text) if text.as_bytes().is_empty())
+        {
             return if negated { Outcome::Unknown } else { Outcome::Passes };
         }
-        let items = match op {
-            LineFilterOp::Regex => required_by_pattern(text.as_bytes()),
-            op => operand_items(op, operand),
-        };
+        let items = operand_items(op, operand);
         if !negated && filter.operands.len() == 1 && items.len() > 1 {
             let test = |any_of| LineTest { any_of, negated, decides };
             return Outcome::Tests(items.into_iter().map(test).collect());
@@ -147,7 +146,12 @@ mod tests {
             ("!~ `(ab|cd)[0-9]+`", vec!["!ab|cd?"], true),
             ("|~ `[0-9]+x?` |= `q`", vec!["q"], false),
             ("|> `<_>mid<_>`", vec!["mid?"], true),
-            ("|= ip(`1.2.3.4`) |= `q`", vec!["q"], false),
+            ("|= ip(`1.2.3.4`) |= `q`", vec!["1.2.3.4?", "q"], true),
+            ("|= ip(`10.0.0.0/16`)", vec!["10.0.?"], true),
+            ("!= ip(`10.0.0.0/8`) or `x`", vec!["!10.?", "!x"], true),
+            ("|= ip(`10.0.0.0/8`) or `x`", vec!["10.|x?"], true),
+            ("|= ip(`10.0.0.0/7`) or `x`", vec![], false),
+            ("|= ip(`::1`) |= `q`", vec!["q"], false),
             ("|= `a` | line_format `x` |= `b`", vec!["a"], true),
         ] {
             let expected = expected.into_iter().map(str::to_owned).collect::<Vec<_>>();

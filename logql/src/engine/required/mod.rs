@@ -26,9 +26,12 @@ mod regex;
 pub use self::line_tests::{LineTest, LineTests};
 pub(crate) use self::regex::needles_of;
 use self::regex::{MAX_ALTERNATIVES, best, required_by, score};
+use super::ip::IpSet;
 use super::plan::LeafPlan;
 use super::regex::{self as patterns, Anchoring};
-use crate::syntax::ast::{LabelFilter, LineFilter, LineFilterOp, LineOperand, MatchOp, Stage};
+use crate::syntax::ast::{
+    LabelFilter, LineFilter, LineFilterOp, LineOperand, MatchOp, Stage, Text,
+};
 use crate::syntax::pattern::{PatternNode, parse_pattern};
 
 /// A text to be looked for in lines.
@@ -175,9 +178,12 @@ fn of_line(any_of: Vec<Literal>) -> RequiredText {
 
 /// What every line holds that matches an operand of a positive operator.
 fn operand_items(op: LineFilterOp, operand: &LineOperand) -> Vec<Vec<Literal>> {
-    let LineOperand::Text(text) = operand else { return Vec::new() };
+    let (LineOperand::Text(text) | LineOperand::Ip(text)) = operand;
     match op {
-        LineFilterOp::Contains => exact(text.as_bytes()).into_iter().collect(),
+        LineFilterOp::Contains => match operand {
+            LineOperand::Text(text) => exact(text.as_bytes()).into_iter().collect(),
+            LineOperand::Ip(pattern) => addresses(pattern).into_iter().collect(),
+        },
         LineFilterOp::Regex => required_by_pattern(text.as_bytes()),
         LineFilterOp::Pattern => parse_pattern(text.as_bytes())
             .into_iter()
@@ -188,6 +194,11 @@ fn operand_items(op: LineFilterOp, operand: &LineOperand) -> Vec<Vec<Literal>> {
             .collect(),
         LineFilterOp::NotContains | LineFilterOp::NotRegex | LineFilterOp::NotPattern => Vec::new(),
     }
+}
+
+/// What every line holds in which an address of a set is found.
+fn addresses(pattern: &Text) -> Option<Vec<Literal>> {
+    exact(IpSet::parse(pattern.as_str()?)?.common_text()?.as_bytes())
 }
 
 fn exact(bytes: &[u8]) -> Option<Vec<Literal>> {
