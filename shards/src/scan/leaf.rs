@@ -146,8 +146,11 @@ const _: fn() = || {
 pub(super) struct Leaf {
     pub(super) executor: LeafExecutor,
     pub(super) searcher: Option<Searcher>,
+    /// By [`Leaf::place_of`].
     pub(super) states: Vec<Option<StreamState>>,
     states_bytes: usize,
+    /// Whether all streams have one state.
+    streams_are_alike: bool,
     pub(super) decoder: Decoder,
     pub(super) stats: ScanStats,
     streams: Arc<StreamSnapshots>,
@@ -161,11 +164,14 @@ impl Leaf {
     /// A leaf that has seen nothing.
     pub(super) fn new(job: &ScanJob, executor: LeafExecutor, decoder: Decoder) -> Leaf {
         let plan: &LeafPlan = &job.request.plan;
+        let streams_are_alike = executor.streams_are_alike();
+        let states = if streams_are_alike { 1 } else { job.streams.len() };
         Leaf {
             searcher: Searcher::new(plan, &executor),
             executor,
-            states: job.streams.iter().map(|_| None).collect(),
+            states: (0..states).map(|_| None).collect(),
             states_bytes: 0,
+            streams_are_alike,
             decoder,
             stats: ScanStats::default(),
             streams: Arc::clone(&job.streams),
@@ -243,9 +249,15 @@ impl Leaf {
         result
     }
 
+    /// Where the engine's state of a stream is.
+    pub(super) fn place_of(&self, stream: u32) -> usize {
+        if self.streams_are_alike { 0 } else { stream as usize }
+    }
+
     /// The engine and its state of a stream, which is made unless it is there.
     fn state(&mut self, stream: u32) -> (&mut LeafExecutor, &mut StreamState) {
-        let slot = &mut self.states[stream as usize];
+        let place = self.place_of(stream);
+        let slot = &mut self.states[place];
         let state = match slot {
             Some(state) => state,
             None => {

@@ -146,7 +146,8 @@ impl Leaf {
         stream: u32,
         number: u64,
     ) -> Result<bool, Unready> {
-        let Some(state) = &mut self.states[stream as usize] else { return Ok(false) };
+        let place = self.place_of(stream);
+        let Some(state) = &mut self.states[place] else { return Ok(false) };
         let (executor, decoder, stats) = (&mut self.executor, &mut self.decoder, &mut self.stats);
         if !state.needs().lines || !opened.is_searched {
             return Ok(false);

@@ -121,6 +121,22 @@ impl LabelSets {
         self.keys.intern(&self.key)
     }
 
+    /// The id of those labels of a stream that are listed, sorted by their ids.
+    pub(crate) fn intern_listed(
+        &mut self,
+        stream: &Labels,
+        listed: &[NameId],
+        names: &EntryLabels,
+    ) -> u32 {
+        self.key.clear();
+        for &name in listed {
+            if let Some(value) = names.value_in(stream, name) {
+                push_label(&mut self.key, name, 0, value.as_bytes());
+            }
+        }
+        self.keys.intern(&self.key)
+    }
+
     /// How many sets there are.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()

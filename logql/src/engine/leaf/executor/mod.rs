@@ -3,6 +3,8 @@
 mod entries;
 mod filtered;
 
+use std::sync::Arc;
+
 use logsvc_proto::Labels;
 
 use super::hints::Hints;
@@ -18,10 +20,11 @@ use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
+use crate::engine::hash::{FixedMap, new_map};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
-use crate::engine::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
+use crate::engine::pipeline::labels::{BaseLabels, EntryLabels, NameId, Wanted};
 use crate::engine::pipeline::unwrap::Unwrap;
 use crate::engine::pipeline::{Pipeline, wanted};
 use crate::engine::plan::{LeafKind, LeafPlan, SeriesLabels};
@@ -46,6 +49,10 @@ pub struct LeafExecutor {
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
     reduction: Reduction,
+    /// Whether nothing is asked of the labels of a stream but the group that it belongs to.
+    groups_streams: bool,
+    /// The labels of those groups by the ids of their label sets.
+    groups: FixedMap<u32, Arc<BaseLabels>>,
     labels: EntryLabels,
     label_sets: LabelSets,
     collector: Collector,
@@ -55,6 +62,8 @@ pub struct LeafExecutor {
     set_cache: SetCache,
     /// Where the size of entries is asked for: what is known of their metadata.
     sizes: MetadataShares,
+    /// The key of streams whose order nobody asks for.
+    no_key: StreamKey,
     line_buffer: Vec<u8>,
     stats: LeafStats,
     failure: Option<EvalError>,
@@ -94,15 +103,27 @@ impl LeafExecutor {
         };
         let guard = plan.series_limit.as_ref().map(|limit| SeriesGuard::new(limit, &mut labels));
         let probe = if wanted == Wanted::All { Probe::new(plan) } else { None };
+        let labels_are_stored =
+            pipeline.is_front_only() && !matches!(collector, Collector::Samples { .. });
+        let is_counted = matches!(&collector, Collector::Range(range)
+            if range.value() != EntryValue::StoredSize);
+        // Metadata is renamed where the stream has a label of its name, whoever asks for that.
+        let has_renamed = |listed: &[NameId]| {
+            listed.iter().any(|&name| labels.name(name).ends_with(b"_extracted"))
+        };
+        let groups_streams = labels_are_stored
+            && is_counted
+            && matches!(&reduction, Reduction::By(listed) if !has_renamed(listed));
         Ok(Self {
             plan: plan.clone(),
             hints: Hints::new(plan, &mut labels),
             probe,
             skips_metadata: true,
-            labels_are_stored: pipeline.is_front_only()
-                && !matches!(collector, Collector::Samples { .. }),
+            labels_are_stored,
             pipeline,
             reduction,
+            groups_streams,
+            groups: new_map(),
             labels,
             label_sets: LabelSets::new(),
             collector,
@@ -110,6 +131,7 @@ impl LeafExecutor {
             selection: Selection::default(),
             set_cache: SetCache::new(),
             sizes: MetadataShares::default(),
+            no_key: StreamKey::first(),
             line_buffer: Vec::new(),
             stats: LeafStats::default(),
             failure: None,
@@ -125,6 +147,19 @@ impl LeafExecutor {
 
     /// Prepares a stream; `labels` are its stream labels.
     pub fn stream(&mut self, labels: &Labels) -> StreamState {
+        if let (true, Reduction::By(listed)) = (self.groups_streams, &self.reduction) {
+            let group = self.label_sets.intern_listed(labels, listed, &self.labels);
+            let base = match self.groups.get(&group) {
+                Some(base) => Arc::clone(base),
+                None => {
+                    let base = self.labels.base_of_listed(labels, listed);
+                    self.groups.insert(group, Arc::clone(&base));
+                    base
+                }
+            };
+            let (needs, key) = (self.needs_of(&base), self.no_key.clone());
+            return StreamState { base, probe_base: None, key, needs, plain_set: group, number: 0 };
+        }
         let base = self.labels.base(labels);
         self.labels.start(&base);
         let (key, plain_set, number) = match &mut self.collector {
@@ -135,16 +170,23 @@ impl LeafExecutor {
             Collector::Range(range) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
                 let is_sized = range.value() == EntryValue::StoredSize;
-                (StreamKey::first(), set, if is_sized { self.sizes.stream() } else { 0 })
+                (self.no_key.clone(), set, if is_sized { self.sizes.stream() } else { 0 })
             }
             Collector::Samples { samples, .. } => {
-                (StreamKey::first(), 0, samples.stream(StreamKey::new(labels)))
+                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels)))
             }
-            Collector::Patterns(_) => (StreamKey::first(), 0, 0),
+            Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
         };
         let needs = self.needs_of(&base);
         let probe_base = self.probe.as_mut().map(|probe| probe.base(labels));
         StreamState { base, probe_base, key, needs, plain_set, number }
+    }
+
+    /// Whether the labels of streams make no difference, so that one [`StreamState`] serves
+    /// for all.
+    #[must_use]
+    pub fn streams_are_alike(&self) -> bool {
+        self.groups_streams && self.reduction == Reduction::By(Vec::new())
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {

@@ -124,6 +124,8 @@ pub(crate) struct EntryLabels {
     /// Number of the entry at hand, from 1.
     entry: u64,
     base: Arc<BaseLabels>,
+    /// Names of the labels that were prepared last.
+    base_names: Vec<NameId>,
     metadata: Vec<Field>,
     parsed: Vec<Field>,
     /// Number of stream labels that were deleted.
@@ -147,6 +149,7 @@ impl EntryLabels {
             rows: Vec::new(),
             entry: 0,
             base: Arc::default(),
+            base_names: Vec::new(),
             metadata: Vec::new(),
             parsed: Vec::new(),
             hidden: 0,
@@ -175,14 +178,42 @@ impl EntryLabels {
 
     /// Prepares the labels of a stream.
     pub(crate) fn base(&mut self, labels: &Labels) -> Arc<BaseLabels> {
-        let mut base = BaseLabels::default();
-        for (name, value) in labels {
+        let mut base = BaseLabels {
+            fields: Vec::with_capacity(labels.len()),
+            text: Vec::with_capacity(labels.iter().map(|(_, value)| value.len()).sum()),
+        };
+        for (position, (name, value)) in labels.iter().enumerate() {
+            // Most streams have the names that the one before had.
+            let before = self.base_names.get(position).copied();
+            let name = match before.filter(|&id| self.name(id) == name.as_bytes()) {
+                Some(id) => id,
+                None => self.name_id(name.as_bytes()),
+            };
             let start = base.text.len();
             base.text.extend_from_slice(value.as_bytes());
-            let name = self.name_id(name.as_bytes());
             base.fields.push(Field { name, start, end: base.text.len() });
         }
+        self.base_names.clear();
+        self.base_names.extend(base.fields.iter().map(|field| field.name));
         Arc::new(base)
+    }
+
+    /// The same with those labels alone that are listed.
+    pub(crate) fn base_of_listed(&self, labels: &Labels, listed: &[NameId]) -> Arc<BaseLabels> {
+        let mut base = BaseLabels::default();
+        for &name in listed {
+            if let Some(value) = self.value_in(labels, name) {
+                let start = base.text.len();
+                base.text.extend_from_slice(value.as_bytes());
+                base.fields.push(Field { name, start, end: base.text.len() });
+            }
+        }
+        Arc::new(base)
+    }
+
+    /// The value of a label of a stream.
+    pub(crate) fn value_in<'l>(&self, labels: &'l Labels, name: NameId) -> Option<&'l str> {
+        labels.get(std::str::from_utf8(self.name(name)).ok()?)
     }
 
     /// Starts an entry of a stream: stream labels only.
