@@ -18,27 +18,25 @@ use super::series::reduction_of;
 #[derive(Debug)]
 pub(super) struct SeriesGuard {
     max_series: usize,
-    counted: Counted,
+    /// Series, or groups of them, that have a value.
+    count: usize,
+    /// What tells the groups apart, if it is these that count.
+    groups: Option<Groups>,
 }
 
 #[derive(Debug)]
-enum Counted {
-    /// Series.
-    Series(usize),
-    /// What is left of them when they are grouped.
-    Groups { by: Reduction, groups: LabelSets },
+struct Groups {
+    by: Reduction,
+    found: LabelSets,
 }
 
 impl SeriesGuard {
     pub(super) fn new(limit: &SeriesLimit, labels: &mut EntryLabels) -> Self {
-        let counted = match &limit.grouping {
-            None => Counted::Series(0),
-            Some(grouping) => {
-                let by = reduction_of(&SeriesLabels::Grouped(grouping.clone()), None, labels);
-                Counted::Groups { by, groups: LabelSets::new() }
-            }
-        };
-        Self { max_series: limit.max_series, counted }
+        let groups = limit.grouping.as_ref().map(|grouping| Groups {
+            by: reduction_of(&SeriesLabels::Grouped(grouping.clone()), None, labels),
+            found: LabelSets::new(),
+        });
+        Self { max_series: limit.max_series, count: 0, groups }
     }
 
     /// Notes series that have got their first value.
@@ -46,19 +44,16 @@ impl SeriesGuard {
     /// # Errors
     /// There are too many.
     pub(super) fn note(&mut self, fresh: &mut Vec<u32>, sets: &LabelSets) -> Result<(), EvalError> {
-        let len = match &mut self.counted {
-            Counted::Series(count) => {
-                *count += fresh.drain(..).len();
-                *count
-            }
-            Counted::Groups { by, groups } => {
+        match &mut self.groups {
+            None => self.count += fresh.drain(..).len(),
+            Some(Groups { by, found }) => {
                 for id in fresh.drain(..) {
-                    groups.intern_part(sets, id, by);
+                    found.intern_part(sets, id, by);
                 }
-                groups.len()
+                self.count = found.len();
             }
-        };
-        if len > self.max_series {
+        }
+        if self.count > self.max_series {
             return Err(EvalError::TooManySeries { max_series: self.max_series });
         }
         Ok(())
@@ -66,10 +61,7 @@ impl SeriesGuard {
 
     /// Heap memory in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        match &self.counted {
-            Counted::Series(_) => 0,
-            Counted::Groups { groups, .. } => groups.held_bytes(),
-        }
+        self.groups.as_ref().map_or(0, |groups| groups.found.held_bytes())
     }
 }
 
