@@ -20,7 +20,7 @@ use logsvc_logql::engine::{CompiledMatcher, Plan, QueryParams, QueryTime};
 use logsvc_logql::syntax;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
-use logsvc_runtime::{Budget, CoreId, Monotonic};
+use logsvc_runtime::{Account, Budget, CoreId, Monotonic};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{
@@ -206,7 +206,7 @@ impl Bench {
             tenants: self.tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 30,
+            account: Account::alone(1 << 30),
         };
         self.time(&format!("streams of {selector}"), expected, |bench| {
             bench.ask(ShardRequest::Leaf(leaf.clone())).1

@@ -8,6 +8,7 @@ use std::time::Duration;
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, LeafResult};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::InboxCounters;
+use logsvc_runtime::{Account, Grant};
 
 use crate::retention::RetentionPolicy;
 use crate::scan::{ScanError, ScanJob};
@@ -92,8 +93,8 @@ pub struct LeafRequest {
     pub plan: Arc<LeafPlan>,
     /// Ends the work early.
     pub cancellation: Cancellation,
-    /// Memory that the shard's part may hold, in bytes.
-    pub memory_max_bytes: usize,
+    /// Memory of the query.
+    pub account: Account,
 }
 
 /// What a front core may ask of a shard.
@@ -190,6 +191,8 @@ pub enum AppendError {
 pub struct LeafReply {
     /// The part's result.
     pub result: LeafResult,
+    /// What it holds of the query's memory.
+    pub memory: Grant,
     /// What it has cost.
     pub stats: ScanStats,
     /// What is left to read, if that is so much that all cores should share it.

@@ -129,13 +129,13 @@ impl<'b> Room<'b> {
 /// See [`json_response`].
 pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError> {
     let max_bytes = budget.max_bytes();
-    if len_bytes <= max_bytes {
-        return Ok(());
-    }
-    Err(ApiError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        format!("response larger than the max message size ({len_bytes} vs {max_bytes})"),
-    ))
+    if len_bytes <= max_bytes { Ok(()) } else { Err(too_large(len_bytes, max_bytes)) }
+}
+
+/// There can never be so much memory for one answer.
+pub(super) fn too_large(len_bytes: u64, max_bytes: u64) -> ApiError {
+    let text = format!("response larger than the max message size ({len_bytes} vs {max_bytes})");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// There is no room now for one more request, or for its memory: the client may try again in a

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Budget, Reservation, Runtime};
+use logsvc_runtime::{Denied, Grant, Runtime};
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 use logsvc_shards::scope::TenantScope;
 
 use super::Front;
-use super::answer::{check_size, too_busy};
+use super::answer::{too_busy, too_large};
 use super::leaves::gather_leaves;
 use super::queue::{Inquiry, Turn, Work};
 use crate::metrics::add;
@@ -36,7 +36,7 @@ pub(super) struct Executed {
     /// The part of it that was spent waiting for shards, in ns.
     pub(super) wait_time_ns: u64,
     /// For the result; `None` if nothing was read for it.
-    pub(super) memory: Option<Reservation>,
+    pub(super) memory: Option<Grant>,
     /// What was known of the answer before.
     pub(super) result_cache: CacheStats,
 }
@@ -140,26 +140,11 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The memory of a query's intermediate results.
-struct QueryMemory {
-    budget: Budget,
-    /// Grows if the shards' parts, which are bounded each, need more together.
-    reservation: Reservation,
-    held_bytes: u64,
-}
-
-impl QueryMemory {
-    fn new(budget: &Budget, first_bytes: u64) -> Result<QueryMemory, ApiError> {
-        let reservation = budget.try_reserve(first_bytes).ok_or_else(too_busy)?;
-        Ok(QueryMemory { budget: budget.clone(), reservation, held_bytes: 0 })
-    }
-
-    /// Reserves memory for so many bytes more.
-    fn hold(&mut self, more_bytes: u64) -> Result<(), ApiError> {
-        self.held_bytes = self.held_bytes.saturating_add(more_bytes);
-        check_size(self.held_bytes, &self.budget)?;
-        let missing_bytes = self.held_bytes.saturating_sub(self.reservation.bytes());
-        if self.reservation.try_grow(missing_bytes) { Ok(()) } else { Err(too_busy()) }
+/// Why memory of a query's account is denied, as its client reads it.
+pub(super) fn denied(denied: Denied) -> ApiError {
+    match denied {
+        Denied::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
+        Denied::Busy => too_busy(),
     }
 }
 
@@ -194,8 +179,6 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Executed, ApiError> {
         let begun = self.runtime.now();
         let cancellation = CancelOnDrop(Cancellation::default());
-        let memory_max_bytes = self.queries.max_bytes() / u64::from(self.runtime.core_count());
-        let mut memory = QueryMemory::new(&self.queries, turn.memory_bytes)?;
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
@@ -204,26 +187,24 @@ impl<R: Runtime> Front<R> {
                     tenants: tenants.clone(),
                     plan: Arc::clone(&leaf),
                     cancellation: cancellation.0.clone(),
-                    memory_max_bytes: memory_max_bytes as usize,
+                    account: turn.account.clone(),
                 })
             })?);
         }
         let waits_since = self.runtime.now();
         let cores = self.runtime.core_count();
         let ask = |core, request| self.ask(core, request);
-        let gathered = gather_leaves(ask, cores, replies, |bytes| memory.hold(bytes)).await?;
+        let gathered = gather_leaves(ask, cores, replies, turn.account.grant()).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let scan = gathered.stats;
-        let (merged, mut memory) = gathered.merged(&self.runtime, plan, memory).await;
+        let merged = gathered.merged(&self.runtime, plan).await;
         let leaf = merged.stats();
-        memory.hold(merged.finish_bytes)?;
-        let (result, memory) = merged.finish(&self.runtime, memory).await;
+        let (result, memory) = merged.finish(&self.runtime).await?;
         let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
         let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = turn.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
-        let memory = Some(memory.reservation);
         let executed = Executed {
             result,
             leaf,
@@ -232,7 +213,7 @@ impl<R: Runtime> Front<R> {
             queue_time_ns,
             exec_time_ns,
             wait_time_ns,
-            memory,
+            memory: Some(memory),
             result_cache: CacheStats::default(),
         };
         add(&self.counters().queried_bytes, executed.leaf.line_bytes);

@@ -9,9 +9,11 @@
 use logsvc_logql::engine::{EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
-use logsvc_runtime::{CoreId, Runtime, SideQueue};
+use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
 use logsvc_shards::messages::{LeafReply, ScanStats, ShardReply, ShardRequest};
 use logsvc_shards::scan::{ScanError, ScanJob};
+
+use super::execute::denied;
 
 /// Why an answer cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -62,14 +64,20 @@ fn merging_queue(held_bytes: usize) -> Option<SideQueue> {
 }
 
 /// The parts of a query.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Gathered {
     parts: Vec<LeafResult>,
+    /// What they hold of the query's memory.
+    memory: Grant,
     /// What the shards have touched for them.
     pub(super) stats: ScanStats,
 }
 
 impl Gathered {
+    fn new(memory: Grant) -> Gathered {
+        Gathered { parts: Vec::new(), memory, stats: ScanStats::default() }
+    }
+
     fn held_bytes(&self) -> usize {
         self.parts.iter().map(LeafResult::held_bytes).sum()
     }
@@ -79,7 +87,6 @@ impl Gathered {
     async fn add<E: From<LeafError>>(
         &mut self,
         replies: impl IntoIterator<Item: Future<Output = Result<ShardReply, Disconnected>>>,
-        reserve: &mut impl FnMut(u64) -> Result<(), E>,
     ) -> Result<Vec<Box<ScanJob>>, E> {
         let (mut rests, mut is_stopped) = (Vec::new(), false);
         for reply in replies {
@@ -96,27 +103,21 @@ impl Gathered {
                 self.parts = vec![part.result];
                 return Ok(Vec::new());
             }
-            reserve(part.result.held_bytes() as u64)?;
+            self.memory.merge(part.memory);
             self.parts.push(part.result);
             rests.extend(part.rest);
         }
         if is_stopped { Err(LeafError::Scan(ScanError::Cancelled).into()) } else { Ok(rests) }
     }
 
-    /// Puts the parts together. `memory` is what they hold of a budget: it comes back with
-    /// the result, and lives as long as they do, even if the caller goes away.
-    pub(super) async fn merged<R: Runtime, M: Send + 'static>(
-        self,
-        runtime: &R,
-        plan: &Plan,
-        memory: M,
-    ) -> (Merged, M) {
+    /// Puts the parts together. What they hold of the query's memory goes with them, even if the
+    /// caller goes away.
+    pub(super) async fn merged<R: Runtime>(self, runtime: &R, plan: &Plan) -> Merged {
         let mut state = MergeState::new(plan);
         let queue = merging_queue(self.held_bytes());
         let merge = move || {
             self.parts.into_iter().for_each(|part| state.add(part));
-            let finish_bytes = state.finish_bytes();
-            (Merged { state, queue, finish_bytes }, memory)
+            Merged { state, queue, memory: self.memory }
         };
         here_or_aside(runtime, queue, merge).await
     }
@@ -128,8 +129,8 @@ pub(super) struct Merged {
     state: MergeState,
     /// Where the parts were merged and the answer is made.
     queue: Option<SideQueue>,
-    /// See [`MergeState::finish_bytes`].
-    pub(super) finish_bytes: u64,
+    /// What they hold of the query's memory.
+    memory: Grant,
 }
 
 impl Merged {
@@ -138,14 +139,17 @@ impl Merged {
         self.state.stats()
     }
 
-    /// The answer, see [`MergeState::finish`]. `memory` is as for [`Gathered::merged`].
-    pub(super) async fn finish<R: Runtime, M: Send + 'static>(
+    /// The answer, see [`MergeState::finish`], and what it holds of the query's memory.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) async fn finish<R: Runtime>(
         self,
         runtime: &R,
-        memory: M,
-    ) -> (Result<QueryResult, EvalError>, M) {
-        let Merged { state, queue, .. } = self;
-        here_or_aside(runtime, queue, move || (state.finish(), memory)).await
+    ) -> Result<(Result<QueryResult, EvalError>, Grant), ApiError> {
+        let Merged { state, queue, mut memory } = self;
+        memory.grow(state.finish_bytes()).map_err(denied)?;
+        Ok(here_or_aside(runtime, queue, move || (state.finish(), memory)).await)
     }
 }
 
@@ -160,16 +164,16 @@ async fn here_or_aside<R: Runtime, T: Send + 'static>(
     }
 }
 
-/// Waits for the shards' answers to a leaf. `ask` sends a request to a core, `reserve` is
-/// told the bytes of each part.
+/// Waits for the shards' answers to a leaf. `ask` sends a request to a core; `memory` is an empty
+/// grant of the query's account.
 pub(super) async fn gather_leaves<E: From<LeafError>>(
     ask: impl Fn(CoreId, ShardRequest) -> Result<PendingReply<ShardReply>, E>,
     cores: u16,
     replies: Vec<PendingReply<ShardReply>>,
-    mut reserve: impl FnMut(u64) -> Result<(), E>,
+    memory: Grant,
 ) -> Result<Gathered, E> {
-    let mut gathered = Gathered::default();
-    let rests = gathered.add(replies, &mut reserve).await?;
+    let mut gathered = Gathered::new(memory);
+    let rests = gathered.add(replies).await?;
     // What is long is shared by all cores, whoever owns the streams.
     let mut replies = Vec::new();
     for rest in rests {
@@ -177,7 +181,7 @@ pub(super) async fn gather_leaves<E: From<LeafError>>(
             replies.push(ask(core, ShardRequest::Share(Box::new(job)))?);
         }
     }
-    gathered.add(replies, &mut reserve).await?;
+    gathered.add(replies).await?;
     Ok(gathered)
 }
 
@@ -197,8 +201,8 @@ mod tests {
     };
     use logsvc_logql::syntax;
     use logsvc_proto::Labels;
-    use logsvc_runtime::Budget;
     use logsvc_runtime::sim::Simulation;
+    use logsvc_runtime::{Account, Budget};
 
     /// What a shard finds that has a stream of each of `apps` with `count` lines.
     fn part(plan: &Plan, apps: &[&str], count: usize) -> LeafResult {
@@ -235,19 +239,21 @@ mod tests {
         let mut params = QueryParams::instant(9);
         params.limits.max_series = 1;
         let plan = Plan::new(&expr, &params).expect("a plan");
+        let account = Account::alone(1 << 20);
         let reply = |result| {
-            let reply = LeafReply { result, stats: ScanStats::default(), rest: None };
+            let memory = account.grant();
+            let reply = LeafReply { result, memory, stats: ScanStats::default(), rest: None };
             Ok(ShardReply::Leaf(Ok(Box::new(reply))))
         };
         let small = || reply(part(&plan, &["a"], 5));
         let decides = || reply(part(&plan, &["a", "b"], 5));
         let stopped = || Ok(ShardReply::Leaf(Err(ScanError::Cancelled)));
         let gather = |replies: Vec<Result<ShardReply, Disconnected>>| {
+            let mut gathered = Gathered::new(account.grant());
             Simulation::new(1).block_on(|_| async move {
-                let mut gathered = Gathered::default();
                 let replies = replies.into_iter().map(std::future::ready);
-                let mut reserve = |_| Ok::<(), LeafError>(());
-                gathered.add(replies, &mut reserve).await.map(|rests| (gathered.parts, rests.len()))
+                let rests = gathered.add::<LeafError>(replies).await?;
+                Ok::<_, LeafError>((gathered.parts, rests.len()))
             })
         };
         for replies in [
@@ -274,21 +280,22 @@ mod tests {
             let params = QueryParams { limit: 100_000, ..QueryParams::range(0, 100_000, 1) };
             let plan = Plan::new(&expr, &params).expect("a plan");
             let parts = vec![part(&plan, &["a"], count), part(&plan, &["b"], count)];
-            let gathered = Gathered { parts, stats: ScanStats::default() };
+            let budget = Budget::new("queries", 100 << 20);
+            let account = Account::open(&budget, 0, 100 << 20).expect("there is room");
+            let mut memory = account.grant();
+            memory.grow(700).expect("there is room");
+            let gathered = Gathered { parts, memory, stats: ScanStats::default() };
             assert_eq!(merging_queue(gathered.held_bytes()), queue);
-            let budget = Budget::new("queries", 1000);
-            let memory = budget.try_reserve(700).expect("there is room");
             let (result, memory) = Simulation::new(1).block_on(|runtime| async move {
-                let (merged, memory) = gathered.merged(&runtime, &plan, memory).await;
+                let merged = gathered.merged(&runtime, &plan).await;
                 assert_eq!(merged.stats().entries, 2 * count as u64);
-                assert!(merged.finish_bytes > 0);
-                merged.finish(&runtime, memory).await
+                merged.finish(&runtime).await.expect("there is room")
             });
             let Ok(QueryResult::Streams(streams)) = result else { panic!("{result:?}") };
             let lens: Vec<usize> = streams.iter().map(|s: &StreamResult| s.entries.len()).collect();
             assert_eq!(lens, [count, count]);
-            assert_eq!(budget.used_bytes(), 700);
-            drop(memory);
+            assert!(budget.used_bytes() > 700);
+            drop((memory, account));
             assert_eq!(budget.used_bytes(), 0);
         }
     }

@@ -8,7 +8,7 @@ use logsvc_logql::engine::{Plan, PlanError, QueryLimits, QueryParams, QueryResul
 use logsvc_logql::syntax::{self, ParseError, ast::Expr};
 use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Reservation, Runtime};
+use logsvc_runtime::{Grant, Runtime};
 
 use super::answer::{Room, shared_json_response};
 use super::encode::{encode, encode_legacy};
@@ -211,7 +211,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
         let Evaluated { result, stats, warnings, memory } = &evaluated;
-        let room = Room::new(&self.queries, memory.as_ref().map_or(0, Reservation::bytes));
+        let room = Room::new(&self.queries, memory.as_ref().map_or(0, Grant::bytes));
         let held = match form {
             AnswerForm::V1 { flags } => {
                 let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -281,7 +281,7 @@ struct Evaluated {
     stats: QueryStats,
     warnings: Vec<String>,
     /// For the result.
-    memory: Option<Reservation>,
+    memory: Option<Grant>,
 }
 
 fn parse(text: &str) -> Result<Expr, ApiError> {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use http::StatusCode;
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{FairQueue, KeyBounds, Monotonic, Place, Runtime};
+use logsvc_runtime::{Account, FairQueue, KeyBounds, Monotonic, Place, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Front;
@@ -103,8 +103,8 @@ pub(super) struct Turn {
     _place: Place<Tenants>,
     /// How long it was waited for.
     pub(super) waited: Duration,
-    /// What is reserved for its intermediate results, in bytes.
-    pub(super) memory_bytes: u64,
+    /// The memory for its intermediate results, on all cores together.
+    pub(super) account: Account,
 }
 
 impl<R: Runtime> Front<R> {
@@ -172,8 +172,10 @@ impl<R: Runtime> Front<R> {
             Work::Query => 2,
             Work::Lookup => 8,
         };
-        let memory_bytes = (self.queries.max_bytes() / (share * queue.places() as u64)).max(1);
-        Ok(Turn { _place: place, waited, memory_bytes })
+        let max_bytes = self.queries.max_bytes();
+        let first_bytes = (max_bytes / (share * queue.places() as u64)).max(1);
+        let account = Account::open(&self.queries, first_bytes, max_bytes).ok_or_else(too_busy)?;
+        Ok(Turn { _place: place, waited, account })
     }
 
     /// Asks all shards what they know without reading entries, when it is the turn of

@@ -24,8 +24,7 @@ use logsvc_shards::changes::Stamp;
 use logsvc_shards::messages::{ScanStats, TimeRange};
 
 use super::Front;
-use super::answer::too_busy;
-use super::execute::Executed;
+use super::execute::{Executed, denied};
 use super::queue::Turn;
 use super::tenants::Tenants;
 use crate::metrics::add;
@@ -151,15 +150,8 @@ impl<R: Runtime> Front<R> {
     ) -> Result<(), ApiError> {
         let QueryResult::Matrix(fresh) = &mut executed.result else { return Ok(()) };
         let bytes = known.steps.completed_bytes(fresh);
-        let room = match &mut executed.memory {
-            Some(memory) => memory.try_grow(bytes),
-            none => {
-                *none = self.queries.try_reserve(bytes);
-                none.is_some()
-            }
-        };
-        if !room {
-            return Err(too_busy());
+        if let Some(memory) = &mut executed.memory {
+            memory.grow(bytes).map_err(denied)?;
         }
         let (wanted, max_series) = (&by_step.steps, by_step.params.limits.max_series);
         let whole = known.steps.completed(wanted, missing, std::mem::take(fresh), max_series);
@@ -192,7 +184,7 @@ impl Executed {
             queue_time_ns: turn.waited.as_nanos() as u64,
             exec_time_ns: 0,
             wait_time_ns: 0,
-            memory: None,
+            memory: Some(turn.account.grant()),
             result_cache: CacheStats::default(),
         }
     }

@@ -23,7 +23,7 @@ use super::search::Searcher;
 use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
 use crate::batch::MetadataPairs;
 use crate::head::HeadBlock;
-use crate::messages::{Cancellation, ScanStats};
+use crate::messages::ScanStats;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory};
 use crate::segment::{Decoder, RunInfo};
 
@@ -148,7 +148,6 @@ pub(super) struct Leaf {
     pub(super) searcher: Option<Searcher>,
     /// By [`Leaf::place_of`].
     pub(super) states: Vec<Option<StreamState>>,
-    states_bytes: usize,
     /// Whether all streams have one state.
     streams_are_alike: bool,
     pub(super) decoder: Decoder,
@@ -156,40 +155,32 @@ pub(super) struct Leaf {
     streams: Arc<StreamSnapshots>,
     /// The times of the entries that the plan looks at.
     pub(super) bounds_ns: (i64, i64),
-    cancellation: Cancellation,
-    memory_max_bytes: usize,
 }
 
 impl Leaf {
     /// A leaf that has seen nothing.
-    pub(super) fn new(job: &ScanJob, executor: LeafExecutor, decoder: Decoder) -> Leaf {
+    pub(super) fn new(job: &ScanJob, mut executor: LeafExecutor, decoder: Decoder) -> Leaf {
         let plan: &LeafPlan = &job.request.plan;
         let streams_are_alike = executor.streams_are_alike();
         let states = if streams_are_alike { 1 } else { job.streams.len() };
+        let has_memory = executor.hold(states * size_of::<Option<StreamState>>());
         Leaf {
             searcher: Searcher::new(plan, &executor),
             executor,
-            states: (0..states).map(|_| None).collect(),
-            states_bytes: 0,
+            // Without memory the leaf is stopped and asks for no state.
+            states: (0..if has_memory { states } else { 0 }).map(|_| None).collect(),
             streams_are_alike,
             decoder,
             stats: ScanStats::default(),
             streams: Arc::clone(&job.streams),
             bounds_ns: plan.entry_bounds_ns(),
-            cancellation: job.request.cancellation.clone(),
-            memory_max_bytes: job.request.memory_max_bytes,
         }
     }
 
     /// Looks whether the query may go on.
     pub(super) fn check(&self) -> Result<(), ScanError> {
-        if self.cancellation.is_cancelled() {
-            return Err(ScanError::Cancelled);
-        }
-        if self.executor.held_bytes() + self.states_bytes > self.memory_max_bytes {
-            return Err(ScanError::Memory { max_bytes: self.memory_max_bytes });
-        }
-        Ok(())
+        self.executor.look();
+        self.executor.stop().map_or(Ok(()), |stop| Err(stop.into()))
     }
 
     /// What a stream's blocks are read for.
@@ -260,11 +251,7 @@ impl Leaf {
         let slot = &mut self.states[place];
         let state = match slot {
             Some(state) => state,
-            None => {
-                let state = self.executor.stream(&self.streams[stream as usize].labels);
-                self.states_bytes += state.held_bytes();
-                slot.insert(state)
-            }
+            None => slot.insert(self.executor.stream(&self.streams[stream as usize].labels)),
         };
         (&mut self.executor, state)
     }

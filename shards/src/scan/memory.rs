@@ -14,10 +14,12 @@
 
 use std::time::Duration;
 
-use logsvc_runtime::{Budget, Reservation, Runtime};
+use logsvc_logql::engine::{Allowance, Stop};
+use logsvc_runtime::{Budget, Denied, Grant, Reservation, Runtime};
 
 use super::leaf::{Batch, Leaf};
 use super::{Scan, ScanError};
+use crate::messages::Cancellation;
 
 /// How long a scan waits for memory. Batches of others take milliseconds; what is held for
 /// longer are results.
@@ -29,6 +31,41 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// A batch that holds so much gets no further block: what has to be decoded is a megabyte
 /// or two, see [`super::leaf::BatchSize`], and larger batches are of columns in the cache.
 const FULL_BYTES: u64 = 2 << 20;
+
+/// What the engine may take for a part of a query: memory of the query's account, and time until
+/// nobody waits for it.
+#[derive(Debug)]
+pub(super) struct PartAllowance {
+    pub(super) grant: Grant,
+    pub(super) cancellation: Cancellation,
+}
+
+/// What memory that is denied means to a part.
+pub(super) fn stop_of(denied: Denied) -> Stop {
+    match denied {
+        Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
+        Denied::Busy => Stop::Busy,
+    }
+}
+
+impl Allowance for PartAllowance {
+    fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.grant.grow(bytes).map_err(stop_of)
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.grant.shrink_to(self.grant.bytes().saturating_sub(bytes));
+    }
+
+    fn look(&mut self) -> Result<(), Stop> {
+        if self.cancellation.is_cancelled() { Err(Stop::Ended) } else { Ok(()) }
+    }
+
+    fn sibling(&self) -> Box<dyn Allowance> {
+        let (grant, cancellation) = (self.grant.sibling(), self.cancellation.clone());
+        Box::new(PartAllowance { grant, cancellation })
+    }
+}
 
 /// What a batch holds of the budget.
 #[derive(Debug, Default)]
@@ -129,7 +166,7 @@ impl<R: Runtime> Scan<'_, R> {
     ) -> Result<(), ScanError> {
         let budget = &self.env.queries;
         if bytes > budget.max_bytes() {
-            return Err(ScanError::Memory { max_bytes: budget.max_bytes() as usize });
+            return Err(ScanError::Memory { max_bytes: budget.max_bytes() });
         }
         let give_up = self.env.runtime.now().after(WAIT_MAX);
         while !memory.reserve(budget, bytes) {

@@ -41,7 +41,7 @@ mod snapshots;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_logql::engine::LeafExecutor;
+use logsvc_logql::engine::{LeafExecutor, Stop};
 use logsvc_proto::{Labels, StreamId};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
@@ -54,6 +54,7 @@ pub use head_parts::HeadParts;
 use late::LateStreams;
 pub(crate) use leaf::intern;
 use leaf::{Batch, BatchSize, Leaf};
+use memory::{PartAllowance, stop_of};
 use prune::Conditions;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
@@ -170,7 +171,7 @@ pub enum ScanError {
     #[error("the query holds more than {max_bytes} bytes of intermediate results")]
     Memory {
         /// The limit in bytes.
-        max_bytes: usize,
+        max_bytes: u64,
     },
     /// There is no memory for what it has to look at.
     #[error("there is no memory for the query now")]
@@ -180,14 +181,26 @@ pub enum ScanError {
     Cancelled,
 }
 
+impl From<Stop> for ScanError {
+    fn from(stop: Stop) -> ScanError {
+        match stop {
+            Stop::TooLarge { max_bytes } => ScanError::Memory { max_bytes },
+            Stop::Busy => ScanError::Busy,
+            Stop::Ended => ScanError::Cancelled,
+        }
+    }
+}
+
 /// Runs a part of a query: to its end, or, if it is long, to where its rest is
 /// better shared by all cores.
 ///
 /// # Errors
 /// See [`ScanError`].
 pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafReply, ScanError> {
-    let executor =
-        LeafExecutor::new(&job.request.plan).map_err(|error| ScanError::Plan(error.to_string()))?;
+    let (grant, cancellation) = (job.request.account.grant(), job.request.cancellation.clone());
+    let allowance = Box::new(PartAllowance { grant, cancellation });
+    let executor = LeafExecutor::with_allowance(&job.request.plan, allowance)
+        .map_err(|error| ScanError::Plan(error.to_string()))?;
     let work = std::mem::take(&mut job.work);
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;
@@ -233,13 +246,16 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     }
     let mut stats = scan.stats;
     stats.add(&leaf.stats);
+    leaf.check()?;
+    let mut memory = job.request.account.grant();
     let (result, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
+    memory.grow(result.held_bytes() as u64).map_err(|denied| ScanError::from(stop_of(denied)))?;
     env.decoders.give_back(decoder);
     if result.ends_query() {
         // Whatever else is found for it, nobody will look at it.
         job.request.cancellation.cancel();
     }
-    Ok(LeafReply { result, stats, rest })
+    Ok(LeafReply { result, memory, stats, rest })
 }
 
 /// What of a scan stays on its core.

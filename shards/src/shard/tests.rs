@@ -16,9 +16,9 @@ use logsvc_logql::engine::{
     Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
 };
 use logsvc_logql::syntax;
-use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{SimRuntime, Simulation};
+use logsvc_runtime::{Account, CoreId};
 
 use super::*;
 use crate::batch::BatchBuilder;
@@ -212,7 +212,7 @@ impl Bench {
             tenants: TenantId::new(tenant).unwrap().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 30,
+            account: Account::alone(1 << 30),
         };
         let ShardReply::Leaf(reply) = self.ask(ShardRequest::Leaf(leaf)) else { panic!() };
         let mut merge = MergeState::new(&plan);

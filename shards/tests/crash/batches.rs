@@ -9,7 +9,7 @@ use std::time::Duration;
 use logsvc_logql::engine::{Plan, QueryParams, QueryTime};
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_runtime::sim::Simulation;
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_shards::messages::{Cancellation, LeafReply, LeafRequest, ShardReply, ShardRequest};
 use logsvc_shards::scan::ScanError;
 use logsvc_shards::shard::SealPolicy;
@@ -69,7 +69,7 @@ fn ask(cluster: &Cluster<'_>, ledger: &Ledger, query: &str) -> (Answer, Cancella
         tenants: ledger.streams[0].tenant.clone().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
         cancellation: cancellation.clone(),
-        memory_max_bytes: 1 << 30,
+        account: Account::alone(1 << 30),
     };
     let answer = Answer::default();
     let (caller, slot) = (cluster.caller(0), Rc::clone(&answer));

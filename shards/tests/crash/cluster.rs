@@ -14,7 +14,7 @@ use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
-use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
+use logsvc_runtime::{Account, Budget, CoreId, Latch, Runtime};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
@@ -305,7 +305,7 @@ impl<'s> Cluster<'s> {
             tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 30,
+            account: Account::alone(1 << 30),
         };
         // A read that the disk refuses leaves a hole, and the answer says so.
         for _ in 0..TRIES_MAX {

@@ -12,7 +12,7 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::messages::{
@@ -101,7 +101,7 @@ pub(crate) fn ask(
                 tenants: tenant.clone().into(),
                 plan: Arc::new(leaf.clone()),
                 cancellation: Cancellation::default(),
-                memory_max_bytes: 1 << 30,
+                account: Account::alone(1 << 30),
             };
             let caller = cluster.caller(0);
             let reply = cluster.run(async move {
@@ -304,7 +304,7 @@ fn a_scan_keeps_the_segments_that_it_began_with() {
             tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 30,
+            account: Account::alone(1 << 30),
         };
         drop(runtime.clone().spawn(async move {
             while !stop.get() {

@@ -9,7 +9,7 @@ use logsvc_logql::engine::{
 };
 use logsvc_logql::syntax;
 use logsvc_proto::{Labels, TenantId};
-use logsvc_runtime::CoreId;
+use logsvc_runtime::{Account, CoreId};
 use logsvc_shards::messages::{
     Cancellation, LeafRequest, ScanStats, ShardReply, ShardRequest, StreamSelection, TimeRange,
 };
@@ -74,7 +74,7 @@ pub(crate) fn ask(
             tenants: tenant.clone().into(),
             plan: Arc::new(leaf.clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 30,
+            account: Account::alone(1 << 30),
         };
         let mut take = |reply| {
             let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{query:?}: {reply:?}") };

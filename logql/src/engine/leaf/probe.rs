@@ -12,6 +12,7 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::block::MetadataColumn;
+use super::super::meter::{Meter, Stop};
 use super::super::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
 use super::super::pipeline::{Entry, Pipeline, wanted_by};
 use super::super::plan::LeafPlan;
@@ -36,13 +37,13 @@ pub(super) struct Probe {
 impl Probe {
     /// The probe of a leaf that wants all labels; `None` where there is nothing to
     /// be found out.
-    pub(super) fn new(plan: &LeafPlan) -> Option<Self> {
+    pub(super) fn new(plan: &LeafPlan, meter: Meter) -> Option<Self> {
         let stages = probed(&plan.log.stages);
         if stages.is_empty() {
             return None;
         }
         let log = LogExpr { selector: plan.log.selector.clone(), stages: stages.to_vec() };
-        let mut labels = EntryLabels::new();
+        let mut labels = EntryLabels::with_meter(meter);
         let wanted = wanted_by(&log, &mut labels);
         if wanted == Wanted::All {
             return None;
@@ -85,6 +86,16 @@ impl Probe {
             (self.tried, self.kept) = (0, 0);
         }
         keeps
+    }
+
+    /// Why the part has to end, if it has.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        self.labels.meter().stop()
+    }
+
+    /// Notes what is held behind a block.
+    pub(super) fn settle(&self) {
+        self.labels.meter().settle(self.held_bytes());
     }
 
     /// Heap memory in bytes.

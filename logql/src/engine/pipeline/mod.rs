@@ -30,6 +30,7 @@ pub(crate) mod unwrap;
 
 use super::error::PlanError;
 use super::filter::LineFilters;
+use super::meter::Meter;
 use super::template::Input;
 use crate::syntax::ast::{self, LogExpr};
 use decolorize::Decolorize;
@@ -99,6 +100,11 @@ impl<'e> Entry<'e> {
     pub(crate) fn parts(&mut self) -> (&[u8], &mut EntryLabels) {
         let line = if self.is_rewritten { self.rewritten.as_slice() } else { self.stored_line };
         (line, self.labels)
+    }
+
+    /// What counts the memory and the work of the stages.
+    pub(crate) fn meter(&self) -> &Meter {
+        self.labels.meter()
     }
 
     /// Makes `line` the current line; it becomes a buffer of any content.
@@ -239,9 +245,12 @@ impl Pipeline {
         self.reads_line
     }
 
-    /// Runs the stages behind the front filters; false drops the entry.
+    /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
-        self.stages.iter_mut().all(|stage| stage.process(entry))
+        self.stages
+            .iter_mut()
+            .all(|stage| entry.meter().work(entry.line().len()) && stage.process(entry))
+            && !entry.meter().is_stopped()
     }
 }
 

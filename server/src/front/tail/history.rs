@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use logsvc_logql::engine::{Direction, Plan, QueryParams, QueryResult, QueryTime};
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_shards::messages::{Cancellation, LeafRequest, ShardRequest};
 use logsvc_shards::tail::TailJoin;
 
@@ -56,11 +56,9 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let plan = Plan::new(&Expr::Log(ask.log.clone()), &params).map_err(|e| e.to_string())?;
     let [leaf] = plan.leaves() else { return Err("only log selector is supported".to_owned()) };
     let leaf = Arc::new(leaf.clone());
-    let memory_max_bytes = hub.queries.max_bytes() / u64::from(hub.runtime.core_count());
     let busy = || "too many outstanding requests".to_owned();
-    // As for any query: the shards' parts are bounded each, this bounds their number.
-    let part_bytes = (memory_max_bytes / 8).max(1);
-    let reservation = hub.queries.try_reserve(part_bytes).ok_or_else(busy)?;
+    let max_bytes = hub.queries.max_bytes();
+    let account = Account::open(&hub.queries, 0, max_bytes).ok_or_else(busy)?;
     let cancellation = CancelOnDrop(Cancellation::default());
     let mut replies = Vec::new();
     for shard in (0..hub.runtime.core_count()).map(CoreId) {
@@ -72,7 +70,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
                 tenants: ask.key.tenant.clone().into(),
                 plan: Arc::clone(&leaf),
                 cancellation: cancellation.0.clone(),
-                memory_max_bytes: memory_max_bytes as usize,
+                account: account.clone(),
             },
         };
         let reply = hub.caller.call(shard, ShardRequest::TailJoin(join));
@@ -83,10 +81,11 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let gather = async move {
         let _cancellation = cancellation;
         let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
-        let gathered = gather_leaves(ask, cores, replies, |_| Ok(())).await;
+        let gathered = gather_leaves(ask, cores, replies, account.grant()).await;
         let gathered = gathered.map_err(|error| error.to_string())?;
-        let (merged, reservation) = gathered.merged(&runtime, &plan, reservation).await;
-        let (result, _reservation) = merged.finish(&runtime, reservation).await;
+        let merged = gathered.merged(&runtime, &plan).await;
+        let finished = merged.finish(&runtime).await.map_err(|error| error.message)?;
+        let (result, _memory) = finished;
         match result {
             Ok(QueryResult::Streams(mut streams)) => {
                 // Newest first became oldest first, also among equal times.

@@ -116,7 +116,7 @@ fn a_part_that_decides_the_answer_stops_the_others() {
             tenants: tenant().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
             cancellation: Cancellation::default(),
-            memory_max_bytes: 1 << 20,
+            account: Account::alone(1 << 20),
         };
         let cancellation = leaf.cancellation.clone();
         let ShardReply::Leaf(Ok(reply)) = filled().ask(ShardRequest::Leaf(leaf)) else { panic!() };
@@ -140,11 +140,11 @@ fn a_cancelled_query_has_none(first_slice: Duration) {
         tenants: tenant().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
         cancellation: Cancellation::default(),
-        memory_max_bytes: 1 << 20,
+        account: Account::alone(1 << 20),
     };
     let ShardReply::Leaf(Ok(reply)) = bench.ask(ShardRequest::Leaf(leaf.clone())) else { panic!() };
     assert_eq!((reply.stats.streams, reply.stats.head_blocks), (3, 3));
-    leaf.memory_max_bytes = 1;
+    leaf.account = Account::alone(1);
     let ShardReply::Leaf(reply) = bench.ask(ShardRequest::Leaf(leaf.clone())) else { panic!() };
     assert_eq!(reply.err(), Some(scan::ScanError::Memory { max_bytes: 1 }));
     leaf.cancellation.cancel();

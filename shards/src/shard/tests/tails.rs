@@ -16,7 +16,7 @@ fn join(subscription: u64, epoch: u64, query: &str) -> TailJoin {
         tenants: tenant().into(),
         plan: Arc::new(plan(query).leaves()[0].clone()),
         cancellation: Cancellation::default(),
-        memory_max_bytes: 1 << 20,
+        account: Account::alone(1 << 20),
     };
     TailJoin { subscription, epoch, queue_max_bytes: QUEUE_MAX_BYTES, history }
 }

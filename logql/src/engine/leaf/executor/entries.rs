@@ -9,10 +9,13 @@ use crate::engine::leaf::samples::Sample;
 use crate::engine::leaf::series::series_of;
 use crate::engine::pipeline::Entry;
 
+/// What an entry costs besides its bytes, see [`crate::engine::meter`].
+const ENTRY_WORK: usize = 64;
+
 impl LeafExecutor {
     /// Runs one entry that passed the front filters.
     pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
-        if self.is_done() {
+        if self.failure.is_some() || !self.labels.meter().work(ENTRY_WORK) {
             return;
         }
         if let Collector::Log(log) = &self.collector

@@ -53,6 +53,7 @@ impl LeafExecutor {
         }
         self.selection = selection;
         self.count_series();
+        self.settle();
     }
 
     /// Whether lengths of lines are added up.

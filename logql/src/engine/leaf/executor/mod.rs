@@ -21,6 +21,7 @@ use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::hash::{FixedMap, new_map};
+use crate::engine::meter::{Allowance, Meter, Stop, Unlimited};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
@@ -65,6 +66,8 @@ pub struct LeafExecutor {
     /// The key of streams whose order nobody asks for.
     no_key: StreamKey,
     line_buffer: Vec<u8>,
+    /// Memory of the states that were given out.
+    states_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
 }
@@ -76,7 +79,19 @@ impl LeafExecutor {
     /// None for the leaves of a [`crate::engine::Plan`], which has compiled
     /// them once to report errors before the query is sent out.
     pub fn new(plan: &LeafPlan) -> Result<Self, PlanError> {
-        let mut labels = EntryLabels::new();
+        Self::with_allowance(plan, Box::new(Unlimited))
+    }
+
+    /// Compiles a leaf that takes no more memory and work than it is allowed, the states of
+    /// its streams included.
+    ///
+    /// # Errors
+    /// As for [`LeafExecutor::new`].
+    pub fn with_allowance(
+        plan: &LeafPlan,
+        allowance: Box<dyn Allowance>,
+    ) -> Result<Self, PlanError> {
+        let mut labels = EntryLabels::with_meter(Meter::new(allowance));
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {
@@ -102,7 +117,10 @@ impl LeafExecutor {
             LeafKind::Patterns { step_ns } => Collector::Patterns(PatternCollector::new(*step_ns)),
         };
         let guard = plan.series_limit.as_ref().map(|limit| SeriesGuard::new(limit, &mut labels));
-        let probe = if wanted == Wanted::All { Probe::new(plan) } else { None };
+        let probe = match wanted {
+            Wanted::All => Probe::new(plan, labels.meter().sibling()),
+            _ => None,
+        };
         let labels_are_stored =
             pipeline.is_front_only() && !matches!(collector, Collector::Samples { .. });
         let is_counted = matches!(&collector, Collector::Range(range)
@@ -133,6 +151,7 @@ impl LeafExecutor {
             sizes: MetadataShares::default(),
             no_key: StreamKey::first(),
             line_buffer: Vec::new(),
+            states_bytes: 0,
             stats: LeafStats::default(),
             failure: None,
         })
@@ -147,6 +166,16 @@ impl LeafExecutor {
 
     /// Prepares a stream; `labels` are its stream labels.
     pub fn stream(&mut self, labels: &Labels) -> StreamState {
+        let state = self.state_of(labels);
+        if !self.groups_streams {
+            self.states_bytes += state.held_bytes();
+            // Nobody can do without it; the leaf ends behind it.
+            let _is_admitted = self.labels.meter().admit(state.held_bytes());
+        }
+        state
+    }
+
+    fn state_of(&mut self, labels: &Labels) -> StreamState {
         if let (true, Reduction::By(listed)) = (self.groups_streams, &self.reduction) {
             let group = self.label_sets.intern_listed(labels, listed, &self.labels);
             let base = match self.groups.get(&group) {
@@ -239,10 +268,37 @@ impl LeafExecutor {
         }
     }
 
-    /// True when the query has failed on this leaf, so that nothing is left to do.
+    /// True when the query has failed on this leaf, or was stopped, so that nothing is left to
+    /// do.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.failure.is_some()
+        self.failure.is_some() || self.stop().is_some()
+    }
+
+    /// Why the leaf has to end before its end, if it has: then it has no result.
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        self.labels.meter().stop().or_else(|| self.probe.as_ref().and_then(Probe::stop))
+    }
+
+    /// Looks whether the work may go on; see [`LeafExecutor::stop`].
+    pub fn look(&self) {
+        self.labels.meter().look();
+    }
+
+    /// Asks for memory that the caller is about to allocate for this leaf, in bytes. False if
+    /// there is none. It counts until [`LeafExecutor::held_bytes`] is told of it otherwise.
+    #[must_use]
+    pub fn hold(&mut self, bytes: usize) -> bool {
+        self.states_bytes += bytes;
+        self.labels.meter().admit(bytes)
+    }
+
+    fn settle(&self) {
+        self.labels.meter().settle(self.own_bytes());
+        if let Some(probe) = &self.probe {
+            probe.settle();
+        }
     }
 
     /// The plan for an executor that goes on where this one stops, on another core
@@ -266,9 +322,14 @@ impl LeafExecutor {
         }
     }
 
-    /// Heap memory of the executor in bytes, without the stream states.
+    /// Heap memory of the executor and of the stream states that it has given out, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
+        self.own_bytes() + self.probe.as_ref().map_or(0, Probe::held_bytes)
+    }
+
+    /// The same without the probe, which counts for itself.
+    fn own_bytes(&self) -> usize {
         let collector = match &self.collector {
             Collector::Log(log) => log.held_bytes(),
             Collector::Range(range) => range.held_bytes(),
@@ -280,8 +341,8 @@ impl LeafExecutor {
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()
             + self.labels.held_bytes()
-            + self.probe.as_ref().map_or(0, Probe::held_bytes)
             + self.line_buffer.capacity()
+            + self.states_bytes
     }
 
     /// The work done so far.
@@ -341,13 +402,15 @@ impl LeafExecutor {
         }
     }
 
-    /// Takes a block of a stream, each block once.
+    /// Takes a block of a stream, each block once. Where the leaf is stopped midway, what is
+    /// left of the block is passed over.
     pub fn block(&mut self, stream: &mut StreamState, block: &EntryBlock<'_>) {
         if self.is_done() {
             return;
         }
         self.entries_of(stream, block);
         self.count_series();
+        self.settle();
     }
 
     fn entries_of(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
+use super::super::meter::Meter;
 use super::key_cache::KeyCache;
 pub(crate) use extraction::Wanted;
 use extraction::Wants;
@@ -138,12 +139,19 @@ pub(crate) struct EntryLabels {
     metadata_names: KeyCache,
     /// Scratch for derived names.
     name_buffer: Vec<u8>,
+    /// What the stages may still take.
+    meter: Meter,
 }
 
 impl EntryLabels {
     /// No labels; parsers extract everything until [`EntryLabels::want`] says
     /// otherwise.
     pub(crate) fn new() -> Self {
+        Self::with_meter(Meter::default())
+    }
+
+    /// The same; what stages take is counted by `meter`.
+    pub(crate) fn with_meter(meter: Meter) -> Self {
         let mut labels = Self {
             names: BytesInterner::new(),
             rows: Vec::new(),
@@ -159,6 +167,7 @@ impl EntryLabels {
             wants: Wants::default(),
             metadata_names: KeyCache::default(),
             name_buffer: Vec::new(),
+            meter,
         };
         assert_eq!(labels.name_id(b"__error__"), ERROR, "the first name has id 0");
         assert_eq!(labels.name_id(b"__error_details__"), ERROR_DETAILS, "the second has id 1");
@@ -169,6 +178,11 @@ impl EntryLabels {
     /// The id of a name, for stages to keep.
     pub(crate) fn name_id(&mut self, name: &[u8]) -> NameId {
         intern_name(&mut self.names, &mut self.rows, name)
+    }
+
+    /// What counts the memory and the work of the stages.
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// The text of a name.
@@ -287,9 +301,10 @@ impl EntryLabels {
         }
     }
 
+    /// Keeps a value for this entry; nothing of it if there is no memory.
     fn store(&mut self, value: &[u8]) -> (usize, usize) {
         let start = self.arena.len();
-        self.arena.extend_from_slice(value);
+        let _is_kept = self.meter.append(&mut self.arena, value);
         (start, self.arena.len())
     }
 

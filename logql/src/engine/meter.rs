@@ -1,0 +1,349 @@
+//! What a part of a query may still take, in memory and in work.
+//!
+//! Whoever runs a part gives it an [`Allowance`]. The engine asks it for memory *before* it
+//! allocates, in steps, and looks at least once per [`LOOK_WORK`] whether the work may go
+//! on; a [`Meter`] does the counting, so that what fits into memory that is there already
+//! costs a comparison. Work is counted in bytes that are read or written, more where a byte
+//! costs more, so that [`LOOK_WORK`] of it take about a tenth of a millisecond and never
+//! more than a few.
+//!
+//! Guarantees: once something was refused, or the work may not go on, the meter is *stopped*
+//! and says so to everybody; nobody writes what was refused. What a stopped part holds is
+//! consistent, but no answer. What can go wrong: a meter counts what stages say; a test with
+//! an allocator that counts holds them to it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// Why a part of a query has to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It would hold more memory than it may ever hold.
+    TooLarge {
+        /// How much it may hold, in bytes.
+        max_bytes: u64,
+    },
+    /// There is no memory for it now.
+    Busy,
+    /// Its time is up, or nobody waits for it any more.
+    Ended,
+}
+
+/// Where the memory of a part of a query comes from, and who knows whether it may go on.
+/// Dropping it gives the memory back.
+pub trait Allowance: Send + fmt::Debug {
+    /// Takes memory for the part before it is allocated.
+    ///
+    /// # Errors
+    /// There is none: nothing has changed then.
+    fn take(&mut self, bytes: u64) -> Result<(), Stop>;
+
+    /// Gives back some of what was taken.
+    fn give_back(&mut self, bytes: u64);
+
+    /// Looks whether the work may go on.
+    ///
+    /// # Errors
+    /// It may not.
+    fn look(&mut self) -> Result<(), Stop>;
+
+    /// Another part's allowance of the same query.
+    fn sibling(&self) -> Box<dyn Allowance>;
+}
+
+/// All the memory and time that there is: for tests, and for what its caller bounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unlimited;
+
+impl Allowance for Unlimited {
+    fn take(&mut self, _bytes: u64) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn give_back(&mut self, _bytes: u64) {}
+
+    fn look(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn sibling(&self) -> Box<dyn Allowance> {
+        Box::new(Self)
+    }
+}
+
+/// Work between two looks, in bytes that are read or written.
+const LOOK_WORK: usize = 256 << 10;
+
+/// Memory is taken in steps of so many bytes.
+const STEP_BYTES: usize = 64 << 10;
+
+/// So much more than is used is kept between blocks.
+const SLACK_BYTES: usize = 256 << 10;
+
+/// Counts what one executor takes of its allowance.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    allowance: RefCell<Box<dyn Allowance>>,
+    /// What was taken of the allowance.
+    taken_bytes: Cell<usize>,
+    /// What of it is in use.
+    used_bytes: Cell<usize>,
+    /// Work until the next look.
+    work_left: Cell<usize>,
+    stop: Cell<Option<Stop>>,
+}
+
+impl Meter {
+    /// A meter that has taken nothing.
+    pub(crate) fn new(allowance: Box<dyn Allowance>) -> Self {
+        Self {
+            allowance: RefCell::new(allowance),
+            taken_bytes: Cell::new(0),
+            used_bytes: Cell::new(0),
+            work_left: Cell::new(LOOK_WORK),
+            stop: Cell::new(None),
+        }
+    }
+
+    /// A meter of the same query for something beside.
+    pub(crate) fn sibling(&self) -> Self {
+        Self::new(self.allowance.borrow().sibling())
+    }
+
+    /// Why the part has to end, if it has.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.stop.get()
+    }
+
+    /// Whether the part has to end.
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.get().is_some()
+    }
+
+    /// Has the part end.
+    pub(crate) fn end(&self, stop: Stop) {
+        if self.stop.get().is_none() {
+            self.stop.set(Some(stop));
+        }
+    }
+
+    /// Asks for memory that is about to be allocated. False if there is none; then the
+    /// meter is stopped.
+    #[inline]
+    #[must_use]
+    pub(crate) fn admit(&self, bytes: usize) -> bool {
+        let used_bytes = self.used_bytes.get().saturating_add(bytes);
+        if used_bytes > self.taken_bytes.get() && !self.take(used_bytes) {
+            return false;
+        }
+        self.used_bytes.set(used_bytes);
+        true
+    }
+
+    #[cold]
+    fn take(&self, used_bytes: usize) -> bool {
+        if self.is_stopped() {
+            return false;
+        }
+        let missing_bytes = used_bytes - self.taken_bytes.get();
+        let mut allowance = self.allowance.borrow_mut();
+        let mut take = |bytes: usize| allowance.take(bytes as u64).map(|()| bytes);
+        match take(missing_bytes.max(STEP_BYTES)).or_else(|_| take(missing_bytes)) {
+            Ok(bytes) => {
+                self.taken_bytes.set(self.taken_bytes.get() + bytes);
+                true
+            }
+            Err(stop) => {
+                self.end(stop);
+                false
+            }
+        }
+    }
+
+    /// Notes that so many of the bytes that were admitted are free again.
+    #[inline]
+    pub(crate) fn release(&self, bytes: usize) {
+        self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
+    }
+
+    /// Notes what is held in all, for instance behind a block: admissions since the last time
+    /// are part of it. False if it is more than there is; then the meter is stopped.
+    pub(crate) fn settle(&self, held_bytes: usize) -> bool {
+        self.used_bytes.set(0);
+        if !self.admit(held_bytes) {
+            // What is there is there, until the part goes.
+            self.used_bytes.set(self.taken_bytes.get());
+            return false;
+        }
+        let surplus_bytes = self.taken_bytes.get().saturating_sub(held_bytes);
+        if surplus_bytes > SLACK_BYTES {
+            let given_bytes = surplus_bytes - STEP_BYTES;
+            self.allowance.borrow_mut().give_back(given_bytes as u64);
+            self.taken_bytes.set(self.taken_bytes.get() - given_bytes);
+        }
+        true
+    }
+
+    /// Makes room for `more_bytes` at the end of a buffer. False if there is no memory; the
+    /// buffer is as it was then.
+    #[inline]
+    #[must_use]
+    pub(crate) fn make_room(&self, buffer: &mut Vec<u8>, more_bytes: usize) -> bool {
+        buffer.capacity() - buffer.len() >= more_bytes || self.enlarge(buffer, more_bytes)
+    }
+
+    #[cold]
+    fn enlarge(&self, buffer: &mut Vec<u8>, more_bytes: usize) -> bool {
+        let (len_bytes, before_bytes) = (buffer.len(), buffer.capacity());
+        let Some(needed_bytes) = len_bytes.checked_add(more_bytes) else {
+            self.end(Stop::TooLarge { max_bytes: usize::MAX as u64 });
+            return false;
+        };
+        let doubled_bytes = before_bytes.saturating_mul(2).max(64);
+        // Both are there while one is copied to the other.
+        if !self.admit(needed_bytes.max(doubled_bytes)) {
+            return false;
+        }
+        buffer.reserve_exact(needed_bytes.max(doubled_bytes) - len_bytes);
+        self.release(before_bytes);
+        true
+    }
+
+    /// Appends to a buffer. False if there is no memory; the buffer is as it was then.
+    #[inline]
+    #[must_use]
+    pub(crate) fn append(&self, buffer: &mut Vec<u8>, bytes: &[u8]) -> bool {
+        let has_room = self.make_room(buffer, bytes.len());
+        if has_room {
+            buffer.extend_from_slice(bytes);
+        }
+        has_room
+    }
+
+    /// Counts work, in bytes that are read or written. False if the part has to end.
+    #[inline]
+    pub(crate) fn work(&self, bytes: usize) -> bool {
+        match self.work_left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.work_left.set(left);
+                !self.is_stopped()
+            }
+            None => self.look(),
+        }
+    }
+
+    /// Looks whether the part may go on. False if it has to end.
+    #[cold]
+    pub(crate) fn look(&self) -> bool {
+        self.work_left.set(LOOK_WORK);
+        if let Err(stop) = self.allowance.borrow_mut().look() {
+            self.end(stop);
+        }
+        !self.is_stopped()
+    }
+}
+
+impl Default for Meter {
+    /// A meter without limits.
+    fn default() -> Self {
+        Self::new(Box::new(Unlimited))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// So many bytes for all parts together, and so many looks for each.
+    #[derive(Clone, Debug)]
+    struct Limited {
+        left_bytes: Arc<AtomicU64>,
+        looks: u32,
+    }
+
+    impl Limited {
+        fn new(bytes: u64) -> Self {
+            Self { left_bytes: Arc::new(AtomicU64::new(bytes)), looks: 2 }
+        }
+    }
+
+    impl Allowance for Limited {
+        fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+            let left_bytes = self.left_bytes.load(Ordering::Relaxed);
+            let left_bytes = left_bytes.checked_sub(bytes).ok_or(Stop::Busy)?;
+            self.left_bytes.store(left_bytes, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn give_back(&mut self, bytes: u64) {
+            self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+
+        fn look(&mut self) -> Result<(), Stop> {
+            self.looks = self.looks.checked_sub(1).ok_or(Stop::Ended)?;
+            Ok(())
+        }
+
+        fn sibling(&self) -> Box<dyn Allowance> {
+            Box::new(self.clone())
+        }
+    }
+
+    #[test]
+    fn memory_is_asked_for_before_it_is_allocated() {
+        let limited = Limited::new(1 << 20);
+        let meter = Meter::new(Box::new(limited.clone()));
+        let mut buffer = Vec::new();
+        assert!(meter.append(&mut buffer, &[b'x'; 400 << 10]));
+        assert_eq!(limited.left_bytes.load(Ordering::Relaxed), (1 << 20) - (400 << 10));
+        // Twice as much does not fit beside it.
+        assert!(!meter.append(&mut buffer, b"y"));
+        assert_eq!((buffer.len(), buffer.capacity()), (400 << 10, 400 << 10));
+        assert_eq!(meter.stop(), Some(Stop::Busy));
+        // What is stopped stays so, whatever there is room for.
+        assert!(!meter.admit(500 << 10) && !meter.work(1));
+    }
+
+    #[test]
+    fn what_is_settled_goes_back_but_for_some_slack() {
+        let limited = Limited::new(10 << 20);
+        let meter = Meter::new(Box::new(limited.clone()));
+        assert!(meter.admit(3 << 20) && meter.admit(1 << 20));
+        meter.release(2 << 20);
+        assert!(meter.settle(1000));
+        let taken_bytes = (10 << 20) - limited.left_bytes.load(Ordering::Relaxed);
+        assert_eq!(taken_bytes, 1000 + STEP_BYTES as u64);
+        assert!(!meter.settle(11 << 20) && meter.stop() == Some(Stop::Busy));
+    }
+
+    #[test]
+    fn the_last_bytes_are_found_although_steps_are_larger() {
+        let meter = Meter::new(Box::new(Limited::new(100)));
+        assert!(meter.admit(60) && meter.admit(40));
+        assert!(!meter.admit(1));
+    }
+
+    #[test]
+    fn work_is_looked_at_now_and_then() {
+        let meter = Meter::new(Box::new(Limited::new(0)));
+        let beside = meter.sibling();
+        let works = (0..100).take_while(|_| meter.work(LOOK_WORK / 4)).count();
+        assert!((12..=15).contains(&works), "{works}");
+        assert_eq!((meter.stop(), beside.stop()), (Some(Stop::Ended), None));
+        assert!(!beside.admit(1) && beside.stop() == Some(Stop::Busy));
+    }
+
+    #[test]
+    fn lengths_do_not_overflow() {
+        let meter = Meter::default();
+        assert!(!meter.make_room(&mut vec![b'x'; 3], usize::MAX));
+        assert!(meter.is_stopped());
+        let meter = Meter::default();
+        assert!(meter.admit(usize::MAX) && meter.admit(usize::MAX));
+        meter.release(usize::MAX);
+        assert!(meter.work(usize::MAX));
+    }
+}
