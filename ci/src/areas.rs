@@ -1,44 +1,53 @@
-//! The list of black-box areas that the server must pass, and the corpora they
-//! belong to.
+//! The areas of the black-box corpora: every file of cases is one.
 //!
-//! One area a line; `#` begins a comment. `labels` is an area of the main corpus,
-//! `discover/labels` one of the corpus in its folder `discover`, which needs a
-//! server of its own.
+//! The main corpus lies in the corpus folder itself; each of its subfolders that has a
+//! folder `cases` is another corpus, which needs a server of its own.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// Areas of features that the server does not have yet: all others must pass whole.
+const NOT_BUILT: [&str; 2] = ["delete", "rules"];
 
 /// A corpus and the areas to run of it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Corpus {
     /// Folder within the corpus folder; empty for the main corpus.
     pub(crate) folder: String,
+    /// In the order of their names.
     pub(crate) areas: Vec<String>,
 }
 
-/// Reads the list; corpora in the order of their first area.
-pub(crate) fn parse(text: &str) -> Result<Vec<Corpus>> {
-    let mut corpora: Vec<Corpus> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let name = line.split('#').next().unwrap_or_default().trim();
-        if name.is_empty() {
-            continue;
+/// The corpora of a folder, the main one first.
+pub(crate) fn find(corpus: &Path) -> Result<Vec<Corpus>> {
+    let mut folders = vec![String::new()];
+    let mut others = names(corpus)?;
+    others.retain(|name| corpus.join(name).join("cases").is_dir());
+    folders.append(&mut others);
+    let corpora = folders.into_iter().map(|folder| {
+        let mut areas = names(&corpus.join(&folder).join("cases"))?;
+        areas = areas
+            .iter()
+            .filter_map(|name| name.strip_suffix(".jsonl"))
+            .map(str::to_owned)
+            .collect();
+        areas.retain(|area| !NOT_BUILT.contains(&area.as_str()));
+        if areas.is_empty() {
+            bail!("the corpus {folder:?} has no area");
         }
-        let (folder, area) = name.split_once('/').unwrap_or(("", name));
-        let valid = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if area.is_empty() || !valid(area) || !valid(folder) {
-            bail!("line {}: {name:?} is not an area", index + 1);
-        }
-        match corpora.iter_mut().find(|corpus| corpus.folder == folder) {
-            Some(corpus) if corpus.areas.iter().any(|known| known == area) => {
-                bail!("line {}: {name} is listed twice", index + 1);
-            }
-            Some(corpus) => corpus.areas.push(area.to_owned()),
-            None => {
-                corpora.push(Corpus { folder: folder.to_owned(), areas: vec![area.to_owned()] })
-            }
-        }
-    }
-    Ok(corpora)
+        Ok(Corpus { folder, areas })
+    });
+    corpora.collect()
+}
+
+/// Names of what is in a folder, sorted.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<Result<Vec<String>>>()?;
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Sum of the `N passed, M failed` lines of single areas in the runner's output.
@@ -58,18 +67,25 @@ pub(crate) fn sum_counts(output: &str) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::DataFolder;
 
     #[test]
-    fn areas_are_grouped_by_corpus() {
-        let corpora = parse("# list\nlabels\n\ndiscover/levels # new\nseries\n").unwrap();
+    fn every_file_of_cases_is_an_area() {
+        let data = DataFolder::create("areas").unwrap();
+        for path in ["cases", "discover/cases", "golden", "empty"] {
+            std::fs::create_dir_all(data.0.join(path)).unwrap();
+        }
+        for path in ["series.jsonl", "labels.jsonl", "rules.jsonl", "notes.md"] {
+            std::fs::write(data.0.join("cases").join(path), "").unwrap();
+        }
+        assert!(find(&data.0).is_err(), "a corpus without areas");
+        std::fs::write(data.0.join("discover/cases/levels.jsonl"), "").unwrap();
         let corpus = |folder: &str, areas: &[&str]| Corpus {
             folder: folder.to_owned(),
             areas: areas.iter().map(|&area| area.to_owned()).collect(),
         };
-        assert_eq!(corpora, [corpus("", &["labels", "series"]), corpus("discover", &["levels"])]);
-        for text in ["a b", "labels\nlabels", "../x", "discover/", "a/b/c", "a,b"] {
-            assert!(parse(text).is_err(), "{text}");
-        }
+        let expected = [corpus("", &["labels", "series"]), corpus("discover", &["levels"])];
+        assert_eq!(find(&data.0).unwrap(), expected);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 /// Lines of the configuration that switch off what the second corpus needs.
 const DISCOVERY_OFF: [&str; 2] = ["discover_service_name: []", "discover_log_levels: false"];
 
-/// Runs all areas that `areas_file` lists.
-pub(crate) fn check(corpus: &Path, binary: &Path, areas_file: &Path) -> Result<()> {
+/// Runs all areas of the corpus.
+pub(crate) fn check(corpus: &Path, binary: &Path) -> Result<()> {
     if !corpus.join("run.py").is_file() {
         println!("ci: black-box check skipped: there is no corpus in {}", corpus.display());
         return Ok(());
@@ -29,9 +29,7 @@ pub(crate) fn check(corpus: &Path, binary: &Path, areas_file: &Path) -> Result<(
     if !binary.is_file() {
         bail!("{} is missing: cargo build --release --bin logsvc", binary.display());
     }
-    let list = std::fs::read_to_string(areas_file)
-        .with_context(|| format!("reading {}", areas_file.display()))?;
-    let corpora = areas::parse(&list).with_context(|| areas_file.display().to_string())?;
+    let corpora = areas::find(corpus)?;
     let mut total = (0, 0);
     let mut broken = Vec::new();
     for part in &corpora {
@@ -173,10 +171,10 @@ mod tests {
     #[test]
     fn a_missing_corpus_is_skipped_and_a_missing_server_is_not() {
         let data = DataFolder::create("test").unwrap();
-        check(&data.0, Path::new("/nowhere"), Path::new("/nowhere")).unwrap();
+        check(&data.0, Path::new("/nowhere")).unwrap();
         std::fs::write(data.0.join("run.py"), "").unwrap();
         if has_python() {
-            let error = check(&data.0, Path::new("/nowhere"), Path::new("/nowhere")).unwrap_err();
+            let error = check(&data.0, Path::new("/nowhere")).unwrap_err();
             assert!(error.to_string().contains("cargo build"), "{error}");
         }
     }

@@ -39,7 +39,6 @@ options of clients, blackbox and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox, and
                  target/debug/logsvc, which cargo test builds, for clients)
-  --areas FILE   the areas to run (default: ci/blackbox-areas.txt)
 ";
 
 fn main() -> ExitCode {
@@ -67,16 +66,14 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "clients" => clients::check(&options.binary("debug")),
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
-            blackbox::check(corpus, &options.binary("release"), &options.areas())
+            blackbox::check(corpus, &options.binary("release"))
         }
         "all" => {
             checks()?;
             test()?;
             clients::check(&options.binary("debug"))?;
             match &options.corpus {
-                Some(corpus) => {
-                    blackbox::check(corpus, &options.binary("release"), &options.areas())
-                }
+                Some(corpus) => blackbox::check(corpus, &options.binary("release")),
                 None => Ok(()),
             }
         }
@@ -110,7 +107,6 @@ fn test() -> Result<()> {
 struct Options {
     corpus: Option<PathBuf>,
     binary: Option<PathBuf>,
-    areas: Option<PathBuf>,
 }
 
 impl Options {
@@ -120,7 +116,6 @@ impl Options {
             let slot = match name.as_str() {
                 "--corpus" => &mut options.corpus,
                 "--binary" => &mut options.binary,
-                "--areas" => &mut options.areas,
                 _ => bail!("unknown option {name:?}\n\n{USAGE}"),
             };
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -135,10 +130,6 @@ impl Options {
         let built = || process::target_folder().join(profile).join("logsvc");
         self.binary.clone().unwrap_or_else(built)
     }
-
-    fn areas(&self) -> PathBuf {
-        self.areas.clone().unwrap_or_else(|| PathBuf::from("ci/blackbox-areas.txt"))
-    }
 }
 
 #[cfg(test)]
@@ -149,8 +140,7 @@ mod tests {
     fn options_are_read_and_unknown_ones_refused() {
         let parse = |args: &[&str]| Options::parse(args.iter().map(|&arg| arg.to_owned()));
         let options = parse(&["--binary", "/b", "--corpus", "/c"]).unwrap();
-        let expected =
-            Options { corpus: Some("/c".into()), binary: Some("/b".into()), areas: None };
+        let expected = Options { corpus: Some("/c".into()), binary: Some("/b".into()) };
         assert_eq!(options, expected);
         assert!(parse(&["--corpus"]).is_err());
         assert!(parse(&["--faster"]).is_err());
