@@ -1,4 +1,5 @@
-//! Label matchers of stream selectors, compiled.
+//! Matchers of label values, compiled: those of stream selectors, label filters, `drop`
+//! and `keep`.
 //!
 //! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on
 //! its index: for each matcher it looks the values of
@@ -6,6 +7,8 @@
 //! [`CompiledMatcher::pattern_walk`]. An absent label counts as the empty value.
 
 mod walk;
+
+use std::borrow::Cow;
 
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Dot, Hir, HirKind};
@@ -46,8 +49,8 @@ struct Expression {
     needle: Option<Finder<'static>>,
 }
 
-/// A matcher of a stream selector. Regular expressions are fully anchored and `.`
-/// matches every character.
+/// A matcher of a label's value. Regular expressions are fully anchored and `.`
+/// matches every character, unless the pattern says `(?-s)`.
 #[derive(Debug)]
 pub struct CompiledMatcher {
     name: String,
@@ -93,16 +96,14 @@ impl CompiledMatcher {
     /// Tests a label value as if the matcher were not negated.
     #[must_use]
     pub fn pattern_matches(&self, value: &str) -> bool {
-        match &self.accepts {
-            Accepts::Everything => true,
-            Accepts::NonEmpty => !value.is_empty(),
-            Accepts::Literals(literals) => {
-                literals.binary_search_by(|literal| literal.as_str().cmp(value)).is_ok()
-            }
-            Accepts::Prefix(prefix) => value.starts_with(&**prefix),
-            Accepts::Contains(finder) => finder.find(value.as_bytes()).is_some(),
-            Accepts::Regex(expression) => expression.matches(value.as_bytes()),
-        }
+        self.accepts.accepts(value.as_bytes())
+    }
+
+    /// Like [`CompiledMatcher::pattern_matches`] for a value that a stage has made, whose
+    /// bytes need not be text. What is none reads as U+FFFD.
+    pub(crate) fn pattern_matches_bytes(&self, value: &[u8]) -> bool {
+        self.accepts.accepts(value)
+            || (!value.is_ascii() && self.accepts.accepts_replaced(value))
     }
 
     /// Whether the pattern matches every value.
@@ -130,6 +131,30 @@ impl CompiledMatcher {
             Accepts::Prefix(_) => true,
             Accepts::Regex(expression) => !begins_with_any_run(&expression.hir),
             _ => false,
+        }
+    }
+}
+
+impl Accepts {
+    fn accepts(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::NonEmpty => !value.is_empty(),
+            Self::Literals(literals) => {
+                literals.binary_search_by(|literal| literal.as_bytes().cmp(value)).is_ok()
+            }
+            Self::Prefix(prefix) => value.starts_with(prefix.as_bytes()),
+            Self::Contains(finder) => finder.find(value).is_some(),
+            Self::Regex(expression) => expression.matches(value),
+        }
+    }
+
+    /// Whether the value is no text, and accepted with U+FFFD in the place of what is none.
+    #[cold]
+    fn accepts_replaced(&self, value: &[u8]) -> bool {
+        match String::from_utf8_lossy(value) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(text) => self.accepts(text.as_bytes()),
         }
     }
 }
@@ -250,6 +275,16 @@ mod tests {
             ".*(a|x).*",
             "(?s).*",
             "a?.*",
+            "(?-s)a.*",
+            "(?-s).*",
+            "(?-s).+",
+            "(?-s).*b.*",
+            "(?-s:a.)b",
+            "a(?-s).*",
+            "(?m)a$.^b",
+            "(?m-s).*b",
+            "(?U)a.*",
+            "(?i-s)A.*",
         ] {
             let plain = regex::Regex::new(&format!(r"\A(?s:{pattern})\z")).expect("valid");
             let positive = matcher(MatchOp::Regex, pattern);
@@ -258,6 +293,27 @@ mod tests {
                 assert_eq!(positive.matches(value), plain.is_match(value), "{pattern} on {value}");
                 assert_eq!(negative.matches(value), !plain.is_match(value), "{pattern} on {value}");
             }
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_text_are_read_with_replacement_characters() {
+        for (pattern, value, expected) in [
+            (".*", &b"\xff"[..], true),
+            (".+", b"\xff", true),
+            (".+", b"", false),
+            ("a.b", b"a\xffb", true),
+            ("a.*", b"a\xff", true),
+            (".*b.*", b"\xffb\xff", true),
+            ("a\u{fffd}", b"a\xff", true),
+            ("a", b"a\xff", false),
+            ("[a-z]+", b"a\xff", false),
+        ] {
+            assert_eq!(
+                matcher(MatchOp::Regex, pattern).pattern_matches_bytes(value),
+                expected,
+                "{pattern} on {value:?}"
+            );
         }
     }
 

@@ -165,7 +165,7 @@ impl Parser<'_> {
     }
 
     fn check_regexp(&mut self, pattern: &[u8]) -> Result<(), ParseError> {
-        let translation = self.charge_regex(go_regex::translate(pattern, true))?;
+        let translation = self.charge_regex(go_regex::translate(pattern, go_regex::Purpose::Captures))?;
         go_regex::compile_capturing(pattern).map_err(ParseError::new)?;
         checker::check_group_names(&translation.group_names)
     }

@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
 
     /// Checks the pattern of a matcher. Returns whether it matches the empty text.
     fn check_matcher_regex(&mut self, pattern: &[u8]) -> Result<bool, ParseError> {
-        self.charge_regex(go_regex::translate(pattern, false))?;
+        self.charge_regex(go_regex::translate(pattern, go_regex::Purpose::Matcher))?;
         let regex = go_regex::compile_matcher(pattern).map_err(ParseError::new)?;
         Ok(regex.is_match(b""))
     }
