@@ -8,8 +8,6 @@
 
 mod walk;
 
-use std::borrow::Cow;
-
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Dot, Hir, HirKind};
 
@@ -99,11 +97,9 @@ impl CompiledMatcher {
         self.accepts.accepts(value.as_bytes())
     }
 
-    /// Like [`CompiledMatcher::pattern_matches`] for a value that a stage has made, whose
-    /// bytes need not be text. What is none reads as U+FFFD.
+    /// The same for the value of an entry's label, which is valid text as well.
     pub(crate) fn pattern_matches_bytes(&self, value: &[u8]) -> bool {
         self.accepts.accepts(value)
-            || (!value.is_ascii() && self.accepts.accepts_replaced(value))
     }
 
     /// Whether the pattern matches every value.
@@ -146,15 +142,6 @@ impl Accepts {
             Self::Prefix(prefix) => value.starts_with(prefix.as_bytes()),
             Self::Contains(finder) => finder.find(value).is_some(),
             Self::Regex(expression) => expression.matches(value),
-        }
-    }
-
-    /// Whether the value is no text, and accepted with U+FFFD in the place of what is none.
-    #[cold]
-    fn accepts_replaced(&self, value: &[u8]) -> bool {
-        match String::from_utf8_lossy(value) {
-            Cow::Borrowed(_) => false,
-            Cow::Owned(text) => self.accepts(text.as_bytes()),
         }
     }
 }
@@ -293,27 +280,6 @@ mod tests {
                 assert_eq!(positive.matches(value), plain.is_match(value), "{pattern} on {value}");
                 assert_eq!(negative.matches(value), !plain.is_match(value), "{pattern} on {value}");
             }
-        }
-    }
-
-    #[test]
-    fn values_that_are_no_text_are_read_with_replacement_characters() {
-        for (pattern, value, expected) in [
-            (".*", &b"\xff"[..], true),
-            (".+", b"\xff", true),
-            (".+", b"", false),
-            ("a.b", b"a\xffb", true),
-            ("a.*", b"a\xff", true),
-            (".*b.*", b"\xffb\xff", true),
-            ("a\u{fffd}", b"a\xff", true),
-            ("a", b"a\xff", false),
-            ("[a-z]+", b"a\xff", false),
-        ] {
-            assert_eq!(
-                matcher(MatchOp::Regex, pattern).pattern_matches_bytes(value),
-                expected,
-                "{pattern} on {value:?}"
-            );
         }
     }
 

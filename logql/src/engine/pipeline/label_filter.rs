@@ -56,7 +56,7 @@ enum Test {
     Text { text: Text, is_negated: bool },
     Number { op: CompareOp, value: f64 },
     Duration { op: CompareOp, value_ns: i64 },
-    Bytes { op: CompareOp, value_bytes: u64 },
+    Bytes { op: CompareOp, value_bytes: i128 },
     Ip { set: IpSet, is_negated: bool },
 }
 
@@ -162,7 +162,7 @@ impl LabelTest {
             }
             Test::Bytes { op, value_bytes } => {
                 let Some(text) = labels.get(name) else { return false };
-                convert::bytes(text).map(|size| compare(size, *op, *value_bytes))
+                convert::bytes(text).map(|size| compare(i128::from(size), *op, *value_bytes))
             }
         };
         outcome.unwrap_or_else(|details| {

@@ -119,7 +119,7 @@ impl Parser<'_> {
             }
             sign @ (Fixed::Add | Fixed::Sub) => {
                 self.next()?;
-                Ok(Node::leaf(MetricExpr::Literal(self.signed_literal(sign)?)))
+                Ok(Node::leaf(MetricExpr::Literal(self.signed_literal(sign, "NUMBER")?)))
             }
             Fixed::Vector => {
                 self.next()?;
