@@ -2,7 +2,7 @@
 //! forms of parsers give the values of the plain forms.
 
 use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
-use logsvc_logql::engine::{Direction, QueryParams, QueryResult};
+use logsvc_logql::engine::{Direction, QueryParams, QueryResult, QueryTime};
 use logsvc_logql::syntax::go_regex;
 use logsvc_logql::testing::Rng;
 use logsvc_proto::Labels;
@@ -303,4 +303,155 @@ fn list_forms_name_their_labels_on_every_line_that_they_read() {
     // That of json reads nothing in an empty line.
     assert_eq!(shown(b"x", "| line_format \"\" | json v"), []);
     assert_eq!(shown(b"{}", "| json v"), empty("v"));
+}
+
+/// A line of random pairs, in which every key comes once at most.
+fn random_line(rng: &mut Rng, is_json: bool) -> Vec<u8> {
+    const VALUES: [&[u8]; 20] = [
+        b"1",
+        b"-2.5e3",
+        b"",
+        b"\"\"",
+        b"\"x y\"",
+        b"\"a\\tb\"",
+        b"\"a\\qb\"",
+        b"\"a\\ufffdb\"",
+        b"\"\\ud83d\"",
+        b"\"\\ud83d\\ude80\"",
+        b"\"a\xffb\"",
+        b"\xef\xbf\xbd",
+        b"\"\xef\xbf\xbd\"",
+        b"x=y",
+        b"x\"y",
+        b"\"open",
+        b"true",
+        b"null",
+        b"\"q\\\"q\"",
+        b"\"'\\/\"",
+    ];
+    let mut line = Vec::new();
+    for key in ["a", "b", "c_d"] {
+        let value = *rng.pick(&VALUES);
+        if rng.one_in(5) {
+            continue;
+        }
+        if is_json {
+            line.extend(if line.is_empty() { "{" } else { "," }.bytes());
+            line.extend(format!("\"{key}\":").bytes());
+        } else {
+            line.extend(format!(" {key}").bytes());
+            if value.is_empty() && rng.one_in(2) {
+                continue;
+            }
+            line.push(b'=');
+        }
+        line.extend(value);
+    }
+    if is_json && !rng.one_in(5) {
+        line.extend(if line.is_empty() { "{}" } else { "}" }.bytes());
+    }
+    line
+}
+
+#[test]
+fn list_forms_agree_with_plain_forms_on_random_lines() {
+    let value_of = |found: &[(String, String)], name: &str| {
+        found.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+    };
+    let (mut compared, mut errors) = (0, 0);
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let is_json = rng.one_in(3);
+        let line = random_line(&mut rng, is_json);
+        let (plain, list) = match rng.below(3) {
+            _ if is_json => ("| json", "| json a, b, c_d"),
+            0 => ("| logfmt --strict --keep-empty", "| logfmt --strict a, b, c_d"),
+            _ => ("| logfmt --keep-empty", "| logfmt a, b, c_d"),
+        };
+        let (plain_labels, list_labels) = (shown(&line, plain), shown(&line, list));
+        let text = line.escape_ascii();
+        let plain_error = value_of(&plain_labels, "__error__");
+        if !is_json {
+            let details = ["__error__", "__error_details__"];
+            let of = |found: &[_]| details.map(|name| value_of(found, name));
+            assert_eq!(of(&list_labels), of(&plain_labels), "{list} of {text}");
+        } else if plain_error.is_some() {
+            // The list form of json looks at what it wants and at nothing else.
+            continue;
+        }
+        errors += usize::from(plain_error.is_some());
+        for name in ["a", "b", "c_d"] {
+            let plain = value_of(&plain_labels, name).unwrap_or_default();
+            assert_eq!(value_of(&list_labels, name), Some(plain), "{list}, {name} of {text}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 3_000 && errors > 100, "{compared} values, {errors} errors");
+}
+
+#[test]
+fn sizes_and_durations_below_zero_are_compared() {
+    let mut store = TestStore::new();
+    for (second, line) in (0..).zip(["b=5KB d=1s", "b=0 d=-2h", "b=big d=-2000h", "c=1"]) {
+        store.push_line(&labels(&[("app", "t")]), second * SECOND_NS, line);
+    }
+    for (filter, expected) in [
+        // What is no size passes with an error, what has no label does not pass.
+        ("b > -1KB", &[0, 1, 2][..]),
+        ("b >= - 5KiB", &[0, 1, 2]),
+        ("b < -1B", &[2]),
+        ("b = -5KB", &[2]),
+        ("b != -5KB", &[0, 1, 2]),
+        ("b > -0B", &[0, 2]),
+        ("b > +1KB", &[0, 2]),
+        ("d > -1d", &[0, 1]),
+        ("d > - 1w", &[0, 1]),
+        ("d > -1y", &[0, 1, 2]),
+        ("d <= -1d12h", &[2]),
+        ("d < - 1h", &[1, 2]),
+        ("d < -1h", &[1, 2]),
+        ("d >= +1s", &[0]),
+    ] {
+        let query = format!("{{app=\"t\"}} | logfmt | {filter}");
+        assert_eq!(kept(&store, &query), expected, "{query}");
+    }
+}
+
+#[test]
+fn offsets_look_into_the_future_in_every_unit() {
+    let mut store = TestStore::new();
+    const DAY_S: i64 = 86_400;
+    for (units, at_s) in (1..).zip([DAY_S, 7 * DAY_S, 365 * DAY_S, 60, 3600]) {
+        for _ in 0..units {
+            let line = format!("{at_s} {}", store.entries());
+            store.push_line(&labels(&[("app", "t")]), (1_000_000 + at_s) * SECOND_NS, &line);
+        }
+    }
+    let count = |offset: &str| {
+        let query = format!("sum(count_over_time({{app=\"t\"}}[10s] offset {offset}))");
+        let params = QueryParams::new(QueryTime::Instant { time_ns: 1_000_001 * SECOND_NS });
+        let result = store.query(&query, &params).unwrap_or_else(|e| panic!("{query}: {e}"));
+        let QueryResult::Vector(vector) = result else { panic!("{query}: {result:?}") };
+        vector.first().map_or(0, |sample| sample.point.value as i64)
+    };
+    for (offset, entries) in [
+        ("-1d", 1),
+        ("- 1d", 1),
+        ("-24h", 1),
+        ("-1w", 2),
+        ("- 7d", 2),
+        ("-1y", 3),
+        ("- 1m", 4),
+        ("-1m", 4),
+        ("-60s", 4),
+        ("-60000ms", 4),
+        ("-1h", 5),
+        ("-59m60s", 5),
+        ("1d", 0),
+        ("+1d", 0),
+        ("-292y", 0),
+        ("- 292y", 0),
+    ] {
+        assert_eq!(count(offset), entries, "{offset}");
+    }
 }
