@@ -12,12 +12,13 @@ use crate::syntax::{self, MAX_QUERY_LEN_BYTES};
 /// to the same tree.
 ///
 /// # Panics
-/// When they do not.
+/// When they do not, or when an error says that what was found is what was expected.
 pub fn parse(data: &[u8]) {
     let expr = match syntax::parse_bytes(data) {
         Ok(expr) => expr,
         Err(error) => {
             assert!(!error.message.is_empty());
+            assert!(!contradicts_itself(&error.message), "{error}");
             return;
         }
     };
@@ -74,6 +75,13 @@ pub fn template(data: &[u8]) -> bool {
             false
         }
     }
+}
+
+/// True for `unexpected X, expecting X` and the like.
+fn contradicts_itself(message: &str) -> bool {
+    let unexpected = message.strip_prefix("syntax error: unexpected ");
+    let parts = unexpected.and_then(|rest| rest.split_once(", expecting "));
+    parts.is_some_and(|(found, wanted)| wanted.split(" or ").any(|one| one == found))
 }
 
 fn is_finite(expr: &MetricExpr) -> bool {

@@ -10,12 +10,13 @@ use logsvc_proto::Labels;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// Pieces of lines, of which patterns know some in other spellings.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 26] = [
     "timeout",
     "disk",
     "error",
     "500",
     "a b",
+    "a\nb",
     "/api/v1",
     "TimeOut",
     "refused",
@@ -42,7 +43,7 @@ const ADDRESSES: [&str; 5] =
     ["10.1.2.3", "10.1.2.0/24", "10.1.0.9/16", "10.1.2.9-10.1.3.9", "0.0.0.0/0"];
 
 /// Patterns and pieces of patterns that find some of the words.
-const PATTERNS: [&str; 20] = [
+const PATTERNS: [&str; 23] = [
     "timeout",
     "(?i)timeout|refused",
     "(?i:disk)",
@@ -54,6 +55,9 @@ const PATTERNS: [&str; 20] = [
     "(abc)+",
     "(?i)(abc){2}",
     "a.b",
+    "(?-s)a.b",
+    "(?s)a.*",
+    ".*b",
     "[éÉ]",
     "(?i)é",
     "/api/v\\d",
@@ -79,10 +83,11 @@ impl Case {
     fn quoted(&mut self, text: &str) -> String {
         let mut out = String::from("\"");
         for c in text.chars() {
-            if matches!(c, '"' | '\\') {
-                out.push('\\');
+            match c {
+                '\n' => out.push_str("\\n"),
+                '"' | '\\' => out.extend(['\\', c]),
+                c => out.push(c),
             }
-            out.push(c);
         }
         out + "\""
     }

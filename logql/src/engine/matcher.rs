@@ -1,4 +1,5 @@
-//! Label matchers of stream selectors, compiled.
+//! Matchers of label values, compiled: those of stream selectors, label filters, `drop`
+//! and `keep`.
 //!
 //! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on
 //! its index: for each matcher it looks the values of
@@ -46,8 +47,8 @@ struct Expression {
     needle: Option<Finder<'static>>,
 }
 
-/// A matcher of a stream selector. Regular expressions are fully anchored and `.`
-/// matches every character.
+/// A matcher of a label's value. Regular expressions are fully anchored and `.`
+/// matches every character, unless the pattern says `(?-s)`.
 #[derive(Debug)]
 pub struct CompiledMatcher {
     name: String,
@@ -93,16 +94,12 @@ impl CompiledMatcher {
     /// Tests a label value as if the matcher were not negated.
     #[must_use]
     pub fn pattern_matches(&self, value: &str) -> bool {
-        match &self.accepts {
-            Accepts::Everything => true,
-            Accepts::NonEmpty => !value.is_empty(),
-            Accepts::Literals(literals) => {
-                literals.binary_search_by(|literal| literal.as_str().cmp(value)).is_ok()
-            }
-            Accepts::Prefix(prefix) => value.starts_with(&**prefix),
-            Accepts::Contains(finder) => finder.find(value.as_bytes()).is_some(),
-            Accepts::Regex(expression) => expression.matches(value.as_bytes()),
-        }
+        self.accepts.accepts(value.as_bytes())
+    }
+
+    /// The same for the value of an entry's label, which is valid text as well.
+    pub(crate) fn pattern_matches_bytes(&self, value: &[u8]) -> bool {
+        self.accepts.accepts(value)
     }
 
     /// Whether the pattern matches every value.
@@ -130,6 +127,21 @@ impl CompiledMatcher {
             Accepts::Prefix(_) => true,
             Accepts::Regex(expression) => !begins_with_any_run(&expression.hir),
             _ => false,
+        }
+    }
+}
+
+impl Accepts {
+    fn accepts(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::NonEmpty => !value.is_empty(),
+            Self::Literals(literals) => {
+                literals.binary_search_by(|literal| literal.as_bytes().cmp(value)).is_ok()
+            }
+            Self::Prefix(prefix) => value.starts_with(prefix.as_bytes()),
+            Self::Contains(finder) => finder.find(value).is_some(),
+            Self::Regex(expression) => expression.matches(value),
         }
     }
 }
@@ -250,6 +262,16 @@ mod tests {
             ".*(a|x).*",
             "(?s).*",
             "a?.*",
+            "(?-s)a.*",
+            "(?-s).*",
+            "(?-s).+",
+            "(?-s).*b.*",
+            "(?-s:a.)b",
+            "a(?-s).*",
+            "(?m)a$.^b",
+            "(?m-s).*b",
+            "(?U)a.*",
+            "(?i-s)A.*",
         ] {
             let plain = regex::Regex::new(&format!(r"\A(?s:{pattern})\z")).expect("valid");
             let positive = matcher(MatchOp::Regex, pattern);

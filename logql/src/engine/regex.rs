@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Hir, HirKind};
 
-use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
+use crate::syntax::go_regex::{Purpose, REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
 
 /// Longest match of a pattern that may be searched over a whole block. It bounds
 /// the work that a candidate costs after its line has ended.
@@ -18,7 +18,7 @@ const BLOCK_MATCH_MAX_LEN_BYTES: usize = 256;
 pub(crate) enum Anchoring {
     /// Anywhere in the text; `.` excludes `\n`.
     Search,
-    /// The whole text; `.` includes `\n`. Stream selectors, `drop` and `keep`.
+    /// The whole text; `.` includes `\n`. Values of labels.
     Full,
 }
 
@@ -35,8 +35,11 @@ pub(crate) struct Pattern {
 /// # Errors
 /// The message of the reference, `error parsing regexp: ...`.
 pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, String> {
-    let translated = translate(pattern, false)?.pattern;
-    let dot_all = anchoring == Anchoring::Full;
+    let (purpose, dot_all) = match anchoring {
+        Anchoring::Search => (Purpose::Search, false),
+        Anchoring::Full => (Purpose::Matcher, true),
+    };
+    let translated = translate(pattern, purpose)?.pattern;
     let hir = regex_syntax::ParserBuilder::new()
         .utf8(false)
         .nest_limit(REGEX_NEST_LIMIT)

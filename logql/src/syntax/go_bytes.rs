@@ -44,8 +44,13 @@ pub(crate) fn parse_query_bytes(text: &str) -> Option<u64> {
 }
 
 /// Appends a byte size: SI with at most one decimal where that is exact, else
-/// the largest binary unit that divides it, else plain bytes.
-pub(crate) fn write_bytes(out: &mut String, value: u64) {
+/// the largest binary unit that divides it, else plain bytes. Queries write sizes
+/// up to `u64::MAX`, with a sign or without.
+pub(crate) fn write_bytes(out: &mut String, value: i128) {
+    if value < 0 {
+        out.push('-');
+    }
+    let value = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
     let mut text = String::new();
     if value < 10 {
         write!(text, "{value}B").expect("writing to a String succeeds");
@@ -92,9 +97,13 @@ mod tests {
         ] {
             assert_eq!(parse_query_bytes(text), Some(value), "{text}");
             let mut out = String::new();
-            write_bytes(&mut out, value);
+            write_bytes(&mut out, value.into());
             assert_eq!(out, printed);
             assert_eq!(parse_query_bytes(&out), Some(value), "{out}");
+            let mut negative = String::new();
+            write_bytes(&mut negative, -i128::from(value));
+            let sign = if value == 0 { "" } else { "-" };
+            assert_eq!(negative, format!("{sign}{printed}"));
         }
         for text in ["5kb", "5", "1.2.3B", "B", "5iB", ".B", "5E"] {
             assert_eq!(parse_query_bytes(text), None, "{text}");

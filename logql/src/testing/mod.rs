@@ -270,7 +270,8 @@ impl Generator {
             2 => LabelFilter::Duration { name, op, value_ns: self.duration_ns() },
             3 => {
                 let value = (self.rng.next_u64() >> self.rng.below(64)) as f64;
-                LabelFilter::Bytes { name, op, value_bytes: value as u64 }
+                let sign = if self.rng.one_in(4) { -1 } else { 1 };
+                LabelFilter::Bytes { name, op, value_bytes: sign * i128::from(value as u64) }
             }
             _ => LabelFilter::Ip { name, negated: self.rng.one_in(2), pattern: self.text() },
         }

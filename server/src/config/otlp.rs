@@ -1,6 +1,6 @@
 //! What becomes of the attributes of OpenTelemetry logs (`otlp_config`).
 
-use logsvc_logql::syntax::go_regex::compile_anchored;
+use logsvc_logql::syntax::go_regex::compile_matcher;
 use logsvc_proto::otlp::{Action, AttributeRules};
 use regex::bytes::Regex;
 use serde::Deserialize;
@@ -155,7 +155,7 @@ impl Rule {
         };
         let names = match (raw.attributes.is_empty(), raw.regex.is_empty()) {
             (false, true) => Names::Listed(raw.attributes),
-            (true, false) => Names::Pattern(compile_anchored(raw.regex.as_bytes())?),
+            (true, false) => Names::Pattern(compile_matcher(raw.regex.as_bytes())?),
             _ => return Err("an action needs either attributes or a regex".to_owned()),
         };
         Ok(Rule { action, names })

@@ -2,18 +2,18 @@
 //! reference.
 //!
 //! A filter is evaluated where it stands and on nothing else (the reference also
-//! applies it inside parsers, Q11), its regular expressions are fully anchored
-//! (Q10), and a bad `ip` pattern is reported wherever it is nested (Q3).
+//! applies it inside parsers, Q11), its regular expressions are those of stream
+//! selectors, fully anchored (Q10) and with a `.` for every character, and a bad `ip`
+//! pattern is reported wherever it is nested (Q3).
 
 use super::super::interner::equal;
 use super::super::ip::IpSet;
-use super::super::regex::{self as patterns, Anchoring};
+use super::super::matcher::CompiledMatcher;
 use super::convert;
 use super::labels::{ERROR, EntryLabels, NameId};
 use crate::syntax::ast::{self, CompareOp, MatchOp, Matcher};
-use crate::syntax::go_regex::compile_anchored;
 
-/// Most alternatives a pattern is expanded to.
+/// Most texts that are compared one after the other.
 const MAX_LITERALS: usize = 16;
 /// The error of a value that cannot be converted.
 const FILTER_ERROR: &[u8] = b"LabelFilterErr";
@@ -23,8 +23,8 @@ const FILTER_ERROR: &[u8] = b"LabelFilterErr";
 enum Text {
     /// Any of these.
     Literals(Vec<Box<[u8]>>),
-    /// Anchored; `.` excludes `\n`.
-    Regex(Box<regex::bytes::Regex>),
+    /// What the pattern of the matcher accepts.
+    Pattern(Box<CompiledMatcher>),
 }
 
 impl Text {
@@ -33,17 +33,19 @@ impl Text {
         if matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual) {
             return Ok(Self::Literals(vec![value.into()]));
         }
-        let hir = patterns::compile(value, Anchoring::Search)?.hir;
-        if let Some(literals) = patterns::as_literal_set(&hir, MAX_LITERALS) {
-            return Ok(Self::Literals(literals.into_iter().map(Vec::into_boxed_slice).collect()));
+        let pattern = CompiledMatcher::new(matcher)?;
+        match pattern.pattern_literals() {
+            Some(literals) if literals.len() <= MAX_LITERALS => {
+                Ok(Self::Literals(literals.iter().map(|text| text.as_bytes().into()).collect()))
+            }
+            _ => Ok(Self::Pattern(Box::new(pattern))),
         }
-        Ok(Self::Regex(Box::new(compile_anchored(value)?)))
     }
 
     fn accepts(&self, value: &[u8]) -> bool {
         match self {
             Self::Literals(literals) => literals.iter().any(|literal| equal(literal, value)),
-            Self::Regex(regex) => regex.is_match(value),
+            Self::Pattern(pattern) => pattern.pattern_matches_bytes(value),
         }
     }
 }
@@ -54,7 +56,7 @@ enum Test {
     Text { text: Text, is_negated: bool },
     Number { op: CompareOp, value: f64 },
     Duration { op: CompareOp, value_ns: i64 },
-    Bytes { op: CompareOp, value_bytes: u64 },
+    Bytes { op: CompareOp, value_bytes: i128 },
     Ip { set: IpSet, is_negated: bool },
 }
 
@@ -160,7 +162,7 @@ impl LabelTest {
             }
             Test::Bytes { op, value_bytes } => {
                 let Some(text) = labels.get(name) else { return false };
-                convert::bytes(text).map(|size| compare(size, *op, *value_bytes))
+                convert::bytes(text).map(|size| compare(i128::from(size), *op, *value_bytes))
             }
         };
         outcome.unwrap_or_else(|details| {

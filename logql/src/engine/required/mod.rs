@@ -184,7 +184,7 @@ fn operand_items(op: LineFilterOp, operand: &LineOperand) -> Vec<Vec<Literal>> {
             LineOperand::Text(text) => exact(text.as_bytes()).into_iter().collect(),
             LineOperand::Ip(pattern) => addresses(pattern).into_iter().collect(),
         },
-        LineFilterOp::Regex => required_by_pattern(text.as_bytes()),
+        LineFilterOp::Regex => required_by_pattern(text.as_bytes(), Anchoring::Search),
         LineFilterOp::Pattern => parse_pattern(text.as_bytes())
             .into_iter()
             .filter_map(|node| match node {
@@ -205,9 +205,9 @@ fn exact(bytes: &[u8]) -> Option<Vec<Literal>> {
     (!bytes.is_empty()).then(|| vec![Literal { bytes: bytes.to_vec(), ignore_case: false }])
 }
 
-fn required_by_pattern(pattern: &[u8]) -> Vec<Vec<Literal>> {
+fn required_by_pattern(pattern: &[u8], anchoring: Anchoring) -> Vec<Vec<Literal>> {
     // The planner has compiled the pattern, so that it cannot fail here.
-    patterns::compile(pattern, Anchoring::Search).map_or(Vec::new(), |p| required_by(&p.hir))
+    patterns::compile(pattern, anchoring).map_or(Vec::new(), |p| required_by(&p.hir))
 }
 
 /// What lines hold whose parsed labels pass a filter.
@@ -236,7 +236,7 @@ fn label_items(filter: &LabelFilter, parsers: Parsers) -> Vec<RequiredText> {
         LabelFilter::String(matcher) if is_plain(&matcher.name) => {
             let values = match matcher.op {
                 MatchOp::Equal => exact(matcher.value.as_bytes()).into_iter().collect(),
-                MatchOp::Regex => required_by_pattern(matcher.value.as_bytes()),
+                MatchOp::Regex => required_by_pattern(matcher.value.as_bytes(), Anchoring::Full),
                 MatchOp::NotEqual | MatchOp::NotRegex => Vec::new(),
             };
             values

@@ -120,6 +120,9 @@ pub(super) struct Number {
     pub(super) int: Option<i64>,
     /// The value as a float where it is one.
     pub(super) float: Option<f64>,
+    /// The real and the imaginary part of `1i` and `1+2i`. Without an imaginary part
+    /// it is an integer and a float as well where one of these is wanted.
+    pub(super) complex: Option<(f64, f64)>,
     /// True when the constant by itself is a float: it has a point or an exponent.
     pub(super) is_float: bool,
 }

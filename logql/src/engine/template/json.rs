@@ -163,8 +163,10 @@ impl Parser<'_> {
             self.digits()?;
         }
         let text = std::str::from_utf8(&self.text[start..self.position]).ok()?;
-        // Go leaves out a number beyond the range of float64.
-        Some(parse_float(text).map_or(Json::Null, Json::Number))
+        // What was read as a number fails only beyond the range of float64. Go then
+        // takes the number of that sign which is nearest.
+        let nearest = if text.starts_with('-') { f64::MIN } else { f64::MAX };
+        Some(Json::Number(parse_float(text).unwrap_or(nearest)))
     }
 
     /// A string whose opening quote has been read. Bytes that are not UTF-8 and
@@ -239,7 +241,10 @@ mod tests {
             ("null", Json::Null),
             (" true ", Json::Bool(true)),
             ("-1.5e2", Json::Number(-150.0)),
-            ("1e999", Json::Null),
+            ("1e400", Json::Number(f64::MAX)),
+            ("-1e999", Json::Number(f64::MIN)),
+            ("1e-400", Json::Number(0.0)),
+            ("[1e400,2]", Json::Array(Rc::new([Json::Number(f64::MAX), Json::Number(2.0)]))),
             (r#""a\u00e9\n\ud83d\ude80\ud800x""#, text("a\u{e9}\n\u{1f680}\u{fffd}x")),
             ("[]", Json::Array(Rc::new([]))),
             (

@@ -11,8 +11,8 @@
 //! written and kept, and the size of regular expressions. A template that goes
 //! over a bound fails like any other execution error.
 //!
-//! Differences from Go: no complex numbers, no methods of times that return
-//! several values, and the bounds.
+//! Differences from Go: no methods of times that return several values, and the
+//! bounds.
 
 mod ast;
 mod exec;

@@ -28,8 +28,71 @@ pub(super) fn character(text: &[u8]) -> Result<Number, String> {
         text: text.into_owned(),
         int: Some(i64::from(code)),
         float: Some(f64::from(code)),
+        complex: None,
         is_float: false,
     })
+}
+
+/// Reads a sum of a real and an imaginary number, such as `1+2i`.
+///
+/// # Errors
+/// Go's message.
+pub(super) fn complex(text: &[u8]) -> Result<Number, String> {
+    let text = lexed_text(text);
+    let syntax = || "syntax error scanning complex number".to_owned();
+    let (real, rest) = float_prefix(&text);
+    // The sign belongs to the imaginary part.
+    let sign_len = usize::from(rest.starts_with(['+', '-']));
+    let (imaginary, end) = float_prefix(&rest[sign_len..]);
+    if sign_len == 0 || imaginary.is_empty() || end != "i" {
+        return Err(syntax());
+    }
+    let imaginary = &rest[..sign_len + imaginary.len()];
+    Ok(of_parts(text.to_string(), parse_float(real)?, parse_float(imaginary)?))
+}
+
+/// The start of the text that is a float, as far as the characters tell, and the rest.
+fn float_prefix(text: &str) -> (&str, &str) {
+    let bytes = text.as_bytes();
+    let mut len = 0;
+    let accept = |len: &mut usize, set: &[u8]| {
+        let accepted = bytes.get(*len).is_some_and(|b| set.contains(b));
+        *len += usize::from(accepted);
+        accepted
+    };
+    accept(&mut len, b"+-");
+    let (mut digits, mut exponent): (&[u8], &[u8]) = (b"0123456789_", b"eEpP");
+    if accept(&mut len, b"0") && accept(&mut len, b"xX") {
+        (digits, exponent) = (b"0123456789abcdefABCDEF_", b"pP");
+    }
+    while accept(&mut len, digits) {}
+    if accept(&mut len, b".") {
+        while accept(&mut len, digits) {}
+    }
+    if accept(&mut len, exponent) {
+        accept(&mut len, b"+-");
+        while accept(&mut len, b"0123456789_") {}
+    }
+    text.split_at(len)
+}
+
+/// A complex constant, which is also what its real part is if it has no other.
+fn of_parts(text: String, real: f64, imaginary: f64) -> Number {
+    let float = (imaginary == 0.0).then_some(real);
+    Number {
+        text,
+        int: float.and_then(whole),
+        float,
+        complex: Some((real, imaginary)),
+        is_float: false,
+    }
+}
+
+/// The integer that a float is.
+fn whole(value: f64) -> Option<i64> {
+    let truncated = value as i64;
+    // The bound is the first float beyond the range of integers.
+    (truncated as f64 == value && value < 9_223_372_036_854_775_808.0).then_some(truncated)
 }
 
 /// Reads a number.
@@ -38,6 +101,11 @@ pub(super) fn character(text: &[u8]) -> Result<Number, String> {
 /// Go's message.
 pub(super) fn number(text: &[u8]) -> Result<Number, String> {
     let text = lexed_text(text);
+    if let Some(imaginary) = text.strip_suffix('i')
+        && let Ok(imaginary) = parse_float(imaginary)
+    {
+        return Ok(of_parts(text.into_owned(), 0.0, imaginary));
+    }
     let looks_like_float = text.contains(['.', 'e', 'E', 'p', 'P']);
     let is_hex_int =
         text.len() > 2 && text[..2].eq_ignore_ascii_case("0x") && !text.contains(['p', 'P']);
@@ -48,11 +116,7 @@ pub(super) fn number(text: &[u8]) -> Result<Number, String> {
         match parse_float(&text) {
             Ok(value) if looks_like_float => {
                 float = Some(value);
-                let truncated = value as i64;
-                // The bound is the first float beyond the range of integers.
-                if truncated as f64 == value && value < 9_223_372_036_854_775_808.0 {
-                    int = Some(truncated);
-                }
+                int = whole(value);
             }
             Ok(_) if !overflows => {
                 return Err(format!("integer overflow: {}", quote(text.as_bytes())));
@@ -63,7 +127,7 @@ pub(super) fn number(text: &[u8]) -> Result<Number, String> {
         }
     }
     let is_float = float.is_some() && looks_like_float && !is_hex_int;
-    Ok(Number { text: text.into_owned(), int, float, is_float })
+    Ok(Number { text: text.into_owned(), int, float, complex: None, is_float })
 }
 
 /// Go's `strconv.ParseInt(text, 0, 64)`: sign, base prefix, and `_` between digits.
@@ -107,6 +171,42 @@ fn parse_uint(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn complex_constants_have_two_parts() {
+        let of = |text: &str, read: fn(&[u8]) -> Result<Number, String>| {
+            read(text.as_bytes()).map(|n| (n.complex, n.int, n.float))
+        };
+        for (text, imaginary) in
+            [("1i", 1.0), ("-2.5i", -2.5), ("+1e3i", 1e3), ("1_0i", 10.0), ("0x1p4i", 16.0)]
+        {
+            assert_eq!(of(text, number), Ok((Some((0.0, imaginary)), None, None)), "{text}");
+        }
+        assert_eq!(of("0i", number), Ok((Some((0.0, 0.0)), Some(0), Some(0.0))));
+        for text in ["1e400i", "0x10i", "0b1i", "+i", "1__0i"] {
+            assert_eq!(of(text, number), Err(format!("illegal number syntax: \"{text}\"")));
+        }
+        for (text, real, imaginary) in [
+            ("1+2i", 1.0, 2.0),
+            ("-1.5-0.5i", -1.5, -0.5),
+            ("1e3+1e-3i", 1e3, 1e-3),
+            ("0x1p4-0x1p-1i", 16.0, -0.5),
+            (".5+.5i", 0.5, 0.5),
+        ] {
+            assert_eq!(of(text, complex), Ok((Some((real, imaginary)), None, None)), "{text}");
+        }
+        assert_eq!(of("7+0i", complex), Ok((Some((7.0, 0.0)), Some(7), Some(7.0))));
+        assert_eq!(of("1.5-0i", complex), Ok((Some((1.5, 0.0)), None, Some(1.5))));
+        for (text, message) in [
+            ("1+i", "syntax error scanning complex number"),
+            ("0b1+1i", "syntax error scanning complex number"),
+            ("1e400+1i", "strconv.ParseFloat: parsing \"1e400\": value out of range"),
+            ("1+1e400i", "strconv.ParseFloat: parsing \"+1e400\": value out of range"),
+            ("-+2i", "strconv.ParseFloat: parsing \"-\": invalid syntax"),
+        ] {
+            assert_eq!(of(text, complex), Err(message.to_owned()), "{text}");
+        }
+    }
 
     #[test]
     fn integers_have_prefixes_and_separators() {

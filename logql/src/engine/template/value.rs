@@ -55,6 +55,8 @@ pub(super) enum Value<'v> {
     /// A byte of a string.
     Byte(u8),
     Float(f64),
+    /// The real and the imaginary part.
+    Complex(f64, f64),
     Text(Text<'v>),
     Time(Time),
     Month(u8),
@@ -102,6 +104,7 @@ impl<'v> Value<'v> {
             Self::Int64(_) => "int64",
             Self::Byte(_) => "uint8",
             Self::Float(_) => "float64",
+            Self::Complex(..) => "complex128",
             Self::Text(_) => "string",
             Self::Time(_) => "time.Time",
             Self::Month(_) => "time.Month",
@@ -133,6 +136,7 @@ impl<'v> Value<'v> {
             Self::Int(value) | Self::Int64(value) | Self::Duration(value) => *value == 0,
             Self::Byte(value) | Self::Month(value) | Self::Weekday(value) => *value == 0,
             Self::Float(value) => *value == 0.0,
+            Self::Complex(real, imaginary) => *real == 0.0 && *imaginary == 0.0,
             Self::Text(text) => text.bytes().is_empty(),
             Self::Time(_) => false,
             Self::Labels(labels) => labels.len() == 0,
@@ -164,6 +168,7 @@ impl<'v> Value<'v> {
             | Self::Weekday(_) => BasicKind::Int,
             Self::Byte(_) => BasicKind::Uint,
             Self::Float(_) => BasicKind::Float,
+            Self::Complex(..) => BasicKind::Complex,
             Self::Text(_) => BasicKind::Text,
             _ => return None,
         })
@@ -185,5 +190,6 @@ pub(super) enum BasicKind {
     Int,
     Uint,
     Float,
+    Complex,
     Text,
 }

@@ -187,8 +187,9 @@ pub enum LabelFilter {
         name: String,
         /// Comparison.
         op: CompareOp,
-        /// Right-hand side in bytes.
-        value_bytes: u64,
+        /// Right-hand side in bytes. No label value is negative, but a query may ask
+        /// for more than less than nothing.
+        value_bytes: i128,
     },
     /// `x = ip("...")` and `x != ip("...")`.
     Ip {

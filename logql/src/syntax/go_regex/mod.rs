@@ -19,7 +19,7 @@ mod failure;
 mod repeat;
 mod translate;
 
-pub use translate::{Translation, translate};
+pub use translate::{Purpose, Translation, translate};
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -43,24 +43,16 @@ pub const REGEX_NEST_LIMIT: u32 = 5 * MAX_GROUP_DEPTH as u32;
 /// # Errors
 /// Go's message, `error parsing regexp: missing closing ): ...` for instance.
 pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
-    build(&translate(pattern, false)?.pattern, false)
+    build(&translate(pattern, Purpose::Search)?.pattern, false)
 }
 
-/// A pattern that must match the whole text; `.` excludes `\n`. For label filters.
-///
-/// # Errors
-/// As [`compile`].
-pub fn compile_anchored(pattern: &[u8]) -> Result<Regex, String> {
-    build(&format!(r"\A(?:{})\z", translate(pattern, false)?.pattern), false)
-}
-
-/// A pattern that must match the whole text; `.` includes `\n`. For the matchers
-/// of stream selectors, `drop` and `keep`.
+/// A pattern that must match the whole text; `.` includes `\n`. For values of
+/// labels: in stream selectors, label filters, `drop` and `keep`.
 ///
 /// # Errors
 /// As [`compile`].
 pub fn compile_matcher(pattern: &[u8]) -> Result<Regex, String> {
-    build(&format!(r"\A(?:{})\z", translate(pattern, false)?.pattern), true)
+    build(&format!(r"\A(?:{})\z", translate(pattern, Purpose::Matcher)?.pattern), true)
 }
 
 /// A pattern whose groups are wanted, searched for anywhere; `.` excludes `\n`.
@@ -78,7 +70,7 @@ pub struct CapturingRegex {
 /// # Errors
 /// As [`compile`].
 pub fn compile_capturing(pattern: &[u8]) -> Result<CapturingRegex, String> {
-    let translation = translate(pattern, true)?;
+    let translation = translate(pattern, Purpose::Captures)?;
     let regex = build(&translation.pattern, false)?;
     Ok(CapturingRegex { regex, group_names: translation.group_names })
 }

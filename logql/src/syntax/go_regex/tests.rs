@@ -121,12 +121,40 @@ fn go_meanings() {
 
 #[test]
 fn anchoring_covers_the_whole_alternation() {
-    let label = compile_anchored(b"error|warn").expect("valid");
+    let label = compile_matcher(b"error|warn").expect("valid");
     assert!(label.is_match(b"warn") && !label.is_match(b"xwarn") && !label.is_match(b"errorx"));
-    assert!(!compile_anchored(b"a.b").expect("valid").is_match(b"a\nb"));
     assert!(compile_matcher(b"a.b").expect("valid").is_match(b"a\nb"));
-    assert!(!compile_anchored(b"a$").expect("valid").is_match(b"a\n"));
-    assert!(!compile_anchored(b"(?m)a$").expect("valid").is_match(b"a\nb"));
+    assert!(!compile_matcher(b"a$").expect("valid").is_match(b"a\n"));
+    assert!(!compile_matcher(b"(?m)a$").expect("valid").is_match(b"a\nb"));
+}
+
+#[test]
+fn matchers_begin_with_the_dot_of_all_characters_and_flags_change_it() {
+    for (pattern, text, expected) in [
+        ("(?-s)a.*", "a\nb", false),
+        ("(?-s)a.*", "axb", true),
+        ("a(?-s).*", "a\nb", false),
+        ("(?-s:a.)b", "a\nb", false),
+        ("(?-s:a).b", "a\nb", true),
+        ("(?-s)a(?s).b", "a\nb", true),
+        ("(?-s)a(?s:.)b.*", "a\nb\n", false),
+        ("((?-s)a.b|c).d", "c\nd", true),
+        ("((?-s)a.b|c).d", "a\nb\nd", false),
+        ("(?s)a.b", "a\nb", true),
+        ("(?i-s)A.b", "a\nB", false),
+        ("(?i)A.b", "a\nB", true),
+        ("(?s-i)A.b", "a\nb", false),
+        ("(?m)a.^b", "a\nb", true),
+        ("(?m-s)a.^b", "a\nb", false),
+        ("(?U)a.*", "a\nb", true),
+        ("(?U-s)a.+", "a\nb", false),
+        (r"a\Q.\Eb", "a\nb", false),
+        ("(?-s)a[^x]b", "a\nb", true),
+        (r"(?-s)a\sb", "a\nb", true),
+    ] {
+        let regex = compile_matcher(pattern.as_bytes()).expect(pattern);
+        assert_eq!(regex.is_match(text.as_bytes()), expected, "{pattern} on {text:?}");
+    }
 }
 
 #[test]

@@ -24,12 +24,25 @@ pub struct Translation {
     pub cost: u64,
 }
 
-/// Translates a pattern. Without `captures` its groups capture nothing.
+/// What a pattern is translated for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// To be searched for; groups capture nothing.
+    Search,
+    /// To be searched for; groups capture.
+    Captures,
+    /// To match a whole label value; groups capture nothing. Unless the pattern says
+    /// `(?-s)`, its `.` includes `\n`: the translation is to be compiled with
+    /// `dot_matches_new_line`.
+    Matcher,
+}
+
+/// Translates a pattern.
 ///
 /// # Errors
 /// Go's message for a pattern that Go refuses, and the same form for one beyond
 /// the bounds of this module.
-pub fn translate(pattern: &[u8], captures: bool) -> Result<Translation, String> {
+pub fn translate(pattern: &[u8], purpose: Purpose) -> Result<Translation, String> {
     let Ok(src) = std::str::from_utf8(pattern) else {
         return Err(failure(Code::InvalidUtf8, &String::from_utf8_lossy(pattern)));
     };
@@ -37,12 +50,12 @@ pub fn translate(pattern: &[u8], captures: bool) -> Result<Translation, String> 
         src,
         pos: 0,
         out: String::with_capacity(src.len() + 8),
-        flags: Flags::default(),
+        flags: Flags { dot_all: purpose == Purpose::Matcher, ..Flags::default() },
         group: Group::default(),
         outer: Vec::new(),
         group_names: Vec::new(),
         known_classes: BTreeSet::new(),
-        captures,
+        captures: purpose == Purpose::Captures,
     };
     translator.run()?;
     let cost = translator.group.cost;

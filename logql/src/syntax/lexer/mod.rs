@@ -228,6 +228,7 @@ impl<'a> Lexer<'a> {
             '}' => Fixed::CloseBrace,
             '(' => Fixed::OpenParen,
             ')' => Fixed::CloseParen,
+            ']' => Fixed::CloseBracket,
             ',' => Fixed::Comma,
             '.' => Fixed::Dot,
             '|' => Fixed::Pipe,

@@ -54,7 +54,8 @@ macro_rules! fixed {
 }
 
 fixed! {
-    OpenBrace "{", CloseBrace "}", OpenParen "(", CloseParen ")", Comma ",", Dot ".", Pipe "|",
+    OpenBrace "{", CloseBrace "}", OpenParen "(", CloseParen ")",
+    CloseBracket "]", Comma ",", Dot ".", Pipe "|",
     Equal "=", NotEqual "!=", Match "=~", NotMatch "!~",
     DoubleEqual "==", Greater ">", GreaterOrEqual ">=", Less "<", LessOrEqual "<=",
     Add "+", Sub "-", Mul "*", Div "/", Mod "%", Pow "^",

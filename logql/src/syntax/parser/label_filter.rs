@@ -3,7 +3,7 @@
 //! `and` binds tighter than `or`. A comma, or nothing at all between two terms,
 //! also means `and`, but takes just the term before it and everything after it.
 
-use super::{Parser, unexpected};
+use super::{Parser, unexpected, unexpected_one};
 use crate::syntax::ast::{CompareOp, LabelFilter, MatchOp, Matcher};
 use crate::syntax::lexer::{Fixed, Kind};
 use crate::syntax::{MAX_LABEL_FILTER_DEPTH, ParseError, go_float};
@@ -22,6 +22,8 @@ enum Pending {
 }
 
 const TERM: &str = "IDENTIFIER or (";
+/// What may follow the sign of a value.
+const UNSIGNED: &str = "NUMBER or DURATION or BYTES";
 
 impl Parser<'_> {
     /// A whole label filter expression; the next token begins it.
@@ -110,10 +112,21 @@ impl Parser<'_> {
                 Ok(LabelFilter::Ip { name, negated, pattern: self.ip_argument()?.into() })
             }
             (Kind::Duration(value_ns), _) => Ok(LabelFilter::Duration { name, op, value_ns }),
-            (Kind::Bytes(value_bytes), _) => Ok(LabelFilter::Bytes { name, op, value_bytes }),
+            (Kind::Bytes(size_bytes), _) => {
+                Ok(LabelFilter::Bytes { name, op, value_bytes: size_bytes.into() })
+            }
             (Kind::Number, _) => Ok(LabelFilter::Number { name, op, value: literal(token.text)? }),
             (Kind::Fixed(sign @ (Fixed::Add | Fixed::Sub)), _) => {
-                let value = self.signed_literal(sign)?;
+                if let Some(value_ns) = self.signed_duration(sign, UNSIGNED)? {
+                    return Ok(LabelFilter::Duration { name, op, value_ns });
+                }
+                if let Kind::Bytes(size_bytes) = self.peek()?.kind {
+                    self.next()?;
+                    let value_bytes = i128::from(size_bytes);
+                    let value_bytes = if sign == Fixed::Sub { -value_bytes } else { value_bytes };
+                    return Ok(LabelFilter::Bytes { name, op, value_bytes });
+                }
+                let value = self.signed_literal(sign, UNSIGNED)?;
                 Ok(LabelFilter::Number { name, op, value })
             }
             (kind, _) => Err(unexpected(&super::Token { kind, ..token }, "")),
@@ -121,12 +134,32 @@ impl Parser<'_> {
     }
 
     /// The number after a sign.
-    pub(super) fn signed_literal(&mut self, sign: Fixed) -> Result<f64, ParseError> {
+    pub(super) fn signed_literal(
+        &mut self,
+        sign: Fixed,
+        expecting: &str,
+    ) -> Result<f64, ParseError> {
         if self.peek()?.kind != Kind::Number {
-            return Err(self.unexpected("NUMBER"));
+            return Err(self.unexpected(expecting));
         }
         let value = literal(self.next()?.text)?;
         Ok(if sign == Fixed::Sub { -value } else { value })
+    }
+
+    /// The duration after a sign, in nanoseconds, if the next token is one. It must not
+    /// have a sign of its own, which some durations take along.
+    pub(super) fn signed_duration(
+        &mut self,
+        sign: Fixed,
+        expecting: &str,
+    ) -> Result<Option<i64>, ParseError> {
+        let token = self.peek()?;
+        let Kind::Duration(duration_ns) = token.kind else { return Ok(None) };
+        if token.text.starts_with('-') {
+            return Err(unexpected_one(token, Fixed::Sub.as_str(), expecting));
+        }
+        self.next()?;
+        Ok(Some(if sign == Fixed::Sub { -duration_ns } else { duration_ns }))
     }
 
     /// `("pattern")` after `ip`.

@@ -165,7 +165,8 @@ impl Parser<'_> {
     }
 
     fn check_regexp(&mut self, pattern: &[u8]) -> Result<(), ParseError> {
-        let translation = self.charge_regex(go_regex::translate(pattern, true))?;
+        let translation =
+            self.charge_regex(go_regex::translate(pattern, go_regex::Purpose::Captures))?;
         go_regex::compile_capturing(pattern).map_err(ParseError::new)?;
         checker::check_group_names(&translation.group_names)
     }
@@ -210,7 +211,7 @@ impl Parser<'_> {
             let label = self.name("IDENTIFIER")?;
             self.expect(Fixed::Equal, "=")?;
             let value = if self.peek()?.kind == Kind::Ident {
-                LabelFormatValue::Rename(self.name("IDENTIFIER")?)
+                LabelFormatValue::Rename(self.name("IDENTIFIER or STRING")?)
             } else {
                 LabelFormatValue::Template(self.string("IDENTIFIER or STRING")?.into())
             };

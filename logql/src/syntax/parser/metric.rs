@@ -9,7 +9,7 @@ use crate::syntax::ast::{
     VectorMatching,
 };
 use crate::syntax::lexer::{Fixed, Kind};
-use crate::syntax::{MAX_EXPR_DEPTH, ParseError, checker, go_float};
+use crate::syntax::{MAX_EXPR_DEPTH, ParseError, checker, go_float, go_regex};
 
 /// An operator whose right operand is still to come.
 struct Pending {
@@ -119,7 +119,7 @@ impl Parser<'_> {
             }
             sign @ (Fixed::Add | Fixed::Sub) => {
                 self.next()?;
-                Ok(Node::leaf(MetricExpr::Literal(self.signed_literal(sign)?)))
+                Ok(Node::leaf(MetricExpr::Literal(self.signed_literal(sign, "NUMBER")?)))
             }
             Fixed::Vector => {
                 self.next()?;
@@ -190,10 +190,8 @@ impl Parser<'_> {
     fn check_label_replace(&mut self, regex: &[u8]) -> Result<(), ParseError> {
         // The reference compiles the anchored text as a whole.
         let anchored = [b"^(?:", regex, b")$"].concat();
-        self.charge_regex(crate::syntax::go_regex::translate(&anchored, true))
-            .and_then(|_| {
-                crate::syntax::go_regex::compile_capturing(&anchored).map_err(ParseError::new)
-            })
+        self.charge_regex(go_regex::translate(&anchored, go_regex::Purpose::Captures))
+            .and_then(|_| go_regex::compile_capturing(&anchored).map_err(ParseError::new))
             .map(|_| ())
             .map_err(|error| {
                 ParseError::new(format!("invalid regex in label_replace: {}", error.message))

@@ -17,7 +17,7 @@ mod metric;
 mod range;
 
 use super::ast::{Expr, LogExpr, MetricExpr, Selector};
-use super::go_text::is_ident_start;
+use super::go_text::{is_ident_start, quote};
 use super::lexer::{Fixed, Kind, Lexer, Token};
 use super::{ParseError, checker, go_regex};
 
@@ -207,7 +207,9 @@ impl<'a> Parser<'a> {
         }
         let token = self.next()?;
         if self.odd_name.is_none() && !token.text.starts_with(is_ident_start) {
-            self.odd_name = Some(unexpected(&token, expecting));
+            // Its kind is the one that is expected, so it goes by its text.
+            let text = quote(token.text.as_bytes());
+            self.odd_name = Some(unexpected_one(&token, &text[1..text.len() - 1], expecting));
         }
         Ok(token.text.to_owned())
     }
@@ -245,7 +247,7 @@ impl<'a> Parser<'a> {
 
     /// Checks the pattern of a matcher. Returns whether it matches the empty text.
     fn check_matcher_regex(&mut self, pattern: &[u8]) -> Result<bool, ParseError> {
-        self.charge_regex(go_regex::translate(pattern, false))?;
+        self.charge_regex(go_regex::translate(pattern, go_regex::Purpose::Matcher))?;
         let regex = go_regex::compile_matcher(pattern).map_err(ParseError::new)?;
         Ok(regex.is_match(b""))
     }
@@ -264,7 +266,11 @@ impl<'a> Parser<'a> {
 }
 
 fn unexpected(token: &Token<'_>, expecting: &str) -> ParseError {
-    let mut message = format!("syntax error: unexpected {}", token.kind.name());
+    unexpected_one(token, &token.kind.name(), expecting)
+}
+
+fn unexpected_one(token: &Token<'_>, name: &str, expecting: &str) -> ParseError {
+    let mut message = format!("syntax error: unexpected {name}");
     if !expecting.is_empty() {
         message.push_str(", expecting ");
         message.push_str(expecting);

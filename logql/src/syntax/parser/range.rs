@@ -73,11 +73,18 @@ impl Parser<'_> {
         if !self.take(Fixed::Offset)? {
             return Ok(0);
         }
-        let Kind::Duration(offset_ns) = self.peek()?.kind else {
-            return Err(self.unexpected("DURATION"));
+        let offset_ns = match self.peek()?.kind {
+            Kind::Fixed(sign @ (Fixed::Add | Fixed::Sub)) => {
+                self.next()?;
+                self.signed_duration(sign, "DURATION")?
+            }
+            Kind::Duration(offset_ns) => {
+                self.next()?;
+                Some(offset_ns)
+            }
+            _ => None,
         };
-        self.next()?;
-        Ok(offset_ns)
+        offset_ns.ok_or_else(|| self.unexpected("DURATION"))
     }
 
     /// What follows `| unwrap`.

@@ -137,9 +137,12 @@ fn log_range(out: &mut Out, range: &LogRange, level: usize) {
     out.push(']');
     if range.offset_ns != 0 {
         out.push_str(" offset ");
-        // Prometheus style has neither a sign nor fractions of a millisecond.
-        if range.offset_ns > 0 && range.offset_ns % 1_000_000 == 0 {
-            write_prometheus_duration(out, range.offset_ns);
+        // Prometheus style has no fractions of a millisecond.
+        if range.offset_ns % 1_000_000 == 0 {
+            if range.offset_ns < 0 {
+                out.push('-');
+            }
+            write_prometheus_duration(out, range.offset_ns.abs());
         } else {
             write_go_duration(out, range.offset_ns);
         }

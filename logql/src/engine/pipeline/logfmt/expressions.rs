@@ -7,7 +7,6 @@
 use super::super::Entry;
 use super::super::json::label_of;
 use super::super::labels::{EntryLabels, NameId};
-use super::super::text::is_unclean;
 use super::decode::{Decoder, Pair, SyntaxError};
 use super::{sanitized, set_error, set_value, unescape};
 use crate::syntax::ast::LogfmtParser;
@@ -48,8 +47,7 @@ impl LogfmtExpressions {
 
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
-        let is_idle = labels.has_all() && !self.list.iter().any(|l| labels.is_wanted(l.label));
-        if line.is_empty() || is_idle {
+        if labels.has_all() && !self.list.iter().any(|l| labels.is_wanted(l.label)) {
             return;
         }
         for listed in &self.list {
@@ -75,11 +73,7 @@ impl LogfmtExpressions {
         for listed in &self.list {
             if *listed.source == *name {
                 let target = labels.extraction_name(listed.label);
-                if is_unclean(pair.value) {
-                    labels.set(target, b"");
-                } else {
-                    set_value(pair, target, &mut self.value, labels)?;
-                }
+                set_value(pair, target, &mut self.value, labels)?;
             }
         }
         Ok(())

@@ -62,6 +62,9 @@ impl<'v> Exec<'v, '_> {
     }
 
     fn constant(&self, number: &Number) -> Result<Value<'v>, String> {
+        if let Some((real, imaginary)) = number.complex {
+            return Ok(Value::Complex(real, imaginary));
+        }
         match (number.is_float, number.float, number.int) {
             (true, Some(value), _) => Ok(Value::Float(value)),
             (_, _, Some(value)) => Ok(Value::Int(value)),

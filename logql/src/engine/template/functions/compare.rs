@@ -35,10 +35,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The order of two values of one kind; `None` for NaN and for other kinds.
+/// The order of two values of one kind; `None` for NaN, for complex numbers that differ,
+/// and for other kinds.
 fn order(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     match (a, b) {
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        (Value::Complex(a, ai), Value::Complex(b, bi)) => {
+            ((a, ai) == (b, bi)).then_some(Ordering::Equal)
+        }
         (Value::Text(a), Value::Text(b)) => Some(a.bytes().cmp(b.bytes())),
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
         _ => Some(a.as_int()?.cmp(&b.as_int()?)),
@@ -78,7 +82,7 @@ fn less(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
     if !agree(Some(kind_a), Some(kind_b)) {
         return Err(incompatible(a, b));
     }
-    if kind_a == BasicKind::Bool {
+    if matches!(kind_a, BasicKind::Bool | BasicKind::Complex) {
         return Err(invalid());
     }
     Ok(order(a, b) == Some(Ordering::Less))

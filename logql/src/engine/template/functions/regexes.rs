@@ -11,7 +11,7 @@ use super::{Function, Param, first_rune, text};
 use crate::engine::template::out::Out;
 use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
-use crate::syntax::go_regex::{CapturingRegex, compile_capturing, translate};
+use crate::syntax::go_regex::{CapturingRegex, Purpose, compile_capturing, translate};
 use crate::syntax::go_text::is_ident_char;
 
 /// Compiled patterns kept per template.
@@ -66,7 +66,7 @@ fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
         entries[index..].rotate_left(1);
         return entries[entries.len() - 1].1.clone();
     }
-    let result = translate(pattern, true).and_then(|translation| {
+    let result = translate(pattern, Purpose::Captures).and_then(|translation| {
         if translation.cost > MAX_PATTERN_COST {
             return Err("error parsing regexp: expression too large".to_owned());
         }

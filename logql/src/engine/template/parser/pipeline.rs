@@ -185,10 +185,7 @@ impl Parser<'_, '_> {
             Kind::Bool => ArgKind::Bool(token.text == b"true"),
             Kind::CharConstant => self.number(number::character(token.text))?,
             Kind::Number => self.number(number::number(token.text))?,
-            Kind::Complex => {
-                let text = quote(token.text);
-                return self.error(format!("illegal number syntax: {text}"));
-            }
+            Kind::Complex => self.number(number::complex(token.text))?,
             Kind::LeftParen => {
                 let pipe = self
                     .deeper(|parser| parser.pipeline("parenthesized pipeline", Kind::RightParen))?;

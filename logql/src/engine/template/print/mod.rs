@@ -100,6 +100,7 @@ impl<'p, 'o> Printer<'p, 'o> {
             Value::Int(number) | Value::Int64(number) => self.print_int(value, *number, verb),
             Value::Byte(number) => self.print_int(value, i64::from(*number), verb),
             Value::Float(number) => self.print_float(value, *number, verb),
+            Value::Complex(real, imaginary) => self.print_complex(value, (*real, *imaginary), verb),
             Value::Text(text) => self.print_text(value, text.bytes(), verb),
             Value::Time(time) => {
                 let mut text = Vec::new();

@@ -73,6 +73,25 @@ impl Printer<'_, '_> {
         self.without_zero(|printer| printer.pad(&text))
     }
 
+    /// `(1+2i)`, each part under the same flags, width and precision.
+    pub(super) fn print_complex(
+        &mut self,
+        value: &Value<'_>,
+        (real, imaginary): (f64, f64),
+        verb: char,
+    ) -> Result<(), String> {
+        if !matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
+            return self.bad_verb(value, verb);
+        }
+        self.out.push(b"(")?;
+        self.print_float(value, real, verb)?;
+        let plus = std::mem::replace(&mut self.spec.plus, true);
+        let printed = self.print_float(value, imaginary, verb);
+        self.spec.plus = plus;
+        printed?;
+        self.out.push(b"i)")
+    }
+
     pub(super) fn print_float(
         &mut self,
         value: &Value<'_>,

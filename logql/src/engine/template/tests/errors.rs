@@ -35,6 +35,16 @@ fn texts_that_are_no_templates() {
         ("{{ .a\n.b }}{{ (\n", "3: unclosed action started at line:2"),
         ("{{ .a\n\"b }}", "2: unterminated quoted string in action started at line:1"),
         ("{{ 99999999999999999999 }}", "1: integer overflow: \"99999999999999999999\""),
+        ("{{ 18446744073709551616 }}", "1: integer overflow: \"18446744073709551616\""),
+        ("{{ 1e400 }}", "1: illegal number syntax: \"1e400\""),
+        ("{{ 0x1p2000 }}", "1: illegal number syntax: \"0x1p2000\""),
+        ("{{ 1e400i }}", "1: illegal number syntax: \"1e400i\""),
+        ("{{ 0x10i }}", "1: illegal number syntax: \"0x10i\""),
+        ("{{ 1+2 }}", "1: bad number syntax: \"1+2\""),
+        ("{{ 1+2ix }}", "1: bad number syntax: \"1+2ix\""),
+        ("{{ 1+i }}", "1: syntax error scanning complex number"),
+        ("{{ 1e400+1i }}", "1: strconv.ParseFloat: parsing \"1e400\": value out of range"),
+        ("{{ .a | 1i }}", "1: non executable command in pipeline stage 2"),
         ("{{ \"\\q\" }}", "1: invalid syntax"),
         ("{{ end_of_a_long_name }}", "1: function \"end_of_a_long_name\" not defined"),
         ("{{ else }}", "1: unexpected {{else}}"),
@@ -53,6 +63,36 @@ fn executions_that_fail() {
         (
             "a\nb{{ eq .ms 1500 }}",
             "2:4: executing \"line\" at <eq .ms 1500>: error calling eq: incompatible types for comparison: string and int",
+        ),
+        (
+            "{{ 9223372036854775808 }}",
+            "1:3: executing \"line\" at <9223372036854775808>: 9223372036854775808 overflows int",
+        ),
+        (
+            "{{ lt 1i 2i }}",
+            "1:3: executing \"line\" at <lt 1i 2i>: error calling lt: invalid type for comparison",
+        ),
+        (
+            "{{ eq 1i 1 }}",
+            "1:3: executing \"line\" at <eq 1i 1>: error calling eq: incompatible types for comparison: complex128 and int",
+        ),
+        (
+            "{{ len 1i }}",
+            "1:3: executing \"line\" at <len 1i>: error calling len: len of type complex128",
+        ),
+        ("{{ trunc 1i .user }}", "1:9: executing \"line\" at <1i>: expected integer; found 1i"),
+        ("{{ upper 1i }}", "1:9: executing \"line\" at <1i>: expected string; found 1i"),
+        (
+            "{{ range 1i }}{{ end }}",
+            "1:9: executing \"line\" at <1i>: range can't iterate over (0+1i)",
+        ),
+        (
+            "{{ (1i).x }}",
+            "1:4: executing \"line\" at <1i>: can't evaluate field x in type complex128",
+        ),
+        (
+            "{{ index .user 1i }}",
+            "1:3: executing \"line\" at <index .user 1i>: error calling index: cannot index slice/array with type complex128",
         ),
         (
             "{{ .user.first }}",

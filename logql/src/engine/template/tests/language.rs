@@ -81,3 +81,53 @@ fn operands_and_printing() {
         ),
     ]);
 }
+
+#[test]
+fn complex_constants() {
+    check(&[
+        (
+            "{{1i}} {{0i}} {{-2.5i}} {{1+2i}} {{-1.5-0.5i}}",
+            "(0+1i) (0+0i) (0-2.5i) (1+2i) (-1.5-0.5i)",
+        ),
+        ("{{1e7+1e-7i}} {{0x1p4i}} {{1_0i}}", "(1e+07+1e-07i) (0+16i) (0+10i)"),
+        ("{{print 1i 2i \"x\" 3i}}", "(0+1i) (0+2i)x(0+3i)"),
+        ("{{printf \"%v %g %T\" 1i 1+2i 1i}}", "(0+1i) (1+2i) complex128"),
+        (
+            "{{printf \"%.2f|%6.1f|%+.1e\" 1-2i 1-2i 1-2i}}",
+            "(1.00-2.00i)|(   1.0  -2.0i)|(+1.0e+00-2.0e+00i)",
+        ),
+        (
+            "{{printf \"%d|%s|%x\" 1i 1i 1+2i}}",
+            "%!d(complex128=(0+1i))|%!s(complex128=(0+1i))|(0x1p+00+0x1p+01i)",
+        ),
+        ("{{if 1i}}a{{end}}{{if 0i}}b{{end}}{{not 0i}}{{default 1i 0i}}", "atrue(0+1i)"),
+        ("{{eq 1i 1i}} {{eq 1i 2i 1i}} {{ne 1+2i 1+3i}} {{eq 1+0i 1+0i}}", "true true true true"),
+        // Anything that is no number counts as zero.
+        ("{{int 1i}} {{float64 1+2i}} {{add 1 5i}}", "0 0 1"),
+        // Where an integer or a float is wanted a constant without imaginary part is one.
+        ("{{trunc 2+0i .user}} {{repeat 0i .user}}|{{alignLeft 3-0i .user}}", "an |ann"),
+        ("{{$c := 1i}}{{$c}} {{(2i)}} {{3i | print}}", "(0+1i) (0+2i) (0+3i)"),
+        ("{{html 1i}} {{urlquery 1+2i}}", "(0+1i) %281%2B2i%29"),
+    ]);
+}
+
+#[test]
+fn numbers_at_the_ends_of_their_ranges() {
+    check(&[
+        (
+            "{{9223372036854775807}} {{-9223372036854775808}}",
+            "9223372036854775807 -9223372036854775808",
+        ),
+        ("{{1e308}} {{-1e308}} {{1e-400}} {{0x1p1023}}", "1e+308 -1e+308 0 8.98846567431158e+307"),
+        (
+            "{{fromJson \"1e400\"}} {{fromJson \"-1e400\"}}",
+            "1.7976931348623157e+308 -1.7976931348623157e+308",
+        ),
+        (
+            "{{fromJson \"[1e400,-1e999,2,1e-400]\"}}",
+            "[1.7976931348623157e+308 -1.7976931348623157e+308 2 0]",
+        ),
+        ("{{(fromJson \"{\\\"a\\\":1e309,\\\"b\\\":2}\").b}}", "2"),
+        ("{{with fromJson \"1e400\"}}{{gt . 1e300}}{{end}}", "true"),
+    ]);
+}
