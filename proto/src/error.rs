@@ -94,6 +94,17 @@ impl ApiError {
         .with_newline()
     }
 
+    /// 413, a push for which there is not enough memory even if there is no other.
+    pub fn push_too_large(max_bytes: u64) -> ApiError {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "request body too large: packed and unpacked together it takes more than the \
+                 {max_bytes} bytes that memory.max_bytes leaves for a push; send less at a time"
+            ),
+        )
+    }
+
     /// 422, a push without streams.
     pub fn no_streams() -> ApiError {
         ApiError::unprocessable("error at least one valid stream is required for ingestion")

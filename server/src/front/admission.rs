@@ -209,7 +209,8 @@ fn visit_good<S: PushedStream>(
     check.begin_stream();
     let mut entries = stream.entries();
     while let Some(entry) = entries.next_entry() {
-        if let Ok(good) = check.judge(resolved, entry)
+        if let Ok(entry) = entry
+            && let Ok(good) = check.judge(resolved, entry)
             && !visit(good.timestamp_ns, good.len_bytes())
         {
             return;

@@ -21,6 +21,10 @@ use crate::metrics::{Amount, Reason};
 /// No line may be longer, whatever the limits say.
 const LINE_HARD_MAX_BYTES: usize = 16 << 20;
 
+/// The newest time that an entry may have, in ns since the Unix epoch: the end of a range is
+/// not in it.
+const NEWEST_STORED_NS: i64 = i64::MAX - 1;
+
 /// The metadata that holds the severity of OpenTelemetry records.
 const SEVERITY_NUMBER: &[u8] = b"severity_number";
 
@@ -38,6 +42,9 @@ pub(super) struct EntryCheck<'c> {
     cut: Vec<u8>,
     /// Lines that were cut, and the bytes that they lost.
     pub(super) shortened: Amount,
+    /// Entries whose metadata had several values for what became one name, and the bytes of
+    /// those that were not kept.
+    pub(super) merged: Amount,
     previous: Previous,
 }
 
@@ -124,6 +131,7 @@ impl<'c> EntryCheck<'c> {
             silent_names: None,
             cut: Vec::new(),
             shortened: Amount::default(),
+            merged: Amount::default(),
             previous: Previous::default(),
         }
     }
@@ -173,6 +181,10 @@ impl<'c> EntryCheck<'c> {
             .normalizer
             .normalize(entry.metadata)
             .map_err(|error| Refusal::new(Reason::InvalidLabels, error.to_string()))?;
+        let lost = pairs.lost();
+        if lost.count > 0 {
+            self.merged.add(1, lost.len_bytes);
+        }
         let names = pairs.names_number();
         // Most entries have the names of the one before.
         let mut is_silent = names.is_some() && names == self.silent_names;
@@ -203,7 +215,9 @@ impl<'c> EntryCheck<'c> {
             let text = format!("entry for stream '{}' has no timestamp", labels());
             return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text));
         };
-        if self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
+        // Ranges do not reach behind the last nanosecond there is, so nothing would find it.
+        let is_unreachable = timestamp_ns > NEWEST_STORED_NS;
+        if is_unreachable || self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
             let text =
                 format!("entry for stream '{}' has timestamp too new: {}", labels(), rfc3339(time));
             return Err(Refusal::new(Reason::TooFarInFuture, text));
@@ -240,7 +254,7 @@ impl Previous {
             Some((before_sent_ns, before_ns))
                 if (sent_ns == before_sent_ns || sent_ns == before_ns) && self.line != line =>
             {
-                before_ns.saturating_add(1)
+                before_ns.saturating_add(1).min(NEWEST_STORED_NS)
             }
             _ => sent_ns,
         };

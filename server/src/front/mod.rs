@@ -23,6 +23,7 @@ mod params;
 mod parquet;
 mod patterns;
 mod push;
+mod push_memory;
 mod query;
 mod query_limits;
 pub(crate) mod queue;
