@@ -54,6 +54,11 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, message)
     }
 
+    /// 403.
+    pub fn forbidden(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, message)
+    }
+
     /// 429, with the seconds to wait.
     pub fn too_many_requests(message: impl Into<String>, retry_after_s: u32) -> ApiError {
         let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, message);

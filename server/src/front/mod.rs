@@ -10,6 +10,7 @@ mod admission;
 mod answer;
 mod catalogue;
 mod detected;
+mod doors;
 mod encode;
 mod entries;
 mod execute;
@@ -439,6 +440,9 @@ impl<R: Runtime> Service for Front<R> {
         // Routing comes before everything else, so an unknown path is refused
         // without reading its body.
         match self.router.find(&head.method, &head.path) {
+            Match::Found(route, _) if let Err(error) = route.guard(&head.method, &head.headers) => {
+                Admission::Refuse(route.error_response(&error).with_route(route.label()))
+            }
             // A push that says nothing of a body is one whose sender forgot it.
             Match::Found(route, _) if route.is_push() && !says_length(head) => {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
