@@ -20,7 +20,7 @@ use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 
 use super::Front;
 use super::admission::Verdict;
-use super::entries::EntryCheck;
+use super::entries::{EntryCheck, entry_max_bytes};
 use super::refusals::Refusals;
 use super::settle::Stored;
 use super::stream_cache::CachedStream;
@@ -34,7 +34,11 @@ const BATCH_TARGET_BYTES: usize = 4 << 20;
 /// A push waits for what the shards say of its first batches once it has so many bytes on
 /// their way: less than a log lets wait, so that a large push that comes alone is stored at the
 /// speed of the disk and not refused.
-const ON_THE_WAY_MAX_BYTES: usize = 16 << 20;
+const ON_THE_WAY_MAX_BYTES: u64 = 16 << 20;
+
+/// The same as a part of the memory for recent entries: what is not in the log yet cannot make
+/// way for what comes behind it.
+const ON_THE_WAY_SHARE: u64 = 4;
 
 /// A stream of a push, whatever form the push has.
 pub(super) trait PushedStream {
@@ -183,12 +187,16 @@ impl<R: Runtime> Front<R> {
             }
         };
         let now_ns = self.runtime.unix_nanos();
-        let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill);
+        let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
         let mut passed = self.store(tenant, streams, &mut check, &verdict, kind).await;
         passed.shortened = check.shortened;
         passed.merged = check.merged;
         let sent = SentPush { kind, now_ns, passed, verdict };
         Ok(Ingested::Sent(Box::new(sent)))
+    }
+
+    pub(super) fn entry_max_bytes(&self) -> usize {
+        entry_max_bytes(self.heads.max_bytes())
     }
 
     /// Answers a push while ingestion is blocked. Labels are judged all the same.
@@ -323,7 +331,9 @@ impl<R: Runtime> Front<R> {
             return;
         }
         let len_bytes = filled.builder.len_bytes() + filled.definitions_len;
-        while passed.on_the_way_bytes + len_bytes > ON_THE_WAY_MAX_BYTES
+        let share_bytes = self.heads.max_bytes() / ON_THE_WAY_SHARE;
+        let most_bytes = share_bytes.min(ON_THE_WAY_MAX_BYTES);
+        while (passed.on_the_way_bytes + len_bytes) as u64 > most_bytes
             && let Some(oldest) = passed.sent.pop_front()
         {
             passed.on_the_way_bytes -= oldest.len_bytes;
