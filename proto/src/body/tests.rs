@@ -118,9 +118,15 @@ fn limits_hold_for_every_decompressor() {
 fn damaged_bodies_are_named() {
     let mut out = Vec::new();
     let good = gzipped(b"hello hello hello");
-    assert_eq!(unpack(Compression::Gzip, b"{\"streams\":[]}", &mut out, 99), Err(BodyError::GzipHeader));
+    assert_eq!(
+        unpack(Compression::Gzip, b"{\"streams\":[]}", &mut out, 99),
+        Err(BodyError::GzipHeader)
+    );
     assert_eq!(unpack(Compression::Gzip, b"", &mut out, 99), Err(BodyError::Eof));
-    assert_eq!(unpack(Compression::Gzip, &good[..good.len() - 9], &mut out, 99), Err(BodyError::UnexpectedEof));
+    assert_eq!(
+        unpack(Compression::Gzip, &good[..good.len() - 9], &mut out, 99),
+        Err(BodyError::UnexpectedEof)
+    );
     let mut flipped = good.clone();
     *flipped.last_mut().expect("not empty") ^= 1;
     assert_eq!(unpack(Compression::Gzip, &flipped, &mut out, 99), Err(BodyError::GzipChecksum));
@@ -197,7 +203,10 @@ fn damaged_frames_are_named() {
     assert_eq!(unpack(Compression::Zstd, b"", &mut out, 1 << 20), Err(BodyError::Eof));
     assert_eq!(unpack(Compression::Lz4, b"", &mut out, 1 << 20), Err(BodyError::Eof));
     let cut = zstd_frame(&message);
-    assert_eq!(unpack(Compression::Zstd, &cut[..cut.len() - 3], &mut out, 1 << 20), Err(BodyError::UnexpectedEof));
+    assert_eq!(
+        unpack(Compression::Zstd, &cut[..cut.len() - 3], &mut out, 1 << 20),
+        Err(BodyError::UnexpectedEof)
+    );
     // A window of 2^31 bytes is more than any sender needs.
     let greedy = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
     assert_eq!(unpack(Compression::Zstd, &greedy, &mut out, 1 << 20), Err(BodyError::ZstdCorrupt));

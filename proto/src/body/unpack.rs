@@ -27,7 +27,10 @@ impl<'b> Unpacker<'b> {
     ///
     /// # Errors
     /// There is no body.
-    pub fn new(compression: Compression, body: &'b [u8]) -> Result<Option<Unpacker<'b>>, BodyError> {
+    pub fn new(
+        compression: Compression,
+        body: &'b [u8],
+    ) -> Result<Option<Unpacker<'b>>, BodyError> {
         if body.is_empty() && compression != Compression::None {
             return Err(BodyError::Eof);
         }

@@ -230,7 +230,9 @@ impl<'a> Assembler<'a> {
                     visit_values(name, value, &mut names_left, buffers, &mut |name, value| {
                         let name = match name {
                             Name::Sent(name) => Text::Body(name),
-                            Name::Written(name) => place(scratch, |out| out.extend_from_slice(name)),
+                            Name::Written(name) => {
+                                place(scratch, |out| out.extend_from_slice(name))
+                            }
                         };
                         let value = match value {
                             AnyValue::Text(text) => Text::Body(text),

@@ -40,8 +40,7 @@ pub(super) enum Name<'n, 'a> {
     Written(&'n [u8]),
 }
 
-/// Visits the values of an attribute that are not empty: a map has several. `path` and
-/// `normal` are buffers.
+/// Visits the values of an attribute that are not empty: a map has several.
 pub(super) fn visit_values<'a>(
     name: &'a [u8],
     value: AnyValue<'a>,
@@ -52,24 +51,19 @@ pub(super) fn visit_values<'a>(
     if value.is_empty() {
         return Ok(());
     }
+    value.check_depth()?;
     let NameBuffers { path, normal } = buffers;
-    match value {
-        AnyValue::Map(map) => {
-            value.check_depth()?;
-            path.clear();
-            path.extend_from_slice(name);
-            visit_map(map, left, path, normal, visit)?;
-        }
-        _ => {
-            value.check_depth()?;
-            if is_normal_name(name) {
-                visit(Name::Sent(name), value);
-            } else {
-                normal.clear();
-                write_name(name, normal)?;
-                visit(Name::Written(normal), value);
-            }
-        }
+    if let AnyValue::Map(map) = value {
+        path.clear();
+        path.extend_from_slice(name);
+        return visit_map(map, left, path, normal, visit);
+    }
+    if is_normal_name(name) {
+        visit(Name::Sent(name), value);
+    } else {
+        normal.clear();
+        write_name(name, normal)?;
+        visit(Name::Written(normal), value);
     }
     Ok(())
 }

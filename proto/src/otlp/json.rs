@@ -74,9 +74,7 @@ fn scope_logs(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonErro
 
 fn log_record(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
     cursor.object(|cursor, name| match &*name.unescaped() {
-        b"timeUnixNano" | b"time_unix_nano" => {
-            uint64(cursor, |number| put_fixed64(1, number, out))
-        }
+        b"timeUnixNano" | b"time_unix_nano" => uint64(cursor, |number| put_fixed64(1, number, out)),
         b"observedTimeUnixNano" | b"observed_time_unix_nano" => {
             uint64(cursor, |number| put_fixed64(11, number, out))
         }
@@ -309,9 +307,13 @@ fn severity_number(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), Jso
         put_varint(2, number, out);
         return Ok(());
     }
-    whole_number(cursor, "expected a severity, a whole number of 32 bits or a name", |number: i32| {
-        put_varint(2, i64::from(number).cast_unsigned(), out);
-    })
+    whole_number(
+        cursor,
+        "expected a severity, a whole number of 32 bits or a name",
+        |number: i32| {
+            put_varint(2, i64::from(number).cast_unsigned(), out);
+        },
+    )
 }
 
 /// The number of a name such as `SEVERITY_NUMBER_INFO2`.

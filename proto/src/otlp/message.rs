@@ -1,8 +1,8 @@
 //! The parts of a checked export request.
 
+use crate::otlp::check;
 use crate::otlp::check::check_request;
 use crate::otlp::value::{AnyValue, read_any};
-use crate::otlp::check;
 use crate::push::protobuf::{Fields, ProtobufError, Value};
 
 pub(super) const CHECKED: &str = "the message was checked";

@@ -203,7 +203,14 @@ fn severities_have_names_and_numbers() {
         let json = with_record(&format!(r#"{{"severityNumber":{number}}}"#));
         assert_eq!(print_json(&json), format!("{{}}\n99  {metadata}"), "{number}");
     }
-    for bad in ["\"SEVERITY_NUMBER_INFO22\"", "\"SEVERITY_NUMBER_X\"", "1.5", "[]", "2147483648", "\"-2147483649\""] {
+    for bad in [
+        "\"SEVERITY_NUMBER_INFO22\"",
+        "\"SEVERITY_NUMBER_X\"",
+        "1.5",
+        "[]",
+        "2147483648",
+        "\"-2147483649\"",
+    ] {
         let json = with_record(&format!(r#"{{"severityNumber":{bad}}}"#));
         assert!(print_json(&json).starts_with("! "), "{bad}");
     }
@@ -341,7 +348,8 @@ fn what_cannot_be_stored_refuses_the_records_that_have_it() {
             scopes.join(",")
         )
     };
-    let name = r#"! symbolizer lookup: normalization for label name "日本" resulted in invalid name "_""#;
+    let name =
+        r#"! symbolizer lookup: normalization for label name "日本" resulted in invalid name "_""#;
     let too_late = "! the time of the record, 9223372036854775808 ns since 1970, is later than \
                     can be stored";
     let good = [record(7, "")];
@@ -483,7 +491,11 @@ fn protobuf_numbers_of_32_bits_are_not_cut() {
         (SEVERITY, (1 << 32) + 1, "4294967297 is out of range for field SeverityNumber"),
         (SEVERITY, 1 << 31, "2147483648 is out of range for field SeverityNumber"),
         (DROPPED, 1 << 32, "4294967296 is out of range for field DroppedAttributesCount"),
-        (DROPPED, u64::MAX, "18446744073709551615 is out of range for field DroppedAttributesCount"),
+        (
+            DROPPED,
+            u64::MAX,
+            "18446744073709551615 is out of range for field DroppedAttributesCount",
+        ),
     ];
     for (field, number, problem) in bad {
         let printed = print(&with_field(field, number)).map_err(|error| error.to_string());

@@ -67,8 +67,9 @@ impl<'a> AnyValue<'a> {
             return Err(RecordError::TooDeep);
         }
         match *self {
-            AnyValue::Map(map) => AnyValue::pairs(map)
-                .try_for_each(|(_, value)| value.check_depth_from(depth + 1)),
+            AnyValue::Map(map) => {
+                AnyValue::pairs(map).try_for_each(|(_, value)| value.check_depth_from(depth + 1))
+            }
             AnyValue::Array(array) => AnyValue::elements(array)
                 .try_for_each(|element| element.check_depth_from(depth + 1)),
             _ => Ok(()),

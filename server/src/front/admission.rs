@@ -110,7 +110,12 @@ impl<R: Runtime> Front<R> {
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
             return Ok(Verdict::default());
         }
-        let mut check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill, self.entry_max_bytes());
+        let mut check = EntryCheck::new(
+            limits,
+            self.runtime.unix_nanos(),
+            kind.is_backfill,
+            self.entry_max_bytes(),
+        );
         let sizes: Vec<(u64, u64)> = streams
             .iter()
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))

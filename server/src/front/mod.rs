@@ -368,6 +368,12 @@ impl<R: Runtime> Front<R> {
         })
     }
 
+    /// The longest body of which there can be `max_bytes`: what the memory cannot hold even if
+    /// nothing else is there is refused for good.
+    fn body_max_bytes(&self, max_bytes: u64) -> u64 {
+        max_bytes.min(self.bodies.max_bytes())
+    }
+
     fn counters(&self) -> &CoreMetrics {
         self.metrics.core(self.runtime.core())
     }
@@ -449,9 +455,11 @@ impl<R: Runtime> Service for Front<R> {
                 Admission::Refuse(route.error_response(&error.with_newline()))
             }
             Match::Found(route, _) if route.is_push() => {
-                Admission::Body { max_bytes: self.config.push_body_max_bytes }
+                Admission::Body { max_bytes: self.body_max_bytes(self.config.push_body_max_bytes) }
             }
-            Match::Found(..) => Admission::Body { max_bytes: self.config.form_body_max_bytes },
+            Match::Found(..) => {
+                Admission::Body { max_bytes: self.body_max_bytes(self.config.form_body_max_bytes) }
+            }
             Match::MethodNotAllowed => {
                 Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
             }

@@ -219,3 +219,22 @@ fn append_error(error: AppendError) -> ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_tell_what_is_stored() {
+        let busy = || append_error(AppendError::Log(WalUnavailable::Busy));
+        let told = telling_what_is_stored(busy(), 0, 7);
+        assert_eq!(told.message, "the write-ahead log is busy");
+        let told = telling_what_is_stored(busy(), 3, 7);
+        assert_eq!((told.status.as_u16(), told.retry_after_s), (429, Some(1)));
+        assert_eq!(
+            told.message,
+            "the write-ahead log is busy; 3 of the 7 entries of this push were stored all the same: \
+             send it again, and those will be dropped as duplicates"
+        );
+    }
+}

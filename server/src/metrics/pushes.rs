@@ -230,7 +230,9 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
         }
     }
     let families: [(&str, &str, Read); 2] = [
-        ("loki_mutated_samples_total", "Entries that were stored without a part.", |sum| sum.entries),
+        ("loki_mutated_samples_total", "Entries that were stored without a part.", |sum| {
+            sum.entries
+        }),
         ("loki_mutated_bytes_total", "Bytes that they lost.", |sum| sum.bytes),
     ];
     for (name, help, read) in families {

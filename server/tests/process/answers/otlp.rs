@@ -263,9 +263,8 @@ fn partial_success(reply: &Reply, content_type: &str) -> (u64, String) {
         return (rejected.parse().expect("a number"), message);
     }
     let mut position = 0;
-    let read = |position: &mut usize| {
-        logsvc_proto::varint::read(&reply.body, position).expect("a varint")
-    };
+    let read =
+        |position: &mut usize| logsvc_proto::varint::read(&reply.body, position).expect("a varint");
     assert_eq!(read(&mut position), 0x0a);
     let len = read(&mut position) as usize;
     assert_eq!(reply.body.len(), position + len);
@@ -330,14 +329,15 @@ fn bad_records_leave_the_others_alone() {
         }
         // Good and bad records of one resource.
         let underscore = bad("_");
-        let records =
-            [("", "first", now), (&*underscore, "second", now), ("", "third", now + 2)];
-        let json = format!(r#"{{"resourceLogs":[{}]}}"#, resource(&content_type[12..], "", &records));
+        let records = [("", "first", now), (&*underscore, "second", now), ("", "third", now + 2)];
+        let json =
+            format!(r#"{{"resourceLogs":[{}]}}"#, resource(&content_type[12..], "", &records));
         let body = if content_type == JSON { json.into_bytes() } else { protobuf(&json) };
         let reply = send(&mut client, content_type, "", &body);
         assert_eq!(partial_success(&reply, content_type).0, 1);
         let selector = format!("{{service_name=\"{}\"}}", &content_type[12..]);
-        let lines = query::texts(&query::range(&mut client, &selector, &[("direction", "forward")]));
+        let lines =
+            query::texts(&query::range(&mut client, &selector, &[("direction", "forward")]));
         assert_eq!(lines, ["first", "third"]);
     }
     assert!(query::texts(&query::range(&mut client, "{service_name=\"a\"}", &[])).is_empty());
