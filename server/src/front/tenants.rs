@@ -92,7 +92,7 @@ impl<R: Runtime> Front<R> {
         if !self.config.auth_enabled {
             return Ok(TenantId::no_auth());
         }
-        Ok(parse_single_tenant_header(header_of(head)?)?)
+        Ok(parse_single_tenant_header(one_header_of(head)?)?)
     }
 
     /// The tenants that a request may be for: several only where that is switched on.
@@ -103,7 +103,7 @@ impl<R: Runtime> Front<R> {
         if !self.config.auth_enabled || !self.config.multi_tenant_queries_enabled {
             return Ok(self.tenant(head)?.into());
         }
-        Ok(Tenants(parse_tenant_header(header_of(head)?)?.into()))
+        Ok(Tenants(parse_tenant_header(one_header_of(head)?)?.into()))
     }
 
     /// What the tenants may do together: the strictest of each limit.
@@ -122,12 +122,15 @@ impl<R: Runtime> Front<R> {
 
 /// The header that names tenants. Several of them must say the same: who reads another one than
 /// the proxy in front would let its clients choose.
-fn header_of(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
-    let mut values = head.headers.get_all(TENANT_HEADER).iter().map(HeaderValue::as_bytes);
-    let first = values.next();
-    if values.any(|value| Some(value) != first) {
+fn one_header_of(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
+    let first = header_of(head);
+    if head.headers.get_all(TENANT_HEADER).iter().any(|value| Some(value.as_bytes()) != first) {
         let text = "the header X-Scope-OrgID is there several times, with different values";
         return Err(ApiError::bad_request(text).with_newline());
     }
     Ok(first)
+}
+
+fn header_of(head: &RequestHead) -> Option<&[u8]> {
+    head.headers.get(TENANT_HEADER).map(HeaderValue::as_bytes)
 }

@@ -104,7 +104,7 @@ fn metadata_has_the_names_of_the_reference_and_what_is_lost_is_counted() {
 /// Entries of a kilobyte, as JSON.
 fn kilobytes(app: &str, count: i64) -> String {
     let (now, line) = (now_ns(), "x".repeat(1000));
-    let entries = (0..count).map(|n| entry(now + n, &format!("{n} {line}"))).collect();
+    let entries = (0..count).map(|n| entry(now + n, format!("{n} {line}"))).collect();
     body::json(&[stream(&[("app", app)], entries)])
 }
 
