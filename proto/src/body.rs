@@ -11,11 +11,11 @@
 //! size must be under the limit and possible for the input, and streams are
 //! decompressed piece by piece.
 
-use std::io::{self, Read};
-
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
+mod unpack;
 
 use crate::labels::go_quoted;
+
+pub use unpack::{Unpacker, unpack};
 
 /// What the message is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,7 +170,8 @@ fn media_type(value: &[u8]) -> Result<&[u8], BodyError> {
 /// Two buffers for [`decode_body`]; keep and reuse them.
 #[derive(Default, Debug)]
 pub struct BodyBuffers {
-    unwrapped: Vec<u8>,
+    /// What comes out of an [`Unpacker`].
+    pub unwrapped: Vec<u8>,
     message: Vec<u8>,
 }
 
@@ -204,13 +205,20 @@ impl BodyBuffers {
         body: &[u8],
         max_bytes: usize,
     ) -> Result<(), BodyError> {
-        match decoder.compression {
-            Compression::None => {}
-            Compression::Gzip => gunzip(body, &mut self.unwrapped, max_bytes)?,
-            Compression::Deflate => inflate(body, &mut self.unwrapped, max_bytes)?,
-            Compression::Zstd => unzstd(body, &mut self.unwrapped, max_bytes)?,
-            Compression::Lz4 => unlz4(body, &mut self.unwrapped, max_bytes)?,
+        if decoder.compression != Compression::None {
+            unpack(decoder.compression, body, &mut self.unwrapped, max_bytes)?;
         }
+        self.decode_unwrapped(decoder, body, max_bytes)
+    }
+
+    /// The second half of [`Self::decode`], when [`Self::unwrapped`] has what is in the body
+    /// if anything is wrapped around that.
+    pub fn decode_unwrapped(
+        &mut self,
+        decoder: Decoder,
+        body: &[u8],
+        max_bytes: usize,
+    ) -> Result<(), BodyError> {
         if decoder.format == MessageFormat::SnappyProtobuf {
             let block = match decoder.compression {
                 Compression::None => body,
@@ -219,6 +227,18 @@ impl BodyBuffers {
             snappy_block_decode(block, &mut self.message, max_bytes)?;
         }
         Ok(())
+    }
+
+    /// Bytes that [`Self::decode_unwrapped`] will take for the message.
+    ///
+    /// # Errors
+    /// There is no message.
+    pub fn message_len(&self, decoder: Decoder, body: &[u8]) -> Result<usize, BodyError> {
+        match (decoder.format, decoder.compression) {
+            (MessageFormat::SnappyProtobuf, Compression::None) => snappy_block_len(body),
+            (MessageFormat::SnappyProtobuf, _) => snappy_block_len(&self.unwrapped),
+            (MessageFormat::Json | MessageFormat::Protobuf, _) => Ok(0),
+        }
     }
 
     /// The message that the last [`Self::decode`] of this body made: `body` itself
@@ -233,129 +253,38 @@ impl BodyBuffers {
 }
 
 impl Decoder {
-    /// A guess at what the body becomes, in bytes, for reserving memory before it is
-    /// decompressed: exact for a plain snappy block that keeps its word, 0 where
-    /// nothing is decompressed.
-    pub fn expected_len(self, body: &[u8]) -> u64 {
-        /// No snappy element makes more than 64 bytes out of 3.
-        const SNAPPY_MAX_RATIO: u64 = 22;
-        /// What gzip makes of logs, and more.
-        const FLATE_RATIO: u64 = 8;
-        let body_len = body.len() as u64;
-        match (self.format, self.compression) {
-            (MessageFormat::Json | MessageFormat::Protobuf, Compression::None) => 0,
-            (MessageFormat::SnappyProtobuf, Compression::None) => {
-                let claim = crate::varint::read(body, &mut 0).unwrap_or(0);
-                claim.min(body_len * SNAPPY_MAX_RATIO).max(1)
-            }
-            (_, _) => (body_len * FLATE_RATIO).max(1),
+    /// A guess at what comes out of what is wrapped around a body of so many bytes.
+    pub fn expected_unwrapped_len(self, body_len: u64) -> u64 {
+        /// What compression makes of logs, and more.
+        const RATIO: u64 = 8;
+        match self.compression {
+            Compression::None => 0,
+            _ => body_len.saturating_mul(RATIO).max(1),
         }
     }
 }
 
-/// Decompresses a gzip stream into `out`, replacing its content.
-pub fn gunzip(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
-    if body.is_empty() {
-        return Err(BodyError::Eof);
-    }
-    read_limited(MultiGzDecoder::new(body), out, max_bytes).map_err(|failure| match failure {
-        Failure::TooLarge(error) => error,
-        Failure::Read(error) => match error.kind() {
-            io::ErrorKind::UnexpectedEof => BodyError::UnexpectedEof,
-            // flate2 tells its failures apart by their texts only.
-            _ if error.to_string().contains("header") => BodyError::GzipHeader,
-            _ if error.to_string().contains("checksum") => BodyError::GzipChecksum,
-            _ => BodyError::FlateCorrupt,
-        },
-    })
-}
-
-/// Decompresses raw DEFLATE data into `out`, replacing its content.
-pub fn inflate(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
-    let mut decoder = DeflateDecoder::new(body);
-    let result = read_limited(&mut decoder, out, max_bytes);
-    result.map_err(|failure| match failure {
-        Failure::TooLarge(error) => error,
-        // What is no DEFLATE data from the start, zlib-wrapped data above all,
-        // counts as no data, as in the reference.
-        Failure::Read(_) if decoder.total_out() == 0 => BodyError::Eof,
-        Failure::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            BodyError::UnexpectedEof
-        }
-        Failure::Read(_) => BodyError::FlateCorrupt,
-    })
-}
-
-/// A zstd frame may ask for a window of this many bytes (as a power of two) while it
-/// is read: what the levels of all senders need, and no more.
-const ZSTD_WINDOW_LOG_MAX: u32 = 25;
-
-/// Decompresses zstd frames into `out`, replacing its content.
-pub fn unzstd(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
-    if body.is_empty() {
-        return Err(BodyError::Eof);
-    }
-    let decoder = zstd::stream::read::Decoder::with_buffer(body).and_then(|mut decoder| {
-        decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-        Ok(decoder)
-    });
-    let decoder = decoder.map_err(|_| BodyError::ZstdCorrupt)?;
-    read_limited(decoder, out, max_bytes).map_err(|failure| failure.or(BodyError::ZstdCorrupt))
-}
-
-/// Decompresses LZ4 frames into `out`, replacing its content.
-pub fn unlz4(body: &[u8], out: &mut Vec<u8>, max_bytes: usize) -> Result<(), BodyError> {
-    if body.is_empty() {
-        return Err(BodyError::Eof);
-    }
-    read_limited(lz4_flex::frame::FrameDecoder::new(body), out, max_bytes)
-        .map_err(|failure| failure.or(BodyError::Lz4Corrupt))
-}
-
-impl Failure {
-    /// The error, where a stream that is cut off is told apart and everything else
-    /// that cannot be read is `corrupt`.
-    fn or(self, corrupt: BodyError) -> BodyError {
-        match self {
-            Failure::TooLarge(error) => error,
-            Failure::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                BodyError::UnexpectedEof
-            }
-            Failure::Read(_) => corrupt,
-        }
-    }
-}
-
-enum Failure {
-    TooLarge(BodyError),
-    Read(io::Error),
-}
-
-fn read_limited(reader: impl Read, out: &mut Vec<u8>, max_bytes: usize) -> Result<(), Failure> {
-    out.clear();
-    let one_more = (max_bytes as u64).saturating_add(1);
-    let read = reader.take(one_more).read_to_end(out).map_err(Failure::Read)?;
-    if read > max_bytes {
-        return Err(Failure::TooLarge(BodyError::TooLarge { size_bytes: read, max_bytes }));
-    }
-    Ok(())
-}
-
-/// Decompresses a snappy block (not the framed stream format) into `out`,
-/// replacing its content.
+/// How long the message in a snappy block is.
 ///
 /// The block begins with the size it claims to decompress to. The densest
 /// element is a copy of 64 bytes in three, so a claim beyond 64/3 of the input
 /// is a lie and refused before anything is allocated.
+pub fn snappy_block_len(block: &[u8]) -> Result<usize, BodyError> {
+    let claimed_bytes = snap::raw::decompress_len(block).map_err(|_| BodyError::SnappyCorrupt)?;
+    if block.is_empty() || claimed_bytes > block.len().saturating_mul(64) / 3 {
+        return Err(BodyError::SnappyCorrupt);
+    }
+    Ok(claimed_bytes)
+}
+
+/// Decompresses a snappy block (not the framed stream format) into `out`,
+/// replacing its content.
 pub fn snappy_block_decode(
     body: &[u8],
     out: &mut Vec<u8>,
     max_bytes: usize,
 ) -> Result<(), BodyError> {
-    let claimed_bytes = snap::raw::decompress_len(body).map_err(|_| BodyError::SnappyCorrupt)?;
-    if body.is_empty() || claimed_bytes > body.len().saturating_mul(64) / 3 {
-        return Err(BodyError::SnappyCorrupt);
-    }
+    let claimed_bytes = snappy_block_len(body)?;
     if claimed_bytes > max_bytes {
         return Err(BodyError::TooLarge { size_bytes: claimed_bytes, max_bytes });
     }

@@ -54,6 +54,11 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, message)
     }
 
+    /// 403.
+    pub fn forbidden(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, message)
+    }
+
     /// 429, with the seconds to wait.
     pub fn too_many_requests(message: impl Into<String>, retry_after_s: u32) -> ApiError {
         let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, message);
@@ -92,6 +97,17 @@ impl ApiError {
             format!("message size too large than max ({size_bytes} vs {max_bytes})"),
         )
         .with_newline()
+    }
+
+    /// 413, a push for which there is not enough memory even if there is no other.
+    pub fn push_too_large(max_bytes: u64) -> ApiError {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "request body too large: packed and unpacked together it takes more than the \
+                 {max_bytes} bytes that memory.max_bytes leaves for a push; send less at a time"
+            ),
+        )
     }
 
     /// 422, a push without streams.

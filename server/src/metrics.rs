@@ -31,7 +31,7 @@ pub(crate) use histogram::{LineCounts, LineLengths};
 use lags::Lags;
 pub(crate) use lags::PushFormat;
 use pushes::Pushes;
-pub(crate) use pushes::{Amount, Reason};
+pub(crate) use pushes::{Amount, Mutation, Reason};
 use queries::Queries;
 pub(crate) use queries::QueryKind;
 use requests::Requests;

@@ -2,12 +2,16 @@
 //!
 //! The metadata of an entry is, in this order: the attributes of the record, what the
 //! record says besides (times, severity, ids), the attributes of the resource, and the
-//! scope. Of equal names the last counts when it is stored.
+//! scope. Names are in normal form; of equal ones the last counts when it is stored.
+//!
+//! What can go wrong is a [`RecordError`]: for one record, or for all under a scope or
+//! resource that has an attribute which cannot be stored.
 
 use crate::labels::{Labels, LabelsBuilder};
-use crate::otlp::message::{LogRecord, ResourceLogs, ScopeLogs};
+use crate::otlp::fault::RecordError;
+use crate::otlp::flatten::{Name, NameBuffers, NamesLeft, visit_values};
+use crate::otlp::message::{Attributes, LogRecord, ResourceLogs, ScopeLogs};
 use crate::otlp::value::AnyValue;
-use crate::push::metadata::write_name;
 use crate::push::{EntryRef, MetadataRef, Text};
 
 /// What becomes of an attribute.
@@ -33,72 +37,69 @@ pub trait AttributeRules {
     fn severity_text_is_label(&self) -> bool;
 }
 
-/// The labels that a resource gives to all its records.
+/// The labels that a resource gives to all its records, without those from the first on that
+/// cannot be stored: no record of such a resource is.
 pub fn resource_labels(resource: &ResourceLogs<'_>, rules: &impl AttributeRules) -> Labels {
-    let mut labels = LabelsBuilder::new();
+    let mut labels = NewLabels::new(LabelsBuilder::new(), resource.len_bytes());
     for (name, value) in resource.attributes() {
-        if rules.resource(name) == Action::IndexLabel {
-            add_label(name, value, &mut labels);
+        if rules.resource(name) == Action::IndexLabel && labels.add(name, value).is_err() {
+            break;
         }
     }
-    build(&labels)
+    labels.build()
 }
 
 /// The labels of a resource with those that one of its records adds; `None` if it adds
-/// none.
+/// none. Of a record that cannot be stored they mean nothing.
 pub fn record_labels(
     resource: &Labels,
     record: &LogRecord<'_>,
     rules: &impl AttributeRules,
 ) -> Option<Labels> {
-    let mut labels = LabelsBuilder::new();
-    let mut added = false;
+    let begin = || NewLabels::new(LabelsBuilder::from_labels(resource), record.len_bytes());
+    let mut labels = None;
     for (name, value) in record.attributes() {
-        if rules.record(name) == Action::IndexLabel {
-            labels = if added { labels } else { LabelsBuilder::from_labels(resource) };
-            added = true;
-            add_label(name, value, &mut labels);
+        if rules.record(name) == Action::IndexLabel
+            && labels.get_or_insert_with(begin).add(name, value).is_err()
+        {
+            break;
         }
     }
     if rules.severity_text_is_label() && !record.severity_text.is_empty() {
-        labels = if added { labels } else { LabelsBuilder::from_labels(resource) };
-        added = true;
-        add_label(b"severity_text", AnyValue::Text(record.severity_text), &mut labels);
+        let labels = labels.get_or_insert_with(begin);
+        let text = String::from_utf8_lossy(record.severity_text).into_owned();
+        labels.builder.set("severity_text", text);
     }
-    added.then(|| build(&labels))
+    labels.map(|labels| labels.build())
 }
 
-fn build(labels: &LabelsBuilder<'_>) -> Labels {
-    labels.build().expect("the names were normalised")
+/// Labels that attributes make.
+struct NewLabels<'l> {
+    builder: LabelsBuilder<'l>,
+    names_left: NamesLeft,
+    buffers: NameBuffers,
 }
 
-fn add_label(name: &[u8], value: AnyValue<'_>, labels: &mut LabelsBuilder<'_>) {
-    flatten(&mut name.to_vec(), value, &mut |name, value| {
-        let mut text = Vec::new();
-        value.write_text(&mut text);
-        let mut normalized = Vec::new();
-        // Names with nothing in them were refused, unless there is no value either.
-        if !text.is_empty() && write_name(name, &mut normalized).is_ok() {
-            let name = String::from_utf8_lossy(&normalized).into_owned();
-            labels.set(name, String::from_utf8_lossy(&text).into_owned());
-        }
-    });
-}
+impl<'l> NewLabels<'l> {
+    /// Of a message of `len_bytes`.
+    fn new(builder: LabelsBuilder<'l>, len_bytes: usize) -> NewLabels<'l> {
+        let names_left = NamesLeft::of_message(len_bytes);
+        NewLabels { builder, names_left, buffers: NameBuffers::default() }
+    }
 
-/// Visits a value, or the values in a map with the names that lead to them, joined by
-/// `_`.
-fn flatten<'a>(
-    name: &mut Vec<u8>,
-    value: AnyValue<'a>,
-    visit: &mut impl FnMut(&[u8], AnyValue<'a>),
-) {
-    let AnyValue::Map(map) = value else { return visit(name, value) };
-    let outer_len = name.len();
-    for (inner, value) in AnyValue::pairs(map) {
-        name.push(b'_');
-        name.extend_from_slice(inner);
-        flatten(name, value, visit);
-        name.truncate(outer_len);
+    fn add(&mut self, name: &[u8], value: AnyValue<'_>) -> Result<(), RecordError> {
+        let NewLabels { builder, names_left, buffers } = self;
+        visit_values(name, value, names_left, buffers, &mut |name, value| {
+            let mut text = Vec::new();
+            value.write_text(&mut text);
+            let (Name::Sent(name) | Name::Written(name)) = name;
+            let name = String::from_utf8_lossy(name).into_owned();
+            builder.set(name, String::from_utf8_lossy(&text).into_owned());
+        })
+    }
+
+    fn build(&self) -> Labels {
+        self.builder.build().expect("the names are in normal form")
     }
 }
 
@@ -117,18 +118,21 @@ pub struct Assembler<'a> {
     /// the scope, then those of the entry.
     scratch: Vec<u8>,
     line: Vec<u8>,
-    name: Vec<u8>,
+    buffers: NameBuffers,
+    /// Why no record of the resource can be stored.
+    resource_fault: Option<RecordError>,
+    /// Why no record of the scope can be stored.
+    scope_fault: Option<RecordError>,
 }
 
 impl<'a> Assembler<'a> {
     /// An assembler for the records of `resource`. [`Self::begin_scope`] comes next.
     pub fn new(resource: &ResourceLogs<'a>, rules: &impl AttributeRules) -> Assembler<'a> {
         let mut assembler = Assembler::default();
-        for (name, value) in resource.attributes() {
-            if rules.resource(name) == Action::StructuredMetadata {
-                assembler.add_attribute(name, value);
-            }
-        }
+        let added = assembler.add_attributes(resource.attributes(), resource.len_bytes(), |name| {
+            rules.resource(name)
+        });
+        assembler.resource_fault = added.err();
         assembler.shared.append(&mut assembler.pairs);
         assembler.resource_pairs = assembler.shared.len();
         assembler.resource_text_len = assembler.scratch.len();
@@ -141,11 +145,9 @@ impl<'a> Assembler<'a> {
         self.shared.truncate(self.resource_pairs);
         self.scratch.truncate(self.resource_text_len);
         self.pairs.clear();
-        for (name, value) in scope.attributes() {
-            if rules.scope(name) == Action::StructuredMetadata {
-                self.add_attribute(name, value);
-            }
-        }
+        let added =
+            self.add_attributes(scope.attributes(), scope.len_bytes(), |name| rules.scope(name));
+        self.scope_fault = added.err();
         self.add_text(b"scope_name", scope.name);
         self.add_text(b"scope_version", scope.version);
         self.add_number(b"scope_dropped_attributes_count", scope.dropped_attributes_count.into());
@@ -157,30 +159,32 @@ impl<'a> Assembler<'a> {
 
     /// The entry that a record of the scope makes. `now_ns` is the time of a record that
     /// does not say when it happened.
+    ///
+    /// # Errors
+    /// The record, its scope or its resource has something that cannot be stored.
     pub fn entry(
         &mut self,
         record: &LogRecord<'a>,
         rules: &impl AttributeRules,
         now_ns: i64,
-    ) -> EntryRef<'_> {
+    ) -> Result<EntryRef<'_>, RecordError> {
+        if let Some(fault) = self.resource_fault.as_ref().or(self.scope_fault.as_ref()) {
+            return Err(fault.clone());
+        }
         self.scratch.truncate(self.scope_text_len);
         self.pairs.clear();
-        for (name, value) in record.attributes() {
-            if rules.record(name) == Action::StructuredMetadata {
-                self.add_attribute(name, value);
-            }
-        }
+        self.add_attributes(record.attributes(), record.len_bytes(), |name| rules.record(name))?;
         let happened = (record.time_unix_ns, record.observed_time_unix_ns);
         let timestamp_ns = match happened {
             (0, 0) => now_ns,
-            (0, time_ns) | (time_ns, _) => i64::try_from(time_ns).unwrap_or(i64::MAX),
+            (0, unix_ns) | (unix_ns, _) => {
+                i64::try_from(unix_ns).map_err(|_| RecordError::TooLate { unix_ns })?
+            }
         };
         if record.time_unix_ns != 0 {
-            self.add_number(b"observed_timestamp", record.observed_time_unix_ns);
+            self.add_number(b"observed_timestamp", record.observed_time_unix_ns.into());
         }
-        // Senders may number severities below 0 as little as above 24.
-        let severity = u64::try_from(record.severity_number).unwrap_or(0);
-        self.add_number(b"severity_number", severity);
+        self.add_number(b"severity_number", record.severity_number.into());
         self.add_text(b"severity_text", record.severity_text);
         self.add_number(b"dropped_attributes_count", record.dropped_attributes_count.into());
         self.add_number(b"flags", record.flags.into());
@@ -191,6 +195,7 @@ impl<'a> Assembler<'a> {
         let line = match record.body {
             AnyValue::Text(text) => text,
             other => {
+                other.check_depth()?;
                 other.write_text(&mut self.line);
                 &self.line
             }
@@ -201,32 +206,44 @@ impl<'a> Assembler<'a> {
             self.shared_len_bytes,
             &self.scratch,
         );
-        EntryRef { timestamp_ns: Some(timestamp_ns), line, metadata }
+        Ok(EntryRef { timestamp_ns: Some(timestamp_ns), line, metadata })
     }
 
-    fn add_attribute(&mut self, name: &'a [u8], value: AnyValue<'a>) {
-        if let AnyValue::Text(text) = value {
-            return self.add_text(name, text);
-        }
-        let is_map = matches!(value, AnyValue::Map(_));
-        let (scratch, pairs) = (&mut self.scratch, &mut self.pairs);
-        self.name.clear();
-        self.name.extend_from_slice(name);
-        flatten(&mut self.name, value, &mut |path, value| {
-            if value.is_empty() {
-                return;
+    /// Adds the attributes of a resource, scope or record of `len_bytes` that become metadata.
+    /// Those that become labels are checked as well.
+    fn add_attributes(
+        &mut self,
+        attributes: Attributes<'a>,
+        len_bytes: usize,
+        action: impl Fn(&[u8]) -> Action,
+    ) -> Result<(), RecordError> {
+        let Assembler { scratch, pairs, buffers, .. } = self;
+        let mut names_left = NamesLeft::of_message(len_bytes);
+        let mut labels_left = names_left;
+        for (name, value) in attributes {
+            match action(name) {
+                Action::Drop => {}
+                Action::IndexLabel => {
+                    visit_values(name, value, &mut labels_left, buffers, &mut |_, _| {})?;
+                }
+                Action::StructuredMetadata => {
+                    visit_values(name, value, &mut names_left, buffers, &mut |name, value| {
+                        let name = match name {
+                            Name::Sent(name) => Text::Body(name),
+                            Name::Written(name) => {
+                                place(scratch, |out| out.extend_from_slice(name))
+                            }
+                        };
+                        let value = match value {
+                            AnyValue::Text(text) => Text::Body(text),
+                            other => place(scratch, |out| other.write_text(out)),
+                        };
+                        pairs.push((name, value));
+                    })?;
+                }
             }
-            let name = if is_map {
-                place(scratch, |out| out.extend_from_slice(path))
-            } else {
-                Text::Body(name)
-            };
-            let value = match value {
-                AnyValue::Text(text) => Text::Body(text),
-                other => place(scratch, |out| other.write_text(out)),
-            };
-            pairs.push((name, value));
-        });
+        }
+        Ok(())
     }
 
     fn add_text(&mut self, name: &'a [u8], text: &'a [u8]) {
@@ -235,7 +252,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn add_number(&mut self, name: &'static [u8], number: u64) {
+    fn add_number(&mut self, name: &'static [u8], number: i128) {
         if number != 0 {
             let number = place(&mut self.scratch, |out| {
                 out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());

@@ -1,7 +1,12 @@
 //! The JSON form of an export request, written anew as protobuf.
 //!
 //! Names in camelCase and in snake_case are known, others are skipped; `null` is as good
-//! as nothing. 64-bit numbers may be texts, ids are hexadecimal, bytes are base64.
+//! as nothing. Whole numbers may be texts and must fit their fields, ids are hexadecimal, bytes
+//! are base64. Values that are nested too deeply are left empty, deep enough for their record
+//! to be refused.
+
+use std::borrow::Cow;
+use std::str::FromStr;
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -57,7 +62,7 @@ fn scope_logs(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonErro
                 b"version" => text(cursor, 2, out),
                 b"attributes" => attributes(cursor, 3, out),
                 b"droppedAttributesCount" | b"dropped_attributes_count" => {
-                    number(cursor, out, |number, out| put_varint(4, number, out))
+                    uint32(cursor, |number| put_varint(4, number.into(), out))
                 }
                 _ => cursor.skip_value().map(drop),
             })
@@ -69,22 +74,20 @@ fn scope_logs(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonErro
 
 fn log_record(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
     cursor.object(|cursor, name| match &*name.unescaped() {
-        b"timeUnixNano" | b"time_unix_nano" => {
-            number(cursor, out, |number, out| put_fixed64(1, number, out))
-        }
+        b"timeUnixNano" | b"time_unix_nano" => uint64(cursor, |number| put_fixed64(1, number, out)),
         b"observedTimeUnixNano" | b"observed_time_unix_nano" => {
-            number(cursor, out, |number, out| put_fixed64(11, number, out))
+            uint64(cursor, |number| put_fixed64(11, number, out))
         }
         b"severityNumber" | b"severity_number" => severity_number(cursor, out),
         b"severityText" | b"severity_text" => text(cursor, 3, out),
         b"body" => any_value(cursor, 5, out, 0),
         b"attributes" => attributes(cursor, 6, out),
         b"droppedAttributesCount" | b"dropped_attributes_count" => {
-            number(cursor, out, |number, out| put_varint(7, number, out))
+            uint32(cursor, |number| put_varint(7, number.into(), out))
         }
-        b"flags" => number(cursor, out, |number, out| {
+        b"flags" => uint32(cursor, |number| {
             put_tag(8, 5, out);
-            out.extend_from_slice(&(number as u32).to_le_bytes());
+            out.extend_from_slice(&number.to_le_bytes());
         }),
         b"traceId" | b"trace_id" => decoded(cursor, 9, out, from_hex),
         b"spanId" | b"span_id" => decoded(cursor, 10, out, from_hex),
@@ -121,7 +124,7 @@ fn any_value(
     depth: usize,
 ) -> Result<(), JsonError> {
     if depth > MAX_DEPTH {
-        return cursor.error("values are nested too deeply");
+        return message(cursor, field, out, |cursor, _| cursor.skip_value().map(drop));
     }
     message(cursor, field, out, |cursor, out| {
         cursor.object(|cursor, name| match &*name.unescaped() {
@@ -137,7 +140,7 @@ fn any_value(
                 Ok(())
             }
             b"intValue" | b"int_value" => {
-                number(cursor, out, |number, out| put_varint(3, number, out))
+                int64(cursor, |number| put_varint(3, number.cast_unsigned(), out))
             }
             b"doubleValue" | b"double_value" => double(cursor, out),
             b"arrayValue" | b"array_value" => message(cursor, 5, out, |cursor, out| {
@@ -261,28 +264,38 @@ fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Reads a whole number, as a number or in a text, and writes its 64 bits.
-fn number(
+/// Reads a whole number, as a number or in a text; `expected` says what its field holds.
+/// `null` is no number.
+fn whole_number<T: FromStr>(
     cursor: &mut Cursor<'_>,
-    out: &mut Vec<u8>,
-    put: impl FnOnce(u64, &mut Vec<u8>),
+    expected: &'static str,
+    put: impl FnOnce(T),
 ) -> Result<(), JsonError> {
     let value = cursor.value()?;
     let digits = match &value {
         Value::Other(b"null") => return Ok(()),
-        Value::Other(raw) => std::borrow::Cow::Borrowed(*raw),
+        Value::Other(raw) => Cow::Borrowed(*raw),
         Value::Text(text) => text.unescaped(),
     };
-    match whole_number(&digits) {
-        Some(number) => put(number, out),
-        None => return cursor.error("expected a whole number of 64 bits"),
+    // `parse` would take a plus sign.
+    let digits = std::str::from_utf8(&digits).ok().filter(|digits| !digits.starts_with('+'));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(number) => put(number),
+        None => return cursor.error(expected),
     }
     Ok(())
 }
 
-fn whole_number(digits: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    digits.parse::<u64>().ok().or_else(|| digits.parse::<i64>().ok().map(|number| number as u64))
+fn uint64(cursor: &mut Cursor<'_>, put: impl FnOnce(u64)) -> Result<(), JsonError> {
+    whole_number(cursor, "expected a whole number from 0 to 2^64 - 1", put)
+}
+
+fn int64(cursor: &mut Cursor<'_>, put: impl FnOnce(i64)) -> Result<(), JsonError> {
+    whole_number(cursor, "expected a whole number from -2^63 to 2^63 - 1", put)
+}
+
+fn uint32(cursor: &mut Cursor<'_>, put: impl FnOnce(u32)) -> Result<(), JsonError> {
+    whole_number(cursor, "expected a whole number from 0 to 2^32 - 1", put)
 }
 
 fn severity_number(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
@@ -294,7 +307,13 @@ fn severity_number(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), Jso
         put_varint(2, number, out);
         return Ok(());
     }
-    number(cursor, out, |number, out| put_varint(2, number, out))
+    whole_number(
+        cursor,
+        "expected a severity, a whole number of 32 bits or a name",
+        |number: i32| {
+            put_varint(2, i64::from(number).cast_unsigned(), out);
+        },
+    )
 }
 
 /// The number of a name such as `SEVERITY_NUMBER_INFO2`.
@@ -325,11 +344,13 @@ fn double(cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), JsonError> {
     };
     match number {
         Some(number) => put_fixed64(4, number.to_bits(), out),
-        None => return cursor.error("expected a number"),
+        None => return cursor.error("expected a number that a double can hold"),
     }
     Ok(())
 }
 
+/// A number in digits must be one that 64 bits hold; there are words for the others.
 fn parse_double(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number.is_finite() || !text.iter().any(u8::is_ascii_digit)).then_some(number)
 }

@@ -1,8 +1,8 @@
 //! The parts of a checked export request.
 
+use crate::otlp::check;
 use crate::otlp::check::check_request;
 use crate::otlp::value::{AnyValue, read_any};
-use crate::otlp::{OtlpError, check};
 use crate::push::protobuf::{Fields, ProtobufError, Value};
 
 pub(super) const CHECKED: &str = "the message was checked";
@@ -15,8 +15,11 @@ pub struct LogsRequest<'a> {
 }
 
 impl<'a> LogsRequest<'a> {
-    /// Checks a message.
-    pub fn protobuf(message: &'a [u8]) -> Result<LogsRequest<'a>, OtlpError> {
+    /// Checks whether a message decodes.
+    ///
+    /// # Errors
+    /// It does not, or a number in it is out of its range.
+    pub fn protobuf(message: &'a [u8]) -> Result<LogsRequest<'a>, ProtobufError> {
         Ok(LogsRequest { message, totals: check_request(message)? })
     }
 
@@ -75,6 +78,11 @@ impl<'a> ResourceLogs<'a> {
         ResourceLogs { message, resource: resource.unwrap_or_default() }
     }
 
+    /// Bytes of the resource without its records.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.resource.len()
+    }
+
     /// The attributes of the resource.
     pub fn attributes(&self) -> Attributes<'a> {
         Attributes::new(self.resource, 1)
@@ -121,11 +129,19 @@ impl<'a> ScopeLogs<'a> {
             match (number, value) {
                 (1, Value::Bytes(name)) => scope_logs.name = name,
                 (2, Value::Bytes(version)) => scope_logs.version = version,
-                (4, Value::Varint(count)) => scope_logs.dropped_attributes_count = count as u32,
+                (4, count) => {
+                    let count = count.uint32("DroppedAttributesCount");
+                    scope_logs.dropped_attributes_count = count.expect(CHECKED);
+                }
                 _ => {}
             }
         }
         scope_logs
+    }
+
+    /// Bytes of the scope without its records.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.scope.len()
     }
 
     /// The attributes of the scope.
@@ -159,7 +175,7 @@ pub struct LogRecord<'a> {
     pub time_unix_ns: u64,
     /// When it was seen, in ns since the Unix epoch.
     pub observed_time_unix_ns: u64,
-    /// How severe, from 1 to 24.
+    /// How severe: from 1 to 24, if the sender keeps to the protocol.
     pub severity_number: i32,
     /// The sender's own word for that.
     pub severity_text: &'a [u8],
@@ -196,12 +212,11 @@ impl<'a> LogRecord<'a> {
         while let Some((number, value)) = fields.next()? {
             match number {
                 1 => record.time_unix_ns = value.fixed64("TimeUnixNano")?,
-                2 => record.severity_number = value.varint("SeverityNumber")? as i32,
+                2 => record.severity_number = value.int32("SeverityNumber")?,
                 3 => record.severity_text = value.bytes("SeverityText")?,
                 5 => record.body = read_any(value.bytes("Body")?)?,
                 7 => {
-                    record.dropped_attributes_count =
-                        value.varint("DroppedAttributesCount")? as u32;
+                    record.dropped_attributes_count = value.uint32("DroppedAttributesCount")?;
                 }
                 8 => record.flags = value.fixed32("Flags")?,
                 9 => record.trace_id = value.bytes("TraceId")?,
@@ -212,6 +227,11 @@ impl<'a> LogRecord<'a> {
             }
         }
         Ok(record)
+    }
+
+    /// Bytes of the record as sent.
+    pub fn len_bytes(&self) -> usize {
+        self.message.len()
     }
 
     /// The attributes of the record.

@@ -1,10 +1,14 @@
 //! OpenTelemetry logs: the export request of OTLP over HTTP, walked in place.
 //!
-//! [`LogsRequest::protobuf`] walks a whole message once and refuses it if anything is
-//! malformed; a JSON message is written anew as protobuf first ([`transcode_json`]), so
-//! that there is one decoder behind both. Resources, scopes and records are then
-//! visited without error paths, and [`Assembler`] makes an entry of each record, with
-//! the attributes that rules make labels of left out.
+//! [`LogsRequest::protobuf`] walks a whole message once and refuses it if it does not decode
+//! or has a number that is out of its range; a JSON message is written anew as protobuf first
+//! ([`transcode_json`]), so that there is one decoder behind both. Resources, scopes and
+//! records are then visited, and [`Assembler`] makes an entry of each record, with the
+//! attributes that rules make labels of left out.
+//!
+//! What cannot be stored of a message that decodes concerns its records alone
+//! ([`RecordError`]): an attribute of a record refuses that record, one of a scope or resource
+//! the records under it.
 //!
 //! Values may be nested [`MAX_DEPTH`] levels deep, which bounds the recursion of
 //! everything here; time and memory are linear in the message.
@@ -31,39 +35,24 @@
 
 mod assemble;
 mod check;
+mod fault;
+mod flatten;
 mod json;
 mod message;
+mod response;
 mod status;
 mod value;
 
 pub use assemble::{Action, Assembler, AttributeRules, record_labels, resource_labels};
+pub use fault::RecordError;
 pub use json::transcode_json;
 pub use message::{Attributes, LogRecord, LogsRequest, Records, ResourceLogs, ScopeLogs, Scopes};
+pub use response::{PartialSuccess, ResponseFormat};
 pub use status::{STATUS_CONTENT_TYPE, encode_status};
 pub use value::AnyValue;
 
-use crate::push::metadata::MetadataError;
-use crate::push::protobuf::ProtobufError;
-
 /// Deepest nesting of values.
 pub const MAX_DEPTH: usize = 64;
-
-/// Why bytes are not an export request.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum OtlpError {
-    /// The message is malformed.
-    #[error(transparent)]
-    Protobuf(#[from] ProtobufError),
-    /// A value is nested more than [`MAX_DEPTH`] levels deep.
-    #[error("values are nested more than {MAX_DEPTH} levels deep")]
-    TooDeep,
-    /// Values are nested in maps whose joined names are much longer than the message.
-    #[error("names of nested values are too long")]
-    NamesTooLong,
-    /// The name of an attribute cannot be stored.
-    #[error("symbolizer lookup: {0}")]
-    Name(#[from] MetadataError),
-}
 
 #[cfg(test)]
 mod tests;

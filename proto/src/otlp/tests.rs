@@ -1,5 +1,6 @@
 use super::*;
 use crate::labels::Labels;
+use crate::push::protobuf::ProtobufError;
 
 /// Names that begin with `label` become labels, with `drop` nothing.
 struct Rules {
@@ -38,7 +39,7 @@ const RULES: Rules = Rules { severity_label: false };
 const NOW_NS: i64 = 99;
 
 /// What becomes of a request: labels, then an entry a line.
-fn print(message: &[u8]) -> Result<String, OtlpError> {
+fn print(message: &[u8]) -> Result<String, ProtobufError> {
     let request = LogsRequest::protobuf(message)?;
     let mut out = Vec::new();
     for resource in request.resources() {
@@ -51,7 +52,13 @@ fn print(message: &[u8]) -> Result<String, OtlpError> {
                 if let Some(labels) = record_labels(&labels, &record, &RULES) {
                     out.push(format!("+{}", labels.canonical()));
                 }
-                let entry = assembler.entry(&record, &RULES, NOW_NS);
+                let entry = match assembler.entry(&record, &RULES, NOW_NS) {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        out.push(format!("! {error}"));
+                        continue;
+                    }
+                };
                 let pairs: Vec<_> = entry
                     .metadata
                     .iter()
@@ -124,14 +131,14 @@ fn everything_of_a_record_is_kept() {
     let expected = "\
 {label_a=\"x\", label_b_c_d=\"5\"}
 +{label_a=\"x\", label_b_c_d=\"5\", label_r=\"own\"}
-1773900000000000000 a \\\"line\\\" [http.method=GET m_in.ner=v m_deep_er=1.5 arr=[\\\"x\\\",1,null] \
+1773900000000000000 a \\\"line\\\" [http_method=GET m_in_ner=v m_deep_er=1.5 arr=[\\\"x\\\",1,null] \
 by=AQID observed_timestamp=1773900000000000001 severity_number=13 severity_text=WARN \
 dropped_attributes_count=3 flags=1 trace_id=0af7651916cd43dd8448eb211c80319c \
-span_id=b7ad6b7169203331 event_name=evt host.name=h sa=false scope_name=lib scope_version=1.2 \
+span_id=b7ad6b7169203331 event_name=evt host_name=h sa=false scope_name=lib scope_version=1.2 \
 scope_dropped_attributes_count=4]
-7 second [host.name=h sa=false scope_name=lib scope_version=1.2 scope_dropped_attributes_count=4]
-99  [host.name=h sa=false scope_name=lib scope_version=1.2 scope_dropped_attributes_count=4]
-5  [host.name=h]";
+7 second [host_name=h sa=false scope_name=lib scope_version=1.2 scope_dropped_attributes_count=4]
+99  [host_name=h sa=false scope_name=lib scope_version=1.2 scope_dropped_attributes_count=4]
+5  [host_name=h]";
     assert_eq!(print_json(json), expected);
     let snake = json
         .replace("resourceLogs", "resource_logs")
@@ -187,14 +194,23 @@ fn severities_have_names_and_numbers() {
         ("\"SEVERITY_NUMBER_FATAL4\"", "[severity_number=24]"),
         ("\"SEVERITY_NUMBER_UNSPECIFIED\"", "[]"),
         ("\"17\"", "[severity_number=17]"),
-        ("-3", "[]"),
+        ("-3", "[severity_number=-3]"),
+        ("25", "[severity_number=25]"),
+        ("-2147483648", "[severity_number=-2147483648]"),
         ("null", "[]"),
     ];
     for (number, metadata) in cases {
         let json = with_record(&format!(r#"{{"severityNumber":{number}}}"#));
         assert_eq!(print_json(&json), format!("{{}}\n99  {metadata}"), "{number}");
     }
-    for bad in ["\"SEVERITY_NUMBER_INFO22\"", "\"SEVERITY_NUMBER_X\"", "1.5", "[]"] {
+    for bad in [
+        "\"SEVERITY_NUMBER_INFO22\"",
+        "\"SEVERITY_NUMBER_X\"",
+        "1.5",
+        "[]",
+        "2147483648",
+        "\"-2147483649\"",
+    ] {
         let json = with_record(&format!(r#"{{"severityNumber":{bad}}}"#));
         assert!(print_json(&json).starts_with("! "), "{bad}");
     }
@@ -254,17 +270,17 @@ fn names_that_cannot_be_stored_are_refused() {
         with_record(&format!(r#"{{"attributes":[{{"key":"{key}","value":{value}}}]}}"#))
     };
     let text = r#"{"stringValue":"x"}"#;
-    assert_eq!(print_json(&attribute("", text)), "! symbolizer lookup: label name is empty");
+    assert_eq!(print_json(&attribute("", text)), "{}\n! symbolizer lookup: label name is empty");
     assert_eq!(
         print_json(&attribute("..", text)),
-        "! symbolizer lookup: normalization for label name \"..\" resulted in invalid name \"_\""
+        "{}\n! symbolizer lookup: normalization for label name \"..\" resulted in invalid name \"_\""
     );
     assert_eq!(print_json(&attribute("", "{}")), "{}\n99  []");
     let map = |name: &str| {
         format!(r#"{{"kvlistValue":{{"values":[{{"key":"{name}","value":{text}}}]}}}}"#)
     };
-    assert_eq!(print_json(&attribute("-", &map("a"))), "{}\n99  [-_a=x]");
-    assert!(print_json(&attribute("-", &map("-"))).starts_with("! symbolizer lookup: "));
+    assert_eq!(print_json(&attribute("-", &map("a"))), "{}\n99  [_a=x]");
+    assert!(print_json(&attribute("-", &map("-"))).starts_with("{}\n! symbolizer lookup: "));
 }
 
 #[test]
@@ -274,7 +290,9 @@ fn nesting_is_bounded() {
         with_record(&format!(r#"{{"body":{open}{}}}"#, "]}}".repeat(depth)))
     };
     assert!(print_json(&nested(MAX_DEPTH)).contains("[[[["), "allowed");
-    assert!(print_json(&nested(MAX_DEPTH + 2)).contains("too deeply"));
+    for depth in [MAX_DEPTH + 2, MAX_DEPTH + 50] {
+        assert_eq!(print_json(&nested(depth)), format!("{{}}\n! {}", RecordError::TooDeep));
+    }
     // The same in protobuf: an array in an array, lengths from the inside out.
     let mut message = Vec::new();
     for number in std::iter::repeat_n([1u8, 5], MAX_DEPTH + 2).flatten().chain([5, 2, 2, 1]) {
@@ -283,7 +301,8 @@ fn nesting_is_bounded() {
         outer.extend_from_slice(&message);
         message = outer;
     }
-    assert_eq!(print(&message), Err(OtlpError::TooDeep));
+    let too_deep = format!("{{}}\n! {}", RecordError::TooDeep);
+    assert_eq!(print(&message), Ok(too_deep));
 }
 
 #[test]
@@ -294,7 +313,7 @@ fn joined_names_cannot_blow_up() {
         r#"{{"attributes":[{{"key":"{}","value":{{"kvlistValue":{{"values":[{pairs}]}}}}}}]}}"#,
         "n".repeat(100_000)
     ));
-    assert_eq!(print_json(&json), "! names of nested values are too long");
+    assert_eq!(print_json(&json), "{}\n! names of nested values are too long");
 }
 
 #[test]
@@ -302,4 +321,184 @@ fn errors_are_encoded_as_the_sdks_decode_them() {
     assert_eq!(encode_status("abc"), b"\x12\x03abc");
     let long = "x".repeat(200);
     assert_eq!(encode_status(&long)[..3], [0x12, 0xc8, 0x01]);
+}
+
+#[test]
+fn what_cannot_be_stored_refuses_the_records_that_have_it() {
+    let bad = r#"{"key":"日本","value":{"stringValue":"x"}}"#;
+    let bad_label = r#"{"key":"label","value":{"kvlistValue":{"values":[
+        {"key":"ok","value":{"stringValue":"x"}}]}}},{"key":"","value":{"intValue":1}}"#;
+    let deep = format!(
+        r#"{{"key":"deep","value":{}{{"intValue":1}}{}}}"#,
+        r#"{"kvlistValue":{"values":[{"key":"k","value":"#.repeat(MAX_DEPTH + 1),
+        "}]}}".repeat(MAX_DEPTH + 1)
+    );
+    let record = |time_ns: u64, attributes: &str| {
+        format!(r#"{{"timeUnixNano":"{time_ns}","attributes":[{attributes}]}}"#)
+    };
+    let scope = |attributes: &str, records: &[String]| {
+        format!(
+            r#"{{"scope":{{"attributes":[{attributes}]}},"logRecords":[{}]}}"#,
+            records.join(",")
+        )
+    };
+    let resource = |attributes: &str, scopes: &[String]| {
+        format!(
+            r#"{{"resource":{{"attributes":[{attributes}]}},"scopeLogs":[{}]}}"#,
+            scopes.join(",")
+        )
+    };
+    let name =
+        r#"! symbolizer lookup: normalization for label name "日本" resulted in invalid name "_""#;
+    let too_late = "! the time of the record, 9223372036854775808 ns since 1970, is later than \
+                    can be stored";
+    let good = [record(7, "")];
+    let records = [
+        record(1, ""),
+        record(2, bad),
+        record(3, ""),
+        record(4, &deep),
+        record(1 << 63, ""),
+        record((1 << 63) - 1, ""),
+        record(6, bad_label),
+    ];
+    let scopes = [scope("", &records), scope(bad, &good), scope("", &good)];
+    let resources = [
+        resource("", &scopes),
+        resource(bad, &[scope("", &good), scope(bad, &good)]),
+        resource(bad_label, &[scope("", &good)]),
+        resource("", &[scope("", &good)]),
+    ];
+    let json = format!(r#"{{"resourceLogs":[{}]}}"#, resources.join(","));
+    let empty = "! symbolizer lookup: label name is empty";
+    let expected = [
+        "{}",
+        "1  []",
+        name,
+        "3  []",
+        "! values are nested more than 64 levels deep",
+        too_late,
+        "9223372036854775807  []",
+        "+{label_ok=\"x\"}",
+        empty,
+        name,
+        "7  []",
+        "{}",
+        name,
+        name,
+        "{label_ok=\"x\"}",
+        empty,
+        "{}",
+        "7  []",
+    ];
+    assert_eq!(print_json(&json), expected.join("\n"));
+    // A record without a time of its own happened when it was seen.
+    let seen = with_record(r#"{"observedTimeUnixNano":"18446744073709551615"}"#);
+    assert!(print_json(&seen).contains("! the time of the record, 18446744073709551615 ns"));
+    // What is not stored may have any name.
+    let json = with_record(
+        r#"{"attributes":[{"key":"drop","value":{"kvlistValue":{"values":[
+            {"key":"","value":{"intValue":1}}]}}}]}"#,
+    );
+    assert_eq!(print_json(&json), "{}\n99  []");
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused_and_never_changed() {
+    let body = |value: &str| with_record(&format!(r#"{{"body":{value}}}"#));
+    let bad_bodies = [
+        r#"{"intValue":"12345678901234567890"}"#,
+        r#"{"intValue":12345678901234567890}"#,
+        r#"{"intValue":9223372036854775808}"#,
+        r#"{"intValue":"-9223372036854775809"}"#,
+        r#"{"intValue":"+1"}"#,
+        r#"{"intValue":""}"#,
+        r#"{"intValue":1.0}"#,
+        r#"{"intValue":1e3}"#,
+        r#"{"doubleValue":1e400}"#,
+        r#"{"doubleValue":-1e400}"#,
+        r#"{"doubleValue":"1e309"}"#,
+        r#"{"arrayValue":{"values":[{"intValue":"9223372036854775808"}]}}"#,
+        r#"{"kvlistValue":{"values":[{"key":"a","value":{"doubleValue":1e999}}]}}"#,
+    ];
+    let bad_records = [
+        r#"{"flags":4294967297}"#,
+        r#"{"flags":4294967296}"#,
+        r#"{"flags":"-1"}"#,
+        r#"{"flags":1.5}"#,
+        r#"{"droppedAttributesCount":4294967296}"#,
+        r#"{"droppedAttributesCount":-1}"#,
+        r#"{"severityNumber":4294967297}"#,
+        r#"{"timeUnixNano":"18446744073709551616"}"#,
+        r#"{"timeUnixNano":-5}"#,
+        r#"{"timeUnixNano":"-5"}"#,
+        r#"{"timeUnixNano":1.7e18}"#,
+        r#"{"observedTimeUnixNano":"-1"}"#,
+        r#"{"attributes":[{"key":"a","value":{"intValue":"9223372036854775808"}}]}"#,
+    ];
+    let scope = r#"{"resourceLogs":[{"scopeLogs":[{"scope":{"droppedAttributesCount":4294967296},
+        "logRecords":[{}]}]}]}"#;
+    let bad = bad_bodies.map(body).into_iter().chain(bad_records.map(with_record));
+    for json in bad.chain([scope.to_owned()]) {
+        let printed = print_json(&json);
+        assert!(printed.starts_with("! invalid JSON push at byte "), "{json}: {printed}");
+        assert!(printed.contains("expected a "), "{json}: {printed}");
+    }
+    let good = [
+        (r#"{"intValue":"9223372036854775807"}"#, "9223372036854775807"),
+        (r#"{"intValue":-9223372036854775808}"#, "-9223372036854775808"),
+        (r#"{"doubleValue":1.7976931348623157e308}"#, "1.7976931348623157e+308"),
+        (r#"{"doubleValue":"Infinity"}"#, "+Inf"),
+    ];
+    for (value, line) in good {
+        assert_eq!(print_json(&body(value)), format!("{{}}\n99 {line} []"), "{value}");
+    }
+    let record = r#"{"flags":4294967295,"droppedAttributesCount":"4294967295",
+        "timeUnixNano":1,"observedTimeUnixNano":"18446744073709551615"}"#;
+    assert_eq!(
+        print_json(&with_record(record)),
+        "{}\n1  [observed_timestamp=18446744073709551615 dropped_attributes_count=4294967295 \
+         flags=4294967295]"
+    );
+}
+
+#[test]
+fn protobuf_numbers_of_32_bits_are_not_cut() {
+    /// A request with one record that has a varint in a field.
+    fn with_field(field: u8, number: u64) -> Vec<u8> {
+        let mut message = vec![field << 3];
+        crate::varint::write(&mut message, number);
+        for number in [2u8, 2, 1] {
+            let mut outer = vec![number << 3 | 2];
+            crate::varint::write(&mut outer, message.len() as u64);
+            outer.extend_from_slice(&message);
+            message = outer;
+        }
+        message
+    }
+    const SEVERITY: u8 = 2;
+    const DROPPED: u8 = 7;
+    let good = [
+        (SEVERITY, 17, "severity_number=17"),
+        (SEVERITY, u64::MAX, "severity_number=-1"),
+        (SEVERITY, i32::MIN as i64 as u64, "severity_number=-2147483648"),
+        (DROPPED, u64::from(u32::MAX), "dropped_attributes_count=4294967295"),
+    ];
+    for (field, number, pair) in good {
+        assert_eq!(print(&with_field(field, number)), Ok(format!("{{}}\n99  [{pair}]")));
+    }
+    let bad = [
+        (SEVERITY, (1 << 32) + 1, "4294967297 is out of range for field SeverityNumber"),
+        (SEVERITY, 1 << 31, "2147483648 is out of range for field SeverityNumber"),
+        (DROPPED, 1 << 32, "4294967296 is out of range for field DroppedAttributesCount"),
+        (
+            DROPPED,
+            u64::MAX,
+            "18446744073709551615 is out of range for field DroppedAttributesCount",
+        ),
+    ];
+    for (field, number, problem) in bad {
+        let printed = print(&with_field(field, number)).map_err(|error| error.to_string());
+        assert_eq!(printed, Err(format!("proto: {problem}")));
+    }
 }

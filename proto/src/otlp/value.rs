@@ -4,6 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::encode::write_json_bytes;
+use crate::otlp::MAX_DEPTH;
+use crate::otlp::fault::RecordError;
 use crate::otlp::message::{Attributes, CHECKED, Messages};
 use crate::push::protobuf::{Fields, ProtobufError};
 
@@ -37,7 +39,7 @@ pub(super) fn read_any(message: &[u8]) -> Result<AnyValue<'_>, ProtobufError> {
         any = match number {
             1 => AnyValue::Text(value.bytes("StringValue")?),
             2 => AnyValue::Bool(value.varint("BoolValue")? != 0),
-            3 => AnyValue::Int(value.varint("IntValue")? as i64),
+            3 => AnyValue::Int(value.varint("IntValue")?.cast_signed()),
             4 => AnyValue::Double(f64::from_bits(value.fixed64("DoubleValue")?)),
             5 => AnyValue::Array(value.bytes("ArrayValue")?),
             6 => AnyValue::Map(value.bytes("KvlistValue")?),
@@ -54,13 +56,38 @@ impl<'a> AnyValue<'a> {
         matches!(self, AnyValue::Empty | AnyValue::Text(b"") | AnyValue::Bytes(b""))
     }
 
+    /// Refuses a value with others in it more than [`MAX_DEPTH`] levels deep. Whatever walks
+    /// over a value asks this first: what is deeper was never checked.
+    pub(super) fn check_depth(&self) -> Result<(), RecordError> {
+        self.check_depth_from(0)
+    }
+
+    fn check_depth_from(&self, depth: usize) -> Result<(), RecordError> {
+        if depth > MAX_DEPTH {
+            return Err(RecordError::TooDeep);
+        }
+        match *self {
+            AnyValue::Map(map) => {
+                AnyValue::pairs(map).try_for_each(|(_, value)| value.check_depth_from(depth + 1))
+            }
+            AnyValue::Array(array) => AnyValue::elements(array)
+                .try_for_each(|element| element.check_depth_from(depth + 1)),
+            _ => Ok(()),
+        }
+    }
+
+    fn elements(array: &'a [u8]) -> impl Iterator<Item = AnyValue<'a>> {
+        let elements = Messages { fields: Fields::new(array), number: 1 };
+        elements.map(|element| read_any(element).expect(CHECKED))
+    }
+
     /// The pairs of a map.
     pub(super) fn pairs(map: &'a [u8]) -> Attributes<'a> {
         Attributes::new(map, 1)
     }
 
-    /// Appends the value as text: texts as they are, bytes in base64, arrays and maps as
-    /// compact JSON with sorted names.
+    /// Appends the value, whose depth was checked, as text: texts as they are, bytes in
+    /// base64, arrays and maps as compact JSON with sorted names.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match *self {
             AnyValue::Empty => {}
@@ -96,12 +123,11 @@ impl<'a> AnyValue<'a> {
             }
             AnyValue::Array(array) => {
                 out.push(b'[');
-                let elements = Messages { fields: Fields::new(array), number: 1 };
-                for (index, element) in elements.enumerate() {
+                for (index, element) in AnyValue::elements(array).enumerate() {
                     if index > 0 {
                         out.push(b',');
                     }
-                    read_any(element).expect(CHECKED).write_json(out);
+                    element.write_json(out);
                 }
                 out.push(b']');
             }

@@ -1,15 +1,22 @@
 //! Structured metadata as it is stored: valid names, sorted, unique.
 //!
-//! Rules: every run of characters outside `[a-zA-Z0-9_]` in a name becomes one
-//! `_`; a leading digit gets the prefix `key_`; of equal names the last wins;
-//! pairs with an empty value vanish; a byte of a value that is not UTF-8 becomes
-//! a space; a name that is empty or has nothing but underscores is refused.
+//! Names: every run of characters outside `[a-zA-Z0-9]` becomes one `_`, except that a name
+//! which begins and ends with `__` keeps these two pairs; a leading digit gets the prefix
+//! `key_`; a name that is empty or has nothing but underscores is refused.
+//!
+//! Values: pairs with an empty value vanish; U+FFFD and every byte that is not UTF-8 become a
+//! space.
+//!
+//! Of pairs whose names become equal one survives, as in the reference: the last one of those
+//! whose name or value had to be rewritten, and only without such a pair the last one of the
+//! others. A pair with an empty value takes away those before it, and, if its name is in
+//! normal form, all whose names and values are, too. [`NormalizedMetadata::lost`] tells what
+//! was lost this way.
 
 mod names;
 
 use std::num::NonZeroU64;
 
-use crate::labels::is_valid_label_name;
 use crate::push::{MetadataIter, MetadataRef};
 use names::KnownNames;
 
@@ -36,8 +43,7 @@ pub enum MetadataError {
 pub struct MetadataNormalizer {
     known: KnownNames,
     text: Vec<u8>,
-    /// Ends of name and value in `text`; a pair begins where the one before it
-    /// in arrival order ends.
+    /// Where the pairs are in `text`.
     spans: Vec<Span>,
 }
 
@@ -46,6 +52,17 @@ struct Span {
     start: usize,
     name_end: usize,
     value_end: usize,
+    /// Whether name or value had to be rewritten.
+    is_rewritten: bool,
+}
+
+/// Pairs that gave way to others of the same name and another value.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LostPairs {
+    /// How many.
+    pub count: u64,
+    /// Bytes of their names and values in normal form.
+    pub len_bytes: u64,
 }
 
 impl Span {
@@ -55,6 +72,10 @@ impl Span {
 
     fn value<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         &text[self.name_end..self.value_end]
+    }
+
+    fn has_no_value(&self) -> bool {
+        self.name_end == self.value_end
     }
 }
 
@@ -66,7 +87,7 @@ pub struct NormalizedMetadata<'m>(Form<'m>);
 enum Form<'m> {
     AsSent(MetadataRef<'m>),
     Ordered { pairs: &'m [(&'m [u8], &'m [u8])], places: &'m [u8], names: NonZeroU64 },
-    Rewritten { text: &'m [u8], spans: &'m [Span] },
+    Rewritten { text: &'m [u8], spans: &'m [Span], lost: LostPairs },
 }
 
 impl MetadataNormalizer {
@@ -90,11 +111,11 @@ impl MetadataNormalizer {
         if is_normal(metadata.iter()) {
             return Ok(NormalizedMetadata(Form::AsSent(metadata)));
         }
-        self.rewrite(metadata)?;
-        Ok(NormalizedMetadata(Form::Rewritten { text: &self.text, spans: &self.spans }))
+        let lost = self.rewrite(metadata)?;
+        Ok(NormalizedMetadata(Form::Rewritten { text: &self.text, spans: &self.spans, lost }))
     }
 
-    fn rewrite(&mut self, metadata: MetadataRef<'_>) -> Result<(), MetadataError> {
+    fn rewrite(&mut self, metadata: MetadataRef<'_>) -> Result<LostPairs, MetadataError> {
         let (text, spans) = (&mut self.text, &mut self.spans);
         text.clear();
         spans.clear();
@@ -102,21 +123,54 @@ impl MetadataNormalizer {
             let start = text.len();
             write_name(name, text)?;
             let name_end = text.len();
+            let is_rewritten = text[start..] != *name || !has_no_replacement(value);
             write_value(value, text);
-            spans.push(Span { start, name_end, value_end: text.len() });
+            spans.push(Span { start, name_end, value_end: text.len(), is_rewritten });
         }
-        // The sort is stable, so the last of equal names stands last.
+        // The sort is stable, so pairs of equal names stay in their order.
         spans.sort_by(|a, b| a.name(text).cmp(b.name(text)));
-        spans.dedup_by(|later, kept| {
-            let equal = later.name(text) == kept.name(text);
-            if equal {
-                *kept = *later;
-            }
-            equal
-        });
-        spans.retain(|span| span.name_end < span.value_end);
-        Ok(())
+        Ok(keep_survivors(spans, text))
     }
+}
+
+/// Keeps one pair of each name, if any survives. The pairs are sorted by name.
+fn keep_survivors(spans: &mut Vec<Span>, text: &[u8]) -> LostPairs {
+    let mut lost = LostPairs::default();
+    let (mut next, mut kept) = (0, 0);
+    while let Some(first) = spans.get(next) {
+        let name = first.name(text);
+        let same = spans[next..].iter().take_while(|span| span.name(text) == name).count();
+        let group = &spans[next..next + same];
+        let survivor = survivor(group);
+        let value = survivor.map(|span| span.value(text));
+        for span in group.iter().filter(|span| !span.has_no_value()) {
+            if value != Some(span.value(text)) {
+                lost.count += 1;
+                lost.len_bytes += (span.value_end - span.start) as u64;
+            }
+        }
+        next += same;
+        if let Some(survivor) = survivor {
+            spans[kept] = survivor;
+            kept += 1;
+        }
+    }
+    spans.truncate(kept);
+    lost
+}
+
+/// Which of the pairs of one name survives.
+fn survivor(group: &[Span]) -> Option<Span> {
+    let (mut as_sent, mut rewritten) = (None, None);
+    let mut as_sent_is_gone = false;
+    for span in group {
+        as_sent_is_gone |= span.has_no_value();
+        match span.is_rewritten {
+            true => rewritten = (!span.has_no_value()).then_some(*span),
+            false => as_sent = Some(*span),
+        }
+    }
+    rewritten.or(as_sent.filter(|_| !as_sent_is_gone))
 }
 
 fn is_normal(pairs: MetadataIter<'_>) -> bool {
@@ -132,11 +186,32 @@ fn is_normal(pairs: MetadataIter<'_>) -> bool {
 
 #[inline]
 fn is_normal_value(value: &[u8]) -> bool {
-    !value.is_empty() && (value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok())
+    !value.is_empty() && (value.is_ascii() || has_no_replacement(value))
 }
 
-fn is_normal_name(name: &[u8]) -> bool {
-    is_valid_label_name(name) && !all_underscores(name)
+/// Whether a value is UTF-8 without U+FFFD.
+fn has_no_replacement(value: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(value).is_ok() && memchr::memmem::find(value, REPLACEMENT).is_none()
+}
+
+/// U+FFFD in UTF-8.
+const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
+
+/// Whether [`write_name`] would write the name as it is.
+pub(crate) fn is_normal_name(name: &[u8]) -> bool {
+    let inner = if is_reserved(name) { &name[2..name.len() - 2] } else { name };
+    let mut after_underscore = false;
+    let has_single_underscores = inner.iter().all(|&byte| {
+        let doubled = byte == b'_' && after_underscore;
+        after_underscore = byte == b'_';
+        !doubled && (byte == b'_' || byte.is_ascii_alphanumeric())
+    });
+    has_single_underscores && !name.first().is_none_or(u8::is_ascii_digit) && !all_underscores(name)
+}
+
+/// Whether a name keeps the two underscores at both ends.
+fn is_reserved(name: &[u8]) -> bool {
+    name.len() >= 4 && name.starts_with(b"__") && name.ends_with(b"__")
 }
 
 fn all_underscores(name: &[u8]) -> bool {
@@ -152,9 +227,12 @@ pub fn write_name(name: &[u8], out: &mut Vec<u8>) -> Result<(), MetadataError> {
     if name[0].is_ascii_digit() {
         out.extend_from_slice(b"key_");
     }
+    let (ends, inner): (&[u8], _) =
+        if is_reserved(name) { (b"__", &name[2..name.len() - 2]) } else { (b"", name) };
+    out.extend_from_slice(ends);
     let mut in_run = false;
-    for &byte in name {
-        if byte == b'_' || byte.is_ascii_alphanumeric() {
+    for &byte in inner {
+        if byte.is_ascii_alphanumeric() {
             out.push(byte);
             in_run = false;
         } else if !in_run {
@@ -162,19 +240,23 @@ pub fn write_name(name: &[u8], out: &mut Vec<u8>) -> Result<(), MetadataError> {
             in_run = true;
         }
     }
+    out.extend_from_slice(ends);
     if all_underscores(&out[start..]) {
-        return Err(MetadataError::InvalidName {
-            name: String::from_utf8_lossy(name).into_owned(),
-            normalized: String::from_utf8_lossy(&out[start..]).into_owned(),
-        });
+        let normalized = String::from_utf8_lossy(&out[start..]).into_owned();
+        out.truncate(start);
+        let name = String::from_utf8_lossy(name).into_owned();
+        return Err(MetadataError::InvalidName { name, normalized });
     }
     Ok(())
 }
 
-/// Appends a value with a space for each byte that is not UTF-8.
+/// Appends a value with a space for each U+FFFD and each byte that is not UTF-8.
 fn write_value(value: &[u8], out: &mut Vec<u8>) {
     for chunk in value.utf8_chunks() {
-        out.extend_from_slice(chunk.valid().as_bytes());
+        for (place, piece) in chunk.valid().split('\u{fffd}').enumerate() {
+            out.extend_from_slice(if place > 0 { b" " } else { b"" });
+            out.extend_from_slice(piece.as_bytes());
+        }
         out.resize(out.len() + chunk.invalid().len(), b' ');
     }
 }
@@ -188,7 +270,9 @@ impl<'m> NormalizedMetadata<'m> {
             Form::Ordered { pairs, places, .. } => {
                 IterForm::Ordered { pairs, places: places.iter() }
             }
-            Form::Rewritten { text, spans } => IterForm::Rewritten { text, spans: spans.iter() },
+            Form::Rewritten { text, spans, .. } => {
+                IterForm::Rewritten { text, spans: spans.iter() }
+            }
         })
     }
 
@@ -199,6 +283,15 @@ impl<'m> NormalizedMetadata<'m> {
         match self.0 {
             Form::Ordered { names, .. } => Some(names),
             Form::AsSent(_) | Form::Rewritten { .. } => None,
+        }
+    }
+
+    /// What gave way to other pairs of the same name.
+    #[inline]
+    pub fn lost(&self) -> LostPairs {
+        match self.0 {
+            Form::Rewritten { lost, .. } => lost,
+            Form::AsSent(_) | Form::Ordered { .. } => LostPairs::default(),
         }
     }
 
@@ -271,13 +364,17 @@ mod tests {
 
     #[test]
     fn names_and_values_get_their_normal_form() {
-        let cases: [(&[Pair<'_>], Result<&str, &str>); 12] = [
+        let cases: [(&[Pair<'_>], Result<&str, &str>); 19] = [
             (&[], Ok("")),
             (&[("a", "1"), ("b", "2")], Ok("a=1 b=2")),
             (&[("b", "2"), ("a", "1")], Ok("a=1 b=2")),
             (&[("a.b", "1"), ("c-d", "2"), ("9x", "3")], Ok("a_b=1 c_d=2 key_9x=3")),
             (&[("ünï", "3"), ("1st", "4"), ("a. b", "5")], Ok("_n_=3 a_b=5 key_1st=4")),
-            (&[("a__b", "1"), ("a_.b", "2")], Ok("a__b=2")),
+            (&[("a__b", "1"), ("a_.b", "2")], Ok("a_b=2")),
+            (&[("x__y", "1"), ("___z", "2"), ("_q", "3")], Ok("_q=3 _z=2 x_y=1")),
+            (&[("__name__", "1"), ("__x", "2"), ("x__", "3")], Ok("__name__=1 _x=2 x_=3")),
+            (&[("__a__b__", "1"), ("____c__", "2")], Ok("___c__=2 __a_b__=1")),
+            (&[("1__", "1"), ("__1__", "2"), ("a_-_b", "3")], Ok("__1__=2 a_b=3 key_1_=1")),
             (&[("a", "1"), ("z", "9"), ("a", "2")], Ok("a=2 z=9")),
             (&[("a.b", "1"), ("a_b", "2"), ("a-b", "3")], Ok("a_b=3")),
             (&[("a", ""), ("b", "2")], Ok("b=2")),
@@ -290,11 +387,75 @@ mod tests {
                 &[("...", "x")],
                 Err("normalization for label name \"...\" resulted in invalid name \"_\""),
             ),
+            (
+                &[("日本", "x")],
+                Err("normalization for label name \"日本\" resulted in invalid name \"_\""),
+            ),
+            (
+                &[("____", "x")],
+                Err("normalization for label name \"____\" resulted in invalid name \"____\""),
+            ),
+            (
+                &[("ok", "1"), ("______", "x")],
+                Err("normalization for label name \"______\" resulted in invalid name \"_____\""),
+            ),
         ];
         for (pairs, expected) in cases {
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(normalized_texts(pairs), expected, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn of_names_that_become_one_the_rewritten_one_survives() {
+        /// Pairs, what is left of them, and how many others were lost.
+        type Case<'c> = (&'c [Pair<'c>], &'c str, u64);
+        let cases: [Case<'_>; 14] = [
+            (&[("a.b", "x"), ("a_b", "keep")], "a_b=x", 1),
+            (&[("a_b", "keep"), ("a.b", "x")], "a_b=x", 1),
+            (&[("a.b", "1"), ("a-b", "2"), ("a_b", "3")], "a_b=2", 2),
+            (&[("a_b", "1"), ("a_b", "2")], "a_b=2", 1),
+            (&[("a.b", "same"), ("a_b", "same")], "a_b=same", 0),
+            // A value that is rewritten counts as a name that is.
+            (&[("a_b", "p\u{fffd}"), ("a_b", "2")], "a_b=p ", 1),
+            // An empty value takes away what is in normal form.
+            (&[("a_b", ""), ("a_b", "1")], "", 1),
+            (&[("a_b", "1"), ("a_b", "")], "", 1),
+            (&[("a_b", ""), ("a.b", "1")], "a_b=1", 0),
+            (&[("a.b", "1"), ("a_b", "")], "a_b=1", 0),
+            (&[("a.b", ""), ("a_b", "1")], "", 1),
+            (&[("a.b", "1"), ("a-b", "")], "", 1),
+            (&[("a.b", ""), ("a-b", "2"), ("a_b", "1")], "a_b=2", 1),
+            (&[("9x", "1"), ("key_9x", "2"), ("y", "3")], "key_9x=1 y=3", 1),
+        ];
+        for (pairs, expected, lost) in cases {
+            assert_eq!(normalized_texts(pairs), Ok(expected.to_owned()), "{pairs:?}");
+            let bytes: Vec<_> = pairs.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+            let mut normalizer = MetadataNormalizer::new();
+            let normalized = normalizer.normalize(MetadataRef::from_slice(&bytes)).expect("valid");
+            assert_eq!(normalized.lost().count, lost, "{pairs:?}");
+            assert_eq!(normalized.lost().len_bytes > 0, lost > 0, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_normal_form_are_those_that_stay() {
+        let pieces = ["", "_", "__", "a", "9", ".", "é", "Z"];
+        let mut normal = 0;
+        for place in 0..pieces.len().pow(5) {
+            let piece = |digit: u32| pieces[place / pieces.len().pow(digit) % pieces.len()];
+            let name = [piece(0), piece(1), piece(2), piece(3), piece(4)].concat();
+            let mut written = Vec::new();
+            let stays = write_name(name.as_bytes(), &mut written).is_ok_and(|()| {
+                let mut again = Vec::new();
+                write_name(&written, &mut again).expect("it has been written");
+                assert_eq!(again, written, "{name}");
+                written == name.as_bytes()
+            });
+            assert_eq!(is_normal_name(name.as_bytes()), stays, "{name}");
+            normal += usize::from(stays);
+        }
+        assert!(normal > 100, "{normal}");
     }
 
     #[test]
@@ -315,6 +476,8 @@ mod tests {
     fn bytes_that_are_not_utf8_become_spaces() {
         assert_eq!(normalized(&[(b"a", b"x\xff\xfey")]), Ok("a=x  y".to_owned()));
         assert_eq!(normalized(&[(b"a\xffb", b"x")]), Ok("a_b=x".to_owned()));
+        let replaced = "\u{fffd}é\u{fffd}\u{fffd}";
+        assert_eq!(normalized(&[(b"a", replaced.as_bytes())]), Ok("a= é  ".to_owned()));
     }
 
     #[test]

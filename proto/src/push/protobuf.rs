@@ -78,6 +78,20 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A signed number of 32 bits: a negative one is sent with its sign in all 64 bits.
+    pub(crate) fn int32(self, field: &'static str) -> Result<i32, ProtobufError> {
+        let number = self.varint(field)?.cast_signed();
+        i32::try_from(number)
+            .map_err(|_| ProtobufError::OutOfRange { field, number: number.into() })
+    }
+
+    /// A number from 0 to 2^32 - 1.
+    pub(crate) fn uint32(self, field: &'static str) -> Result<u32, ProtobufError> {
+        let number = self.varint(field)?;
+        u32::try_from(number)
+            .map_err(|_| ProtobufError::OutOfRange { field, number: number.into() })
+    }
+
     fn wire_type(self) -> u8 {
         match self {
             Value::Varint(_) => 0,
@@ -316,7 +330,7 @@ fn usual_timestamp(message: &[u8]) -> Option<(i64, i32)> {
     let join = |rest: u64, &byte: &u8| rest << 7 | u64::from(byte & 0x7f);
     let seconds = [e, d, c, b, a].iter().fold(0, join);
     let nanos = nanos.iter().rev().fold(0, join);
-    Some((seconds as i64, nanos as i32))
+    Some((i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?))
 }
 
 fn read_timestamp_fields(message: &[u8]) -> Result<(i64, i32), ProtobufError> {
@@ -324,8 +338,8 @@ fn read_timestamp_fields(message: &[u8]) -> Result<(i64, i32), ProtobufError> {
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.step()? {
         match number {
-            1 => seconds = value.varint("Seconds")? as i64,
-            2 => nanos = value.varint("Nanos")? as i32,
+            1 => seconds = value.varint("Seconds")?.cast_signed(),
+            2 => nanos = value.int32("Nanos")?,
             _ => {}
         }
     }

@@ -161,10 +161,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "The same in percent of the size of the file system; the smaller one counts. 0 means no limit.";
     "distributor.max_recv_msg_size", "distributor.max-recv-msg-size",
         |c| Bytes(&mut c.push_body_max_bytes),
-        "Longest body of a push, as it is sent.";
+        "Longest body of a push, as it is sent. The memory for bodies limits it as well.";
     "distributor.max_decompressed_size", "distributor.max-decompressed-size",
         |c| Bytes(&mut c.push_decompressed_max_bytes),
-        "Longest body of a push, decompressed.";
+        "Longest body of a push, decompressed. The memory for bodies limits it as well.";
     "distributor.otlp_config.default_resource_attributes_as_index_labels",
         "distributor.otlp.default_resource_attributes_as_index_labels",
         |c| Words(&mut c.otlp_index_labels),
@@ -204,7 +204,7 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Whether metric range queries take steps of which no entry has changed since from the last answer to the same query. The reference does not unless told to.";
     "limits_config.max_line_size", "limits.max-line-size",
         |c| MemoryBytes(&mut c.limits.max_line_size_bytes),
-        "Longest line. 0 means no limit.";
+        "Longest line. 0 means no limit but that of the memory: 56 MB, or half of what there is for recent entries.";
     "limits_config.max_line_size_truncate", "limits.max-line-size-truncate",
         |c| Bool(&mut c.limits.max_line_size_truncate),
         "Whether longer lines are cut instead of refused.";

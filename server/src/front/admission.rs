@@ -110,7 +110,12 @@ impl<R: Runtime> Front<R> {
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
             return Ok(Verdict::default());
         }
-        let mut check = EntryCheck::new(limits, self.runtime.unix_nanos(), kind.is_backfill);
+        let mut check = EntryCheck::new(
+            limits,
+            self.runtime.unix_nanos(),
+            kind.is_backfill,
+            self.entry_max_bytes(),
+        );
         let sizes: Vec<(u64, u64)> = streams
             .iter()
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))
@@ -209,7 +214,8 @@ fn visit_good<S: PushedStream>(
     check.begin_stream();
     let mut entries = stream.entries();
     while let Some(entry) = entries.next_entry() {
-        if let Ok(good) = check.judge(resolved, entry)
+        if let Ok(entry) = entry
+            && let Ok(good) = check.judge(resolved, entry)
             && !visit(good.timestamp_ns, good.len_bytes())
         {
             return;

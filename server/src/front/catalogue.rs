@@ -105,22 +105,21 @@ pub(super) fn selection(
     StreamSelection { tenants, matcher_groups: Arc::from(groups), range }
 }
 
-/// The selectors of `match[]` and `match`, at least one. Each must narrow the
-/// streams down, as in a query.
+/// The selectors of `match[]` and `match`, at least one. Each must narrow the streams down, as
+/// in a query; only `{}` alone stands for all of them, and gives no group.
 fn matcher_groups(params: &Params) -> Result<Vec<Vec<CompiledMatcher>>, ApiError> {
     let texts: Vec<&str> = params.get_all("match[]").chain(params.get_all("match")).collect();
-    let empty_group = || ApiError::bad_request("0 matchers in group: {}");
-    if texts.is_empty() {
-        return Err(empty_group());
-    }
     let mut groups = Vec::new();
-    for text in texts {
+    for text in &texts {
         let bad_request = |error: SelectorError| ApiError::bad_request(error.to_string());
         if syntax::parse_matchers(text).map_err(bad_request)?.matchers.is_empty() {
-            return Err(empty_group());
+            continue;
         }
         let selector = syntax::parse_selector(text).map_err(bad_request)?;
         groups.push(compiled(&selector)?);
+    }
+    if texts.is_empty() || !groups.is_empty() && groups.len() < texts.len() {
+        return Err(ApiError::bad_request("0 matchers in group: {}"));
     }
     Ok(groups)
 }

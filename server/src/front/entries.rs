@@ -11,15 +11,30 @@ use logsvc_proto::discover::{
 };
 use logsvc_proto::push::EntryRef;
 use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedIter, NormalizedMetadata};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_shards::batch::{BATCH_MAX_BYTES, BatchBuilder};
 
 use super::refusals::{Refusal, rfc3339};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
 use crate::metrics::{Amount, Reason};
 
-/// No line may be longer, whatever the limits say.
-const LINE_HARD_MAX_BYTES: usize = 16 << 20;
+/// No entry may have more bytes in its line and metadata, whatever the limits say: it must fit
+/// into a batch beside others.
+const ENTRY_HARD_MAX_BYTES: usize = BATCH_MAX_BYTES - (8 << 20);
+
+/// What the memory for recent entries is divided by for the largest entry.
+const LARGEST_ENTRY_SHARE: u64 = 2;
+
+/// Most bytes of line and metadata that an entry may have, if the node has so much memory for
+/// recent entries: one that is too large for it would be refused for ever, as if that passed.
+pub(super) fn entry_max_bytes(heads_max_bytes: u64) -> usize {
+    let share = heads_max_bytes / LARGEST_ENTRY_SHARE;
+    usize::try_from(share).unwrap_or(usize::MAX).min(ENTRY_HARD_MAX_BYTES)
+}
+
+/// The newest time that an entry may have, in ns since the Unix epoch: the end of a range is
+/// not in it.
+const NEWEST_STORED_NS: i64 = i64::MAX - 1;
 
 /// The metadata that holds the severity of OpenTelemetry records.
 const SEVERITY_NUMBER: &[u8] = b"severity_number";
@@ -30,6 +45,7 @@ pub(super) struct EntryCheck<'c> {
     oldest_ns: Option<i64>,
     newest_ns: Option<i64>,
     line_max_bytes: usize,
+    entry_max_bytes: usize,
     discovers_level: bool,
     normalizer: MetadataNormalizer,
     /// The number that `normalizer` has for names none of which tells a level.
@@ -38,6 +54,9 @@ pub(super) struct EntryCheck<'c> {
     cut: Vec<u8>,
     /// Lines that were cut, and the bytes that they lost.
     pub(super) shortened: Amount,
+    /// Entries whose metadata had several values for what became one name, and the bytes of
+    /// those that were not kept.
+    pub(super) merged: Amount,
     previous: Previous,
 }
 
@@ -106,11 +125,17 @@ impl Accepted<'_> {
 }
 
 impl<'c> EntryCheck<'c> {
-    /// For a push that arrives at `now_ns`. Those of a backfill may be of any age.
-    pub(super) fn new(limits: &'c Limits, now_ns: i64, is_backfill: bool) -> EntryCheck<'c> {
+    /// For a push that arrives at `now_ns`. Those of a backfill may be of any age. No entry may
+    /// have more than `entry_max_bytes`.
+    pub(super) fn new(
+        limits: &'c Limits,
+        now_ns: i64,
+        is_backfill: bool,
+        entry_max_bytes: usize,
+    ) -> EntryCheck<'c> {
         let line_max_bytes = match limits.max_line_size_bytes {
-            0 => LINE_HARD_MAX_BYTES,
-            limit => limit.min(LINE_HARD_MAX_BYTES),
+            0 => entry_max_bytes,
+            limit => limit.min(entry_max_bytes),
         };
         EntryCheck {
             limits,
@@ -119,11 +144,13 @@ impl<'c> EntryCheck<'c> {
             newest_ns: (limits.creation_grace_period_ns > 0)
                 .then(|| now_ns.saturating_add(limits.creation_grace_period_ns)),
             line_max_bytes,
+            entry_max_bytes,
             discovers_level: limits.discover_log_levels && limits.allow_structured_metadata,
             normalizer: MetadataNormalizer::new(),
             silent_names: None,
             cut: Vec::new(),
             shortened: Amount::default(),
+            merged: Amount::default(),
             previous: Previous::default(),
         }
     }
@@ -151,7 +178,8 @@ impl<'c> EntryCheck<'c> {
             self.cut.clear();
         }
         if !entry.metadata.is_empty() {
-            check_metadata(self.limits, stream, &entry)?;
+            let room = self.entry_max_bytes - line.len().min(self.line_max_bytes);
+            check_metadata(self.limits, room, stream, &entry)?;
         }
         let timestamp_ns = if self.limits.increment_duplicate_timestamp {
             self.previous.move_apart(sent_ns, line)
@@ -173,6 +201,10 @@ impl<'c> EntryCheck<'c> {
             .normalizer
             .normalize(entry.metadata)
             .map_err(|error| Refusal::new(Reason::InvalidLabels, error.to_string()))?;
+        let lost = pairs.lost();
+        if lost.count > 0 {
+            self.merged.add(1, lost.len_bytes);
+        }
         let names = pairs.names_number();
         // Most entries have the names of the one before.
         let mut is_silent = names.is_some() && names == self.silent_names;
@@ -203,7 +235,9 @@ impl<'c> EntryCheck<'c> {
             let text = format!("entry for stream '{}' has no timestamp", labels());
             return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text));
         };
-        if self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
+        // Ranges do not reach behind the last nanosecond there is, so nothing would find it.
+        let is_unreachable = timestamp_ns > NEWEST_STORED_NS;
+        if is_unreachable || self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
             let text =
                 format!("entry for stream '{}' has timestamp too new: {}", labels(), rfc3339(time));
             return Err(Refusal::new(Reason::TooFarInFuture, text));
@@ -240,7 +274,7 @@ impl Previous {
             Some((before_sent_ns, before_ns))
                 if (sent_ns == before_sent_ns || sent_ns == before_ns) && self.line != line =>
             {
-                before_ns.saturating_add(1)
+                before_ns.saturating_add(1).min(NEWEST_STORED_NS)
             }
             _ => sent_ns,
         };
@@ -282,8 +316,10 @@ fn stated_level<'e>(
     (level, is_silent)
 }
 
+/// Checks metadata of an entry that has room for so many bytes of it.
 fn check_metadata(
     limits: &Limits,
+    room_bytes: usize,
     stream: &CachedStream,
     entry: &EntryRef<'_>,
 ) -> Result<(), Refusal> {
@@ -297,8 +333,11 @@ fn check_metadata(
         );
         return Err(Refusal::new(Reason::DisallowedStructuredMetadata, text));
     }
-    let max_bytes = limits.max_structured_metadata_size_bytes;
-    if max_bytes > 0 && bytes > max_bytes {
+    let max_bytes = match limits.max_structured_metadata_size_bytes {
+        0 => room_bytes,
+        limit => limit.min(room_bytes),
+    };
+    if bytes > max_bytes {
         let text = format!(
             "stream '{}' has structured metadata too large: '{bytes}' bytes, limit: '{max_bytes}' bytes. \
              Please see `limits_config.max_structured_metadata_size` or contact your administrator \
@@ -340,7 +379,7 @@ mod tests {
             level: None,
             refusal: None,
         };
-        let mut check = EntryCheck::new(limits, 0, true);
+        let mut check = EntryCheck::new(limits, 0, true, usize::MAX);
         let metadata = MetadataRef::from_slice(sent);
         let entry = EntryRef { timestamp_ns: Some(1), line, metadata };
         let Ok(accepted) = check.judge(&stream, entry) else { panic!("it is refused") };

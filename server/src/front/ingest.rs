@@ -4,6 +4,7 @@
 //! Each line is copied twice on its way: out of the compressed body into a buffer that
 //! is reused, and from there into its shard's batch. Nothing is allocated per line.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use http::StatusCode;
@@ -19,8 +20,9 @@ use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 
 use super::Front;
 use super::admission::Verdict;
-use super::entries::EntryCheck;
+use super::entries::{EntryCheck, entry_max_bytes};
 use super::refusals::Refusals;
+use super::settle::Stored;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
 use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
@@ -28,6 +30,15 @@ use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
 const BATCH_TARGET_BYTES: usize = 4 << 20;
+
+/// A push waits for what the shards say of its first batches once it has so many bytes on
+/// their way: less than a log lets wait, so that a large push that comes alone is stored at the
+/// speed of the disk and not refused.
+const ON_THE_WAY_MAX_BYTES: u64 = 16 << 20;
+
+/// The same as a part of the memory for recent entries: what is not in the log yet cannot make
+/// way for what comes behind it.
+const ON_THE_WAY_SHARE: u64 = 4;
 
 /// A stream of a push, whatever form the push has.
 pub(super) trait PushedStream {
@@ -42,8 +53,17 @@ pub(super) trait PushedStream {
 
 /// A cursor over entries, each of which borrows from it.
 pub(super) trait EntryCursor {
-    /// The next entry; `None` after the last.
-    fn next_entry(&mut self) -> Option<EntryRef<'_>>;
+    /// The next entry, or why it cannot be one; `None` after the last.
+    fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>>;
+}
+
+/// What was sent as an entry and cannot be stored as one.
+#[derive(Debug)]
+pub(super) struct BadEntry {
+    /// Its bytes as sent.
+    pub(super) len_bytes: u64,
+    /// Why.
+    pub(super) text: String,
 }
 
 impl<'a> PushedStream for StreamRef<'a> {
@@ -59,8 +79,8 @@ impl<'a> PushedStream for StreamRef<'a> {
 
 impl EntryCursor for Entries<'_> {
     #[inline]
-    fn next_entry(&mut self) -> Option<EntryRef<'_>> {
-        self.next()
+    fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>> {
+        self.next().map(Ok)
     }
 }
 
@@ -94,8 +114,6 @@ pub(super) struct SentPush<'r> {
     pub(super) now_ns: i64,
     pub(super) passed: Passed,
     pub(super) verdict: Verdict,
-    /// Why not all of them could be sent.
-    pub(super) outcome: Result<(), ApiError>,
 }
 
 /// A batch on its way to a shard.
@@ -104,6 +122,8 @@ pub(super) struct Sent {
     pub(super) reply: PendingReply<ShardReply>,
     /// Its streams.
     pub(super) streams: Vec<Rc<CachedStream>>,
+    /// Its size.
+    len_bytes: usize,
 }
 
 /// The batch being filled for one shard.
@@ -167,11 +187,16 @@ impl<R: Runtime> Front<R> {
             }
         };
         let now_ns = self.runtime.unix_nanos();
-        let mut passed = Passed::default();
-        let check = EntryCheck::new(limits, now_ns, kind.is_backfill);
-        let outcome = self.store(tenant, streams, check, &verdict, kind, &mut passed).await;
-        let sent = SentPush { kind, now_ns, passed, verdict, outcome };
+        let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
+        let mut passed = self.store(tenant, streams, &mut check, &verdict, kind).await;
+        passed.shortened = check.shortened;
+        passed.merged = check.merged;
+        let sent = SentPush { kind, now_ns, passed, verdict };
         Ok(Ingested::Sent(Box::new(sent)))
+    }
+
+    pub(super) fn entry_max_bytes(&self) -> usize {
+        entry_max_bytes(self.heads.max_bytes())
     }
 
     /// Answers a push while ingestion is blocked. Labels are judged all the same.
@@ -214,16 +239,17 @@ impl<R: Runtime> Front<R> {
         Err(ApiError::new(status, text).with_newline())
     }
 
-    /// Sends the entries of all streams to their shards.
+    /// Sends the entries of all streams to their shards, until one of them cannot take what it
+    /// gets.
     async fn store<S: PushedStream>(
         &self,
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
-        mut check: EntryCheck<'_>,
+        check: &mut EntryCheck<'_>,
         verdict: &Verdict,
         kind: PushKind<'_>,
-        passed: &mut Passed,
-    ) -> Result<(), ApiError> {
+    ) -> Passed {
+        let mut passed = Passed::default();
         let expected = expected_bytes(&streams, kind, usize::from(self.runtime.core_count()));
         let mut filling: Vec<Filling> = expected.into_iter().map(Filling::new).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
@@ -247,7 +273,16 @@ impl<R: Runtime> Front<R> {
             let target = &mut filling[shard.index()];
             target.note_stream(resolved);
             target.builder.begin(resolved.id);
-            while let Some(entry) = next {
+            while let Some(sent) = next {
+                let entry = match sent {
+                    Ok(entry) => entry,
+                    Err(BadEntry { len_bytes, text }) => {
+                        let amount = Amount { entries: 1, bytes: len_bytes };
+                        passed.refusals.add(amount, Reason::InvalidLabels, text);
+                        next = entries.next_entry();
+                        continue;
+                    }
+                };
                 let metadata_bytes = entry.metadata.len_bytes() as u64;
                 let amount = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
                 match check.judge(resolved, entry) {
@@ -264,7 +299,10 @@ impl<R: Runtime> Front<R> {
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
-                    self.send(tenant, shard, target, &mut passed.sent)?;
+                    self.send(tenant, shard, target, &mut passed).await;
+                    if passed.stored.has_failed() {
+                        return passed;
+                    }
                     self.turns.next(&self.runtime).await;
                     self.turns.note(BATCH_TARGET_BYTES);
                     target.note_stream(resolved);
@@ -274,23 +312,35 @@ impl<R: Runtime> Front<R> {
             }
             target.builder.end();
         }
-        passed.shortened = check.shortened;
         for (shard, target) in filling.iter_mut().enumerate() {
-            self.send(tenant, CoreId(shard as u16), target, &mut passed.sent)?;
+            self.send(tenant, CoreId(shard as u16), target, &mut passed).await;
         }
-        Ok(())
+        passed
     }
 
-    fn send(
+    /// Sends a batch to its shard, after a wait if much of the push is on its way.
+    async fn send(
         &self,
         tenant: &TenantId,
         shard: CoreId,
         target: &mut Filling,
-        sent: &mut Vec<Sent>,
-    ) -> Result<(), ApiError> {
+        passed: &mut Passed,
+    ) {
         let filled = std::mem::replace(target, Filling::new(target.expected_bytes));
         if filled.builder.is_empty() {
-            return Ok(());
+            return;
+        }
+        let len_bytes = filled.builder.len_bytes() + filled.definitions_len;
+        let share_bytes = self.heads.max_bytes() / ON_THE_WAY_SHARE;
+        let most_bytes = share_bytes.min(ON_THE_WAY_MAX_BYTES);
+        while (passed.on_the_way_bytes + len_bytes) as u64 > most_bytes
+            && let Some(oldest) = passed.sent.pop_front()
+        {
+            passed.on_the_way_bytes -= oldest.len_bytes;
+            self.take_reply(tenant, oldest, &mut passed.stored).await;
+        }
+        if passed.stored.has_failed() {
+            return;
         }
         let new_streams = filled.streams.iter().filter(|stream| !stream.announced.get());
         let window_ns = self.config.out_of_order_window_ns;
@@ -299,9 +349,13 @@ impl<R: Runtime> Front<R> {
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
         };
-        let reply = self.ask(shard, ShardRequest::Append(append))?;
-        sent.push(Sent { shard, reply, streams: filled.streams });
-        Ok(())
+        match self.ask(shard, ShardRequest::Append(append)) {
+            Ok(reply) => {
+                passed.on_the_way_bytes += len_bytes;
+                passed.sent.push_back(Sent { shard, reply, streams: filled.streams, len_bytes });
+            }
+            Err(error) => passed.stored.fail(error),
+        }
     }
 }
 
@@ -313,8 +367,12 @@ fn is_blocked(limits: &Limits, now_ns: i64) -> bool {
 fn amount_of<S: PushedStream>(stream: &S) -> Amount {
     let mut entries = stream.entries();
     let mut amount = Amount::default();
-    while let Some(entry) = entries.next_entry() {
-        amount.add(1, (entry.line.len() + entry.metadata.len_bytes()) as u64);
+    while let Some(sent) = entries.next_entry() {
+        let len_bytes = match sent {
+            Ok(entry) => (entry.line.len() + entry.metadata.len_bytes()) as u64,
+            Err(bad) => bad.len_bytes,
+        };
+        amount.add(1, len_bytes);
     }
     amount
 }
@@ -332,8 +390,11 @@ impl Filling {
 /// What became of the entries of a push on the way to their shards.
 #[derive(Default)]
 pub(super) struct Passed {
-    /// The batches that are on their way.
-    pub(super) sent: Vec<Sent>,
+    /// The batches that are on their way, the oldest first.
+    pub(super) sent: VecDeque<Sent>,
+    on_the_way_bytes: usize,
+    /// What has become of those before them.
+    pub(super) stored: Stored,
     pub(super) refusals: Refusals,
     /// What went on its way, in bytes as sent.
     pub(super) good: Amount,
@@ -345,4 +406,6 @@ pub(super) struct Passed {
     pub(super) lengths: LineCounts,
     /// Lines of it that were cut, and the bytes that they lost.
     pub(super) shortened: Amount,
+    /// Entries of which names of metadata became one, and the bytes that they lost.
+    pub(super) merged: Amount,
 }

@@ -10,6 +10,7 @@ mod admission;
 mod answer;
 mod catalogue;
 mod detected;
+mod doors;
 mod encode;
 mod entries;
 mod execute;
@@ -23,6 +24,7 @@ mod params;
 mod parquet;
 mod patterns;
 mod push;
+mod push_memory;
 mod query;
 mod query_limits;
 pub(crate) mod queue;
@@ -366,6 +368,12 @@ impl<R: Runtime> Front<R> {
         })
     }
 
+    /// The longest body of which there can be `max_bytes`: what the memory cannot hold even if
+    /// nothing else is there is refused for good.
+    fn body_max_bytes(&self, max_bytes: u64) -> u64 {
+        max_bytes.min(self.bodies.max_bytes())
+    }
+
     fn counters(&self) -> &CoreMetrics {
         self.metrics.core(self.runtime.core())
     }
@@ -438,15 +446,20 @@ impl<R: Runtime> Service for Front<R> {
         // Routing comes before everything else, so an unknown path is refused
         // without reading its body.
         match self.router.find(&head.method, &head.path) {
+            Match::Found(route, _) if let Err(error) = route.guard(&head.method, &head.headers) => {
+                Admission::Refuse(route.error_response(&error).with_route(route.label()))
+            }
             // A push that says nothing of a body is one whose sender forgot it.
             Match::Found(route, _) if route.is_push() && !says_length(head) => {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
                 Admission::Refuse(route.error_response(&error.with_newline()))
             }
             Match::Found(route, _) if route.is_push() => {
-                Admission::Body { max_bytes: self.config.push_body_max_bytes }
+                Admission::Body { max_bytes: self.body_max_bytes(self.config.push_body_max_bytes) }
             }
-            Match::Found(..) => Admission::Body { max_bytes: self.config.form_body_max_bytes },
+            Match::Found(..) => {
+                Admission::Body { max_bytes: self.body_max_bytes(self.config.form_body_max_bytes) }
+            }
             Match::MethodNotAllowed => {
                 Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
             }

@@ -1,6 +1,10 @@
 //! OpenTelemetry logs over HTTP: from the bytes of a request to its streams, and the
 //! form in which the SDKs expect errors.
 //!
+//! Guarantees: a request that does not decode stores nothing. Of one that does, what cannot be
+//! stored refuses the records that have it; the others are stored, and the answer is a partial
+//! success. An error means that nothing was stored, or that it may be sent again.
+//!
 //! All records of a resource belong to one stream, unless rules make labels of what
 //! single records say; then every run of records with the same labels is a stream.
 
@@ -11,18 +15,21 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
-use logsvc_proto::body::{MessageFormat, choose_otlp_decoder};
+use logsvc_proto::body::{Decoder, MessageFormat, choose_otlp_decoder};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::otlp::{
-    Assembler, LogsRequest, Records, ResourceLogs, STATUS_CONTENT_TYPE, ScopeLogs, Scopes,
-    encode_status, record_labels, resource_labels, transcode_json,
+    Assembler, LogsRequest, PartialSuccess, Records, ResourceLogs, ResponseFormat,
+    STATUS_CONTENT_TYPE, ScopeLogs, Scopes, encode_status, record_labels, resource_labels,
+    transcode_json,
 };
 use logsvc_proto::push::{EntryRef, LabelSource};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
-use super::ingest::{EntryCursor, Ingested, PushKind, PushedStream};
+use super::ingest::{BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
 use super::push::{PushBuffers, user_agent};
+use super::push_memory::{PushMemory, trimmed};
+use super::settle::{PartlyRefused, Settled};
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
 use crate::metrics::PushFormat;
@@ -38,31 +45,40 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let Request { head, body, .. } = request;
+        let (body, held_bytes) = trimmed(body);
+        let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
+        let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let (ingested, _more_reserved) = self
             .with_buffers(async |buffers| {
-                self.push_otlp_decoded(&tenant, &head, &body, buffers).await
+                let memory = PushMemory::new(&self.bodies, held_bytes)?;
+                self.push_otlp_decoded(&tenant, &head, decoder, &body, memory, buffers).await
             })
             .await?;
         let _reserved = body.into_reservation();
-        self.settle(&tenant, ingested).await
+        match self.settle(&tenant, ingested).await? {
+            Settled::Answered(response) => Ok(response),
+            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            Settled::PartlyRefused(refused) if refused.stored_entries > 0 => {
+                Ok(partial_success(refused, decoder.format))
+            }
+            Settled::PartlyRefused(refused) => Err(refused.error),
+        }
     }
 
     async fn push_otlp_decoded<'r>(
         &self,
         tenant: &TenantId,
         head: &'r RequestHead,
+        decoder: Decoder,
         body: &[u8],
+        mut memory: PushMemory,
         buffers: &mut PushBuffers,
     ) -> Result<(Ingested<'r>, Reservation), ApiError> {
-        let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
-        let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (message, mut reservation) = self.decompress(decoder, body, &mut buffers.body)?;
+        let message = self.decompress(decoder, body, &mut memory, &mut buffers.body).await?;
         let mut transcoded = Vec::new();
         let message = if decoder.format == MessageFormat::Json {
             let more = message.len() as u64 * TRANSCODED_FACTOR + TRANSCODED_ALLOWANCE_BYTES;
-            if !reservation.try_grow(more) {
-                return Err(too_many_bytes());
-            }
+            memory.grow(more)?;
             transcode_json(message, &mut transcoded)?;
             &transcoded
         } else {
@@ -79,7 +95,7 @@ impl<R: Runtime> Front<R> {
         if rules.records_have_labels() {
             most_streams += logs.record_count();
         }
-        self.reserve_streams::<OtlpStream<'_, '_>>(most_streams, &mut reservation)?;
+        self.reserve_streams::<OtlpStream<'_, '_>>(most_streams, &mut memory)?;
         let streams = self.resolve_otlp(tenant, &limits, &logs, rules)?;
         let kind = PushKind {
             entries: logs.record_count(),
@@ -88,7 +104,8 @@ impl<R: Runtime> Front<R> {
             user_agent: user_agent(head),
             format: PushFormat::Otlp,
         };
-        Ok((self.ingest(tenant, &limits, streams, kind).await?, reservation))
+        let ingested = self.ingest(tenant, &limits, streams, kind).await?;
+        Ok((ingested, memory.into_reservation()))
     }
 
     /// The streams of a request.
@@ -194,7 +211,7 @@ impl<'r, 'a> PushedStream for OtlpStream<'r, 'a> {
 }
 
 impl EntryCursor for OtlpEntries<'_, '_> {
-    fn next_entry(&mut self) -> Option<EntryRef<'_>> {
+    fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>> {
         self.left = self.left.checked_sub(1)?;
         let record = loop {
             if let Some(record) = self.records.as_mut().and_then(Iterator::next) {
@@ -204,12 +221,28 @@ impl EntryCursor for OtlpEntries<'_, '_> {
             self.assembler.begin_scope(&scope, self.rules);
             self.records = Some(scope.records());
         };
-        Some(self.assembler.entry(&record, self.rules, self.now_ns))
+        let entry = self.assembler.entry(&record, self.rules, self.now_ns);
+        Some(entry.map_err(|error| BadEntry {
+            len_bytes: record.len_bytes() as u64,
+            text: error.to_string(),
+        }))
     }
 }
 
-pub(super) fn too_many_bytes() -> ApiError {
-    ApiError::too_many_requests("too many bytes of requests in flight", 1)
+/// The answer to an export of which some records were refused for good. Clients must not send
+/// it again.
+fn partial_success(refused: PartlyRefused, format: MessageFormat) -> Response {
+    let format = match format {
+        MessageFormat::Json => ResponseFormat::Json,
+        MessageFormat::Protobuf | MessageFormat::SnappyProtobuf => ResponseFormat::Protobuf,
+    };
+    let partial = PartialSuccess {
+        rejected_log_records: refused.refused_entries,
+        error_message: refused.error.message,
+    };
+    Response::new(StatusCode::OK)
+        .with_content_type(format.content_type())
+        .with_body(partial.encode(format))
 }
 
 /// An error as OpenTelemetry SDKs and collectors decode it: a `google.rpc.Status`. They

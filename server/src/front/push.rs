@@ -5,12 +5,11 @@
 
 use std::rc::Rc;
 
+use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
-use logsvc_proto::body::{
-    BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
-};
+use logsvc_proto::body::{BodyBuffers, MessageFormat, choose_decoder};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::{EntryList, Push, StreamRef};
@@ -18,12 +17,13 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use super::Front;
 use super::ingest::{Ingested, PushKind};
-use super::otlp::too_many_bytes;
+use super::push_memory::{PushMemory, trimmed};
+use super::settle::Settled;
 use super::stream_cache::CachedStream;
 use crate::metrics::PushFormat;
 
 /// Buffers of pushes that are larger than this are not kept.
-const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
+pub(super) const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
 
 /// Makes a push a part of a backfill.
 const BACKFILL_SHARD_HEADER: &str = "x-loki-backfill-shard";
@@ -52,9 +52,11 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
         let Request { head, body, .. } = request;
+        let (body, held_bytes) = trimmed(body);
         let ingested = self
             .with_buffers(async |buffers| {
-                self.push_decoded(&tenant, &head, &body, dialect, buffers).await
+                let memory = PushMemory::new(&self.bodies, held_bytes)?;
+                self.push_decoded(&tenant, &head, &body, dialect, memory, buffers).await
             })
             .await;
         // The next push finds this memory in the caches of the CPU. What is reserved for it
@@ -64,7 +66,11 @@ impl<R: Runtime> Front<R> {
             Ok((ingested, _reserved)) => self.settle(&tenant, ingested).await,
             Err(error) => Err(error),
         };
-        pushed.map_err(ApiError::with_newline)
+        match pushed.map_err(ApiError::with_newline)? {
+            Settled::Answered(response) => Ok(response),
+            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            Settled::PartlyRefused(refused) => Err(refused.error.with_newline()),
+        }
     }
 
     /// Lends a push the buffers to decode it in. They are free for the next one as soon as
@@ -74,7 +80,7 @@ impl<R: Runtime> Front<R> {
         push: impl AsyncFnOnce(&mut PushBuffers) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
         if self.stopping.is_triggered() {
-            return Err(ApiError::internal("Ingester is shutting down"));
+            return Err(ApiError::unavailable("Ingester is shutting down"));
         }
         if !self.takes_entries() {
             return Err(ApiError::unavailable("empty ring"));
@@ -95,13 +101,14 @@ impl<R: Runtime> Front<R> {
         head: &'r RequestHead,
         body: &[u8],
         dialect: Dialect,
+        mut memory: PushMemory,
         buffers: &mut PushBuffers,
     ) -> Result<(Ingested<'r>, Reservation), ApiError> {
         let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
         let backfill_shard = backfill_shard(head)?;
         let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let PushBuffers { body: body_buffers, entries } = buffers;
-        let (message, mut reservation) = self.decompress(decoder, body, body_buffers)?;
+        let message = self.decompress(decoder, body, &mut memory, body_buffers).await?;
         let push = match decoder.format {
             MessageFormat::SnappyProtobuf | MessageFormat::Protobuf => {
                 Push::protobuf_listed(message, entries)?
@@ -114,7 +121,7 @@ impl<R: Runtime> Front<R> {
         }
         // One label set that does not parse refuses the whole request, so all are
         // resolved before anything is sent.
-        self.reserve_streams::<StreamRef<'_>>(totals.streams, &mut reservation)?;
+        self.reserve_streams::<StreamRef<'_>>(totals.streams, &mut memory)?;
         let limits = self.limits(tenant);
         let mut streams = Vec::new();
         for stream in push.streams() {
@@ -133,7 +140,8 @@ impl<R: Runtime> Front<R> {
             user_agent: user_agent(head),
             format: PushFormat::Loki,
         };
-        Ok((self.ingest(tenant, &limits, streams, kind).await?, reservation))
+        let ingested = self.ingest(tenant, &limits, streams, kind).await?;
+        Ok((ingested, memory.into_reservation()))
     }
 
     /// Reserves memory for the list of the streams of a push: a stream can be much longer
@@ -141,48 +149,14 @@ impl<R: Runtime> Front<R> {
     pub(super) fn reserve_streams<S>(
         &self,
         streams: u64,
-        reservation: &mut Reservation,
+        memory: &mut PushMemory,
     ) -> Result<(), ApiError> {
         let bytes = streams.saturating_mul(size_of::<(S, Rc<CachedStream>)>() as u64);
-        // As for bodies: what can never fit is refused for good.
         if bytes > self.bodies.max_bytes() / 2 {
             let text = format!("{streams} streams are too many for one push");
             return Err(ApiError::bad_request(text));
         }
-        if reservation.try_grow(bytes) { Ok(()) } else { Err(too_many_bytes()) }
-    }
-
-    /// Undoes the compression of a body. What comes out counts against the same
-    /// budget as the body, and is reserved before it is made.
-    pub(super) fn decompress<'b>(
-        &self,
-        decoder: Decoder,
-        body: &'b [u8],
-        buffers: &'b mut BodyBuffers,
-    ) -> Result<(&'b [u8], Reservation), ApiError> {
-        // What can never fit beside its own body is refused for good: a client that
-        // were told to come back would do so for ever.
-        let room_bytes = self.bodies.max_bytes().saturating_sub(body.len() as u64);
-        let limit_bytes = self.config.push_decompressed_max_bytes.min(room_bytes);
-        let mut expected_bytes = decoder.expected_len(body).min(limit_bytes);
-        let reservation = loop {
-            let reservation = self.bodies.try_reserve(expected_bytes).ok_or_else(too_many_bytes)?;
-            // Without an outer compression the expectation is no guess: a message that
-            // claims to be larger is malformed, or over the limit.
-            let is_guess = decoder.compression != Compression::None;
-            let max_bytes = if is_guess { expected_bytes } else { limit_bytes };
-            let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-            match buffers.decode(decoder, body, max_bytes) {
-                Ok(()) => break reservation,
-                Err(BodyError::TooLarge { .. }) if is_guess && expected_bytes < limit_bytes => {
-                    expected_bytes = expected_bytes.saturating_mul(8).min(limit_bytes);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
-        let decoded = buffers.decoded(decoder, body);
-        self.turns.note(decoded.len());
-        Ok((decoded, reservation))
+        memory.grow(bytes)
     }
 }
 

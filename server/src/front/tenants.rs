@@ -15,6 +15,8 @@ use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use super::Front;
 use crate::config::Limits;
 
+const TENANT_HEADER: &str = "x-scope-orgid";
+
 /// Tenants whose data a request asks for: at least one, sorted, none twice. Cheap to
 /// clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +92,7 @@ impl<R: Runtime> Front<R> {
         if !self.config.auth_enabled {
             return Ok(TenantId::no_auth());
         }
-        Ok(parse_single_tenant_header(header_of(head))?)
+        Ok(parse_single_tenant_header(one_header_of(head)?)?)
     }
 
     /// The tenants that a request may be for: several only where that is switched on.
@@ -101,7 +103,7 @@ impl<R: Runtime> Front<R> {
         if !self.config.auth_enabled || !self.config.multi_tenant_queries_enabled {
             return Ok(self.tenant(head)?.into());
         }
-        Ok(Tenants(parse_tenant_header(header_of(head))?.into()))
+        Ok(Tenants(parse_tenant_header(one_header_of(head)?)?.into()))
     }
 
     /// What the tenants may do together: the strictest of each limit.
@@ -118,6 +120,17 @@ impl<R: Runtime> Front<R> {
     }
 }
 
+/// The header that names tenants. Several of them must say the same: who reads another one than
+/// the proxy in front would let its clients choose.
+fn one_header_of(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
+    let first = header_of(head);
+    if head.headers.get_all(TENANT_HEADER).iter().any(|value| Some(value.as_bytes()) != first) {
+        let text = "the header X-Scope-OrgID is there several times, with different values";
+        return Err(ApiError::bad_request(text).with_newline());
+    }
+    Ok(first)
+}
+
 fn header_of(head: &RequestHead) -> Option<&[u8]> {
-    head.headers.get("x-scope-orgid").map(HeaderValue::as_bytes)
+    head.headers.get(TENANT_HEADER).map(HeaderValue::as_bytes)
 }

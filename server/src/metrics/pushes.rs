@@ -92,7 +92,23 @@ pub(crate) struct TenantCounters {
     bytes: AtomicU64,
     metadata_bytes: AtomicU64,
     discarded: [(AtomicU64, AtomicU64); Reason::ALL.len()],
-    shortened: (AtomicU64, AtomicU64),
+    mutated: [(AtomicU64, AtomicU64); Mutation::ALL.len()],
+}
+
+/// Why entries are stored with less than was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutation {
+    /// The line was cut.
+    LineTooLong,
+    /// Names in the metadata became one, and one value was kept.
+    MetadataNamesMerged,
+}
+
+impl Mutation {
+    const ALL: [(Mutation, &'static str); 2] = [
+        (Mutation::LineTooLong, "line_too_long"),
+        (Mutation::MetadataNamesMerged, "structured_metadata_names_merged"),
+    ];
 }
 
 impl TenantCounters {
@@ -103,10 +119,11 @@ impl TenantCounters {
         add(&self.metadata_bytes, metadata_bytes);
     }
 
-    /// Counts lines that were cut, and the bytes that they lost.
-    pub(crate) fn shortened(&self, amount: Amount) {
-        add(&self.shortened.0, amount.entries);
-        add(&self.shortened.1, amount.bytes);
+    /// Counts entries that lost something, and the bytes of that.
+    pub(crate) fn mutated(&self, why: Mutation, amount: Amount) {
+        let (lines, bytes) = &self.mutated[why as usize];
+        add(lines, amount.entries);
+        add(bytes, amount.bytes);
     }
 
     /// Counts entries that were refused.
@@ -158,7 +175,7 @@ impl Pushes {
 struct Sums {
     received: [u64; 3],
     discarded: [Amount; Reason::ALL.len()],
-    shortened: Amount,
+    mutated: [Amount; Mutation::ALL.len()],
 }
 
 /// Writes the counters of all cores.
@@ -175,7 +192,9 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
         for (sum, (lines, bytes)) in sums.discarded.iter_mut().zip(&counters.discarded) {
             sum.add(read(lines), read(bytes));
         }
-        sums.shortened.add(read(&counters.shortened.0), read(&counters.shortened.1));
+        for (sum, (lines, bytes)) in sums.mutated.iter_mut().zip(&counters.mutated) {
+            sum.add(read(lines), read(bytes));
+        }
     }
     by_tenant.retain(|&tenant, sums| {
         tenant != OTHERS || sums.received[1] > 0 || sums.discarded.iter().any(|s| s.entries > 0)
@@ -211,14 +230,20 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
         }
     }
     let families: [(&str, &str, Read); 2] = [
-        ("loki_mutated_samples_total", "Lines that were cut.", |sum| sum.entries),
+        ("loki_mutated_samples_total", "Entries that were stored without a part.", |sum| {
+            sum.entries
+        }),
         ("loki_mutated_bytes_total", "Bytes that they lost.", |sum| sum.bytes),
     ];
     for (name, help, read) in families {
         out.family(name, "counter", help);
-        for (tenant, sums) in by_tenant.iter().filter(|(_, sums)| sums.shortened.entries > 0) {
-            let labels = [("reason", "line_too_long"), ("tenant", tenant)];
-            out.sample(name, &labels, read(&sums.shortened) as f64);
+        for (tenant, sums) in &by_tenant {
+            for (sum, (_, reason)) in sums.mutated.iter().zip(Mutation::ALL) {
+                if sum.entries > 0 {
+                    let labels = [("reason", reason), ("tenant", tenant)];
+                    out.sample(name, &labels, read(sum) as f64);
+                }
+            }
         }
     }
 }
@@ -232,6 +257,9 @@ mod tests {
     fn reasons_stand_where_they_are_counted() {
         for (place, (reason, _)) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place, "{reason:?}");
+        }
+        for (place, (mutation, _)) in Mutation::ALL.into_iter().enumerate() {
+            assert_eq!(mutation as usize, place, "{mutation:?}");
         }
     }
 

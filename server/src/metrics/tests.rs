@@ -22,7 +22,7 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
     let amount = Amount { entries: 3, bytes: 70 };
     metrics.core(CoreId(1)).pushes.of(&tenant).received(amount, 9);
     metrics.core(CoreId(0)).pushes.of(&tenant).discarded(Reason::StreamLimit, amount);
-    metrics.core(CoreId(0)).pushes.of(&tenant).shortened(amount);
+    metrics.core(CoreId(0)).pushes.of(&tenant).mutated(Mutation::LineTooLong, amount);
     let mut lengths = LineCounts::default();
     [64, 8, 65].into_iter().for_each(|len| lengths.count(len));
     metrics.core(CoreId(0)).line_lengths.add(&lengths);

@@ -2,6 +2,8 @@
 
 mod cross_tenant;
 mod detected;
+mod doors;
+mod edges;
 mod error_table;
 mod isolation;
 mod lifecycle;

@@ -28,6 +28,14 @@ pub enum ProtobufError {
         /// Name of the field.
         field: &'static str,
     },
+    /// A number that its field cannot hold.
+    #[error("proto: {number} is out of range for field {field}")]
+    OutOfRange {
+        /// Name of the field.
+        field: &'static str,
+        /// What was sent.
+        number: i128,
+    },
     /// A timestamp whose parts are out of their ranges, or which signed 64-bit
     /// nanoseconds (years 1678 to 2262) cannot hold.
     #[error("timestamp: seconds:{seconds} nanos:{nanos}: {problem}")]

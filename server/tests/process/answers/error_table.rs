@@ -277,7 +277,7 @@ const TABLE: &[(&str, u16, How)] = &[
     ),
     (
         "Ingester is shutting down",
-        500,
+        503,
         Provoked(|_| {
             let body = line("x");
             let end = format!(

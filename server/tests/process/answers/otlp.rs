@@ -130,8 +130,9 @@ fn errors_are_what_the_sdks_decode() {
     let time_ns = now_ns();
     let good =
         request("s", time_ns).replace("it failed", "short").replace("it may fail", "short 2");
-    let half = request("s", time_ns).replace("it failed", "good");
-    let bad_name = good.replace("http.method", "..");
+    let long_lines = request("s", time_ns).replace("it failed", "it may fail");
+    // It concerns all records of the resource.
+    let bad_name = good.replace("host.name", "..");
     let tenant = ("X-Scope-OrgID", "t1");
     let long = "x".repeat(1001);
     let rows: [Refused<'_>; 11] = [
@@ -163,16 +164,17 @@ fn errors_are_what_the_sdks_decode() {
             tenant,
             bad_name.as_bytes(),
             400,
-            "symbolizer lookup: normalization for label name \"..\" resulted in invalid name \"_\"",
+            "2 errors like: symbolizer lookup: normalization for label name \"..\" resulted in \
+             invalid name \"_\"",
         ),
         (JSON, "", tenant, long.as_bytes(), 413, "message size too large than max (1001 vs 1000)"),
         (
             JSON,
             "",
             tenant,
-            half.as_bytes(),
+            long_lines.as_bytes(),
             400,
-            "max entry size '10' bytes exceeded for stream '{k8s_pod_name=\"pod-1\", \
+            "2 errors like: max entry size '10' bytes exceeded for stream '{k8s_pod_name=\"pod-1\", \
              service_name=\"s\"}' while adding an entry with length '11' bytes",
         ),
     ];
@@ -230,4 +232,154 @@ fn attributes_follow_the_rules() {
              \"k8s_pod_name\":\"pod-1\",\"scope_name\":\"lib\",\"severity_text_extracted\":\"Warn\"}",
         ]
     );
+}
+
+/// Records of one resource: attributes, body and time of each.
+fn resource(service: &str, attributes: &str, records: &[(&str, &str, i64)]) -> String {
+    let records: Vec<String> = records
+        .iter()
+        .map(|(attributes, body, time_ns)| {
+            format!(
+                r#"{{"timeUnixNano":"{time_ns}","body":{{"stringValue":"{body}"}},
+                    "attributes":[{attributes}]}}"#
+            )
+        })
+        .collect();
+    format!(
+        r#"{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"{service}"}}}}
+            {attributes}]}},"scopeLogs":[{{"logRecords":[{}]}}]}}"#,
+        records.join(",")
+    )
+}
+
+/// What a partial success says: rejected records and why.
+fn partial_success(reply: &Reply, content_type: &str) -> (u64, String) {
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some(content_type)));
+    if content_type == JSON {
+        let json: serde_json::Value = serde_json::from_slice(&reply.body).expect("JSON");
+        let partial = &json["partialSuccess"];
+        let rejected = partial["rejectedLogRecords"].as_str().expect("64 bits are a text");
+        let message = partial["errorMessage"].as_str().expect("a message").to_owned();
+        return (rejected.parse().expect("a number"), message);
+    }
+    let mut position = 0;
+    let read =
+        |position: &mut usize| logsvc_proto::varint::read(&reply.body, position).expect("a varint");
+    assert_eq!(read(&mut position), 0x0a);
+    let len = read(&mut position) as usize;
+    assert_eq!(reply.body.len(), position + len);
+    assert_eq!(read(&mut position), 0x08);
+    let rejected = read(&mut position);
+    assert_eq!(read(&mut position), 0x12);
+    let len = read(&mut position) as usize;
+    assert_eq!(reply.body.len(), position + len);
+    (rejected, String::from_utf8_lossy(&reply.body[position..]).into_owned())
+}
+
+#[test]
+fn bad_records_leave_the_others_alone() {
+    let folder = DataDir::new();
+    let flags = ["--cores=2", "--limits.max-line-size=20", "--limits.max-label-value-length=30"];
+    let server = Server::start(folder.path(), &flags);
+    let mut client = server.client();
+    let now = now_ns();
+    let bad = |name: &str| format!(r#"{{"key":"{name}","value":{{"stringValue":"x"}}}}"#);
+    let bad_resource = format!(",{}", bad("..."));
+    let long = "x".repeat(21);
+    let hour_ns = 3_600 * 1_000_000_000;
+    let nested = format!(
+        r#"{{"key":"n","value":{}{{"intValue":1}}{}}}"#,
+        r#"{"arrayValue":{"values":["#.repeat(70),
+        "]}}".repeat(70)
+    );
+    type Case<'c> = (&'c str, String, u64, &'c str);
+    let cases: [Case<'_>; 9] = [
+        ("unicode", resource("a", "", &[(&bad("日本"), "bad", now)]), 1, "\"日本\""),
+        ("underscore", resource("a", "", &[(&bad("_"), "bad", now)]), 1, "invalid name \"_\""),
+        ("empty", resource("a", "", &[(&bad(""), "bad", now)]), 1, "label name is empty"),
+        ("nested", resource("a", "", &[(&nested, "bad", now)]), 1, "nested more than 64"),
+        ("long", resource("a", "", &[("", &long, now)]), 1, "max entry size '20' bytes"),
+        ("late", resource("a", "", &[("", "bad", now - 400 * 24 * hour_ns)]), 1, "too old"),
+        ("early", resource("a", "", &[("", "bad", now + hour_ns)]), 1, "too new"),
+        (
+            "resource",
+            resource("a", &bad_resource, &[("", "bad", now), ("", "bad", now + 1)]),
+            2,
+            "2 errors like: symbolizer lookup: ",
+        ),
+        ("label", resource(&"l".repeat(31), "", &[("", "bad", now)]), 1, "label value too long"),
+    ];
+    for content_type in [JSON, PROTOBUF] {
+        for (name, bad, rejected, text) in &cases {
+            let service = format!("{name}-{}", &content_type[12..]);
+            let good = resource(&service, "", &[("", "good", now), ("", "good", now + 1)]);
+            let json = format!(r#"{{"resourceLogs":[{bad},{good}]}}"#);
+            let body = if content_type == JSON { json.into_bytes() } else { protobuf(&json) };
+            let reply = send(&mut client, content_type, "", &body);
+            let (found, message) = partial_success(&reply, content_type);
+            assert_eq!(found, *rejected, "{service}: {message}");
+            assert!(message.contains(text), "{service}: {message}");
+            let selector = format!("{{service_name=\"{service}\"}}");
+            assert_eq!(query::texts(&query::range(&mut client, &selector, &[])).len(), 2);
+            // What has nothing good in it is an error.
+            let json = format!(r#"{{"resourceLogs":[{bad}]}}"#);
+            let reply = send(&mut client, JSON, "", json.as_bytes());
+            assert_eq!(reply.status, 400, "{service}: {}", reply.text());
+            assert!(status_message(&reply.body).contains(text), "{service}");
+        }
+        // Good and bad records of one resource.
+        let underscore = bad("_");
+        let records = [("", "first", now), (&*underscore, "second", now), ("", "third", now + 2)];
+        let json =
+            format!(r#"{{"resourceLogs":[{}]}}"#, resource(&content_type[12..], "", &records));
+        let body = if content_type == JSON { json.into_bytes() } else { protobuf(&json) };
+        let reply = send(&mut client, content_type, "", &body);
+        assert_eq!(partial_success(&reply, content_type).0, 1);
+        let selector = format!("{{service_name=\"{}\"}}", &content_type[12..]);
+        let lines =
+            query::texts(&query::range(&mut client, &selector, &[("direction", "forward")]));
+        assert_eq!(lines, ["first", "third"]);
+    }
+    assert!(query::texts(&query::range(&mut client, "{service_name=\"a\"}", &[])).is_empty());
+}
+
+#[test]
+fn what_may_be_stored_later_is_an_error_all_the_same() {
+    let folder = DataDir::new();
+    let flags = ["--limits.per-stream-rate-limit=1KB", "--limits.per-stream-rate-limit-burst=1KB"];
+    let server = Server::start(folder.path(), &flags);
+    let mut client = server.client();
+    let now = now_ns();
+    let bad = r#"{"key":"_","value":{"stringValue":"x"}}"#;
+    let hot = resource("hot", "", &[("", &"x".repeat(2000), now)]);
+    let mixed = resource("mixed", "", &[("", "good", now), (bad, "bad", now)]);
+    let json = format!(r#"{{"resourceLogs":[{hot},{mixed}]}}"#);
+    let reply = send(&mut client, JSON, "", json.as_bytes());
+    assert_eq!(reply.status, 429);
+    assert!(status_message(&reply.body).contains("Per stream rate limit exceeded"));
+    assert_eq!(query::texts(&query::range(&mut client, "{service_name=\"mixed\"}", &[])), ["good"]);
+}
+
+#[test]
+fn numbers_that_do_not_fit_store_nothing() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &[]);
+    let mut client = server.client();
+    let time_ns = now_ns();
+    for value in [
+        r#""body":{"intValue":"12345678901234567890"}"#,
+        r#""body":{"doubleValue":1e400}"#,
+        r#""flags":4294967297"#,
+        r#""severityNumber":4294967297"#,
+        r#""droppedAttributesCount":-1"#,
+        r#""observedTimeUnixNano":"18446744073709551616""#,
+    ] {
+        let json = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"timeUnixNano":"{time_ns}",{value}}}]}}]}}]}}"#
+        );
+        let reply = send(&mut client, JSON, "", json.as_bytes());
+        assert_eq!(reply.status, 400, "{value}");
+        assert!(status_message(&reply.body).contains("expected a "), "{value}");
+    }
+    assert!(query::texts(&query::range(&mut client, "{service_name=~\".+\"}", &[])).is_empty());
 }

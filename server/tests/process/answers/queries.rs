@@ -146,8 +146,35 @@ fn labels_values_and_series_are_listed() {
         assert_eq!(found, [labels("db"), labels("web")]);
     }
     assert_eq!(query::list(&mut client, "/loki/api/v1/labels", &[]).len(), 3);
-    let none = client.get("/loki/api/v1/series");
-    assert_eq!(none.expect(400), "0 matchers in group: {}");
+    for prefix in ["/loki/api/v1", "/logsvc/api/v1", "/api/prom"] {
+        let series = format!("{prefix}/series");
+        let none = client.get(&series);
+        assert_eq!(none.expect(400), "0 matchers in group: {}");
+        // The empty selector alone stands for all series, however often and by what name.
+        let alone: [&[(&str, &str)]; 4] = [
+            &[("match[]", "{}")],
+            &[("match", "{}")],
+            &[("match[]", " { } ")],
+            &[("match[]", "{}"), ("match", "{}")],
+        ];
+        for params in alone {
+            let with_end = [params, &[("end", end.as_str())]].concat();
+            assert_eq!(query::list(&mut client, &series, &with_end).len(), 2, "{params:?}");
+            let target = query::target(&series, &with_end);
+            let (path, form) = target.split_once('?').expect("parameters");
+            let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+            let posted = client.request("POST", path, &headers, Some(form.as_bytes()));
+            assert_eq!(posted.expect(200).matches("service_name").count(), 2, "{params:?}");
+        }
+        // Beside others it is an empty group, and nothing else is as good as `{}`.
+        for (text, status) in [("{}", 400), (r#"{app=~".*"}"#, 400), ("", 400), ("{", 400)] {
+            let params = [("match[]", r#"{app="web"}"#), ("match[]", text)];
+            let reply = client.get(&query::target(&series, &params));
+            assert_eq!(reply.status, status, "{text}: {}", reply.text());
+        }
+        let reply = client.get(&query::target(&series, &[("match[]", r#"{app=~".*"}"#)]));
+        assert_eq!(reply.status, 400);
+    }
 }
 
 #[test]
