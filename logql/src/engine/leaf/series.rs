@@ -29,7 +29,7 @@ pub(super) fn reduction_of(
     match series {
         SeriesLabels::All => match unwrapped {
             None => Reduction::Keep,
-            Some(name) => Reduction::Without(vec![name]),
+            Some(name) => Reduction::KeepBut(name),
         },
         SeriesLabels::None => Reduction::By(Vec::new()),
         SeriesLabels::Grouped(grouping) => {

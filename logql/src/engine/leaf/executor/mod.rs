@@ -95,7 +95,7 @@ impl LeafExecutor {
                 Collector::Range(RangeCollector::new(*windows, *value))
             }
             LeafKind::Samples { windows, unwrap, series } => {
-                let unwrap = Unwrap::compile(unwrap, &mut labels)?;
+                let unwrap = Unwrap::compile(unwrap, pipeline.guards_errors(), &mut labels)?;
                 reduction = reduction_of(series, Some(unwrap.label()), &mut labels);
                 Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
             }
@@ -208,7 +208,7 @@ impl LeafExecutor {
                     || match &self.reduction {
                         _ if is_of_streams => false,
                         Reduction::By(names) => names.iter().any(|name| !base.has(*name)),
-                        Reduction::Keep | Reduction::Without(_) => true,
+                        Reduction::Keep | Reduction::KeepBut(_) | Reduction::Without(_) => true,
                     },
             },
         }
