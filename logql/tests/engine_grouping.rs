@@ -118,14 +118,14 @@ fn grouping(rng: &mut Rng) -> Option<Grouping> {
 fn query(rng: &mut Rng, depth: usize) -> Query {
     let inner = |rng: &mut Rng| Box::new(query(rng, depth - 1));
     match if depth == 0 { rng.below(2) } else { rng.below(11) } {
-        0 => Query::Count { stage: *rng.pick(&STAGES), range_s: *rng.pick(&[2, 5, 30]) },
+        0 => Query::Count { stage: rng.pick::<&str>(&STAGES), range_s: *rng.pick(&[2, 5, 30]) },
         1 => Query::Max {
-            stage: *rng.pick(&STAGES),
+            stage: rng.pick::<&str>(&STAGES),
             range_s: *rng.pick(&[2, 5, 30]),
             grouping: grouping(rng),
         },
         2..=4 => Query::Fold {
-            function: *rng.pick(&["sum", "sum", "count", "min", "max"]),
+            function: rng.pick::<&str>(&["sum", "sum", "count", "min", "max"]),
             grouping: grouping(rng),
             inner: inner(rng),
         },
@@ -138,9 +138,9 @@ fn query(rng: &mut Rng, depth: usize) -> Query {
         6 => Query::Scaled { inner: inner(rng), factor: 3.0 },
         7 => Query::Relabel {
             inner: inner(rng),
-            dst: *rng.pick(&["u", "x", "z"]),
-            replacement: *rng.pick(&["$1", "", "c"]),
-            src: *rng.pick(&["u", "y", "s"]),
+            dst: rng.pick::<&str>(&["u", "x", "z"]),
+            replacement: rng.pick::<&str>(&["$1", "", "c"]),
+            src: rng.pick::<&str>(&["u", "y", "s"]),
         },
         _ => {
             let op = *rng.pick(&["+", "*", ">", "and", "or", "unless"]);
