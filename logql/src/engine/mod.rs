@@ -41,7 +41,7 @@ pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
 pub use merge::MergeState;
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
-pub use plan::{LeafPlan, Plan};
+pub use plan::{LeafPlan, Plan, StreamLabels};
 pub use required::{LineTest, LineTests, Literal, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
