@@ -74,5 +74,7 @@ impl MetadataShares {
 /// Names and values of the entries `first..end`.
 fn metadata_bytes(block: &EntryBlock<'_>, first: usize, end: usize) -> u64 {
     let MetadataColumn::Sets { set_ids, sets } = block.metadata else { return 0 };
-    set_ids[first..end].iter().map(|&id| sets.text_bytes(id)).sum()
+    // Entries in a row mostly have the same, such as their level.
+    let runs = set_ids[first..end].chunk_by(|a, b| a == b);
+    runs.map(|run| sets.text_bytes(run[0]) * run.len() as u64).sum()
 }
