@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
-use logsvc_logql::engine::{Plan, QueryResult, SizeOf};
+use logsvc_logql::engine::{Plan, QueryResult, SizeOf, StreamLabels};
 use logsvc_logql::syntax::{parse_matchers, parse_selector};
 use logsvc_proto::Labels;
 
@@ -37,9 +37,19 @@ fn volumes(
     range_ns: (i64, i64),
     step_ns: Option<i64>,
 ) -> Volumes {
+    let listed = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let by = names.map_or(StreamLabels::All, |names| StreamLabels::Listed(listed(names)));
+    volumes_by(query, by, range_ns, step_ns)
+}
+
+fn volumes_by(
+    query: &str,
+    by: StreamLabels,
+    range_ns: (i64, i64),
+    step_ns: Option<i64>,
+) -> Volumes {
     let selector = parse_matchers(query).expect("a selector");
-    let names = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-    let plan = Plan::volume(&selector, names, range_ns, step_ns, SizeOf::Entry).expect("a plan");
+    let plan = Plan::volume(&selector, by, range_ns, step_ns, SizeOf::Entry).expect("a plan");
     let store = store();
     let mut found: Option<Volumes> = None;
     for (shards, block_entries, sort_blocks) in
@@ -93,6 +103,12 @@ fn one_bucket_holds_the_whole_range_and_no_more() {
     ];
     assert_eq!(found, expected(whole));
     assert_eq!(volumes(r#"{app="none"}"#, None, range, None), expected([]));
+    // Streams with labels of the same names, whatever their values are.
+    let found = volumes_by("{}", StreamLabels::Names(None), range, None);
+    assert_eq!(found, expected([(r#"{app="", env=""}"#, &two), (r#"{app=""}"#, &c)]));
+    let by = StreamLabels::Names(Some(vec!["env".to_owned()]));
+    let found = volumes_by("{}", by, range, None);
+    assert_eq!(found, expected([(r#"{env=""}"#, &two), ("{}", &c)]));
 }
 
 #[test]
@@ -116,7 +132,7 @@ fn buckets_begin_at_multiples_of_the_step_and_are_cut_by_the_range() {
 fn bad_ranges_and_steps_are_refused() {
     let selector = parse_selector(r#"{app="a"}"#).expect("a selector");
     let refused = |range, step| {
-        let plan = Plan::volume(&selector, None, range, step, SizeOf::Entry);
+        let plan = Plan::volume(&selector, StreamLabels::All, range, step, SizeOf::Entry);
         plan.map(|_| ()).expect_err("a refusal").to_string()
     };
     assert!(refused((5, 5), None).starts_with("end timestamp must not be before"));
@@ -124,7 +140,9 @@ fn bad_ranges_and_steps_are_refused() {
     assert!(refused((0, SECOND_NS), Some(1)).starts_with("exceeded maximum resolution of 11,000"));
     assert!(refused((0, i64::MAX), Some(i64::MAX - 1)).contains("too large"));
     assert!(refused((i64::MIN, i64::MAX), None).contains("too large"));
-    assert!(Plan::volume(&selector, None, (0, 11_000), Some(1), SizeOf::Entry).is_ok());
+    assert!(
+        Plan::volume(&selector, StreamLabels::All, (0, 11_000), Some(1), SizeOf::Entry).is_ok()
+    );
 }
 
 #[test]
@@ -141,8 +159,14 @@ fn metadata_counts_and_is_estimated_for_most_blocks() {
     }
     let volume = |layout: &Layout, range_ns, step_ns| {
         let selector = parse_selector(r#"{app="a"}"#).expect("a selector");
-        let plan = Plan::volume(&selector, Some(Vec::new()), range_ns, step_ns, SizeOf::Entry)
-            .expect("a plan");
+        let plan = Plan::volume(
+            &selector,
+            StreamLabels::Listed(Vec::new()),
+            range_ns,
+            step_ns,
+            SizeOf::Entry,
+        )
+        .expect("a plan");
         let Ok(QueryResult::Matrix(series)) = store.run(&plan, layout) else { panic!("no matrix") };
         series[0].points.iter().map(|point| point.value).collect::<Vec<_>>()
     };

@@ -119,6 +119,11 @@ impl HeadBlock {
         self.metadata.get(index)
     }
 
+    /// Bytes of the names and values of the metadata of all entries.
+    pub(crate) fn metadata_text_bytes(&self) -> u64 {
+        self.metadata.text_bytes()
+    }
+
     /// For each entry the number of the set of metadata that it shares with others, and these
     /// sets; no numbers if no entry has one.
     pub(crate) fn shared_metadata(&self) -> (&[u8], SharedSets<'_>) {
@@ -489,6 +494,38 @@ mod tests {
                 assert_eq!((again.entries, again.duplicates), (1, count as u64));
             }
         }
+    }
+
+    #[test]
+    fn the_bytes_of_metadata_are_those_of_all_entries() {
+        let level: &[(&[u8], &[u8])] = &[(b"level", b"info")];
+        let none: [(&str, &str); 0] = [];
+        let shared = |builder: &mut BatchBuilder, own: &[(&str, &str)]| {
+            builder.push_sharing(1, b"shares", level, own.iter().copied());
+        };
+        let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
+        let mut check = |fill: &dyn Fn(&mut BatchBuilder), added: u64| {
+            let mut builder = BatchBuilder::new(Vec::new());
+            builder.begin(StreamId(1));
+            fill(&mut builder);
+            builder.end();
+            let batch = builder.finish();
+            let before: u64 = head.blocks().map(|block| block.metadata_text_bytes()).sum();
+            head.append(&sections(&batch).next().unwrap().unwrap(), &mut pool);
+            let after: u64 = head.blocks().map(|block| block.metadata_text_bytes()).sum();
+            assert_eq!(after - before, added);
+            let texts = |block: &HeadBlock| {
+                let pairs = (0..block.len()).flat_map(|index| block.metadata(index));
+                pairs.map(|(name, value)| (name.len() + value.len()) as u64).sum::<u64>()
+            };
+            assert_eq!(after, head.blocks().map(|block| texts(block)).sum::<u64>());
+        };
+        check(&|builder| builder.push(1, b"none", none.into_iter()), 0);
+        check(&|builder| shared(builder, &[]), 9);
+        check(&|builder| builder.push(1, b"own", [("a", "xyz")].into_iter()), 4);
+        // Of a name that both have, the entry's own pair counts.
+        check(&|builder| shared(builder, &[("level", "error"), ("z", "")]), 11);
+        check(&|builder| builder.push(1, b"none again", none.into_iter()), 0);
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Block {
             max_timestamp_ns: self.timestamps_ns[self.timestamps_ns.len() - 1],
             entries: self.timestamps_ns.len() as u64,
             line_bytes: self.lines.len() as u64,
+            metadata_bytes: None,
         }
     }
 

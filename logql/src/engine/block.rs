@@ -111,6 +111,8 @@ pub struct BlockSummary {
     pub entries: u64,
     /// Sum of the line lengths in bytes.
     pub line_bytes: u64,
+    /// Bytes of the names and values of all metadata, if they are known.
+    pub metadata_bytes: Option<u64>,
 }
 
 /// Line columns of a block.

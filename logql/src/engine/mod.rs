@@ -43,7 +43,7 @@ pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
 pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
-pub use plan::{LeafPlan, Plan};
+pub use plan::{LeafPlan, Plan, StreamLabels};
 pub use required::{LineTest, LineTests, Literal, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,

@@ -158,9 +158,20 @@ pub(crate) enum SeriesLabels {
     None,
     /// As listed.
     Grouped(Grouping),
-    /// Those of the stream that are listed, or all of the stream. Labels that
-    /// entries carry are not looked at.
-    Stream(Option<Vec<String>>),
+    /// Labels of the stream. Those that entries carry are not looked at.
+    Stream(StreamLabels),
+}
+
+/// Which labels of streams tell the series of a volume apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StreamLabels {
+    /// All of them: each stream is a series.
+    All,
+    /// The listed ones, sorted and without duplicates, as far as a stream has them.
+    Listed(Vec<String>),
+    /// Only the names of labels, all or those that are listed: the values of the series are
+    /// empty.
+    Names(Option<Vec<String>>),
 }
 
 impl LeafPlan {

@@ -256,7 +256,7 @@ impl KnownSteps {
         // Where a series has several points at a time, they come from one part.
         parts.sort_by(|a, b| {
             let first_ms = |one: &MatrixSeries| one.points.first().map(|p| p.timestamp_ms);
-            a.labels.cmp_pairs(&b.labels).then(first_ms(a).cmp(&first_ms(b)))
+            a.labels.cmp(&b.labels).then(first_ms(a).cmp(&first_ms(b)))
         });
         let mut whole: Vec<MatrixSeries> = Vec::with_capacity(parts.len());
         for part in parts {

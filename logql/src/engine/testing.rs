@@ -352,6 +352,7 @@ impl Columns {
             max_timestamp_ns: self.timestamps_ns.iter().copied().max().unwrap_or(0),
             entries: self.timestamps_ns.len() as u64,
             line_bytes: self.lines.len() as u64,
+            metadata_bytes: None,
         }
     }
 }

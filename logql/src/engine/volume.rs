@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::error::PlanError;
 use super::leaf::range::EntryValue;
 use super::params::{Grid, Windows};
-use super::plan::{LeafKind, LeafPlan, Node, Plan, Root, SeriesLabels};
+use super::plan::{LeafKind, LeafPlan, Node, Plan, Root, SeriesLabels, StreamLabels};
 use crate::syntax::ast::{LogExpr, Selector};
 
 /// What counts as the size of an entry.
@@ -24,8 +24,7 @@ pub enum SizeOf {
 
 impl Plan {
     /// Plans the bytes of the entries with `start_ns <= t < end_ns` of the selected
-    /// streams. `names` are the labels that tell series apart; `None` keeps every
-    /// stream apart.
+    /// streams. `by` are the labels that tell series apart.
     ///
     /// With a step there is one sample for each bucket that holds entries; buckets
     /// begin at multiples of `step_ns` since the epoch, and their samples are stamped
@@ -37,7 +36,7 @@ impl Plan {
     /// query may have, or the buckets leave the range of timestamps.
     pub fn volume(
         selector: &Selector,
-        names: Option<Vec<String>>,
+        by: StreamLabels,
         (start_ns, end_ns): (i64, i64),
         step_ns: Option<i64>,
         size: SizeOf,
@@ -66,7 +65,7 @@ impl Plan {
                     SizeOf::Line => EntryValue::LineLength,
                     SizeOf::Entry => EntryValue::StoredSize,
                 },
-                series: SeriesLabels::Stream(names),
+                series: SeriesLabels::Stream(by),
             },
             series_limit: None,
         };

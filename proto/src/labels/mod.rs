@@ -230,6 +230,17 @@ fn cmp_printed(a: (&str, &str), b: (&str, &str)) -> Ordering {
     if a.0 != b.0 {
         return a.0.bytes().chain([b'=']).cmp(b.0.bytes().chain([b'=']));
     }
+    // What is equal in both is printed alike. Where the first bytes that differ stand for
+    // themselves, or for the closing quote, they decide.
+    let same = a.1.bytes().zip(b.1.bytes()).take_while(|(a, b)| a == b).count();
+    let printed = |value: &str| match value.as_bytes().get(same) {
+        None => Some(b'"'),
+        Some(b'"' | b'\\') => None,
+        Some(byte) => (b' '..=b'~').contains(byte).then_some(*byte),
+    };
+    if let (Some(left), Some(right)) = (printed(a.1), printed(b.1)) {
+        return left.cmp(&right);
+    }
     let (mut left, mut right) = (Vec::new(), Vec::new());
     write_go_quoted(a.1, &mut left);
     write_go_quoted(b.1, &mut right);

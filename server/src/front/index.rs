@@ -1,7 +1,7 @@
 //! `index/stats` and `index/shards`: how much a selector stands for.
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Plan, QueryResult, SizeOf};
+use logsvc_logql::engine::{Plan, QueryResult, SizeOf, StreamLabels};
 use logsvc_logql::syntax::{self, ast::Selector};
 use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
 use logsvc_proto::error::ApiError;
@@ -91,7 +91,7 @@ impl<R: Runtime> Front<R> {
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);
-        let plan = Plan::volume(selector, Some(Vec::new()), bounds_ns, None, size)
+        let plan = Plan::volume(selector, StreamLabels::Listed(Vec::new()), bounds_ns, None, size)
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let executed = self.execute(&tenants.merged(), &plan, turn).await?;
         Ok(stats_of(&executed))

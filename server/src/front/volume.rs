@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, VectorSample};
+use logsvc_logql::engine::{
+    MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, StreamLabels, VectorSample,
+};
 use logsvc_logql::syntax::{
     self, SelectorError,
     ast::{MatchOp, Matcher, Selector},
@@ -55,8 +57,9 @@ impl<R: Runtime> Front<R> {
         let volume = Volume { range, step_ns, aggregation };
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = |bounds_ns| {
-            let names = volume.aggregation.names();
-            Plan::volume(&volume.aggregation.selector, names, bounds_ns, step_ns, SizeOf::Entry)
+            let Aggregation { selector, .. } = &volume.aggregation;
+            let by = volume.aggregation.stream_labels();
+            Plan::volume(selector, by, bounds_ns, step_ns, SizeOf::Entry)
                 .map_err(|error| ApiError::bad_request(error.to_string()))
         };
         let executed = match self.visible(limits, range) {
@@ -139,11 +142,19 @@ impl Aggregation {
         }
     }
 
-    fn names(&self) -> Option<Vec<String>> {
-        let mut names = self.names.clone()?;
-        names.sort_unstable();
-        names.dedup();
-        Some(names)
+    /// What tells streams apart. Streams that have labels of the same names add to the same
+    /// series of an answer by names, so their values are not asked for.
+    fn stream_labels(&self) -> StreamLabels {
+        let mut names = self.names.clone();
+        if let Some(names) = &mut names {
+            names.sort_unstable();
+            names.dedup();
+        }
+        match (self.by_label_name, names) {
+            (true, names) => StreamLabels::Names(names),
+            (false, Some(names)) => StreamLabels::Listed(names),
+            (false, None) => StreamLabels::All,
+        }
     }
 }
 
@@ -241,17 +252,19 @@ mod tests {
     #[test]
     fn series_are_named_by_targets_or_by_the_selector() {
         let names = |query: &str, more: &[(&str, &str)]| {
-            aggregation(query, more).expect("an aggregation").names()
+            aggregation(query, more).expect("an aggregation").stream_labels()
         };
-        let some = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
-        assert_eq!(names(r#"{b="1",a=~".+",b!="2"}"#, &[]), some(&["a", "b"]));
-        assert_eq!(names("{}", &[]), None);
-        assert_eq!(names(r#"{a="1"}"#, &[("targetLabels", "z,y,z")]), some(&["y", "z"]));
-        assert_eq!(names(r#"{a="1"}"#, &[("aggregateBy", "labels")]), None);
+        let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let listed = |names: &[&str]| StreamLabels::Listed(list(names));
+        assert_eq!(names(r#"{b="1",a=~".+",b!="2"}"#, &[]), listed(&["a", "b"]));
+        assert_eq!(names("{}", &[]), StreamLabels::All);
+        assert_eq!(names(r#"{a="1"}"#, &[("targetLabels", "z,y,z")]), listed(&["y", "z"]));
+        let by_name = [("aggregateBy", "labels")];
+        assert_eq!(names(r#"{a="1"}"#, &by_name), StreamLabels::Names(None));
         let both = [("aggregateBy", "labels"), ("targetLabels", "y")];
         let both = aggregation(r#"{a="1"}"#, &both).expect("an aggregation");
         assert!(both.by_label_name);
-        assert_eq!(both.names, some(&["y"]));
+        assert_eq!(both.stream_labels(), StreamLabels::Names(Some(list(&["y"]))));
         // Streams without the target are not asked for.
         assert_eq!(both.selector.matchers.last().map(|m| m.name.as_str()), Some("y"));
         for (query, more, text) in [

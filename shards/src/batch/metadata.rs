@@ -66,6 +66,11 @@ impl<'a> MetadataPairs<'a> {
         std::iter::from_fn(move || self.next_texts())
     }
 
+    /// Bytes of all names and values.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.texts().map(|(name, value)| (name.len() + value.len()) as u64).sum()
+    }
+
     /// Name and value of the next pair, whose UTF-8 is not looked at. What is malformed ends
     /// the walk and stays.
     #[inline]

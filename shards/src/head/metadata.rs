@@ -63,6 +63,19 @@ impl HeadMetadata {
         self.own.as_ref().map_or((&[], &[]), |own| (&own.bytes, &own.ends))
     }
 
+    /// Bytes of the names and values of all entries.
+    pub(super) fn text_bytes(&self) -> u64 {
+        let (_, ends) = self.own_columns();
+        if ends.is_empty() {
+            let mut lens = [0u64; SHARED_SETS_MAX + 1];
+            for (set, len) in self.sets.sets().iter().zip(&mut lens[1..]) {
+                *len = MetadataPairs::from_checked(set, &[]).text_bytes();
+            }
+            return self.set_numbers.iter().map(|&number| lens[usize::from(number)]).sum();
+        }
+        (0..ends.len().max(self.set_numbers.len())).map(|index| self.get(index).text_bytes()).sum()
+    }
+
     /// Appends the metadata of the entry at `index`, which is the next one.
     pub(super) fn push(&mut self, index: usize, metadata: MetadataPairs<'_>) {
         let known = self.sets.number_of(metadata.shared_bytes());

@@ -101,13 +101,18 @@ impl<R: Runtime> Scan<'_, R> {
         if !leaf.executor.wants(min_ns, max_ns) {
             return Ok(true);
         }
+        // Of a block that repeats entries only a part may count.
+        if !snapshot.head_is_late && leaf.is_head_answered_by_summary(stream, part) {
+            return Ok(true);
+        }
         // What is left of it is a copy.
         let copy_bytes = if snapshot.head_is_late { part.block.held_bytes() as u64 } else { 0 };
         if copy_bytes > 0 && !self.memory_for(leaf, batch, copy_bytes).await? {
             return Ok(false);
         }
         let needs = leaf.needs(stream);
-        // Nothing else is asked of the block here: it is mostly not in the cache of the CPU.
+        // Where lines are read nothing else is asked of the block here: it is mostly not in the
+        // cache of the CPU.
         batch.bytes += if needs.lines { part.block.lines().len() } else { 0 };
         let repeated = match snapshot.head_is_late {
             true => self.without_repeated(stream, Part::Head(part)).await,

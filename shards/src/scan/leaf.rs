@@ -196,6 +196,24 @@ impl Leaf {
         })
     }
 
+    /// Whether a block of a head is answered by what it says of itself; it is done then.
+    pub(super) fn is_head_answered_by_summary(&mut self, stream: u32, part: &HeadPart) -> bool {
+        let (executor, state) = self.state(stream);
+        if !executor.takes_summaries(state) {
+            return false;
+        }
+        let (min_timestamp_ns, max_timestamp_ns) = part.time_bounds_ns();
+        let block = &*part.block;
+        let summary = BlockSummary {
+            min_timestamp_ns,
+            max_timestamp_ns,
+            entries: block.len() as u64,
+            line_bytes: block.lines().len() as u64,
+            metadata_bytes: executor.counts_metadata().then(|| block.metadata_text_bytes()),
+        };
+        executor.summary(state, &summary)
+    }
+
     /// Works on a batch as far as it can: what is left misses columns, unless the query
     /// ends here.
     pub(super) fn work(&mut self, batch: &mut Batch) {
@@ -299,17 +317,7 @@ impl Leaf {
         if !self.executor.wants(min_ns, max_ns) {
             return;
         }
-        let summary = BlockSummary {
-            min_timestamp_ns: min_ns,
-            max_timestamp_ns: max_ns,
-            entries: block.len() as u64,
-            line_bytes: block.lines().len() as u64,
-        };
         let (executor, state) = self.state(stream);
-        // It says no where metadata could matter.
-        if executor.summary(state, &summary) {
-            return;
-        }
         let wants_metadata = block.has_metadata() && state.needs().metadata;
         let dictionary = wants_metadata.then(|| intern(block));
         let metadata = match &dictionary {

@@ -31,6 +31,7 @@ pub(crate) mod samples;
 mod series;
 mod set_cache;
 mod sizes;
+mod stream_groups;
 
 use std::sync::Arc;
 

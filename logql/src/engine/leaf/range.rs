@@ -4,8 +4,6 @@
 
 use super::super::block::{EntryBlock, count_until};
 use super::super::params::{Cell, Windows};
-use super::super::pipeline::label_sets::LabelSets;
-use super::super::pipeline::labels::EntryLabels;
 use super::runs::{Runs, SumPoint};
 use logsvc_proto::Labels;
 
@@ -125,13 +123,13 @@ impl RangeCollector {
             + self.fresh.capacity() * size_of::<u32>()
     }
 
-    /// The series that have points.
-    pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> Vec<SumSeries> {
+    /// The series that have points; `labels` gives those of a series.
+    pub(crate) fn finish(self, labels: impl Fn(u32) -> Labels) -> Vec<SumSeries> {
         let mut series = Vec::new();
         for (id, runs) in (0u32..).zip(self.series) {
             let points = runs.points();
             if !points.is_empty() {
-                series.push(SumSeries { labels: sets.labels(id, names), points });
+                series.push(SumSeries { labels: labels(id), points });
             }
         }
         series

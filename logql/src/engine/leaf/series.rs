@@ -29,7 +29,7 @@ pub(super) fn reduction_of(
     match series {
         SeriesLabels::All => match unwrapped {
             None => Reduction::Keep,
-            Some(name) => Reduction::Without(vec![name]),
+            Some(name) => Reduction::KeepBut(name),
         },
         SeriesLabels::None => Reduction::By(Vec::new()),
         SeriesLabels::Grouped(grouping) => {
@@ -39,10 +39,8 @@ pub(super) fn reduction_of(
                 GroupingKind::Without => Reduction::Without(names.chain(unwrapped).collect()),
             }
         }
-        SeriesLabels::Stream(None) => Reduction::Keep,
-        SeriesLabels::Stream(Some(names)) => {
-            by(names.iter().map(|name| labels.name_id(name.as_bytes())).collect())
-        }
+        // The groups of streams are found without it.
+        SeriesLabels::Stream(_) => Reduction::Keep,
     }
 }
 

@@ -4,7 +4,8 @@
 //! metadata column for a volume would make a lookup as dear as a query, so a stream's
 //! blocks are read at the first, second, fourth, eighth ... time that one is offered,
 //! and the others are taken to hold as much metadata per entry as those that were read.
-//! What is exact: streams of few blocks, and blocks that a bucket or the range cuts.
+//! What is exact: streams of few blocks, blocks that a bucket or the range cuts, and blocks that
+//! come with the bytes of their metadata.
 
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
 
@@ -44,6 +45,13 @@ impl MetadataShares {
         u64::try_from(bytes).ok()
     }
 
+    /// Notes the metadata of a block that is known without reading it.
+    pub(crate) fn note(&mut self, stream: u32, entries: u64, bytes: u64) {
+        let share = &mut self.streams[stream as usize];
+        share.entries += entries;
+        share.bytes += bytes;
+    }
+
     /// The bytes of metadata of the entries `first..end` of a block that was read.
     pub(crate) fn read(
         &mut self,
@@ -53,9 +61,7 @@ impl MetadataShares {
         end: usize,
     ) -> u64 {
         let bytes = metadata_bytes(block, first, end);
-        let share = &mut self.streams[stream as usize];
-        share.entries += (end - first) as u64;
-        share.bytes += bytes;
+        self.note(stream, (end - first) as u64, bytes);
         bytes
     }
 
@@ -68,5 +74,7 @@ impl MetadataShares {
 /// Names and values of the entries `first..end`.
 fn metadata_bytes(block: &EntryBlock<'_>, first: usize, end: usize) -> u64 {
     let MetadataColumn::Sets { set_ids, sets } = block.metadata else { return 0 };
-    set_ids[first..end].iter().map(|&id| sets.text_bytes(id)).sum()
+    // Entries in a row mostly have the same, such as their level.
+    let runs = set_ids[first..end].chunk_by(|a, b| a == b);
+    runs.map(|run| sets.text_bytes(run[0]) * run.len() as u64).sum()
 }

@@ -70,7 +70,7 @@ impl Fold {
 }
 
 /// Aggregates the series of each group. Values of one step are taken in the order
-/// of the series, so that the result depends on nothing else.
+/// of the labels of their series, so that the result depends on nothing else.
 ///
 /// # Panics
 /// When `function` selects samples instead of folding them.
@@ -80,7 +80,8 @@ pub(crate) fn aggregate(
     series: &[Series],
 ) -> Vec<Series> {
     let kind = Kind::of(function).expect("the caller handles selecting functions");
-    let groups = Groups::of(series, |labels| group_labels(labels, grouping));
+    let mut groups = Groups::of(series, |labels| group_labels(labels, grouping));
+    groups.order_members(series);
     let mut folds: Vec<Fold> = Vec::new();
     let mut out = Vec::with_capacity(groups.keys.len());
     for (labels, members) in groups.keys.into_iter().zip(&groups.members) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use logsvc_proto::{Labels, LabelsBuilder};
 
 use super::super::error::{EvalError, MatchingError};
-use super::grouping::select_labels;
+use super::grouping::{non_empty, select_labels};
 use super::series::{Groups, Point, Series, Value};
 use super::sets;
 use crate::syntax::ast::{BinaryOp, Cardinality, MatchingKind, VectorMatching};
@@ -101,11 +101,11 @@ fn map(mut series: Vec<Series>, apply: impl Fn(f64) -> Option<f64>) -> Vec<Serie
     series
 }
 
-/// The labels by which samples are paired.
+/// The labels by which samples are paired. A label without a value takes no part.
 pub(super) fn signature(labels: &Labels, matching: &VectorMatching) -> Labels {
     let keep_listed = matching.kind == MatchingKind::On;
     if !keep_listed && matching.labels.is_empty() {
-        return labels.clone();
+        return non_empty(labels);
     }
     select_labels(labels, &matching.labels, keep_listed)
 }
@@ -255,7 +255,8 @@ fn result_labels(matching: &VectorMatching, key: &Labels, many: &Labels, one: &L
         Cardinality::OneToOne => return key.clone(),
         Cardinality::GroupLeft(included) | Cardinality::GroupRight(included) => included,
     };
-    let mut builder = LabelsBuilder::from_labels(many);
+    let many = non_empty(many);
+    let mut builder = LabelsBuilder::from_labels(&many);
     for name in included {
         match one.get(name) {
             Some(value) if !value.is_empty() => builder.set(name.as_str(), value),

@@ -4,6 +4,7 @@ use logsvc_proto::{Labels, LabelsBuilder};
 use regex::bytes::Captures;
 
 use super::super::plan::Relabel;
+use super::grouping::non_empty;
 use super::series::Series;
 
 /// Relabels every series. Series that end with equal labels stay apart (Q14).
@@ -15,12 +16,13 @@ pub(crate) fn relabel(relabel: &Relabel, series: &mut [Series]) {
     }
 }
 
-/// The new labels where the pattern matches.
+/// The new labels where the pattern matches; all of them have a value.
 fn replaced(relabel: &Relabel, labels: &Labels) -> Option<Labels> {
     let source = labels.get(&relabel.src).unwrap_or("");
     let captures = relabel.regex.captures(source.as_bytes())?;
     let value = expand(&relabel.replacement, &captures, &relabel.group_names);
-    let mut builder = LabelsBuilder::from_labels(labels);
+    let labels = non_empty(labels);
+    let mut builder = LabelsBuilder::from_labels(&labels);
     if value.is_empty() {
         builder.del(&relabel.dst);
     } else {

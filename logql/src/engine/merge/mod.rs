@@ -311,7 +311,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// Puts a value into the form and order of the response.
+/// Puts a value into the form and order of the response: a vector is ordered by the pairs of
+/// its labels, a matrix by their printed form, in which `{}` comes last, as in the reference.
 fn shape(
     value: Value,
     node: &Node,
@@ -329,7 +330,9 @@ fn shape(
         }
         Value::Samples(series) => series,
     };
-    if !(is_instant && node.sorts()) {
+    if !is_instant {
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    } else if !node.sorts() {
         series.sort_by(|a, b| a.labels.cmp_pairs(&b.labels));
     }
     let point =

@@ -1,5 +1,8 @@
 //! `topk`, `bottomk`, `sort` and `sort_desc`: functions that pass samples on with
 //! their labels.
+//!
+//! Of equal values the one whose labels come first wins, name by name and value by value, in
+//! both directions. So the choice among them depends on nothing but the samples of the step.
 
 use std::cmp::Ordering;
 
@@ -11,7 +14,7 @@ use crate::syntax::ast::Grouping;
 const MAX_RANKED: usize = 64;
 
 /// The `k` largest (or smallest) samples of each group, step by step. NaN goes
-/// first; among equal values the series that comes first in the input stays.
+/// first; among equal values the series whose labels come first stays.
 pub(crate) fn extreme(
     k: u64,
     largest: bool,
@@ -19,7 +22,8 @@ pub(crate) fn extreme(
     series: Vec<Series>,
 ) -> Vec<Series> {
     let k = usize::try_from(k).unwrap_or(usize::MAX);
-    let groups = Groups::of(&series, |labels| group_labels(labels, grouping));
+    let mut groups = Groups::of(&series, |labels| group_labels(labels, grouping));
+    groups.order_members(&series);
     let mut kept: Vec<Vec<Point>> = series.iter().map(|_| Vec::new()).collect();
     for members in &groups.members {
         if k <= MAX_RANKED {
@@ -48,7 +52,7 @@ fn keep_ranked(
     let first = points().filter_map(|(_, points)| points.first()).map(|point| point.step).min();
     let last = points().filter_map(|(_, points)| points.last()).map(|point| point.step).max();
     let (Some(first), Some(last)) = (first, last) else { return };
-    // Best first; among equals in input order.
+    // Best first; among equals in the order of the members.
     let mut rankings: Vec<Vec<(usize, f64)>> = vec![Vec::new(); (last - first + 1) as usize];
     for (member, points) in points() {
         for point in points {
@@ -85,7 +89,7 @@ fn keep_sorted(
             series[member].points.iter().map(move |point| (point.step, member, point.value))
         })
         .collect();
-    // By input order within a step.
+    // In the order of the members within a step.
     samples.sort_by_key(|(step, ..)| *step);
     for of_step in samples.chunk_by_mut(|a, b| a.0 == b.0) {
         of_step.sort_by(|a, b| order(a.2, b.2, largest));
@@ -96,11 +100,14 @@ fn keep_sorted(
 }
 
 /// Series by the value of their first point, which is the only one of an instant
-/// query, NaN last, equal values in input order.
+/// query, NaN last, equal values by labels.
 pub(crate) fn sort(descending: bool, series: &mut [Series]) {
-    series.sort_by(|a, b| match (a.points.first(), b.points.first()) {
-        (Some(a), Some(b)) => order(a.value, b.value, descending),
-        _ => Ordering::Equal,
+    series.sort_by(|a, b| {
+        let by_value = match (a.points.first(), b.points.first()) {
+            (Some(a), Some(b)) => order(a.value, b.value, descending),
+            _ => Ordering::Equal,
+        };
+        by_value.then_with(|| a.labels.cmp_pairs(&b.labels))
     });
 }
 
@@ -144,6 +151,47 @@ mod tests {
         let bottom = extreme(1, false, None, input);
         assert_eq!(bottom[0], series("a", &[(0, 1.0)]));
         assert_eq!(bottom[1], series("b", &[(1, 5.0)]));
+    }
+
+    #[test]
+    fn of_equal_values_the_first_labels_win() {
+        let ties = || {
+            vec![
+                series("c", &[(0, 1.0), (1, 3.0)]),
+                series("a", &[(1, 3.0)]),
+                series("b", &[(0, 1.0), (1, 3.0)]),
+            ]
+        };
+        let names = |found: &[Series]| -> Vec<String> {
+            found.iter().filter_map(|one| one.labels.get("s")).map(str::to_owned).collect()
+        };
+        for k in [2, MAX_RANKED as u64 + 2] {
+            for largest in [true, false] {
+                // More series than the ranking holds, all of the same value.
+                let mut input = ties();
+                let others = (0..k).map(|n| series(&format!("z{n:03}"), &[(0, 1.0), (1, 3.0)]));
+                input.splice(0..0, others);
+                input.reverse();
+                let chosen = extreme(k, largest, None, input);
+                let mut at_0: Vec<Series> = chosen.clone();
+                at_0.retain(|one| one.points.iter().any(|point| point.step == 0));
+                let mut found = names(&at_0);
+                found.sort_unstable();
+                assert_eq!(found[..2], ["b", "c"], "{k} {largest}");
+                let mut at_1 = chosen;
+                at_1.retain(|one| one.points.iter().any(|point| point.step == 1));
+                let mut found = names(&at_1);
+                found.sort_unstable();
+                assert_eq!(found[..2], ["a", "b"], "{k} {largest}");
+                assert_eq!(found.len() as u64, k);
+            }
+        }
+        for descending in [true, false] {
+            let mut sorted = ties();
+            sort(descending, &mut sorted);
+            let first = if descending { ["a", "b", "c"] } else { ["b", "c", "a"] };
+            assert_eq!(names(&sorted), first);
+        }
     }
 
     #[test]

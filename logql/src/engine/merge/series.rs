@@ -61,6 +61,17 @@ impl Groups {
         self.members.push(vec![member]);
     }
 
+    /// Puts the members of each group into the order of their labels, so that what is made of
+    /// them depends on the series alone, not on which others there are.
+    pub(crate) fn order_members(&mut self, series: &[Series]) {
+        let order = |&a: &usize, &b: &usize| series[a].labels.cmp_pairs(&series[b].labels);
+        for members in &mut self.members {
+            if !members.is_sorted_by(|a, b| order(a, b).is_le()) {
+                members.sort_by(order);
+            }
+        }
+    }
+
     pub(crate) fn find(&self, key: &Labels) -> Option<usize> {
         self.index.get(key).copied()
     }

@@ -4,7 +4,8 @@
 //! A filter is evaluated where it stands and on nothing else (the reference also
 //! applies it inside parsers, Q11), its regular expressions are those of stream
 //! selectors, fully anchored (Q10) and with a `.` for every character, and a bad `ip`
-//! pattern is reported wherever it is nested (Q3).
+//! pattern is reported wherever it is nested (Q3). A value that cannot be compared keeps
+//! its entry, with an error, unless the filter is guarded, see [`super::error_guard`].
 
 use super::super::interner::equal;
 use super::super::ip::IpSet;
@@ -70,21 +71,30 @@ pub(crate) enum LabelFilter {
 
 /// The test of one label.
 #[derive(Debug)]
-pub(crate) struct LabelTest(Test);
+pub(crate) struct LabelTest {
+    test: Test,
+    /// Behind an error guard: a comparison that cannot be made ends the filter.
+    is_guarded: bool,
+}
+
+/// A comparison behind an error guard cannot be made.
+struct Incomparable;
 
 impl LabelFilter {
-    /// Compiles a filter.
+    /// Compiles a filter. One that `is_guarded` drops an entry with which a comparison cannot
+    /// be made.
     ///
     /// # Errors
     /// The detail of the reference's stage error.
     pub(crate) fn compile(
         filter: &ast::LabelFilter,
+        is_guarded: bool,
         labels: &mut EntryLabels,
     ) -> Result<Self, String> {
         let (name, test) = match filter {
             ast::LabelFilter::And(left, right) | ast::LabelFilter::Or(left, right) => {
-                let left = Box::new(Self::compile(left, labels)?);
-                let right = Box::new(Self::compile(right, labels)?);
+                let left = Box::new(Self::compile(left, is_guarded, labels)?);
+                let right = Box::new(Self::compile(right, is_guarded, labels)?);
                 return Ok(match filter {
                     ast::LabelFilter::And(..) => Self::And(left, right),
                     _ => Self::Or(left, right),
@@ -110,19 +120,24 @@ impl LabelFilter {
                 (name, Test::Ip { set, is_negated: *negated })
             }
         };
-        Ok(Self::Test(labels.name_id(name.as_bytes()), Box::new(LabelTest(test))))
+        let test = Box::new(LabelTest { test, is_guarded });
+        Ok(Self::Test(labels.name_id(name.as_bytes()), test))
     }
 
     /// Whether the entry is kept. A value that cannot be converted keeps the entry
-    /// and sets its error, unless an earlier one is there.
+    /// and sets its error, unless an earlier one is there, or the filter is guarded.
     pub(crate) fn keeps(&self, labels: &mut EntryLabels) -> bool {
-        match self {
-            Self::Test(name, test) => test.keeps(*name, labels),
+        matches!(self.admits(labels), Ok(true))
+    }
+
+    fn admits(&self, labels: &mut EntryLabels) -> Result<bool, Incomparable> {
+        Ok(match self {
+            Self::Test(name, test) => test.admits(*name, labels)?,
             // The right side may set an error, but an entry that the left side has
             // rejected is gone with its errors.
-            Self::And(left, right) => left.keeps(labels) && right.keeps(labels),
-            Self::Or(left, right) => left.keeps(labels) || right.keeps(labels),
-        }
+            Self::And(left, right) => left.admits(labels)? && right.admits(labels)?,
+            Self::Or(left, right) => left.admits(labels)? || right.admits(labels)?,
+        })
     }
 
     /// Calls `visit` for the names of all labels the filter reads.
@@ -142,35 +157,38 @@ impl LabelFilter {
 }
 
 impl LabelTest {
-    fn keeps(&self, name: NameId, labels: &mut EntryLabels) -> bool {
-        let outcome = match &self.0 {
+    fn admits(&self, name: NameId, labels: &mut EntryLabels) -> Result<bool, Incomparable> {
+        let outcome = match &self.test {
             Test::Text { text, is_negated } => {
                 let value = if name == ERROR { labels.error() } else { labels.get(name) };
-                return text.accepts(value.unwrap_or_default()) != *is_negated;
+                return Ok(text.accepts(value.unwrap_or_default()) != *is_negated);
             }
             Test::Ip { set, is_negated } => {
-                return labels.error().is_some()
-                    || labels.get(name).is_some_and(|value| set.found_in(value) != *is_negated);
+                return Ok(labels.error().is_some()
+                    || labels.get(name).is_some_and(|value| set.found_in(value) != *is_negated));
             }
             Test::Number { op, value } => {
-                let Some(text) = labels.get(name) else { return false };
+                let Some(text) = labels.get(name) else { return Ok(false) };
                 convert::number(text).map(|number| compare(number, *op, *value))
             }
             Test::Duration { op, value_ns } => {
-                let Some(text) = labels.get(name) else { return false };
+                let Some(text) = labels.get(name) else { return Ok(false) };
                 convert::duration_ns(text).map(|duration_ns| compare(duration_ns, *op, *value_ns))
             }
             Test::Bytes { op, value_bytes } => {
-                let Some(text) = labels.get(name) else { return false };
+                let Some(text) = labels.get(name) else { return Ok(false) };
                 convert::bytes(text).map(|size| compare(i128::from(size), *op, *value_bytes))
             }
         };
-        outcome.unwrap_or_else(|details| {
-            if labels.error().is_none() {
-                labels.set_error(FILTER_ERROR, details.as_bytes());
-            }
-            true
-        })
+        let details = match outcome {
+            Ok(holds) => return Ok(holds),
+            Err(_) if self.is_guarded => return Err(Incomparable),
+            Err(details) => details,
+        };
+        if labels.error().is_none() {
+            labels.set_error(FILTER_ERROR, details.as_bytes());
+        }
+        Ok(true)
     }
 }
 

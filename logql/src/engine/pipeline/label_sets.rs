@@ -5,11 +5,14 @@ use logsvc_proto::Labels;
 use super::super::interner::BytesInterner;
 use super::labels::{Category, EntryLabels, NameId};
 
-/// Which labels identify a series.
+/// Which labels identify a series. Where series are grouped, a label without a value is no
+/// label; where they are not, it stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reduction {
-    /// All of them.
+    /// No grouping: all of them.
     Keep,
+    /// No grouping: all but the unwrapped one.
+    KeepBut(NameId),
     /// The listed ones, as far as an entry has them: sorted, without duplicates.
     By(Vec<NameId>),
     /// All but the listed ones.
@@ -17,12 +20,13 @@ pub(crate) enum Reduction {
 }
 
 impl Reduction {
-    /// True when a label of that name stays.
-    pub(crate) fn keeps(&self, name: NameId) -> bool {
+    /// True when a label stays.
+    pub(crate) fn keeps(&self, name: NameId, value: &[u8]) -> bool {
         match self {
             Self::Keep => true,
-            Self::By(names) => names.contains(&name),
-            Self::Without(names) => !names.contains(&name),
+            Self::KeepBut(unwrapped) => name != *unwrapped,
+            Self::By(names) => !value.is_empty() && names.contains(&name),
+            Self::Without(names) => !value.is_empty() && !names.contains(&name),
         }
     }
 }
@@ -89,17 +93,18 @@ impl LabelSets {
             Reduction::By(names) => {
                 // They are sorted, so the key is written right away.
                 for name in names {
-                    if let Some(value) = labels.final_value(*name) {
+                    if let Some(value) = labels.final_value(*name).filter(|it| !it.is_empty()) {
                         push_label(&mut self.key, *name, 0, value);
                     }
                 }
                 return self.keys.intern(&self.key);
             }
-            Reduction::Keep | Reduction::Without(_) => labels.for_each_final(|name, _, value| {
-                if reduction.keeps(name) {
-                    self.gather(name, 0, value);
-                }
-            }),
+            Reduction::Keep | Reduction::KeepBut(_) | Reduction::Without(_) => labels
+                .for_each_final(|name, _, value| {
+                    if reduction.keeps(name, value) {
+                        self.gather(name, 0, value);
+                    }
+                }),
         }
         self.finish()
     }
@@ -114,7 +119,7 @@ impl LabelSets {
     ) -> u32 {
         self.key.clear();
         for (name, category, value) in others.fields_of(id) {
-            if reduction.keeps(name) {
+            if reduction.keeps(name, value) {
                 push_label(&mut self.key, name, category, value);
             }
         }
@@ -130,7 +135,7 @@ impl LabelSets {
     ) -> u32 {
         self.key.clear();
         for &name in listed {
-            if let Some(value) = names.value_in(stream, name) {
+            if let Some(value) = names.value_in(stream, name).filter(|it| !it.is_empty()) {
                 push_label(&mut self.key, name, 0, value.as_bytes());
             }
         }

@@ -13,6 +13,7 @@
 pub(crate) mod convert;
 mod decolorize;
 mod drop_keep;
+pub(crate) mod error_guard;
 pub(crate) mod json;
 mod key_cache;
 mod label_filter;
@@ -186,6 +187,8 @@ pub(crate) struct Pipeline {
     front: LineFilters,
     stages: Vec<Stage>,
     reads_line: bool,
+    /// A label filter admits no entry with an error.
+    guards_errors: bool,
 }
 
 impl Pipeline {
@@ -204,8 +207,12 @@ impl Pipeline {
         let mut front = LineFilters::default();
         let mut stages = Vec::new();
         let mut line_may_change = false;
+        let mut guards_errors = false;
         for (i, stage) in log.stages.iter().enumerate() {
             let failed = |detail| stage_error(stage, detail);
+            if let ast::Stage::LabelFilter(filter) = stage {
+                guards_errors |= error_guard::is_guard(filter);
+            }
             match stage {
                 ast::Stage::LineFilters(filters) if !line_may_change => {
                     front.add(filters).map_err(failed)?;
@@ -217,7 +224,7 @@ impl Pipeline {
                 ast::Stage::LineFormat(_)
                     if !keeps_line && !log.stages[i..].iter().any(parses_or_filters_line) => {}
                 _ => {
-                    let compiled = compile(stage, wanted, labels)?;
+                    let compiled = compile(stage, guards_errors, wanted, labels)?;
                     if !(wanted.is_nothing() && compiled.is_parser()) {
                         line_may_change |= changes_line(stage);
                         stages.push(compiled);
@@ -226,7 +233,7 @@ impl Pipeline {
             }
         }
         let reads_line = !front.is_empty() || stages.iter().any(Stage::reads_line);
-        Ok(Self { front, stages, reads_line })
+        Ok(Self { front, stages, reads_line, guards_errors })
     }
 
     /// The filters that run over blocks before anything else.
@@ -245,6 +252,11 @@ impl Pipeline {
         self.reads_line
     }
 
+    /// True when comparisons behind the stages are guarded, see [`error_guard`].
+    pub(crate) fn guards_errors(&self) -> bool {
+        self.guards_errors
+    }
+
     /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         self.stages
@@ -256,6 +268,7 @@ impl Pipeline {
 
 fn compile(
     stage: &ast::Stage,
+    guards_errors: bool,
     wanted: &Wanted,
     labels: &mut EntryLabels,
 ) -> Result<Stage, PlanError> {
@@ -278,7 +291,7 @@ fn compile(
         ast::Stage::Regexp(pattern) => Regexp::compile(pattern, labels).map(Stage::Regexp),
         ast::Stage::Unpack => Ok(Stage::Unpack(Unpack::new(wanted.is_nothing()))),
         ast::Stage::LabelFilter(filter) => {
-            LabelFilter::compile(filter, labels).map(Stage::LabelFilter)
+            LabelFilter::compile(filter, guards_errors, labels).map(Stage::LabelFilter)
         }
         ast::Stage::LineFormat(template) => {
             LineFormat::compile(template, labels).map(Stage::LineFormat)

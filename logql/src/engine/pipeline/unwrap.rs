@@ -1,6 +1,7 @@
 //! `| unwrap x`: an entry becomes the number that a label holds.
 
 use super::super::error::PlanError;
+use super::error_guard::is_guard;
 use super::label_filter::LabelFilter;
 use super::labels::{EntryLabels, NameId};
 use super::{convert, stage_error};
@@ -16,17 +17,20 @@ pub(crate) struct Unwrap {
 }
 
 impl Unwrap {
-    /// Compiles an `unwrap`.
+    /// Compiles an `unwrap`; `is_guarded` says whether a stage before it is an error guard.
     ///
     /// # Errors
     /// [`PlanError::Stage`] for a label filter behind it that cannot be built.
     pub(crate) fn compile(
         unwrap: &ast::Unwrap,
+        is_guarded: bool,
         labels: &mut EntryLabels,
     ) -> Result<Self, PlanError> {
+        let mut is_guarded = is_guarded;
         let mut filters = Vec::with_capacity(unwrap.filters.len());
         for filter in &unwrap.filters {
-            let compiled = LabelFilter::compile(filter, labels);
+            is_guarded |= is_guard(filter);
+            let compiled = LabelFilter::compile(filter, is_guarded, labels);
             filters.push(
                 compiled.map_err(|detail| {
                     stage_error(&ast::Stage::LabelFilter(filter.clone()), detail)

@@ -44,6 +44,7 @@ impl RunInfo {
             max_timestamp_ns: self.max_ns,
             entries: u64::from(self.entries.end - self.entries.start),
             line_bytes: u64::from(self.line_bytes.end - self.line_bytes.start),
+            metadata_bytes: None,
         }
     }
 

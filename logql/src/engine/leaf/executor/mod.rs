@@ -16,6 +16,7 @@ use super::samples::SampleCollector;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
+use super::stream_groups::StreamGroups;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
@@ -52,6 +53,8 @@ pub struct LeafExecutor {
     reduction: Reduction,
     /// Whether nothing is asked of the labels of a stream but the group that it belongs to.
     groups_streams: bool,
+    /// Where series are told apart by labels of streams alone.
+    stream_groups: Option<StreamGroups>,
     /// The labels of those groups by the ids of their label sets.
     groups: FixedMap<u32, Arc<BaseLabels>>,
     labels: EntryLabels,
@@ -110,7 +113,7 @@ impl LeafExecutor {
                 Collector::Range(RangeCollector::new(*windows, *value))
             }
             LeafKind::Samples { windows, unwrap, series } => {
-                let unwrap = Unwrap::compile(unwrap, &mut labels)?;
+                let unwrap = Unwrap::compile(unwrap, pipeline.guards_errors(), &mut labels)?;
                 reduction = reduction_of(series, Some(unwrap.label()), &mut labels);
                 Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
             }
@@ -132,6 +135,10 @@ impl LeafExecutor {
         let groups_streams = labels_are_stored
             && is_counted
             && matches!(&reduction, Reduction::By(listed) if !has_renamed(listed));
+        let stream_groups = match &plan.kind {
+            LeafKind::Range { series: SeriesLabels::Stream(by), .. } => Some(StreamGroups::new(by)),
+            _ => None,
+        };
         Ok(Self {
             plan: plan.clone(),
             hints: Hints::new(plan, &mut labels),
@@ -141,6 +148,7 @@ impl LeafExecutor {
             pipeline,
             reduction,
             groups_streams,
+            stream_groups,
             groups: new_map(),
             labels,
             label_sets: LabelSets::new(),
@@ -176,6 +184,12 @@ impl LeafExecutor {
     }
 
     fn state_of(&mut self, labels: &Labels) -> StreamState {
+        if let Some(groups) = &mut self.stream_groups {
+            let (base, key) = (Arc::default(), self.no_key.clone());
+            let (plain_set, number) = (groups.group(labels), self.sizes.stream());
+            let needs = self.needs_of(&base);
+            return StreamState { base, probe_base: None, key, needs, plain_set, number };
+        }
         if let (true, Reduction::By(listed)) = (self.groups_streams, &self.reduction) {
             let group = self.label_sets.intern_listed(labels, listed, &self.labels);
             let base = match self.groups.get(&group) {
@@ -196,10 +210,9 @@ impl LeafExecutor {
                 let set = self.label_sets.intern_categorized(&self.labels);
                 (StreamKey::new(labels), set, 0)
             }
-            Collector::Range(range) => {
+            Collector::Range(_) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
-                let is_sized = range.value() == EntryValue::StoredSize;
-                (self.no_key.clone(), set, if is_sized { self.sizes.stream() } else { 0 })
+                (self.no_key.clone(), set, 0)
             }
             Collector::Samples { samples, .. } => {
                 (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels)))
@@ -220,8 +233,7 @@ impl LeafExecutor {
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
         let reads_line = self.pipeline.reads_line();
-        let is_of_streams =
-            matches!(&self.plan.kind, LeafKind::Range { series: SeriesLabels::Stream(_), .. });
+        let is_of_streams = self.stream_groups.is_some();
         match &self.collector {
             Collector::Log(_) | Collector::Patterns(_) => {
                 Needs { line_lengths: true, lines: true, metadata: true }
@@ -237,7 +249,7 @@ impl LeafExecutor {
                     || match &self.reduction {
                         _ if is_of_streams => false,
                         Reduction::By(names) => names.iter().any(|name| !base.has(*name)),
-                        Reduction::Keep | Reduction::Without(_) => true,
+                        Reduction::Keep | Reduction::KeepBut(_) | Reduction::Without(_) => true,
                     },
             },
         }
@@ -340,6 +352,7 @@ impl LeafExecutor {
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()
+            + self.stream_groups.as_ref().map_or(0, StreamGroups::held_bytes)
             + self.labels.held_bytes()
             + self.line_buffer.capacity()
             + self.states_bytes
@@ -349,6 +362,20 @@ impl LeafExecutor {
     #[must_use]
     pub fn stats(&self) -> LeafStats {
         self.stats
+    }
+
+    /// Whether [`LeafExecutor::summary`] may be enough for blocks of a stream.
+    #[must_use]
+    pub fn takes_summaries(&self, stream: &StreamState) -> bool {
+        matches!(self.collector, Collector::Range(_))
+            && !stream.needs.lines
+            && (!stream.needs.metadata || self.counts_metadata())
+    }
+
+    /// Whether the bytes of metadata are part of the result.
+    #[must_use]
+    pub fn counts_metadata(&self) -> bool {
+        matches!(&self.collector, Collector::Range(range) if range.value() == EntryValue::StoredSize)
     }
 
     /// Offers a block by its directory entry alone. True when that was enough and
@@ -372,7 +399,11 @@ impl LeafExecutor {
         }
         let mut bytes = block.line_bytes;
         if is_sized {
-            match self.sizes.estimate(stream.number, block) {
+            let known = block.metadata_bytes;
+            if let Some(metadata_bytes) = known {
+                self.sizes.note(stream.number, block.entries, metadata_bytes);
+            }
+            match known.or_else(|| self.sizes.estimate(stream.number, block)) {
                 Some(metadata_bytes) => bytes += metadata_bytes,
                 None => return false,
             }
@@ -508,7 +539,14 @@ impl LeafExecutor {
             (None, Collector::Log(log)) => {
                 LeafData::Log(log.finish(|set| sets.categorized(set, names)))
             }
-            (None, Collector::Range(range)) => LeafData::Sums(range.finish(sets, names)),
+            (None, Collector::Range(range)) => {
+                let groups = self.stream_groups.as_ref();
+                let labels = |id| match groups {
+                    Some(groups) => groups.labels(id),
+                    None => sets.labels(id, names),
+                };
+                LeafData::Sums(range.finish(labels))
+            }
             (None, Collector::Samples { samples, .. }) => {
                 LeafData::Samples(samples.finish(sets, names))
             }
