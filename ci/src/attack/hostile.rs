@@ -140,7 +140,7 @@ pub(super) fn run(what: &What, port: u16, at_once: usize, limit: Duration) -> Re
         What::SlowBodies { connections, announced_bytes } => {
             slow_bodies(port, *connections, *announced_bytes, limit)
         }
-        What::Tenants(count) => tenants(port, *count / at_once.max(1), at_once, limit),
+        What::Tenants(count) => tenants(port, *count, at_once.max(16), limit),
     }
 }
 
@@ -184,8 +184,9 @@ fn slow_bodies(port: u16, connections: usize, announced: u64, limit: Duration) -
     Ok(Outcome { slowest: Duration::ZERO, text })
 }
 
-/// Tenants that push one line each, by so many connections.
-fn tenants(port: u16, each: usize, at_once: usize, limit: Duration) -> Result<Outcome> {
+/// So many tenants that push one line each, by so many connections.
+fn tenants(port: u16, count: usize, connections: usize, limit: Duration) -> Result<Outcome> {
+    let each = count / connections;
     let begun = Instant::now();
     let pusher = move |connection: usize| -> Result<(usize, Duration)> {
         let (mut stored, mut slowest) = (0, Duration::ZERO);
@@ -197,7 +198,7 @@ fn tenants(port: u16, each: usize, at_once: usize, limit: Duration) -> Result<Ou
             let json = format!(
                 r#"{{"streams":[{{"stream":{{"job":"one"}},"values":[["{nanos}","a line"]]}}]}}"#
             );
-            let tenant = format!("tenant-{at_once}-{connection}-{number}-{}", "x".repeat(110));
+            let tenant = format!("tenant-{connection}-{number}-{}", "x".repeat(110));
             let answer = send(port, &Request::push(&tenant, &json), limit)?;
             stored += usize::from(answer.status == 204);
             slowest = slowest.max(answer.took);
@@ -205,7 +206,7 @@ fn tenants(port: u16, each: usize, at_once: usize, limit: Duration) -> Result<Ou
         Ok((stored, slowest))
     };
     let threads: Vec<_> =
-        (0..at_once).map(|number| std::thread::spawn(move || pusher(number))).collect();
+        (0..connections).map(|number| std::thread::spawn(move || pusher(number))).collect();
     let mut outcome = Outcome { slowest: Duration::ZERO, text: String::new() };
     let mut all = 0;
     for thread in threads {
@@ -213,7 +214,7 @@ fn tenants(port: u16, each: usize, at_once: usize, limit: Duration) -> Result<Ou
         all += stored;
         outcome.slowest = outcome.slowest.max(slowest);
     }
-    outcome.text = format!("{all} tenants of {} were taken", each * at_once);
+    outcome.text = format!("{all} tenants of {count} were taken");
     Ok(outcome)
 }
 

@@ -16,12 +16,13 @@ mod loops;
 mod witness;
 
 use crate::server::{DataFolder, Server, free_ports};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use hostile::{Attack, What};
+use http::{Request, send};
 use loops::BusyLoops;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use witness::{Seen, Watched, Witness, percentile};
 
 /// How soon a request is answered or refused.
@@ -38,6 +39,9 @@ const PUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// After so long a round is over, and has failed.
 const ROUND_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a server may take until it is ready.
+const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// How an attack is made.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +63,10 @@ pub(crate) fn check(binary: &Path, only: &str) -> Result<()> {
     }
     let mut failures = Vec::new();
     for attack in hostile::attacks().iter().filter(|attack| attack.name.contains(only)) {
-        failures.extend(run(binary, attack).with_context(|| attack.name)?);
+        match run(binary, attack) {
+            Ok(harm) => failures.extend(harm),
+            Err(error) => failures.push(format!("{}: {error:#}", attack.name)),
+        }
     }
     if "costs".contains(only) {
         failures.extend(costs::check(binary)?);
@@ -91,12 +98,25 @@ impl Target {
         let arguments: Vec<_> = arguments.iter().map(OsString::as_os_str).collect();
         let mut server = Server::start(binary, &arguments, &data.0)?;
         server.wait_until_listening(port)?;
+        wait_until_ready(port)?;
         Ok(Target { server, port, _data: data })
     }
 
     fn watched(&self, ceiling_mb: u64, round_limit: Duration) -> Watched {
         let ceiling_bytes = ceiling_mb * 1_000_000;
         Watched { port: self.port, pid: self.server.pid(), ceiling_bytes, round_limit }
+    }
+}
+
+fn wait_until_ready(port: u16) -> Result<()> {
+    let end = Instant::now() + START_LIMIT;
+    loop {
+        match send(port, &Request::get("/ready"), START_LIMIT) {
+            Ok(answer) if answer.status == 200 => return Ok(()),
+            _ if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+            Ok(answer) => bail!("the server is not ready: {}", answer.text.trim()),
+            Err(error) => return Err(error.context("the server is not ready")),
+        }
     }
 }
 
