@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::pressure::{CoreTimes, Pressure, Urgency};
+use crate::pressure::{Pressure, Urgency};
 use crate::{Monotonic, clock};
 
 /// Work that is too short to rest after.
@@ -77,15 +77,12 @@ struct Pacer {
     worked: Duration,
     begun: Monotonic,
     ended: Monotonic,
-    /// At the end of the last piece while commits came.
-    cores: CoreTimes,
 }
 
 impl Pacer {
     fn new(pressure: Arc<Pressure>, urgency: Urgency) -> Pacer {
         let now = clock::now();
-        let cores = pressure.core_times(now);
-        Pacer { pressure, urgency, worked: Duration::ZERO, begun: now, ended: now, cores }
+        Pacer { pressure, urgency, worked: Duration::ZERO, begun: now, ended: now }
     }
 
     fn begin(&mut self) {
@@ -112,9 +109,8 @@ impl Pacer {
     fn rest(&mut self, now: Monotonic, worked: Duration) {
         let mut wanted = Duration::ZERO;
         if self.pressure.has_commits(now) {
-            let cores = self.pressure.core_times(now);
-            wanted = rest_for_cores(worked, cores.busy_since(&self.cores), self.urgency);
-            self.cores = cores;
+            let rests = self.pressure.rests_for_cores(now);
+            wanted = worked.mul_f64(rests).clamp(REST, longest_rest(worked, self.urgency));
         }
         let longest = longest_rest(worked, self.urgency);
         let mut rested = Duration::ZERO;
@@ -127,13 +123,6 @@ impl Pacer {
 
 fn longest_rest(worked: Duration, urgency: Urgency) -> Duration {
     REST.max(worked * urgency.longest_rests())
-}
-
-/// How long to rest after so much work while cores compute for this part of the time: as long as
-/// leaves them that.
-fn rest_for_cores(worked: Duration, busy: f64, urgency: Urgency) -> Duration {
-    let idle = (1.0 - busy).max(1.0 / 100.0);
-    worked.mul_f64(busy.max(0.0) / idle).clamp(REST, longest_rest(worked, urgency))
 }
 
 #[expect(clippy::disallowed_methods, reason = "no core runs on a side thread")]
@@ -163,7 +152,7 @@ mod tests {
     fn long_work_rests_after_a_piece_while_others_want_the_cpu_and_then_goes_on() {
         let pressure = pressure();
         let _job = pressure.count(Urgency::Soon);
-        for (urgency, times) in [(Urgency::Long, 16), (Urgency::Merging, 1)] {
+        for (urgency, times) in [(Urgency::Long, 16), (Urgency::Merging, 4)] {
             let mut pacer = Pacer::new(Arc::clone(&pressure), urgency);
             let begun = clock::now();
             while clock::now().since(begun) < PIECE {
@@ -216,17 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn rests_leave_cores_what_they_need_and_work_goes_on() {
+    fn work_goes_on_however_much_others_want() {
         let ms = Duration::from_millis;
-        let rest = |busy| rest_for_cores(ms(2), busy, Urgency::Long);
-        assert_eq!(rest(0.0), REST);
-        assert_eq!(rest(0.5), ms(2));
-        assert!(rest(0.75).abs_diff(ms(6)) < Duration::from_micros(1), "{:?}", rest(0.75));
-        for busy in [0.99, 1.0, 2.0] {
-            assert_eq!(rest(busy), ms(32));
-            assert_eq!(rest_for_cores(ms(2), busy, Urgency::Merging), ms(2));
-        }
-        assert_eq!(rest_for_cores(Duration::ZERO, 1.0, Urgency::Long), REST);
+        assert_eq!(longest_rest(ms(2), Urgency::Long), ms(32));
+        assert_eq!(longest_rest(ms(2), Urgency::Merging), ms(8));
+        assert_eq!(longest_rest(Duration::ZERO, Urgency::Long), REST);
     }
 
     #[test]

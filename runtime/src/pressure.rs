@@ -4,19 +4,34 @@
 //! Guarantees: what one thread notes is seen by all others before long; nobody
 //! waits for anybody. Nothing that is right depends on it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::commits::Commits;
 use crate::{CoreId, Monotonic};
+
+/// The times of cores are looked at so often at most, whoever asks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Time in which a core waits for a CPU counts so many times as much as time in which it runs.
+const WAITED_FACTOR: f64 = 8.0;
 
 /// See the module.
 pub(crate) struct Pressure {
     commits: Commits,
     /// Jobs that wait or run, by their urgency.
     jobs: [AtomicUsize; Urgency::COUNT],
-    /// The CPU clocks of the cores' threads; 0, the clock on the wall, where there is none yet.
-    cores: Box<[AtomicI32]>,
+    cores: Box<[OnceLock<SystemTimes>]>,
+    /// When somebody looked at the cores' times, a [`Monotonic`], and what they were.
+    looked: AtomicU64,
+    ran_nanos: AtomicU64,
+    waited_nanos: AtomicU64,
+    /// What that meant for [`Pressure::rests_for_cores`], an `f64`.
+    rests_bits: AtomicU64,
 }
 
 /// Who gives way to whom: every job to those that are more urgent.
@@ -38,7 +53,7 @@ impl Urgency {
     pub(crate) fn longest_rests(self) -> u32 {
         match self {
             Urgency::Long => 16,
-            Urgency::Merging => 1,
+            Urgency::Merging => 4,
             Urgency::Soon => 0,
         }
     }
@@ -56,30 +71,17 @@ impl Drop for Counted {
     }
 }
 
-/// What cores have computed up to some time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CoreTimes {
-    at: Monotonic,
-    computed_nanos: u64,
-    cores: usize,
-}
-
-impl CoreTimes {
-    /// Which part of the time since `earlier` the cores have computed, 0 to 1.
-    pub(crate) fn busy_since(&self, earlier: &CoreTimes) -> f64 {
-        let wall_nanos = self.at.since(earlier.at).as_nanos() as f64 * self.cores as f64;
-        let computed_nanos = self.computed_nanos.saturating_sub(earlier.computed_nanos) as f64;
-        if wall_nanos > 0.0 { (computed_nanos / wall_nanos).min(1.0) } else { 0.0 }
-    }
-}
-
 impl Pressure {
     /// Of a process with so many cores, none of which has begun.
     pub(crate) fn new(cores: u16) -> Pressure {
         Pressure {
             commits: Commits::default(),
             jobs: Default::default(),
-            cores: (0..cores).map(|_| AtomicI32::new(0)).collect(),
+            cores: (0..cores).map(|_| OnceLock::new()).collect(),
+            looked: AtomicU64::new(0),
+            ran_nanos: AtomicU64::new(0),
+            waited_nanos: AtomicU64::new(0),
+            rests_bits: AtomicU64::new(0),
         }
     }
 
@@ -106,40 +108,82 @@ impl Pressure {
 
     /// Has the calling thread count as this core.
     pub(crate) fn add_core(&self, core: CoreId) {
-        let mut clock = 0;
-        // SAFETY: the clock's number is writable, and the calling thread exists.
-        let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
         if let Some(place) = self.cores.get(usize::from(core.0))
-            && error == 0
+            && let Ok(times) = SystemTimes::of_this_thread()
         {
-            place.store(clock, Ordering::Relaxed);
+            // A core that is added twice has the times of the first.
+            let _ = place.set(times);
         }
     }
 
-    /// What all cores have computed by now. One whose thread has ended counts no more.
-    pub(crate) fn core_times(&self, now: Monotonic) -> CoreTimes {
-        let clocks = self.cores.iter().map(|clock| clock.load(Ordering::Relaxed));
-        let computed_nanos = clocks.filter(|clock| *clock != 0).map(cpu_nanos).sum();
-        CoreTimes { at: now, computed_nanos, cores: self.cores.len() }
+    /// How long to rest for each unit of time that was worked, so that cores have what they need.
+    pub(crate) fn rests_for_cores(&self, now: Monotonic) -> f64 {
+        let looked = self.looked.load(Ordering::Relaxed);
+        let is_old = now.since(Monotonic(looked)) >= LOOK_INTERVAL;
+        let claim =
+            || self.looked.compare_exchange(looked, now.0, Ordering::Relaxed, Ordering::Relaxed);
+        // Only one of those who find it old looks anew.
+        if is_old && claim().is_ok() {
+            let of_core = |core: &OnceLock<SystemTimes>| core.get().map(SystemTimes::read);
+            // Without a core whose times can be read, cores are taken to need half of the CPUs.
+            let rests = match self.cores.iter().map(of_core).collect::<Option<io::Result<Vec<_>>>>()
+            {
+                Some(Ok(times)) => {
+                    let sum = |of: fn(&Times) -> u64| times.iter().map(of).sum::<u64>();
+                    let ran = sum(|times| times.ran_nanos);
+                    let waited = sum(|times| times.waited_nanos);
+                    let ran = ran.saturating_sub(self.ran_nanos.swap(ran, Ordering::Relaxed));
+                    let waited =
+                        waited.saturating_sub(self.waited_nanos.swap(waited, Ordering::Relaxed));
+                    let wall = now.since(Monotonic(looked)).as_nanos() as f64 * times.len() as f64;
+                    rests_of(ran as f64 / wall.max(1.0), waited as f64 / wall.max(1.0))
+                }
+                Some(Err(_)) | None => rests_of(0.5, 0.0),
+            };
+            self.rests_bits.store(rests.to_bits(), Ordering::Relaxed);
+        }
+        f64::from_bits(self.rests_bits.load(Ordering::Relaxed))
     }
 }
 
-/// What a clock of a thread shows; 0 where the thread is gone.
-fn cpu_nanos(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is writable; a clock that is gone is an error.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return 0;
+/// How long to rest for each unit of work while cores run for this part of the time, and
+/// wait for a CPU for that part: as long as leaves them the time that they run, and longer where
+/// they wait, which is what rests are to prevent.
+fn rests_of(ran: f64, waited: f64) -> f64 {
+    (ran + waited * WAITED_FACTOR) / (1.0 - ran - waited).max(0.01)
+}
+
+/// What the system tells of a thread.
+struct SystemTimes(File);
+
+struct Times {
+    ran_nanos: u64,
+    waited_nanos: u64,
+}
+
+impl SystemTimes {
+    #[expect(clippy::disallowed_methods, reason = "not a file of a disk, once per core")]
+    fn of_this_thread() -> io::Result<SystemTimes> {
+        File::open("/proc/thread-self/schedstat").map(SystemTimes)
     }
-    let (seconds, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+
+    /// See `Documentation/scheduler/sched-stats.rst` of Linux.
+    fn read(&self) -> io::Result<Times> {
+        let mut buffer = [0; 96];
+        let count = self.0.read_at(&mut buffer, 0)?;
+        let text = std::str::from_utf8(&buffer[..count]).unwrap_or_default();
+        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(ran_nanos)), Some(Ok(waited_nanos))) => Ok(Times { ran_nanos, waited_nanos }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
     use crate::clock;
@@ -163,31 +207,46 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_as_busy_as_their_threads() {
-        let pressure = Pressure::new(1);
-        let earlier = pressure.core_times(clock::now());
-        assert_eq!(pressure.core_times(clock::now()).busy_since(&earlier), 0.0, "no core");
-        let (before, after) = thread::scope(|scope| {
-            let core = scope.spawn(|| {
-                pressure.add_core(CoreId(0));
-                let before = pressure.core_times(clock::now());
-                let end = before.at.after(Duration::from_millis(20));
-                while clock::now() < end {
-                    black_box(());
-                }
-                (before, pressure.core_times(clock::now()))
-            });
-            core.join().unwrap()
-        });
-        let busy = after.busy_since(&before);
-        assert!(busy > 0.0 && busy <= 1.0, "{busy}");
-        // Its thread is gone, or about to be: that is no error.
-        assert!(pressure.core_times(clock::now()).busy_since(&after) <= 1.0);
+    fn rests_are_longer_the_more_cores_run_and_wait() {
+        assert_eq!(rests_of(0.0, 0.0), 0.0);
+        assert_eq!(rests_of(0.5, 0.0), 1.0);
+        assert_eq!(rests_of(0.75, 0.0), 3.0);
+        assert!(rests_of(0.5, 0.1) > 3.0);
+        for (ran, waited) in [(1.0, 0.0), (0.5, 0.5), (2.0, 3.0)] {
+            assert!(rests_of(ran, waited) >= 100.0);
+        }
     }
 
     #[test]
-    fn a_part_of_no_time_is_nothing() {
-        let times = CoreTimes { at: clock::now(), computed_nanos: 7, cores: 1 };
-        assert_eq!(times.busy_since(&times), 0.0);
+    fn cores_are_looked_at_now_and_then() {
+        let pressure = Pressure::new(1);
+        let at = |ms: u64| Monotonic(ms * 1_000_000 + clock::now().0);
+        assert_eq!(pressure.rests_for_cores(at(0)), 1.0, "nothing is known");
+        thread::scope(|scope| {
+            scope.spawn(|| pressure.add_core(CoreId(0))).join().unwrap();
+        });
+        assert_eq!(pressure.rests_for_cores(at(0)), 1.0, "it is too soon");
+        // Its thread is gone, and all that can be said of it.
+        assert_eq!(pressure.rests_for_cores(at(1_000_000)), 1.0);
+        let pressure = Pressure::new(1);
+        pressure.add_core(CoreId(0));
+        pressure.rests_for_cores(at(0));
+        // This thread did not run for years.
+        let rests = pressure.rests_for_cores(at(1_000_000_000_000));
+        assert!(rests < 0.001, "{rests}");
+        let times = SystemTimes::of_this_thread().unwrap().read().unwrap();
+        assert!(times.ran_nanos > 0);
+    }
+
+    #[test]
+    fn a_core_that_computes_wants_rests() {
+        let pressure = Pressure::new(1);
+        pressure.add_core(CoreId(0));
+        pressure.rests_for_cores(clock::now());
+        let end = clock::now().after(LOOK_INTERVAL * 4);
+        while clock::now() < end {
+            black_box(());
+        }
+        assert!(pressure.rests_for_cores(clock::now()) > 1.0);
     }
 }

@@ -6,9 +6,6 @@
 /// The time that a core wants to keep a CPU for at once. It is the shortest that Linux takes.
 const CORE_SLICE_NANOS: u64 = 100_000;
 
-/// The same of a thread that does long work, which others need not wait for.
-const LONG_SLICE_NANOS: u64 = 20_000_000;
-
 /// Lowers the priority of the calling thread.
 pub(crate) fn be_nicer(niceness: i32) {
     if niceness > 0 {
@@ -34,19 +31,9 @@ pub(crate) fn be_nicer(niceness: i32) {
 /// a thread that has no deadline is in the kernel's `kernel/sched/syscalls.c`. Earlier kernels
 /// look at it for deadlines only.
 pub(crate) fn run_at_once() {
-    ask_for_slice(CORE_SLICE_NANOS);
-}
-
-/// Has whoever wakes up get the CPU from the calling thread at once, threads of the kernel too,
-/// which ask for no slice of their own. What the thread gets in the long run is the same.
-pub(crate) fn let_others_begin() {
-    ask_for_slice(LONG_SLICE_NANOS);
-}
-
-fn ask_for_slice(nanos: u64) {
     let Some(mut attributes) = attributes() else { return };
     if attributes.sched_policy == libc::SCHED_OTHER.cast_unsigned() {
-        attributes.sched_runtime = nanos;
+        attributes.sched_runtime = CORE_SLICE_NANOS;
         // SAFETY: the attributes are readable and say how large they are; 0 is this thread.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
@@ -68,19 +55,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_with_a_slice_of_its_own_keeps_its_niceness() {
+    fn a_thread_that_runs_at_once_keeps_its_niceness() {
         be_nicer(3);
         let Some(before) = attributes() else { return };
-        for (ask, wanted) in
-            [(run_at_once as fn(), CORE_SLICE_NANOS), (let_others_begin, LONG_SLICE_NANOS)]
-        {
-            ask();
-            let after = attributes().expect("it was answered before");
-            assert_eq!(after.sched_nice, before.sched_nice);
-            assert_eq!(after.sched_policy, before.sched_policy);
-            // Kernels before 6.12 know no slices, and say 0.
-            let slice_nanos = after.sched_runtime;
-            assert!(slice_nanos == wanted || before.sched_runtime == 0, "{slice_nanos}");
-        }
+        run_at_once();
+        let after = attributes().expect("it was answered before");
+        assert_eq!(after.sched_nice, before.sched_nice);
+        assert_eq!(after.sched_policy, before.sched_policy);
+        // Kernels before 6.12 know no slices, and say 0.
+        let slice_nanos = after.sched_runtime;
+        assert!(slice_nanos == before.sched_runtime || slice_nanos == CORE_SLICE_NANOS);
+        assert!(before.sched_runtime == 0 || slice_nanos == CORE_SLICE_NANOS, "{slice_nanos}");
     }
 }

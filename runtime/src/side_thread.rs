@@ -33,7 +33,7 @@ use futures_channel::oneshot;
 
 use crate::launch::stop_process_on_panic;
 use crate::pressure::{Pressure, Urgency};
-use crate::priority::{be_nicer, let_others_begin};
+use crate::priority::be_nicer;
 use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
@@ -207,7 +207,6 @@ fn start_queue(
             if let Kind::Computations(urgency) = kind {
                 be_nicer(COMPUTING_NICENESS);
                 if urgency != Urgency::Soon {
-                    let_others_begin();
                     pacer::start(pressure, urgency);
                 }
             }
