@@ -10,6 +10,7 @@
 )]
 
 mod areas;
+mod attack;
 mod blackbox;
 mod clients;
 mod code;
@@ -33,12 +34,14 @@ usage: ci COMMAND [OPTIONS]
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   blackbox   the black-box corpus against a running server
+  attack     requests that ask for too much, against a running server
   all        checks and test, then clients, and blackbox if --corpus is given
 
-options of clients, blackbox and all:
+options of clients, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
-  --binary FILE  the server (default: target/release/logsvc for blackbox, and
-                 target/debug/logsvc, which cargo test builds, for clients)
+  --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
+                 and target/debug/logsvc, which cargo test builds, for clients)
+  --only TEXT    the attacks whose names contain it
 ";
 
 fn main() -> ExitCode {
@@ -67,6 +70,9 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
             blackbox::check(corpus, &options.binary("release"))
+        }
+        "attack" => {
+            attack::check(&options.binary("release"), options.only.as_deref().unwrap_or(""))
         }
         "all" => {
             checks()?;
@@ -107,12 +113,17 @@ fn test() -> Result<()> {
 struct Options {
     corpus: Option<PathBuf>,
     binary: Option<PathBuf>,
+    only: Option<String>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         let mut options = Options::default();
         while let Some(name) = args.next() {
+            if name == "--only" {
+                options.only = Some(args.next().context("--only needs a value")?);
+                continue;
+            }
             let slot = match name.as_str() {
                 "--corpus" => &mut options.corpus,
                 "--binary" => &mut options.binary,
@@ -139,8 +150,12 @@ mod tests {
     #[test]
     fn options_are_read_and_unknown_ones_refused() {
         let parse = |args: &[&str]| Options::parse(args.iter().map(|&arg| arg.to_owned()));
-        let options = parse(&["--binary", "/b", "--corpus", "/c"]).unwrap();
-        let expected = Options { corpus: Some("/c".into()), binary: Some("/b".into()) };
+        let options = parse(&["--binary", "/b", "--only", "x", "--corpus", "/c"]).unwrap();
+        let expected = Options {
+            corpus: Some("/c".into()),
+            binary: Some("/b".into()),
+            only: Some("x".into()),
+        };
         assert_eq!(options, expected);
         assert!(parse(&["--corpus"]).is_err());
         assert!(parse(&["--faster"]).is_err());

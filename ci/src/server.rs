@@ -86,6 +86,11 @@ impl Server {
         Ok(())
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks the server to stop as a service manager does. An error if it does not,
     /// or had ended before, or ends with another status than 0.
     pub(crate) fn stop(&mut self) -> Result<()> {

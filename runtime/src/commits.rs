@@ -1,5 +1,5 @@
-//! Whether anything is made durable these days, that is, in these tenths of a second: who
-//! computes in idle time then rests now and then (see [`crate::side_thread`]).
+//! Whether anything is made durable these days, that is, in these tenths of a second: long work
+//! then rests now and then (see [`crate::pacer`]).
 //!
 //! Guarantees: what is noted on one thread is seen by all others before long. Nothing that is
 //! right depends on it.

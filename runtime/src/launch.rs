@@ -84,7 +84,7 @@ where
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one core is needed"));
     }
     let cpus = chosen_cpus(options)?;
-    let side = SideThreads::start(options.side_threads)?;
+    let side = SideThreads::start(options.side_threads, options.cores)?;
     let balance = Balance::default();
     let body = Arc::new(body);
     let (report, reports) = mpsc::channel();
@@ -106,6 +106,7 @@ where
         let spawned = builder.spawn(move || {
             stop_process_on_panic();
             run_at_once();
+            place.side.add_core(place.core);
             let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(place, &mut gate));
             if !gate.reported {
                 // The launching thread waits for one report of each core.

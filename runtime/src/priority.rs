@@ -18,23 +18,6 @@ pub(crate) fn be_nicer(niceness: i32) {
     }
 }
 
-/// Leaves the CPU to all threads but those like the calling one: it has what nobody else wants,
-/// and 1/341 of a CPU at least beside a thread that always computes.
-///
-/// `SCHED_IDLE` is described in `sched(7)`. Being very nice is not the same. A CPU on which
-/// nothing but a nice thread of this process ran kept threads of the kernel waiting for 70 to 600
-/// ms (Linux 6.18 with `sched_autogroup_enabled`), among them those that tell of the end of a
-/// durable write, so commits waited while the disk had nothing to do. Beside threads of this policy
-/// they still did, for 33 and 110 ms where it was traced, so those rest now and then
-/// (docs/performance.md, *Commits beside a heavy query*).
-pub(crate) fn be_idle() {
-    // SAFETY: the parameters are readable, zeros are valid for them, and 0 is this thread.
-    unsafe {
-        let parameters: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
-    }
-}
-
 /// Has the calling thread get the CPU at once when it has something to do, if it has had no
 /// more than its part of late.
 ///

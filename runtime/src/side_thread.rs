@@ -10,19 +10,14 @@
 //! a queue any free thread takes the next job, whichever core sent it: a core waits only while
 //! all threads are busy.
 //!
-//! Threads that compute are *nicer* than cores, so that the system takes the CPU from them
-//! whenever a core has something to do. Those of short queries are like those of upkeep:
-//! what pushes wait for in the end has time enough, and such a query must not wait for a
-//! pause of the pushes. Merges are nicer still: pushes wait for them where they fall far behind,
-//! but never short queries. What takes long whatever happens gets the CPU time that is left.
-//! Beside such a query upkeep would come too late for pushes, if it had an equal part.
-//!
-//! Being idle is not enough, though. Where the system schedules the threads of a session as one
-//! (`sched_autogroup_enabled`), threads of the kernel, which are not among them, waited for 110 ms,
-//! where it was traced, for a CPU on which an idle thread computed: the one that tells of the end
-//! of a durable write, and the one that moves packets. So idle threads rest after each job while
-//! commits come one after the other, and then the CPU is free for whoever waits (docs/performance.md,
-//! *Commits beside a heavy query*).
+//! Threads that compute are a little *nicer* than cores, so that the system takes the CPU from them
+//! when a core has something to do. The difference is small: a thread that the system gives next
+//! to nothing beside a core gets next to nothing beside any other program of the machine. Who
+//! of the process goes first is up to the threads themselves: those that merge, and those of long
+//! queries, which take long whatever happens, look after each job, and between the pieces of a
+//! long one, whether anything more urgent waits or runs, and rest if it does ([`crate::pacer`]).
+//! More urgent is what pushes wait for in the end, and what a short query waits for; merges are
+//! waited for where they fall far behind, but never by short queries.
 //!
 //! A panicking job stops the process, like a panic on a core. A job whose caller
 //! has gone runs to its end and its result is dropped. The threads are not
@@ -33,54 +28,20 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use futures_channel::oneshot;
 
-use crate::commits::Commits;
 use crate::launch::stop_process_on_panic;
-use crate::priority::{be_idle, be_nicer};
-use crate::{SideQueue, clock, closing, file_ops};
+use crate::pressure::{Pressure, Urgency};
+use crate::priority::be_nicer;
+use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};
 
 /// Jobs waiting in one queue before a caller has to wait to hand one in.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much nicer than cores threads are that compute what is waited for: next to a core that
-/// is always busy one still gets two fifths of its CPU.
-const SOON_NICENESS: i32 = 2;
-
-/// How much nicer those are that merge: next to a short query such a thread gets three tenths of
-/// a CPU.
-const MERGING_NICENESS: i32 = 6;
-
-/// How much nicer those of long queries are where the system does not let them be idle: a
-/// tenth of a CPU next to a core that is always busy.
-const LONG_NICENESS: i32 = 10;
-
-/// How long an idle thread rests after a job, which takes some milliseconds, while commits come.
-const REST: Duration = Duration::from_micros(300);
-
-/// When the threads of a queue get the CPU.
-#[derive(Clone, Copy, PartialEq)]
-enum Turn {
-    /// So much nicer than cores.
-    Nicer(i32),
-    /// When nobody else wants it; where the system refuses that, nicer than all others.
-    Idle,
-}
-
-impl Turn {
-    /// Gives the calling thread this turn.
-    fn take(self) {
-        match self {
-            Turn::Nicer(niceness) => be_nicer(niceness),
-            Turn::Idle => {
-                be_nicer(LONG_NICENESS);
-                be_idle();
-            }
-        }
-    }
-}
+/// How much nicer than cores threads are that compute: beside a thread of another program that
+/// always computes such a one has two fifths of a CPU, and next to a core that does.
+const COMPUTING_NICENESS: i32 = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -95,30 +56,57 @@ pub(crate) struct SideThreads {
     queries: flume::Sender<Job>,
     heavy_queries: flume::Sender<Job>,
     long_queries: flume::Sender<Job>,
-    commits: Arc<Commits>,
+    pressure: Arc<Pressure>,
+}
+
+/// What the threads of a queue do.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// They call the system.
+    Files,
+    /// They compute.
+    Computations(Urgency),
+}
+
+/// The urgency of the jobs of a queue.
+fn urgency_of(queue: SideQueue) -> Urgency {
+    match queue {
+        SideQueue::Upkeep | SideQueue::Queries => Urgency::Soon,
+        SideQueue::Merging => Urgency::Merging,
+        SideQueue::HeavyQueries | SideQueue::LongQueries => Urgency::Long,
+    }
 }
 
 impl SideThreads {
-    /// Starts so many threads for each of the queues, at least one.
-    pub(crate) fn start(threads: u16) -> io::Result<SideThreads> {
-        let commits = Arc::<Commits>::default();
-        let start = |name, threads, turn| start_queue(name, threads, turn, &commits);
+    /// Starts so many threads for each of the queues, at least one, of a process with so many
+    /// cores.
+    pub(crate) fn start(threads: u16, cores: u16) -> io::Result<SideThreads> {
+        let pressure = Arc::new(Pressure::new(cores));
+        let files = |name, threads| start_queue(name, threads, Kind::Files, &pressure);
+        let computing = |name, queue| {
+            start_queue(name, threads, Kind::Computations(urgency_of(queue)), &pressure)
+        };
         Ok(SideThreads {
-            files: start("side-file", threads, Turn::Nicer(0))?,
-            device: start("side-flush", threads, Turn::Nicer(0))?,
-            closing: start("side-close", 1, Turn::Nicer(0))?,
-            upkeep: start("side-work", threads, Turn::Nicer(SOON_NICENESS))?,
-            merging: start("side-merge", threads, Turn::Nicer(MERGING_NICENESS))?,
-            queries: start("side-query", threads, Turn::Nicer(SOON_NICENESS))?,
-            heavy_queries: start("side-heavy", threads, Turn::Idle)?,
-            long_queries: start("side-long", threads, Turn::Idle)?,
-            commits,
+            files: files("side-file", threads)?,
+            device: files("side-flush", threads)?,
+            closing: files("side-close", 1)?,
+            upkeep: computing("side-work", SideQueue::Upkeep)?,
+            merging: computing("side-merge", SideQueue::Merging)?,
+            queries: computing("side-query", SideQueue::Queries)?,
+            heavy_queries: computing("side-heavy", SideQueue::HeavyQueries)?,
+            long_queries: computing("side-long", SideQueue::LongQueries)?,
+            pressure,
         })
     }
 
-    /// Has idle threads know that a durable write begins, for which somebody waits.
+    /// Has long work know that a durable write begins, for which somebody waits.
     pub(crate) fn note_commit(&self) {
-        self.commits.note(clock::now());
+        self.pressure.note_commit(clock::now());
+    }
+
+    /// Has the calling thread count as a core, to which long work leaves what it needs.
+    pub(crate) fn add_core(&self, core: CoreId) {
+        self.pressure.add_core(core);
     }
 
     /// Runs a file operation.
@@ -169,6 +157,12 @@ impl SideThreads {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        // It goes with the job, which runs even if nobody waits for it any more.
+        let counted = self.pressure.count(urgency_of(queue));
+        let computation = move || {
+            let _counted = counted;
+            computation()
+        };
         let queue = match queue {
             SideQueue::Upkeep => &self.upkeep,
             SideQueue::Merging => &self.merging,
@@ -202,29 +196,28 @@ where
 fn start_queue(
     name: &str,
     threads: u16,
-    turn: Turn,
-    commits: &Arc<Commits>,
+    kind: Kind,
+    pressure: &Arc<Pressure>,
 ) -> io::Result<flume::Sender<Job>> {
     let (sender, receiver) = flume::bounded::<Job>(QUEUE_JOBS);
     for number in 0..threads.max(1) {
-        let (jobs, commits) = (receiver.clone(), Arc::clone(commits));
+        let (jobs, pressure) = (receiver.clone(), Arc::clone(pressure));
         thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
             stop_process_on_panic();
-            turn.take();
-            while let Ok(job) = jobs.recv() {
-                job();
-                if turn == Turn::Idle && commits.are_recent(clock::now()) {
-                    rest();
+            if let Kind::Computations(urgency) = kind {
+                be_nicer(COMPUTING_NICENESS);
+                if urgency != Urgency::Soon {
+                    pacer::start(pressure, urgency);
                 }
+            }
+            while let Ok(job) = jobs.recv() {
+                pacer::begin_job();
+                job();
+                pacer::end_job();
             }
         })?;
     }
     Ok(sender)
-}
-
-#[expect(clippy::disallowed_methods, reason = "no core runs on a side thread")]
-fn rest() {
-    thread::sleep(REST);
 }
 
 #[cfg(test)]
@@ -249,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_long_computation_delays_neither_files_nor_other_threads() {
-        let side = SideThreads::start(2).unwrap();
+        let side = SideThreads::start(2, 1).unwrap();
         let (release, blocked) = mpsc::channel();
         let wait = move || blocked.recv_timeout(Duration::from_secs(20)).is_ok();
         let long = side.work(SideQueue::Upkeep, wait);
@@ -265,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_queue_delays_no_other_one() {
-        let side = SideThreads::start(1).unwrap();
+        let side = SideThreads::start(1, 1).unwrap();
         for busy in QUEUES {
             let (release, blocked) = mpsc::channel();
             let long = side.work(busy, move || blocked.recv_timeout(Duration::from_secs(20)));
@@ -281,7 +274,7 @@ mod tests {
 
     #[test]
     fn waiting_for_the_device_delays_no_other_file_operation() {
-        let side = SideThreads::start(1).unwrap();
+        let side = SideThreads::start(1, 1).unwrap();
         let (release, blocked) = mpsc::channel();
         let wait = move || blocked.recv_timeout(Duration::from_secs(20)).is_ok();
         let others = async {
@@ -293,7 +286,7 @@ mod tests {
 
     #[test]
     fn files_are_closed_on_a_thread_of_their_own() {
-        let side = SideThreads::start(1).unwrap();
+        let side = SideThreads::start(1, 1).unwrap();
         let (release, blocked) = mpsc::channel::<()>();
         let wait = move || blocked.recv_timeout(Duration::from_secs(20)).unwrap();
         side.closing.send(Box::new(wait)).unwrap();
@@ -315,27 +308,49 @@ mod tests {
         // SAFETY: the calls take and return numbers only; 0 is the calling thread.
         let turn =
             || unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
-        let side = SideThreads::start(1).unwrap();
+        let side = SideThreads::start(1, 1).unwrap();
         let (policy, here) = turn();
         assert_eq!(block_on(side.file(turn)), (policy, here));
         let of_queues = QUEUES.map(|queue| block_on(side.work(queue, turn)));
-        // A sandbox may refuse the policy. The niceness has to be right all the same.
-        let idle = || {
-            let parameters = libc::sched_param { sched_priority: 0 };
-            // SAFETY: the parameters are readable, and 0 is the calling thread.
-            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }
-        };
-        let refused = thread::scope(|scope| scope.spawn(idle).join().unwrap()) != 0;
-        let long_policy = if refused { policy } else { libc::SCHED_IDLE };
-        let nicer = |policy: i32, niceness: i32| (policy, (here + niceness).min(19));
-        let (soon, merging) = (nicer(policy, SOON_NICENESS), nicer(policy, MERGING_NICENESS));
-        let long = nicer(long_policy, LONG_NICENESS);
-        assert_eq!(of_queues, [soon, merging, soon, long, long]);
+        // Of another policy, or much nicer, other programs of the machine would come first.
+        assert_eq!(of_queues, [(policy, (here + COMPUTING_NICENESS).min(19)); 5]);
+    }
+
+    #[test]
+    fn jobs_are_counted_until_they_are_done_even_if_nobody_waits() {
+        let side = SideThreads::start(1, 1).unwrap();
+        for (queue, presses) in QUEUES.into_iter().zip([true, true, true, false, false]) {
+            let (release, blocked) = mpsc::channel();
+            let wait = move || blocked.recv_timeout(Duration::from_secs(20)).is_ok();
+            let mut job = Box::pin(side.work(queue, wait));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(job.as_mut().poll(&mut context).is_pending());
+            drop(job);
+            assert_eq!(side.pressure.has_jobs_above(Urgency::Long), presses, "{queue:?}");
+            release.send(()).unwrap();
+            // It is done once the next one is.
+            block_on(side.work(queue, || ()));
+            while side.pressure.has_jobs_above(Urgency::Long) {
+                thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn long_work_goes_on_beside_what_is_always_urgent() {
+        let side = SideThreads::start(1, 1).unwrap();
+        let _urgent = side.pressure.count(Urgency::Soon);
+        side.note_commit();
+        for queue in [SideQueue::HeavyQueries, SideQueue::LongQueries] {
+            for _ in 0..3 {
+                block_on(side.work(queue, crate::give_way));
+            }
+        }
     }
 
     #[test]
     fn more_jobs_than_the_queue_holds_all_finish() {
-        let side = SideThreads::start(1).unwrap();
+        let side = SideThreads::start(1, 1).unwrap();
         let jobs = (0..3 * QUEUE_JOBS).map(|n| side.work(SideQueue::Queries, move || n));
         let results = block_on(futures_util::future::join_all(jobs));
         assert!(results.into_iter().eq(0..3 * QUEUE_JOBS));

@@ -86,8 +86,8 @@ pub struct DirEntry {
 }
 
 /// Which side threads run a computation. Jobs of one queue wait for each other. Those of
-/// different queues share the CPU time that cores leave: one of upkeep or of queries gets
-/// more than twice as much as one that merges, and heavy and long queries what nobody else wants.
+/// different queues share the CPU time that cores leave. Heavy and long queries leave it to the
+/// others between their jobs, and where a long job calls [`crate::give_way`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SideQueue {
     /// What takes data out of memory, for which pushes wait in the end, and other work that is

@@ -1,12 +1,11 @@
 //! Keeps a rewrite from getting in anybody's way.
 //!
 //! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after each turn
-//! on a side thread, whose priority is lower than that of all but long queries. So it
-//! takes what is left of the CPU, and half of that while pushes come: it gets on under
-//! constant load too. While heads are being sealed it waits, because sealing is what frees
+//! on a side thread, which rests by itself while cores, sealing or short queries want the CPU.
+//! While pushes come it takes half of what is left: it gets on under constant load too. While heads are being sealed it waits, because sealing is what frees
 //! memory. Once there are too many drafts, it neither rests nor waits: at their bound generations
-//! are encoded before they leave memory, and pushes wait for that. A heavy query, which takes all
-//! that is left of the CPU, would bring that about.
+//! are encoded before they leave memory, and pushes wait for that. A heavy query
+//! beside it could bring that about.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use logsvc_logql::engine::{Allowance, Stop};
-use logsvc_runtime::{Budget, Denied, Grant, Reservation, Runtime};
+use logsvc_runtime::{Budget, Denied, Grant, Reservation, Runtime, give_way};
 
 use super::leaf::{Batch, Leaf};
 use super::{Scan, ScanError};
@@ -58,6 +58,7 @@ impl Allowance for PartAllowance {
     }
 
     fn look(&mut self) -> Result<(), Stop> {
+        give_way();
         if self.cancellation.is_cancelled() { Err(Stop::Ended) } else { Ok(()) }
     }
 
