@@ -72,6 +72,24 @@ impl CompiledMatcher {
         Ok(Self { name: matcher.name.clone(), accepts, negated })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity()
+            + match &self.accepts {
+                Accepts::Everything | Accepts::NonEmpty => 0,
+                Accepts::Literals(literals) => {
+                    literals.capacity() * size_of::<String>()
+                        + literals.iter().map(String::capacity).sum::<usize>()
+                }
+                Accepts::Prefix(prefix) => prefix.len(),
+                Accepts::Contains(finder) => size_of::<Finder<'_>>() + finder.needle().len(),
+                Accepts::Regex(expression) => {
+                    // The syntax tree is of about the size of the automaton.
+                    size_of::<Expression>() + 2 * patterns::held_bytes(&expression.regex)
+                }
+            }
+    }
+
     /// The label's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -65,6 +65,22 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
     Ok(Pattern { regex, hir })
 }
 
+/// Heap memory of a compiled pattern in bytes, about: what it is compiled to, and what it keeps
+/// of texts that it has searched.
+pub(crate) fn held_bytes(regex: &Regex) -> usize {
+    16 * 1024 + regex.as_str().len() * 256
+}
+
+/// The same by the cost of the pattern, see [`crate::syntax::go_regex::Translation::cost`].
+pub(crate) fn compiled_bytes(cost: u64) -> usize {
+    16 * 1024 + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(256)
+}
+
+/// What compiling a pattern takes beside, in bytes.
+pub(crate) fn compiling_bytes(cost: u64) -> usize {
+    compiled_bytes(cost)
+}
+
 /// True when the pattern finds a match in every text: it can match the empty
 /// string and looks at nothing around it.
 pub(crate) fn matches_everything(hir: &Hir) -> bool {

@@ -5,6 +5,7 @@ use memchr::memmem::Finder;
 
 use super::super::block::Lines;
 use super::super::ip::IpSet;
+use super::super::meter::Meter;
 use super::super::regex::{self as patterns, Anchoring};
 use super::super::required::{Literal, needles_of};
 use super::pattern::LinePattern;
@@ -44,6 +45,13 @@ impl Search {
             }
         }
     }
+}
+
+/// Lines are searched in windows of about so many bytes, with a look at the meter between them.
+const WINDOW_BYTES: usize = 64 << 10;
+
+fn finder_bytes(finder: &Finder<'_>) -> usize {
+    size_of::<Finder<'_>>() + finder.needle().len()
 }
 
 fn finder_of(needle: &[u8]) -> Box<Finder<'static>> {
@@ -165,6 +173,31 @@ impl LineMatcher {
         }
     }
 
+    /// What a byte of a line costs to test, see [`super::super::meter`].
+    pub(crate) fn work_factor(&self) -> usize {
+        match &self.test {
+            Test::Everything | Test::Literal(_) | Test::Pattern(_) => 1,
+            Test::Regex(_) => 2,
+            Test::Ip(_) => 4,
+        }
+    }
+
+    /// Heap memory in bytes; of regular expressions about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let search = match &self.search {
+            Some(Search::Literal(finder)) => finder_bytes(finder),
+            Some(Search::Regex(regex)) => patterns::held_bytes(regex),
+            None => 0,
+        };
+        search
+            + match &self.test {
+                Test::Everything | Test::Ip(_) => 0,
+                Test::Literal(finder) => finder_bytes(finder),
+                Test::Regex(regex) => patterns::held_bytes(regex),
+                Test::Pattern(pattern) => pattern.held_bytes(),
+            }
+    }
+
     /// Tests one line.
     pub(crate) fn matches(&self, line: &[u8]) -> bool {
         match &self.test {
@@ -183,16 +216,44 @@ impl LineMatcher {
 
     /// Narrows `selection` to the lines that match (that do not match, when
     /// `negated`), searching the block's contiguous bytes. Equivalent to testing
-    /// every selected line.
-    pub(crate) fn search(&self, lines: &Lines<'_>, negated: bool, selection: &mut Selection) {
+    /// every selected line, unless the leaf ends meanwhile.
+    pub(crate) fn search(
+        &self,
+        lines: &Lines<'_>,
+        negated: bool,
+        selection: &mut Selection,
+        meter: &Meter,
+    ) {
         let Some(search) = &self.search else {
             selection.retain(|line| self.matches(lines.get(line)) != negated);
             return;
         };
-        let (first, end) = selection.range();
-        if first >= end {
-            return;
+        let (mut first, end) = selection.range();
+        while first < end {
+            let start = lines.start(first);
+            // The window's last line ends behind it.
+            let last = lines.line_at((start + WINDOW_BYTES).min(lines.end(end - 1)), first);
+            let window = first..(last + 1).min(end);
+            let window_bytes = lines.end(window.end - 1) - start;
+            if !meter.work(window_bytes + window.len()) {
+                return;
+            }
+            self.search_in(search, lines, window.clone(), negated, selection, meter);
+            first = window.end;
         }
+    }
+
+    /// The same for some of the lines.
+    fn search_in(
+        &self,
+        search: &Search,
+        lines: &Lines<'_>,
+        window: std::ops::Range<usize>,
+        negated: bool,
+        selection: &mut Selection,
+        meter: &Meter,
+    ) {
+        let (first, end) = (window.start, window.end);
         let bytes = &lines.bytes[..lines.end(end - 1)];
         let mut line = first;
         let mut offset = lines.start(first);
@@ -207,8 +268,11 @@ impl LineMatcher {
                 // in that line either; other tests are asked.
                 let matched = if self.hit_is_match && hit_end <= line_end {
                     true
+                } else if matches!(self.test, Test::Literal(_)) {
+                    false
                 } else {
-                    !matches!(self.test, Test::Literal(_)) && self.matches(lines.get(candidate))
+                    let line = lines.get(candidate);
+                    meter.work(line.len() * self.work_factor()) && self.matches(line)
                 };
                 if matched == negated {
                     selection.clear(candidate);

@@ -16,9 +16,13 @@ mod selection;
 pub(crate) use selection::Selection;
 
 use super::block::Lines;
+use super::meter::Meter;
 use super::required::Literal;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
+
+/// What a line costs besides its bytes, see [`super::meter`].
+const LINE_WORK: usize = 32;
 
 /// One filter: any of its operands matches, or none does.
 #[derive(Debug)]
@@ -74,16 +78,28 @@ impl LineFilter {
         self.any_of.iter().any(|matcher| matcher.matches(line)) != self.negated
     }
 
-    /// Narrows `selection` to the lines that pass.
-    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.any_of.capacity() * size_of::<LineMatcher>()
+            + self.any_of.iter().map(LineMatcher::held_bytes).sum::<usize>()
+    }
+
+    /// Narrows `selection` to the lines that pass; to some lines if the leaf ends meanwhile.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection, meter: &Meter) {
         let (first, end) = selection.range();
         // Calls per line cost about as much as searching over four short lines.
         let dense = selection.count() * 4 >= end - first;
         match self.any_of.as_slice() {
             [matcher] if matcher.can_search() && dense => {
-                matcher.search(lines, self.negated, selection);
+                matcher.search(lines, self.negated, selection, meter);
             }
-            _ => selection.retain(|line| self.keeps(lines.get(line))),
+            matchers => {
+                let factor: usize = matchers.iter().map(LineMatcher::work_factor).sum();
+                selection.retain(|line| {
+                    let line = lines.get(line);
+                    meter.work(LINE_WORK + line.len() * factor) && self.keeps(line)
+                });
+            }
         }
     }
 }
@@ -127,15 +143,30 @@ impl LineFilters {
         self.filters.is_empty()
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.filters.capacity() * size_of::<LineFilter>()
+            + self.filters.iter().map(LineFilter::held_bytes).sum::<usize>()
+    }
+
+    /// Tests one line. False if the leaf ends meanwhile.
+    pub(crate) fn keeps_counted(&self, line: &[u8], meter: &Meter) -> bool {
+        self.filters.iter().all(|filter| {
+            let matchers = filter.any_of.iter();
+            let factor: usize = matchers.map(LineMatcher::work_factor).sum();
+            meter.work(LINE_WORK + line.len() * factor) && filter.keeps(line)
+        })
+    }
+
     /// Tests one line.
     pub(crate) fn keeps(&self, line: &[u8]) -> bool {
         self.filters.iter().all(|filter| filter.keeps(line))
     }
 
-    /// Narrows `selection` to the lines that pass.
-    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+    /// Narrows `selection` to the lines that pass; to some lines if the leaf ends meanwhile.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection, meter: &Meter) {
         for filter in &self.filters {
-            filter.narrow(lines, selection);
+            filter.narrow(lines, selection, meter);
         }
     }
 }

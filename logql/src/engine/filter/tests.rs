@@ -22,8 +22,9 @@ fn kept(filters: &[LineFilterAst], lines: &[&[u8]]) -> Vec<usize> {
     let (ends, bytes) = columns(lines);
     let view = Lines { ends: &ends, bytes: &bytes };
     let mut selection = Selection::default();
-    selection.select(0, lines.len());
-    compiled.narrow(&view, &mut selection);
+    let meter = Meter::default();
+    assert!(selection.select(0, lines.len(), &meter));
+    compiled.narrow(&view, &mut selection, &meter);
     let whole: Vec<usize> = selection.iter().collect();
     let single: Vec<usize> = (0..lines.len()).filter(|&i| compiled.keeps(view.get(i))).collect();
     assert_eq!(whole, single, "block search and line test disagree: {filters:?}");

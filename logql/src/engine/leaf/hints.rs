@@ -4,6 +4,7 @@
 
 use super::super::block::{Lines, MetadataColumn};
 use super::super::filter::{LineFilter, Selection};
+use super::super::meter::Meter;
 use super::super::pipeline::labels::{BaseLabels, EntryLabels, NameId};
 use super::super::plan::LeafPlan;
 
@@ -46,6 +47,16 @@ impl Hints {
         Self { hints }
     }
 
+    /// Heap memory in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let of = |hint: &Hint| {
+            hint.filter.held_bytes()
+                + hint.unless.capacity() * size_of::<(NameId, String)>()
+                + hint.unless.iter().map(|(_, name)| name.capacity()).sum::<usize>()
+        };
+        self.hints.capacity() * size_of::<Hint>() + self.hints.iter().map(of).sum::<usize>()
+    }
+
     /// Narrows the selection to lines that may pass the pipeline.
     pub(super) fn narrow(
         &mut self,
@@ -53,6 +64,7 @@ impl Hints {
         metadata: &MetadataColumn<'_>,
         lines: &Lines<'_>,
         selection: &mut Selection,
+        meter: &Meter,
     ) {
         for hint in &mut self.hints {
             if hint.rest_blocks > 0 {
@@ -70,7 +82,7 @@ impl Hints {
                 continue;
             }
             let before = selection.count();
-            hint.filter.narrow(lines, selection);
+            hint.filter.narrow(lines, selection, meter);
             if selection.count() * 5 > before * 4 {
                 hint.rest_blocks = REST_BLOCKS;
             }

@@ -93,14 +93,18 @@ impl Probe {
         self.labels.meter().stop()
     }
 
-    /// Notes what is held behind a block.
-    pub(super) fn settle(&self) {
+    /// Gives back what outliers have made large, and notes what is held behind a block.
+    pub(super) fn settle(&mut self) {
+        let meter = self.labels.meter();
+        meter.recycle(&mut self.line_buffer);
+        self.pipeline.recycle(meter);
+        self.labels.recycle();
         self.labels.meter().settle(self.held_bytes());
     }
 
     /// Heap memory in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.labels.held_bytes() + self.line_buffer.capacity()
+        self.labels.held_bytes() + self.line_buffer.capacity() + self.pipeline.held_bytes()
     }
 }
 

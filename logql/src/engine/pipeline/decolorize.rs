@@ -3,6 +3,8 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::super::meter::Meter;
+use super::super::regex as patterns;
 use super::Entry;
 
 /// A sequence of colours or other terminal control: an introducer, then either a
@@ -12,6 +14,11 @@ const SEQUENCE: &str = concat!(
     r"(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\x07)",
     r"|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))",
 );
+
+/// What a sequence costs, see [`super::super::meter`].
+const HIT_WORK: usize = 64;
+/// What a byte costs to search.
+const SEARCH_FACTOR: usize = 2;
 
 /// A compiled `decolorize`.
 #[derive(Debug)]
@@ -28,15 +35,31 @@ impl Decolorize {
         Self { sequence, line: Vec::new() }
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.line.capacity() + patterns::held_bytes(&self.sequence)
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.line);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let line = entry.line();
         if memchr::memchr2(b'\x1b', b'\x9b', line).is_none() {
             return;
         }
         self.line.clear();
+        if !entry.meter().make_room(&mut self.line, line.len()) {
+            return;
+        }
         let mut copied = 0;
         for hit in self.sequence.find_iter(line) {
             self.line.extend_from_slice(&line[copied..hit.start()]);
+            if !entry.meter().work(HIT_WORK + SEARCH_FACTOR * (hit.end() - copied)) {
+                return;
+            }
             copied = hit.end();
         }
         if copied > 0 {

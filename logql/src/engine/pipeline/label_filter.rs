@@ -18,6 +18,11 @@ const MAX_LITERALS: usize = 16;
 /// The error of a value that cannot be converted.
 const FILTER_ERROR: &[u8] = b"LabelFilterErr";
 
+/// What a test costs besides the bytes of the value, see [`super::super::meter`].
+const TEST_WORK: usize = 16;
+/// What a byte of a value costs.
+const TEST_FACTOR: usize = 2;
+
 /// What a string is compared with.
 #[derive(Debug)]
 enum Text {
@@ -38,6 +43,18 @@ impl Text {
             return Ok(Self::Literals(literals.into_iter().map(Vec::into_boxed_slice).collect()));
         }
         Ok(Self::Regex(Box::new(compile_anchored(value)?)))
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Literals(literals) => {
+                literals.capacity() * size_of::<Box<[u8]>>()
+                    + literals.iter().map(|literal| literal.len()).sum::<usize>()
+            }
+            Self::Regex(regex) => {
+                size_of::<regex::bytes::Regex>() + patterns::held_bytes(regex)
+            }
+        }
     }
 
     fn accepts(&self, value: &[u8]) -> bool {
@@ -111,6 +128,22 @@ impl LabelFilter {
         Ok(Self::Test(labels.name_id(name.as_bytes()), Box::new(LabelTest(test))))
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Test(_, test) => {
+                let text = match &test.0 {
+                    Test::Text { text, .. } => text.held_bytes(),
+                    _ => 0,
+                };
+                size_of::<LabelTest>() + text
+            }
+            Self::And(left, right) | Self::Or(left, right) => {
+                2 * size_of::<Self>() + left.held_bytes() + right.held_bytes()
+            }
+        }
+    }
+
     /// Whether the entry is kept. A value that cannot be converted keeps the entry
     /// and sets its error, unless an earlier one is there.
     pub(crate) fn keeps(&self, labels: &mut EntryLabels) -> bool {
@@ -141,6 +174,24 @@ impl LabelFilter {
 
 impl LabelTest {
     fn keeps(&self, name: NameId, labels: &mut EntryLabels) -> bool {
+        let value = if name == ERROR { labels.error() } else { labels.get(name) };
+        let value = value.unwrap_or_default();
+        let meter = labels.meter();
+        let spare_bytes = match &self.0 {
+            Test::Text { .. } | Test::Ip { .. } => 0,
+            Test::Number { .. } | Test::Duration { .. } | Test::Bytes { .. } => {
+                convert::spare_bytes(value)
+            }
+        };
+        if !meter.work(TEST_WORK + value.len() * TEST_FACTOR) || !meter.admit(spare_bytes) {
+            return false;
+        }
+        let keeps = self.keeps_entry(name, labels);
+        labels.meter().release(spare_bytes);
+        keeps
+    }
+
+    fn keeps_entry(&self, name: NameId, labels: &mut EntryLabels) -> bool {
         let outcome = match &self.0 {
             Test::Text { text, is_negated } => {
                 let value = if name == ERROR { labels.error() } else { labels.get(name) };

@@ -46,6 +46,9 @@ use pattern::Pattern;
 use regexp::Regexp;
 use unpack::Unpack;
 
+/// What a stage costs besides the bytes of the line, see [`super::meter`].
+const STAGE_WORK: usize = 16;
+
 /// An entry on its way through the stages.
 #[derive(Debug)]
 pub(crate) struct Entry<'e> {
@@ -138,7 +141,9 @@ impl Stage {
     /// Whether the entry is kept.
     fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         match self {
-            Self::LineFilters(filters) => return filters.keeps(entry.line()),
+            Self::LineFilters(filters) => {
+                return filters.keeps_counted(entry.line(), entry.meter());
+            }
             Self::LabelFilter(filter) => return filter.keeps(entry.labels),
             Self::Json(json) => json.process(entry),
             Self::JsonExpressions(json) => json.process(entry),
@@ -154,6 +159,46 @@ impl Stage {
             Self::Decolorize(decolorize) => decolorize.process(entry),
         }
         true
+    }
+
+    /// Heap memory in bytes, about.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::LineFilters(filters) => filters.held_bytes(),
+            Self::LabelFilter(filter) => filter.held_bytes(),
+            Self::Json(json) => json.held_bytes(),
+            Self::JsonExpressions(json) => json.held_bytes(),
+            Self::Logfmt(logfmt) => logfmt.held_bytes(),
+            Self::LogfmtExpressions(logfmt) => logfmt.held_bytes(),
+            Self::Pattern(pattern) => pattern.held_bytes(),
+            Self::Regexp(regexp) => regexp.held_bytes(),
+            Self::Unpack(unpack) => unpack.held_bytes(),
+            Self::LineFormat(format) => format.held_bytes(),
+            Self::LabelFormat(format) => format.held_bytes(),
+            Self::Drop(drop) => drop.held_bytes(),
+            Self::Keep(keep) => keep.held_bytes(),
+            Self::Decolorize(decolorize) => decolorize.held_bytes(),
+        }
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    fn recycle(&mut self, meter: &Meter) {
+        match self {
+            Self::Json(json) => json.recycle(meter),
+            Self::JsonExpressions(json) => json.recycle(meter),
+            Self::Logfmt(logfmt) => logfmt.recycle(meter),
+            Self::LogfmtExpressions(logfmt) => logfmt.recycle(meter),
+            Self::Unpack(unpack) => unpack.recycle(meter),
+            Self::LineFormat(format) => format.recycle(meter),
+            Self::LabelFormat(format) => format.recycle(meter),
+            Self::Decolorize(decolorize) => decolorize.recycle(meter),
+            Self::LineFilters(_)
+            | Self::LabelFilter(_)
+            | Self::Pattern(_)
+            | Self::Regexp(_)
+            | Self::Drop(_)
+            | Self::Keep(_) => {}
+        }
     }
 
     /// True for the stages that only make labels from the line.
@@ -229,6 +274,18 @@ impl Pipeline {
         Ok(Self { front, stages, reads_line })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.front.held_bytes()
+            + self.stages.capacity() * size_of::<Stage>()
+            + self.stages.iter().map(Stage::held_bytes).sum::<usize>()
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        self.stages.iter_mut().for_each(|stage| stage.recycle(meter));
+    }
+
     /// The filters that run over blocks before anything else.
     pub(crate) fn front(&self) -> &LineFilters {
         &self.front
@@ -249,7 +306,7 @@ impl Pipeline {
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         self.stages
             .iter_mut()
-            .all(|stage| entry.meter().work(entry.line().len()) && stage.process(entry))
+            .all(|stage| entry.meter().work(STAGE_WORK + entry.line().len()) && stage.process(entry))
             && !entry.meter().is_stopped()
     }
 }

@@ -2,10 +2,14 @@
 
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::super::regex as patterns;
 use super::Entry;
 use super::labels::{EntryLabels, NameId};
 use super::text::{is_blank, push_sanitized};
 use crate::syntax::go_regex::compile_capturing;
+
+/// What a byte costs to search for groups, see [`super::super::meter`].
+const CAPTURE_FACTOR: usize = 4;
 
 /// A compiled `regexp`.
 #[derive(Debug)]
@@ -39,9 +43,19 @@ impl Regexp {
         Ok(Self { regex: compiled.regex, groups, locations })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        patterns::held_bytes(&self.regex)
+            + self.groups.capacity() * size_of::<(usize, NameId)>()
+            + self.locations.len() * size_of::<[Option<usize>; 2]>()
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
-        if labels.has_all() || self.regex.captures_read(&mut self.locations, line).is_none() {
+        if labels.has_all() || !labels.meter().work(CAPTURE_FACTOR * line.len()) {
+            return;
+        }
+        if self.regex.captures_read(&mut self.locations, line).is_none() {
             return;
         }
         for (number, name) in &self.groups {

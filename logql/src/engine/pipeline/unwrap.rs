@@ -37,6 +37,12 @@ impl Unwrap {
         Ok(Self { label, conversion: unwrap.conversion, filters })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.filters.capacity() * size_of::<LabelFilter>()
+            + self.filters.iter().map(LabelFilter::held_bytes).sum::<usize>()
+    }
+
     /// The label that is unwrapped.
     pub(crate) fn label(&self) -> NameId {
         self.label
@@ -47,6 +53,10 @@ impl Unwrap {
     /// error and gives 0.
     pub(crate) fn sample(&self, labels: &mut EntryLabels) -> Option<f64> {
         let value = labels.get(self.label).filter(|value| !value.is_empty())?;
+        let spare_bytes = convert::spare_bytes(value);
+        if !labels.meter().work(value.len()) || !labels.meter().admit(spare_bytes) {
+            return None;
+        }
         let number = match self.conversion {
             UnwrapConversion::Number => convert::number(value),
             UnwrapConversion::Bytes => convert::bytes(value).map(|size| size as f64),
@@ -58,6 +68,7 @@ impl Unwrap {
             labels.set_error(b"SampleExtractionErr", details.as_bytes());
             0.0
         });
+        labels.meter().release(spare_bytes);
         self.filters.iter().all(|filter| filter.keeps(labels)).then_some(number)
     }
 }

@@ -1,27 +1,44 @@
-//! Bytes that are written up to a limit.
+//! Bytes that are written up to a limit, for which memory is asked before they are.
 
-/// Collects output; refuses what would exceed the limit.
+use crate::engine::meter::{Held, Meter};
+
+/// What a piece costs besides its bytes, see [`crate::engine::meter`].
+const PIECE_WORK: usize = 8;
+
+/// So much is filled between two looks.
+const FILL_BYTES: usize = 64 << 10;
+
+/// The error of a leaf that has to end; nobody reads it.
+pub(super) const ENDED: &str = "the leaf has ended";
+
+/// Collects output; refuses what would exceed the limit, or the memory that there is.
 #[derive(Debug)]
 pub(super) struct Out<'o> {
     bytes: &'o mut Vec<u8>,
     /// Largest length of `bytes`.
     max_len_bytes: usize,
+    meter: &'o Meter,
 }
 
 impl<'o> Out<'o> {
-    pub(super) fn new(bytes: &'o mut Vec<u8>, max_len_bytes: usize) -> Self {
-        Self { bytes, max_len_bytes }
+    pub(super) fn new(bytes: &'o mut Vec<u8>, max_len_bytes: usize, meter: &'o Meter) -> Self {
+        Self { bytes, max_len_bytes, meter }
     }
 
-    fn admit(&self, len_bytes: usize) -> Result<(), String> {
+    fn admit(&mut self, len_bytes: usize) -> Result<(), String> {
         if self.bytes.len().saturating_add(len_bytes) > self.max_len_bytes {
             return Err(format!("the output exceeds {} bytes", self.max_len_bytes));
         }
-        Ok(())
+        if self.meter.make_room(self.bytes, len_bytes) { Ok(()) } else { Err(ENDED.to_owned()) }
+    }
+
+    fn work(&self, bytes: usize) -> Result<(), String> {
+        if self.meter.work(PIECE_WORK + bytes) { Ok(()) } else { Err(ENDED.to_owned()) }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.admit(bytes.len())?;
+        self.work(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
@@ -32,7 +49,23 @@ impl<'o> Out<'o> {
 
     pub(super) fn fill(&mut self, byte: u8, count: usize) -> Result<(), String> {
         self.admit(count)?;
-        self.bytes.resize(self.bytes.len() + count, byte);
+        let end = self.bytes.len() + count;
+        while self.bytes.len() < end {
+            let next = end.min(self.bytes.len() + FILL_BYTES);
+            self.work(next - self.bytes.len())?;
+            self.bytes.resize(next, byte);
+        }
         Ok(())
+    }
+
+    /// Asks for memory beside the output, for as long as what this gives lives.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Held<'o>, String> {
+        self.work(bytes / 4)?;
+        self.meter.hold(bytes).ok_or_else(|| ENDED.to_owned())
+    }
+
+    /// What counts memory and work.
+    pub(super) fn meter(&self) -> &'o Meter {
+        self.meter
     }
 }

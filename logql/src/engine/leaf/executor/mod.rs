@@ -21,7 +21,7 @@ use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::hash::{FixedMap, new_map};
-use crate::engine::meter::{Allowance, Meter, Stop, Unlimited};
+use crate::engine::meter::{Allowance, Meter, Stop, Unlimited, map_bytes};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
@@ -54,6 +54,8 @@ pub struct LeafExecutor {
     groups_streams: bool,
     /// The labels of those groups by the ids of their label sets.
     groups: FixedMap<u32, Arc<BaseLabels>>,
+    /// Memory of those labels.
+    groups_bytes: usize,
     labels: EntryLabels,
     label_sets: LabelSets,
     collector: Collector,
@@ -91,7 +93,10 @@ impl LeafExecutor {
         plan: &LeafPlan,
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
-        let mut labels = EntryLabels::with_meter(Meter::new(allowance));
+        let meter = Meter::new(allowance);
+        // The executor itself, wherever it is put.
+        let _is_admitted = meter.admit(size_of::<Self>());
+        let mut labels = EntryLabels::with_meter(meter);
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {
@@ -142,6 +147,7 @@ impl LeafExecutor {
             reduction,
             groups_streams,
             groups: new_map(),
+            groups_bytes: 0,
             labels,
             label_sets: LabelSets::new(),
             collector,
@@ -169,8 +175,6 @@ impl LeafExecutor {
         let state = self.state_of(labels);
         if !self.groups_streams {
             self.states_bytes += state.held_bytes();
-            // Nobody can do without it; the leaf ends behind it.
-            let _is_admitted = self.labels.meter().admit(state.held_bytes());
         }
         state
     }
@@ -182,7 +186,10 @@ impl LeafExecutor {
                 Some(base) => Arc::clone(base),
                 None => {
                     let base = self.labels.base_of_listed(labels, listed);
-                    self.groups.insert(group, Arc::clone(&base));
+                    if self.labels.meter().make_room_in_map(&mut self.groups) {
+                        self.groups_bytes += base.held_bytes();
+                        self.groups.insert(group, Arc::clone(&base));
+                    }
                     base
                 }
             };
@@ -194,15 +201,16 @@ impl LeafExecutor {
         let (key, plain_set, number) = match &mut self.collector {
             Collector::Log(_) => {
                 let set = self.label_sets.intern_categorized(&self.labels);
-                (StreamKey::new(labels), set, 0)
+                (StreamKey::new(labels, self.labels.meter()), set, 0)
             }
             Collector::Range(range) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
                 let is_sized = range.value() == EntryValue::StoredSize;
-                (self.no_key.clone(), set, if is_sized { self.sizes.stream() } else { 0 })
+                (self.no_key.clone(), set, if is_sized { self.sizes.stream(self.labels.meter()) } else { 0 })
             }
             Collector::Samples { samples, .. } => {
-                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels)))
+                let meter = self.labels.meter();
+                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels, meter), meter))
             }
             Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
         };
@@ -294,9 +302,15 @@ impl LeafExecutor {
         self.labels.meter().admit(bytes)
     }
 
-    fn settle(&self) {
+    /// Gives back what outliers among the entries have made large, and notes what is held.
+    fn settle(&mut self) {
+        let meter = self.labels.meter();
+        meter.recycle(&mut self.line_buffer);
+        self.label_sets.recycle(meter);
+        self.pipeline.recycle(meter);
+        self.labels.recycle();
         self.labels.meter().settle(self.own_bytes());
-        if let Some(probe) = &self.probe {
+        if let Some(probe) = &mut self.probe {
             probe.settle();
         }
     }
@@ -333,10 +347,17 @@ impl LeafExecutor {
         let collector = match &self.collector {
             Collector::Log(log) => log.held_bytes(),
             Collector::Range(range) => range.held_bytes(),
-            Collector::Samples { samples, .. } => samples.held_bytes(),
+            Collector::Samples { samples, unwrap } => samples.held_bytes() + unwrap.held_bytes(),
             Collector::Patterns(patterns) => patterns.held_bytes(),
         };
-        collector
+        size_of::<Self>()
+            + collector
+            + self.pipeline.held_bytes()
+            + self.hints.held_bytes()
+            + self.reduction.held_bytes()
+            + map_bytes(&self.groups)
+            + self.groups_bytes
+            + self.selection.held_bytes()
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()
@@ -377,7 +398,7 @@ impl LeafExecutor {
                 None => return false,
             }
         }
-        range.add(stream.plain_set, &cell, block.entries, bytes);
+        range.add(stream.plain_set, &cell, block.entries, bytes, self.labels.meter());
         self.stats.summaries += 1;
         self.stats.entries += block.entries;
         self.stats.entries_kept += block.entries;
@@ -396,7 +417,7 @@ impl LeafExecutor {
             None => fresh.clear(),
             Some(_) if fresh.is_empty() => {}
             Some(guard) => {
-                let counted = guard.note(fresh, &self.label_sets);
+                let counted = guard.note(fresh, &self.label_sets, self.labels.meter());
                 self.failure = self.failure.take().or(counted.err());
             }
         }
@@ -434,14 +455,17 @@ impl LeafExecutor {
         {
             // One series.
             let sizes = &mut self.sizes;
-            range.add_sorted(stream.plain_set, block, first, end, |first, end| {
+            let meter = self.labels.meter();
+            range.add_sorted(stream.plain_set, block, first, end, meter, |first, end| {
                 sizes.read(stream.number, block, first, end)
             });
             self.stats.entries += (end - first) as u64;
             self.stats.entries_kept += (end - first) as u64;
             return;
         }
-        self.select(block, first, end);
+        if !self.select(block, first, end) {
+            return;
+        }
         let lines = block.line_view();
         if stream.needs.lines {
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
@@ -453,11 +477,17 @@ impl LeafExecutor {
             if open.is_empty() {
                 return;
             }
-            self.selection.select(open.start, open.end);
+            if !self.selection.select(open.start, open.end, self.labels.meter()) {
+                return;
+            }
         }
         if stream.needs.lines {
-            self.pipeline.front().narrow(&lines, &mut self.selection);
-            self.hints.narrow(&stream.base, &block.metadata, &lines, &mut self.selection);
+            let (selection, meter) = (&mut self.selection, self.labels.meter());
+            self.pipeline.front().narrow(&lines, selection, meter);
+            self.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
+            if meter.is_stopped() {
+                return;
+            }
         }
         self.set_cache.clear();
         // The selection is taken out so that the loop may borrow the rest.
@@ -479,9 +509,12 @@ impl LeafExecutor {
         (rows.start, rows.end)
     }
 
-    /// Selects the entries that the leaf's times allow.
-    fn select(&mut self, block: &EntryBlock<'_>, first: usize, end: usize) {
-        self.selection.select(first, end);
+    /// Selects the entries that the leaf's times allow. False if there is no memory for that.
+    fn select(&mut self, block: &EntryBlock<'_>, first: usize, end: usize) -> bool {
+        let meter = self.labels.meter();
+        if !self.selection.select(first, end, meter) || !meter.work((end - first) / 8) {
+            return false;
+        }
         let times = block.timestamps_ns;
         if !block.sorted {
             let bounds = self.plan.start_ns..self.plan.end_ns;
@@ -497,23 +530,43 @@ impl LeafExecutor {
             }
         }
         self.stats.entries += self.selection.count() as u64;
+        true
     }
 
-    /// What the leaf found.
+    /// What the leaf found, and the allowance, of which what that holds is taken and no more.
+    ///
+    /// # Errors
+    /// The leaf had to end before its end, if only because there was no memory for its result.
+    pub fn finish_counted(self) -> Result<(LeafResult, Box<dyn Allowance>), Stop> {
+        if let Some(stop) = self.stop() {
+            return Err(stop);
+        }
+        let (result, meter) = self.into_result();
+        meter.settle_exactly(result.held_bytes());
+        meter.into_allowance().map(|allowance| (result, allowance))
+    }
+
+    /// What the leaf found; of no use if it was stopped.
     #[must_use]
     pub fn finish(self) -> LeafResult {
+        self.into_result().0
+    }
+
+    fn into_result(self) -> (LeafResult, Meter) {
         let (sets, names) = (&self.label_sets, &self.labels);
+        let meter = names.meter();
         let data = match (self.failure, self.collector) {
             (Some(error), _) => LeafData::Failed(error),
             (None, Collector::Log(log)) => {
-                LeafData::Log(log.finish(|set| sets.categorized(set, names)))
+                LeafData::Log(log.finish(|set| sets.categorized(set, names), meter))
             }
             (None, Collector::Range(range)) => LeafData::Sums(range.finish(sets, names)),
             (None, Collector::Samples { samples, .. }) => {
                 LeafData::Samples(samples.finish(sets, names))
             }
-            (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish()),
+            (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish(meter)),
         };
-        LeafResult { leaf: self.plan.index, stats: self.stats, data }
+        let result = LeafResult { leaf: self.plan.index, stats: self.stats, data };
+        (result, self.labels.into_meter())
     }
 }

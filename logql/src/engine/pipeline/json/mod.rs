@@ -9,6 +9,7 @@ pub(crate) mod scan;
 
 use std::ops::ControlFlow;
 
+use super::super::meter::Meter;
 use super::Entry;
 use super::key_cache::KeyCache;
 use super::labels::{EntryLabels, NameId};
@@ -20,6 +21,9 @@ use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value}
 
 /// The error of a line that cannot be read.
 pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
+
+/// What a field costs besides its bytes, see [`super::super::meter`].
+const FIELD_WORK: usize = 32;
 
 /// `| json` without expressions.
 #[derive(Debug, Default)]
@@ -33,6 +37,17 @@ pub(crate) struct Json {
 }
 
 impl Json {
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.key.capacity() + KeyCache::BYTES
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.key);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() {
@@ -64,6 +79,10 @@ impl Reader<'_> {
         let mut fields = Fields::open(data)?;
         let prefix_len = self.name.len();
         while let Some(field) = fields.next()? {
+            // An object's end has been looked for; its fields count for themselves.
+            if !self.labels.meter().work(FIELD_WORK + field.value.text.len()) {
+                return Ok(ControlFlow::Break(()));
+            }
             let flow = self.field(&field, depth)?;
             self.name.truncate(prefix_len);
             if flow.is_break() {
@@ -76,11 +95,18 @@ impl Reader<'_> {
     fn field(&mut self, field: &Field<'_>, depth: usize) -> Result<ControlFlow<()>, Failure> {
         if field.key_has_escapes {
             self.key.clear();
+            if !self.labels.meter().make_room(self.key, field.key.len()) {
+                return Ok(ControlFlow::Break(()));
+            }
             if !push_unescaped(self.key, field.key, false) {
                 return Err(BAD_ESCAPE);
             }
         }
         let key = if field.key_has_escapes { self.key.as_slice() } else { field.key };
+        // Two underscores may come to it.
+        if !self.labels.meter().make_room(self.name, key.len() + 2) {
+            return Ok(ControlFlow::Break(()));
+        }
         if field.value.kind == Kind::Object {
             push_part(self.name, key);
             if !self.labels.may_want_prefix(self.name) {
@@ -105,7 +131,8 @@ impl Reader<'_> {
             named(self.labels, self.name)
         };
         if let Some(target) = id.and_then(|id| self.labels.target_of(id)) {
-            self.labels.set_with(target, |arena| push_value(arena, &field.value));
+            let value = &field.value;
+            self.labels.set_with(target, value.text.len(), |arena| push_value(arena, value));
             if self.labels.has_all() {
                 return Ok(ControlFlow::Break(()));
             }

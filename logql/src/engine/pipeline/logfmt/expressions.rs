@@ -4,13 +4,17 @@
 //! label but not its source is left alone (Q8), and a source that an earlier parser
 //! has extracted counts all the same (Q9).
 
+use super::super::super::meter::Meter;
 use super::super::Entry;
 use super::super::json::label_of;
 use super::super::labels::{EntryLabels, NameId};
 use super::super::text::is_unclean;
 use super::decode::{Decoder, Pair, SyntaxError};
-use super::{sanitized, set_error, set_value, unescape};
+use super::{PAIR_WORK, bytes_of, sanitized, set_error, set_value, unescape};
 use crate::syntax::ast::LogfmtParser;
+
+/// What it costs to compare a key with a listed one, see [`super::super::super::meter`].
+const LISTED_WORK: usize = 8;
 
 #[derive(Debug)]
 struct Listed {
@@ -46,6 +50,20 @@ impl LogfmtExpressions {
         Ok(Self { is_strict: parser.strict, list, name: Vec::new(), value: Vec::new() })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity()
+            + self.value.capacity()
+            + self.list.capacity() * size_of::<Listed>()
+            + self.list.iter().map(|listed| listed.source.len()).sum::<usize>()
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         let is_idle = labels.has_all() && !self.list.iter().any(|l| labels.is_wanted(l.label));
@@ -59,6 +77,10 @@ impl LogfmtExpressions {
         }
         let mut decoder = Decoder::new(line);
         while let Some(pair) = decoder.next() {
+            let listed_work = self.list.len() * LISTED_WORK;
+            if !labels.meter().work(PAIR_WORK + bytes_of(&pair) + listed_work) {
+                return;
+            }
             if let Err(error) = pair.and_then(|pair| self.pair(&pair, labels))
                 && self.is_strict
             {
@@ -69,7 +91,11 @@ impl LogfmtExpressions {
 
     fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
         if pair.has_escapes && self.is_strict {
-            unescape(pair, &mut self.value)?;
+            unescape(pair, &mut self.value, labels.meter())?;
+        }
+        self.name.clear();
+        if !labels.meter().make_room(&mut self.name, pair.key.len() + 1) {
+            return Ok(());
         }
         let name = sanitized(pair.key, &mut self.name);
         for listed in &self.list {

@@ -4,6 +4,7 @@
 mod decode;
 mod expressions;
 
+use super::super::meter::Meter;
 use super::Entry;
 use super::key_cache::KeyCache;
 use super::labels::{EntryLabels, NameId};
@@ -35,6 +36,17 @@ impl Logfmt {
         }
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.value.capacity() + KeyCache::BYTES
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() {
@@ -42,6 +54,9 @@ impl Logfmt {
         }
         let mut decoder = Decoder::new(line);
         while let Some(pair) = decoder.next() {
+            if !labels.meter().work(PAIR_WORK + bytes_of(&pair)) {
+                return;
+            }
             match pair.and_then(|pair| self.pair(&pair, labels)) {
                 Ok(()) => {}
                 Err(error) if self.is_strict => return set_error(labels, &error),
@@ -55,12 +70,16 @@ impl Logfmt {
 
     fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
         if pair.has_escapes && self.is_strict {
-            unescape(pair, &mut self.value)?;
+            unescape(pair, &mut self.value, labels.meter())?;
         }
         if pair.value.is_empty() && !self.keeps_empty {
             return Ok(());
         }
         let name = &mut self.name;
+        name.clear();
+        if !labels.meter().make_room(name, pair.key.len() + 1) {
+            return Ok(());
+        }
         let id = self.known.get(pair.key, |key| labels.field_id(sanitized(key, name)));
         let Some(target) = id.and_then(|id| labels.target_of(id)) else {
             return Ok(());
@@ -69,7 +88,15 @@ impl Logfmt {
     }
 }
 
-/// The name of the label that a key stands for.
+/// What a pair costs besides its bytes, see [`super::super::meter`].
+const PAIR_WORK: usize = 32;
+
+/// The bytes that were read for a pair, about.
+fn bytes_of(pair: &Result<Pair<'_>, SyntaxError>) -> usize {
+    pair.as_ref().map_or(0, |pair| pair.key.len() + pair.value.len())
+}
+
+/// The name of the label that a key stands for. There is room for a byte more than the key has.
 fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>) -> &'n [u8] {
     if is_label_name(key) {
         return key;
@@ -79,8 +106,11 @@ fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>) -> &'n [u8] {
     buffer
 }
 
-fn unescape(pair: &Pair<'_>, value: &mut Vec<u8>) -> Result<(), SyntaxError> {
+fn unescape(pair: &Pair<'_>, value: &mut Vec<u8>, meter: &Meter) -> Result<(), SyntaxError> {
     value.clear();
+    if !meter.make_room(value, pair.value.len()) {
+        return Ok(());
+    }
     if push_unescaped(value, pair.value) {
         Ok(())
     } else {
@@ -95,8 +125,8 @@ fn set_value(
     labels: &mut EntryLabels,
 ) -> Result<(), SyntaxError> {
     if pair.has_escapes {
-        unescape(pair, buffer)?;
-        labels.set_with(target, |arena| arena.extend_from_slice(buffer));
+        unescape(pair, buffer, labels.meter())?;
+        labels.set_with(target, buffer.len(), |arena| arena.extend_from_slice(buffer));
     } else {
         labels.set(target, pair.value);
     }

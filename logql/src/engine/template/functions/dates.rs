@@ -42,10 +42,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Formats within the limits of a run.
 pub(super) fn format<'v>(run: &Run<'v>, time: &Time, layout: &[u8]) -> Result<Value<'v>, String> {
-    let mut out = Vec::new();
-    time.write_format(layout, &mut out);
-    run.work(out.len())?;
-    Ok(Value::text(out))
+    run.build(|out| time.write_format(layout, out)).map(Value::text)
 }
 
 /// What is no date is Go's zero time.
