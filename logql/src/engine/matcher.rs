@@ -40,6 +40,8 @@ enum Accepts {
 #[derive(Debug)]
 struct Expression {
     regex: regex::bytes::Regex,
+    /// Its size in bytes, about.
+    regex_bytes: usize,
     /// The pattern without its anchors.
     hir: Hir,
     /// A text in every value that matches.
@@ -85,7 +87,7 @@ impl CompiledMatcher {
                 Accepts::Contains(finder) => size_of::<Finder<'_>>() + finder.needle().len(),
                 Accepts::Regex(expression) => {
                     // The syntax tree is of about the size of the automaton.
-                    size_of::<Expression>() + 2 * patterns::held_bytes(&expression.regex)
+                    size_of::<Expression>() + 2 * expression.regex_bytes
                 }
             }
     }
@@ -155,7 +157,8 @@ impl CompiledMatcher {
 impl Expression {
     fn new(pattern: patterns::Pattern) -> Self {
         let needle = needle_of(&pattern.hir);
-        Self { needle, regex: pattern.regex, hir: pattern.hir }
+        let regex_bytes = patterns::held_bytes(pattern.cost);
+        Self { needle, regex: pattern.regex, regex_bytes, hir: pattern.hir }
     }
 
     fn matches(&self, value: &[u8]) -> bool {

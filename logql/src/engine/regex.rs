@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Hir, HirKind};
 
-use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
+use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, Translation, translate};
 
 /// Longest match of a pattern that may be searched over a whole block. It bounds
 /// the work that a candidate costs after its line has ended.
@@ -28,6 +28,8 @@ pub(crate) struct Pattern {
     pub(crate) regex: Regex,
     /// The pattern without the anchoring.
     pub(crate) hir: Hir,
+    /// What [`held_bytes`] knows it by.
+    pub(crate) cost: u64,
 }
 
 /// Compiles a pattern in Go syntax.
@@ -35,7 +37,7 @@ pub(crate) struct Pattern {
 /// # Errors
 /// The message of the reference, `error parsing regexp: ...`.
 pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, String> {
-    let translated = translate(pattern, false)?.pattern;
+    let Translation { pattern: translated, cost, .. } = translate(pattern, false)?;
     let dot_all = anchoring == Anchoring::Full;
     let hir = regex_syntax::ParserBuilder::new()
         .utf8(false)
@@ -62,23 +64,35 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
             }
             other => format!("error parsing regexp: {other}"),
         })?;
-    Ok(Pattern { regex, hir })
+    Ok(Pattern { regex, hir, cost })
 }
 
-/// Heap memory of a compiled pattern in bytes, about: what it is compiled to, and what it keeps
-/// of texts that it has searched.
-pub(crate) fn held_bytes(regex: &Regex) -> usize {
-    16 * 1024 + regex.as_str().len() * 256
+/// Heap memory of a compiled pattern by its cost (see [`Translation::cost`]), in bytes, about: what
+/// it is compiled to, and what it keeps of texts that it has searched.
+///
+/// [`Translation::cost`]: crate::syntax::go_regex::Translation::cost
+pub(crate) fn held_bytes(cost: u64) -> usize {
+    const BYTES: usize = 16 << 10;
+    const BYTES_PER_COST: usize = 192;
+    BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
 }
 
-/// The same by the cost of the pattern, see [`crate::syntax::go_regex::Translation::cost`].
-pub(crate) fn compiled_bytes(cost: u64) -> usize {
-    16 * 1024 + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(256)
-}
-
-/// What compiling a pattern takes beside, in bytes.
+/// What compiling a pattern of a cost takes beside, in bytes, about.
 pub(crate) fn compiling_bytes(cost: u64) -> usize {
-    compiled_bytes(cost)
+    const BYTES: usize = 352 << 10;
+    const BYTES_PER_COST: usize = 256;
+    BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
+}
+
+/// The cost of a pattern in Go syntax; 0 for what is none.
+pub(crate) fn cost_of(pattern: &[u8]) -> u64 {
+    translate(pattern, false).map_or(0, |translation| translation.cost)
+}
+
+/// What compiling a pattern in Go syntax and holding it may take, in bytes, about.
+pub(crate) fn spare_bytes(pattern: &[u8]) -> usize {
+    let cost = cost_of(pattern);
+    held_bytes(cost) + compiling_bytes(cost)
 }
 
 /// True when the pattern finds a match in every text: it can match the empty

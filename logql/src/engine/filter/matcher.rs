@@ -54,6 +54,12 @@ fn finder_bytes(finder: &Finder<'_>) -> usize {
     size_of::<Finder<'_>>() + finder.needle().len()
 }
 
+/// Memory of [`patterns::alternation`] in bytes, about.
+fn alternation_bytes<'n>(needles: impl Iterator<Item = (&'n [u8], bool)>) -> usize {
+    let cost = needles.map(|(needle, ignore_case)| needle.len() * if ignore_case { 3 } else { 1 });
+    patterns::held_bytes(cost.sum::<usize>() as u64)
+}
+
 fn finder_of(needle: &[u8]) -> Box<Finder<'static>> {
     Box::new(Finder::new(needle).into_owned())
 }
@@ -65,6 +71,8 @@ pub(crate) struct LineMatcher {
     search: Option<Search>,
     /// A hit that ends within its line is a match and needs no test.
     hit_is_match: bool,
+    /// Memory of the regular expressions in bytes, about.
+    regex_bytes: usize,
 }
 
 impl LineMatcher {
@@ -92,21 +100,22 @@ impl LineMatcher {
     /// Lines that contain `needle`.
     pub(crate) fn literal(needle: &[u8]) -> Self {
         if needle.is_empty() {
-            return Self { test: Test::Everything, search: None, hit_is_match: false };
+            return Self { test: Test::Everything, search: None, hit_is_match: false, regex_bytes: 0 };
         }
         let finder = finder_of(needle);
         let search = Some(Search::Literal(finder.clone()));
-        Self { test: Test::Literal(finder), search, hit_is_match: true }
+        Self { test: Test::Literal(finder), search, hit_is_match: true, regex_bytes: 0 }
     }
 
     /// Lines that contain one of several non-empty needles, in whose ASCII letters
     /// the case does not count where that is said.
     pub(crate) fn any_literal<'n>(
-        needles: impl Iterator<Item = (&'n [u8], bool)>,
+        needles: impl Iterator<Item = (&'n [u8], bool)> + Clone,
     ) -> Result<Self, String> {
+        let regex_bytes = alternation_bytes(needles.clone());
         let regex = patterns::alternation(needles)?;
         let search = Some(Search::Regex(regex.clone()));
-        Ok(Self { test: Test::Regex(regex), search, hit_is_match: true })
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: true, regex_bytes })
     }
 
     fn ip(pattern: &[u8]) -> Result<Self, String> {
@@ -114,27 +123,28 @@ impl LineMatcher {
             format!("ip: invalid pattern: \"{}\"", String::from_utf8_lossy(pattern))
         })?;
         let search = set.common_text().map(|text| Search::Literal(finder_of(text.as_bytes())));
-        Ok(Self { test: Test::Ip(set), search, hit_is_match: false })
+        Ok(Self { test: Test::Ip(set), search, hit_is_match: false, regex_bytes: 0 })
     }
 
     fn pattern(pattern: &[u8]) -> Result<Self, String> {
         let pattern = LinePattern::parse(pattern)?;
         let search = pattern.longest_literal().map(|literal| Search::Literal(finder_of(literal)));
-        Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false })
+        Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false, regex_bytes: 0 })
     }
 
     fn regex(pattern: &[u8]) -> Result<Self, String> {
         let compiled = patterns::compile(pattern, Anchoring::Search)?;
         if patterns::matches_everything(&compiled.hir) {
-            return Ok(Self { test: Test::Everything, search: None, hit_is_match: false });
+            return Ok(Self { test: Test::Everything, search: None, hit_is_match: false, regex_bytes: 0 });
         }
         if let Some(literal) = patterns::as_literal(&compiled.hir) {
             return Ok(Self::literal(literal));
         }
         let regex = compiled.regex;
+        let mut regex_bytes = patterns::held_bytes(compiled.cost);
         if patterns::searches_blocks(&compiled.hir) {
             let search = Some(Search::Regex(regex.clone()));
-            return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true });
+            return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true, regex_bytes });
         }
         let search = match needles_of(&compiled.hir).as_deref() {
             Some([Literal { bytes, ignore_case: false }]) => {
@@ -142,11 +152,12 @@ impl LineMatcher {
             }
             Some(needles) => {
                 let needles = needles.iter().map(|n| (n.bytes.as_slice(), n.ignore_case));
+                regex_bytes += alternation_bytes(needles.clone());
                 Some(Search::Regex(patterns::alternation(needles)?))
             }
             None => None,
         };
-        Ok(Self { test: Test::Regex(regex), search, hit_is_match: false })
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: false, regex_bytes })
     }
 
     /// True when every line passes.
@@ -186,14 +197,13 @@ impl LineMatcher {
     pub(crate) fn held_bytes(&self) -> usize {
         let search = match &self.search {
             Some(Search::Literal(finder)) => finder_bytes(finder),
-            Some(Search::Regex(regex)) => patterns::held_bytes(regex),
-            None => 0,
+            Some(Search::Regex(_)) | None => 0,
         };
         search
+            + self.regex_bytes
             + match &self.test {
-                Test::Everything | Test::Ip(_) => 0,
+                Test::Everything | Test::Ip(_) | Test::Regex(_) => 0,
                 Test::Literal(finder) => finder_bytes(finder),
-                Test::Regex(regex) => patterns::held_bytes(regex),
                 Test::Pattern(pattern) => pattern.held_bytes(),
             }
     }

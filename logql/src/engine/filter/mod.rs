@@ -123,19 +123,22 @@ pub(crate) struct LineFilters {
 }
 
 impl LineFilters {
-    /// Compiles filters and adds them to the run.
+    /// Compiles filters and adds them to the run, the cheapest first. Returns how many bytes of
+    /// memory they take.
     ///
     /// # Errors
     /// The detail of the reference's stage error.
-    pub(crate) fn add(&mut self, filters: &[LineFilterAst]) -> Result<(), String> {
+    pub(crate) fn add(&mut self, filters: &[LineFilterAst]) -> Result<usize, String> {
+        let mut added_bytes = 0;
         for filter in filters {
             let filter = LineFilter::compile(filter)?;
             if !filter.passes_everything() {
-                self.filters.push(filter);
+                added_bytes += size_of::<LineFilter>() + filter.held_bytes();
+                let place = self.filters.partition_point(|other| other.cost() <= filter.cost());
+                self.filters.insert(place, filter);
             }
         }
-        self.filters.sort_by_key(LineFilter::cost);
-        Ok(())
+        Ok(added_bytes)
     }
 
     /// True when every line passes, so that lines need not be read.

@@ -10,6 +10,9 @@ use super::super::plan::LeafPlan;
 
 /// Shorter texts stand in too many lines.
 const MIN_LEN_BYTES: usize = 2;
+/// What compiling a hint may take, and what per byte of its texts.
+const HINT_BYTES: usize = 64 << 10;
+const HINT_FACTOR: usize = 512;
 /// Blocks that a hint rests for when it kept most lines of one.
 const REST_BLOCKS: u32 = 15;
 
@@ -38,6 +41,11 @@ impl Hints {
             // The filters of lines themselves run anyway.
             if item.unless_labels.is_empty() || is_short {
                 continue;
+            }
+            let text_bytes: usize = item.any_of.iter().map(|text| text.bytes.len()).sum();
+            let spare_bytes = HINT_BYTES + text_bytes * HINT_FACTOR;
+            if !labels.meter().work(spare_bytes) || !labels.meter().admit(spare_bytes) {
+                break;
             }
             let Ok(filter) = LineFilter::any_text(&item.any_of) else { continue };
             let id = |name: String| (labels.name_id(name.as_bytes()), name);

@@ -9,7 +9,7 @@ use super::Entry;
 
 /// A sequence of colours or other terminal control: an introducer, then either a
 /// text that ends with BEL, or parameters and a final character.
-const SEQUENCE: &str = concat!(
+pub(super) const SEQUENCE: &str = concat!(
     r"(?:\x1b|\xc2\x9b)[\[\]()#;?]*",
     r"(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\x07)",
     r"|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))",
@@ -37,7 +37,7 @@ impl Decolorize {
 
     /// Heap memory in bytes, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.line.capacity() + patterns::held_bytes(&self.sequence)
+        self.line.capacity() + patterns::held_bytes(SEQUENCE.len() as u64)
     }
 
     /// Gives back what an outlier among the lines has made large.

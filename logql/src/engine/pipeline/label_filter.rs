@@ -28,8 +28,8 @@ const TEST_FACTOR: usize = 2;
 enum Text {
     /// Any of these.
     Literals(Vec<Box<[u8]>>),
-    /// Anchored; `.` excludes `\n`.
-    Regex(Box<regex::bytes::Regex>),
+    /// Anchored; `.` excludes `\n`. With its size in bytes, about.
+    Regex(Box<regex::bytes::Regex>, usize),
 }
 
 impl Text {
@@ -38,11 +38,11 @@ impl Text {
         if matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual) {
             return Ok(Self::Literals(vec![value.into()]));
         }
-        let hir = patterns::compile(value, Anchoring::Search)?.hir;
+        let patterns::Pattern { hir, cost, .. } = patterns::compile(value, Anchoring::Search)?;
         if let Some(literals) = patterns::as_literal_set(&hir, MAX_LITERALS) {
             return Ok(Self::Literals(literals.into_iter().map(Vec::into_boxed_slice).collect()));
         }
-        Ok(Self::Regex(Box::new(compile_anchored(value)?)))
+        Ok(Self::Regex(Box::new(compile_anchored(value)?), patterns::held_bytes(cost)))
     }
 
     fn held_bytes(&self) -> usize {
@@ -51,16 +51,14 @@ impl Text {
                 literals.capacity() * size_of::<Box<[u8]>>()
                     + literals.iter().map(|literal| literal.len()).sum::<usize>()
             }
-            Self::Regex(regex) => {
-                size_of::<regex::bytes::Regex>() + patterns::held_bytes(regex)
-            }
+            Self::Regex(_, bytes) => size_of::<regex::bytes::Regex>() + bytes,
         }
     }
 
     fn accepts(&self, value: &[u8]) -> bool {
         match self {
             Self::Literals(literals) => literals.iter().any(|literal| equal(literal, value)),
-            Self::Regex(regex) => regex.is_match(value),
+            Self::Regex(regex, _) => regex.is_match(value),
         }
     }
 }

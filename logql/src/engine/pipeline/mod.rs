@@ -24,6 +24,7 @@ pub(crate) mod logfmt;
 mod needs;
 mod pattern;
 mod regexp;
+mod spare;
 mod text;
 mod unpack;
 pub(crate) mod unwrap;
@@ -234,7 +235,7 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles the stages of a log query. Parsers extract what is `wanted`. Without
+    /// Compiles the stages of a log query; not all of them where the meter is stopped. Parsers extract what is `wanted`. Without
     /// `keeps_line` nobody looks at the final line; a `line_format` that no parser
     /// and no line filter follows is then left out unread, and so cannot fail (Q4).
     ///
@@ -249,26 +250,43 @@ impl Pipeline {
         let mut front = LineFilters::default();
         let mut stages = Vec::new();
         let mut line_may_change = false;
+        let last_reader = log.stages.iter().rposition(reads_line);
+        let last_parser = log.stages.iter().rposition(parses_or_filters_line);
         for (i, stage) in log.stages.iter().enumerate() {
             let failed = |detail| stage_error(stage, detail);
+            let spare_bytes = spare::of_stage(stage);
+            let has_room = labels.meter().work(spare_bytes)
+                && labels.meter().admit(spare_bytes)
+                && labels.meter().make_room(&mut stages, 1);
+            if !has_room {
+                break;
+            }
             match stage {
                 ast::Stage::LineFilters(filters) if !line_may_change => {
-                    front.add(filters).map_err(failed)?;
+                    let added_bytes = front.add(filters).map_err(failed)?;
+                    // What is there is there; it ends the leaf if it is too much.
+                    let _ = labels.meter().admit(added_bytes);
                 }
                 // Nobody looks at labels, and nothing behind at the line.
-                ast::Stage::Unpack
-                    if wanted.is_nothing() && !log.stages[i..].iter().any(reads_line) => {}
+                ast::Stage::Unpack if wanted.is_nothing() && last_reader < Some(i) => {}
                 // Nobody looks at the line it would write.
-                ast::Stage::LineFormat(_)
-                    if !keeps_line && !log.stages[i..].iter().any(parses_or_filters_line) => {}
-                _ => {
-                    let compiled = compile(stage, wanted, labels)?;
-                    if !(wanted.is_nothing() && compiled.is_parser()) {
-                        line_may_change |= changes_line(stage);
-                        stages.push(compiled);
+                ast::Stage::LineFormat(_) if !keeps_line && last_parser < Some(i) => {}
+                _ => match compile(stage, wanted, labels) {
+                    Ok(compiled) => {
+                        let _ = labels.meter().admit(compiled.held_bytes());
+                        if wanted.is_nothing() && compiled.is_parser() {
+                            labels.meter().release(compiled.held_bytes());
+                        } else {
+                            line_may_change |= changes_line(stage);
+                            stages.push(compiled);
+                        }
                     }
-                }
+                    // It is no error of the query that there is no memory.
+                    Err(_) if labels.meter().is_stopped() => break,
+                    Err(error) => return Err(error),
+                },
             }
+            labels.meter().release(spare_bytes);
         }
         let reads_line = !front.is_empty() || stages.iter().any(Stage::reads_line);
         Ok(Self { front, stages, reads_line })
@@ -319,7 +337,7 @@ fn compile(
     let compiled = match stage {
         ast::Stage::LineFilters(filters) => {
             let mut own = LineFilters::default();
-            own.add(filters).map(|()| Stage::LineFilters(own))
+            own.add(filters).map(|_| Stage::LineFilters(own))
         }
         ast::Stage::Json(list) if list.is_empty() => Ok(Stage::Json(Json::default())),
         ast::Stage::Json(list) => {

@@ -15,6 +15,8 @@ const CAPTURE_FACTOR: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Regexp {
     regex: Regex,
+    /// Its size in bytes, about.
+    regex_bytes: usize,
     /// The groups with names, by number, and the labels they set.
     groups: Vec<(usize, NameId)>,
     /// Scratch: where the groups matched.
@@ -40,12 +42,13 @@ impl Regexp {
             }
         }
         let locations = compiled.regex.capture_locations();
-        Ok(Self { regex: compiled.regex, groups, locations })
+        let regex_bytes = patterns::held_bytes(patterns::cost_of(pattern));
+        Ok(Self { regex: compiled.regex, regex_bytes, groups, locations })
     }
 
     /// Heap memory in bytes, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        patterns::held_bytes(&self.regex)
+        self.regex_bytes
             + self.groups.capacity() * size_of::<(usize, NameId)>()
             + self.locations.len() * size_of::<[Option<usize>; 2]>()
     }

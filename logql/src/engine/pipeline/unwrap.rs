@@ -3,7 +3,7 @@
 use super::super::error::PlanError;
 use super::label_filter::LabelFilter;
 use super::labels::{EntryLabels, NameId};
-use super::{convert, stage_error};
+use super::{convert, spare, stage_error};
 use crate::syntax::ast::{self, UnwrapConversion};
 
 /// A compiled `unwrap`.
@@ -26,6 +26,10 @@ impl Unwrap {
     ) -> Result<Self, PlanError> {
         let mut filters = Vec::with_capacity(unwrap.filters.len());
         for filter in &unwrap.filters {
+            let spare_bytes = spare::of_label_filter(filter);
+            if !labels.meter().work(spare_bytes) || !labels.meter().admit(spare_bytes) {
+                break;
+            }
             let compiled = LabelFilter::compile(filter, labels);
             filters.push(
                 compiled.map_err(|detail| {

@@ -302,6 +302,13 @@ impl LeafExecutor {
         self.labels.meter().admit(bytes)
     }
 
+    /// Asks for memory, in bytes, that the caller needs until the end of the next block. False if
+    /// there is none.
+    #[must_use]
+    pub fn admits(&self, bytes: usize) -> bool {
+        self.labels.meter().work(bytes) && self.labels.meter().admit(bytes)
+    }
+
     /// Gives back what outliers among the entries have made large, and notes what is held.
     fn settle(&mut self) {
         let meter = self.labels.meter();

@@ -91,7 +91,7 @@ fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
             return Err("error parsing regexp: expression too large".to_owned());
         }
         run.work(usize::try_from(translation.cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)?;
-        regex_bytes = patterns::compiled_bytes(translation.cost);
+        regex_bytes = patterns::held_bytes(translation.cost);
         let compiling = run.hold(patterns::compiling_bytes(translation.cost))?;
         let compiled = compile_capturing(pattern).map(Arc::new)?;
         drop(compiling);
