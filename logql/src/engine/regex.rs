@@ -72,15 +72,21 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
 ///
 /// [`Translation::cost`]: crate::syntax::go_regex::Translation::cost
 pub(crate) fn held_bytes(cost: u64) -> usize {
-    const BYTES: usize = 16 << 10;
-    const BYTES_PER_COST: usize = 192;
-    BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
+    // Small patterns have searchers and automata for little text, large ones share states.
+    const BYTES: usize = 8 << 10;
+    const SMALL: (usize, usize) = (128, 512);
+    const MEDIUM: (usize, usize) = (1_000, 192);
+    const LARGE: usize = 48;
+    let cost = usize::try_from(cost).unwrap_or(usize::MAX);
+    let (small, rest) = (cost.min(SMALL.0), cost.saturating_sub(SMALL.0));
+    let (medium, large) = (rest.min(MEDIUM.0), rest.saturating_sub(MEDIUM.0));
+    BYTES + small * SMALL.1 + medium * MEDIUM.1 + large.saturating_mul(LARGE)
 }
 
 /// What compiling a pattern of a cost takes beside, in bytes, about.
 pub(crate) fn compiling_bytes(cost: u64) -> usize {
     const BYTES: usize = 352 << 10;
-    const BYTES_PER_COST: usize = 256;
+    const BYTES_PER_COST: usize = 96;
     BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
 }
 

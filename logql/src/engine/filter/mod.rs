@@ -17,6 +17,7 @@ pub(crate) use selection::Selection;
 
 use super::block::Lines;
 use super::meter::Meter;
+use super::pipeline::spare;
 use super::required::Literal;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
@@ -123,22 +124,29 @@ pub(crate) struct LineFilters {
 }
 
 impl LineFilters {
-    /// Compiles filters and adds them to the run, the cheapest first. Returns how many bytes of
-    /// memory they take.
+    /// Compiles filters and adds them to the run, the cheapest first; not all of them where the
+    /// meter is stopped. What they hold is admitted.
     ///
     /// # Errors
     /// The detail of the reference's stage error.
-    pub(crate) fn add(&mut self, filters: &[LineFilterAst]) -> Result<usize, String> {
-        let mut added_bytes = 0;
+    pub(crate) fn add(&mut self, filters: &[LineFilterAst], meter: &Meter) -> Result<(), String> {
         for filter in filters {
+            let spare_bytes = spare::of_line_filter(filter);
+            let _spare = match meter.hold(spare_bytes) {
+                Some(spare) if meter.work(spare_bytes) => spare,
+                _ => return Ok(()),
+            };
             let filter = LineFilter::compile(filter)?;
-            if !filter.passes_everything() {
-                added_bytes += size_of::<LineFilter>() + filter.held_bytes();
-                let place = self.filters.partition_point(|other| other.cost() <= filter.cost());
-                self.filters.insert(place, filter);
+            if filter.passes_everything() {
+                continue;
             }
+            if !meter.admit(filter.held_bytes()) || !meter.make_room(&mut self.filters, 1) {
+                return Ok(());
+            }
+            let place = self.filters.partition_point(|other| other.cost() <= filter.cost());
+            self.filters.insert(place, filter);
         }
-        Ok(added_bytes)
+        Ok(())
     }
 
     /// True when every line passes, so that lines need not be read.

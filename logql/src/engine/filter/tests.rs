@@ -18,7 +18,7 @@ fn columns(lines: &[&[u8]]) -> (Vec<u32>, Vec<u8>) {
 
 fn kept(filters: &[LineFilterAst], lines: &[&[u8]]) -> Vec<usize> {
     let mut compiled = LineFilters::default();
-    compiled.add(filters).expect("valid filters");
+    compiled.add(filters, &Meter::default()).expect("valid filters");
     let (ends, bytes) = columns(lines);
     let view = Lines { ends: &ends, bytes: &bytes };
     let mut selection = Selection::default();

@@ -24,7 +24,7 @@ pub(crate) mod logfmt;
 mod needs;
 mod pattern;
 mod regexp;
-mod spare;
+pub(crate) mod spare;
 mod text;
 mod unpack;
 pub(crate) mod unwrap;
@@ -263,9 +263,7 @@ impl Pipeline {
             }
             match stage {
                 ast::Stage::LineFilters(filters) if !line_may_change => {
-                    let added_bytes = front.add(filters).map_err(failed)?;
-                    // What is there is there; it ends the leaf if it is too much.
-                    let _ = labels.meter().admit(added_bytes);
+                    front.add(filters, labels.meter()).map_err(failed)?;
                 }
                 // Nobody looks at labels, and nothing behind at the line.
                 ast::Stage::Unpack if wanted.is_nothing() && last_reader < Some(i) => {}
@@ -273,7 +271,10 @@ impl Pipeline {
                 ast::Stage::LineFormat(_) if !keeps_line && last_parser < Some(i) => {}
                 _ => match compile(stage, wanted, labels) {
                     Ok(compiled) => {
-                        let _ = labels.meter().admit(compiled.held_bytes());
+                        if !matches!(compiled, Stage::LineFilters(_)) {
+                            // What is there is there; it ends the leaf if it is too much.
+                            let _ = labels.meter().admit(compiled.held_bytes());
+                        }
                         if wanted.is_nothing() && compiled.is_parser() {
                             labels.meter().release(compiled.held_bytes());
                         } else {
@@ -337,7 +338,7 @@ fn compile(
     let compiled = match stage {
         ast::Stage::LineFilters(filters) => {
             let mut own = LineFilters::default();
-            own.add(filters).map(|_| Stage::LineFilters(own))
+            own.add(filters, labels.meter()).map(|()| Stage::LineFilters(own))
         }
         ast::Stage::Json(list) if list.is_empty() => Ok(Stage::Json(Json::default())),
         ast::Stage::Json(list) => {

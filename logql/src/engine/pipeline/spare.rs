@@ -15,7 +15,8 @@ const TEXT_FACTOR: usize = 8;
 pub(super) fn of_stage(stage: &Stage) -> usize {
     STAGE_BYTES
         + match stage {
-            Stage::LineFilters(filters) => filters.iter().map(of_line_filter).sum(),
+            // They count for themselves.
+            Stage::LineFilters(_) => 0,
             Stage::LabelFilter(filter) => of_label_filter(filter),
             Stage::Json(list) => KeyCache::BYTES + of_list(list),
             Stage::Logfmt(parser) => KeyCache::BYTES + of_list(&parser.extractions),
@@ -36,16 +37,30 @@ fn of_list(list: &[ast::Extraction]) -> usize {
     list.iter().map(|item| of_text(&item.source) + item.label.len()).sum()
 }
 
-fn of_line_filter(filter: &ast::LineFilter) -> usize {
+/// The same for a line filter.
+pub(crate) fn of_line_filter(filter: &ast::LineFilter) -> usize {
     let is_regex = matches!(filter.op, LineFilterOp::Regex | LineFilterOp::NotRegex);
-    // Several texts become one pattern.
-    let is_pattern = is_regex || filter.operands.len() > 1;
-    let operands = filter.operands.iter().map(|operand| match operand {
-        LineOperand::Text(text) if is_pattern => 2 * patterns::spare_bytes(text.as_bytes()),
-        LineOperand::Text(text) => of_text(text.as_bytes()),
-        LineOperand::Ip(text) => of_text(text),
-    });
-    STAGE_BYTES + operands.sum::<usize>()
+    let (mut held_bytes, mut compiling_bytes, mut literal_cost) = (STAGE_BYTES, 0, 0);
+    for operand in &filter.operands {
+        match operand {
+            LineOperand::Text(text) if is_regex => {
+                let cost = patterns::cost_of(text.as_bytes());
+                // One that tests a line, and one that searches a block.
+                held_bytes += 2 * patterns::held_bytes(cost);
+                compiling_bytes = compiling_bytes.max(patterns::compiling_bytes(cost));
+            }
+            LineOperand::Text(text) => {
+                held_bytes += of_text(text.as_bytes());
+                literal_cost += text.as_bytes().len() as u64;
+            }
+            LineOperand::Ip(text) => held_bytes += of_text(text),
+        }
+    }
+    // Several texts become one pattern of plain bytes.
+    if literal_cost > 0 && filter.operands.len() > 1 {
+        held_bytes += 2 * patterns::held_bytes(literal_cost);
+    }
+    held_bytes + compiling_bytes
 }
 
 /// The same for a filter of labels.

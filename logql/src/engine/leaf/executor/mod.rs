@@ -549,6 +549,11 @@ impl LeafExecutor {
             return Err(stop);
         }
         let (result, meter) = self.into_result();
+        if let Some(stop) = meter.stop() {
+            // What there is of it goes before its memory is given back.
+            drop(result);
+            return Err(stop);
+        }
         meter.settle_exactly(result.held_bytes());
         meter.into_allowance().map(|allowance| (result, allowance))
     }

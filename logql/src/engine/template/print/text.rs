@@ -32,7 +32,7 @@ impl Printer<'_, '_> {
 
     fn print_quoted(&mut self, text: &[u8]) -> Result<(), String> {
         let text = self.truncated(text);
-        let _held = self.out.hold(quoting_bytes(text))?;
+        let _held = self.out.hold(quoting_bytes(text, self.spec.plus))?;
         if self.spec.sharp && can_backquote(text) {
             return self.pad(&[b"`", text, b"`"].concat());
         }
@@ -113,11 +113,17 @@ impl Printer<'_, '_> {
     }
 }
 
-/// What quoting a text may take: what is plain is only copied, the rest may be six times as
-/// long, in a list that doubles, and once more in ASCII.
-fn quoting_bytes(text: &[u8]) -> usize {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if text.iter().all(is_plain) { 4 * text.len() + 16 } else { 24 * text.len() + 64 }
+/// What quoting a text may take, in bytes: in a list that doubles if there is something to escape,
+/// and once more in ASCII.
+fn quoting_bytes(text: &[u8], is_ascii: bool) -> usize {
+    let quoted_len = |byte: &u8| match byte {
+        b'"' | b'\\' => 2,
+        b' '..=b'~' => 1,
+        _ => 4,
+    };
+    let len_bytes = 2 + text.iter().map(quoted_len).sum::<usize>();
+    let grows = len_bytes > text.len() + 2;
+    len_bytes * if grows { 3 } else { 1 } + len_bytes * if is_ascii { 3 } else { 0 }
 }
 
 fn character(code: i64) -> char {
