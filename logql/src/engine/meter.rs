@@ -253,7 +253,7 @@ impl Meter {
             self.end(Stop::TooLarge { max_bytes: usize::MAX as u64 });
             return false;
         };
-        let least = (64 / size_of::<T>().max(1)).max(1);
+        let least = if size_of::<T>() > 1024 { 1 } else { (64 / size_of::<T>().max(1)).max(4) };
         let capacity = needed.max(before.saturating_mul(2)).max(least);
         // Both are there while one is copied to the other.
         if !self.admit(capacity.saturating_mul(size_of::<T>())) {

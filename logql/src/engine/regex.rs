@@ -7,7 +7,9 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Hir, HirKind};
 
-use crate::syntax::go_regex::{REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, Translation, translate};
+use crate::syntax::go_regex::{
+    REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, STATES_LIMIT_BYTES, Translation, translate,
+};
 
 /// Longest match of a pattern that may be searched over a whole block. It bounds
 /// the work that a candidate costs after its line has ended.
@@ -57,6 +59,7 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
         .dot_matches_new_line(dot_all)
         .nest_limit(REGEX_NEST_LIMIT)
         .size_limit(SIZE_LIMIT_BYTES)
+        .dfa_size_limit(STATES_LIMIT_BYTES)
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
@@ -165,6 +168,7 @@ pub(crate) fn alternation<'n>(
     }
     RegexBuilder::new(&text)
         .size_limit(SIZE_LIMIT_BYTES)
+        .dfa_size_limit(STATES_LIMIT_BYTES)
         .build()
         .map_err(|error| format!("error parsing regexp: {error}"))
 }

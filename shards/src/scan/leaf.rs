@@ -229,9 +229,9 @@ impl Leaf {
     pub(super) fn finish(self: Box<Self>) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {
         let Leaf { executor, decoder, states, .. } = *self;
         drop(states);
-        let found = executor.finish_counted().map(|(result, allowance)| {
-            (result, PartAllowance::into_grant(allowance))
-        });
+        let found = executor
+            .finish_counted()
+            .map(|(result, allowance)| (result, PartAllowance::into_grant(allowance)));
         (found.map_err(ScanError::from), decoder)
     }
 

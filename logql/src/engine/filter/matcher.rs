@@ -100,7 +100,12 @@ impl LineMatcher {
     /// Lines that contain `needle`.
     pub(crate) fn literal(needle: &[u8]) -> Self {
         if needle.is_empty() {
-            return Self { test: Test::Everything, search: None, hit_is_match: false, regex_bytes: 0 };
+            return Self {
+                test: Test::Everything,
+                search: None,
+                hit_is_match: false,
+                regex_bytes: 0,
+            };
         }
         let finder = finder_of(needle);
         let search = Some(Search::Literal(finder.clone()));
@@ -135,7 +140,12 @@ impl LineMatcher {
     fn regex(pattern: &[u8]) -> Result<Self, String> {
         let compiled = patterns::compile(pattern, Anchoring::Search)?;
         if patterns::matches_everything(&compiled.hir) {
-            return Ok(Self { test: Test::Everything, search: None, hit_is_match: false, regex_bytes: 0 });
+            return Ok(Self {
+                test: Test::Everything,
+                search: None,
+                hit_is_match: false,
+                regex_bytes: 0,
+            });
         }
         if let Some(literal) = patterns::as_literal(&compiled.hir) {
             return Ok(Self::literal(literal));

@@ -140,6 +140,14 @@ pub(crate) enum LeafData {
     Failed(EvalError),
 }
 
+/// Heap memory of a failure in bytes.
+fn failure_bytes(failure: &EvalError) -> usize {
+    match failure {
+        EvalError::Pipeline { error, series } => error.capacity() + series.capacity(),
+        _ => 0,
+    }
+}
+
 impl LeafResult {
     /// Whether the query ends with this, whatever other parts hold: there are too many series.
     #[must_use]
@@ -162,7 +170,7 @@ impl LeafResult {
                 LeafData::Sums(series) => series.iter().map(SumSeries::held_bytes).sum(),
                 LeafData::Samples(partial) => partial.held_bytes(),
                 LeafData::Patterns(found) => found.iter().map(FoundTemplate::held_bytes).sum(),
-                LeafData::Failed(_) => 0,
+                LeafData::Failed(error) => failure_bytes(error),
             }
     }
 }

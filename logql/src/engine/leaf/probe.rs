@@ -27,11 +27,12 @@ const REST_ENTRIES: u32 = 16 * TRIAL_ENTRIES;
 #[derive(Debug)]
 pub(super) struct Probe {
     pipeline: Pipeline,
-    labels: EntryLabels,
     line_buffer: Vec<u8>,
     tried: u32,
     kept: u32,
     rest_entries: u32,
+    /// The last one to go, as it has the meter.
+    labels: EntryLabels,
 }
 
 impl Probe {

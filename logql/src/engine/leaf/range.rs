@@ -75,14 +75,7 @@ impl RangeCollector {
 
     /// Adds entries of one series that fall into one cell, and `bytes`, the sum of what
     /// [`RangeCollector::value`] asks for. Nothing is added if there is no memory.
-    pub(crate) fn add(
-        &mut self,
-        series: u32,
-        cell: &Cell,
-        count: u64,
-        bytes: u64,
-        meter: &Meter,
-    ) {
+    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, bytes: u64, meter: &Meter) {
         if cell.is_gap() {
             return;
         }

@@ -23,7 +23,8 @@ pub(super) fn series_of(
     let series = sets.labels(id, labels);
     // Quoted, and once more while it grows.
     let has_room = labels.meter().admit(error.len() + QUOTED_FACTOR * series.as_bytes().len());
-    let series = if has_room { series.canonical() } else { String::new() };
+    let mut series = if has_room { series.canonical() } else { String::new() };
+    series.shrink_to_fit();
     Err(EvalError::Pipeline { error: error.into_owned(), series })
 }
 

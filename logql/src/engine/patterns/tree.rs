@@ -186,7 +186,8 @@ impl Tree {
     fn admits(&mut self, line_bytes: usize, meter: &Meter) -> bool {
         // Words that are not text may be longer as text.
         let words = &self.tokens.words;
-        let text_bytes = line_bytes.min(words.iter().flatten().map(|(start, end)| end - start).sum());
+        let text_bytes =
+            line_bytes.min(words.iter().flatten().map(|(start, end)| end - start).sum());
         let mut list_bytes = 0;
         if let Some(templates) = self.shapes.get_mut(&self.shape) {
             if !meter.make_room(templates, 1) {
@@ -247,7 +248,8 @@ impl Tree {
     pub(super) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
         // Each template on its way has the skeleton of its shape; lists of both are made anew.
         let of_shape = |(shape, templates): (&Shape, &Vec<Template>)| {
-            templates.len() * (shape.1.len() + size_of::<FoundTemplate>() + size_of::<Template>() * 2)
+            templates.len()
+                * (shape.1.len() + size_of::<FoundTemplate>() + size_of::<Template>() * 2)
                 + size_of::<(Shape, Vec<Template>)>()
         };
         let made_bytes: usize = self.shapes.iter().map(of_shape).sum();

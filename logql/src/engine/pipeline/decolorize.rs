@@ -20,6 +20,9 @@ const HIT_WORK: usize = 64;
 /// What a byte costs to search.
 const SEARCH_FACTOR: usize = 2;
 
+/// What [`patterns::held_bytes`] knows the pattern by.
+const SEQUENCE_COST: u64 = 24;
+
 /// A compiled `decolorize`.
 #[derive(Debug)]
 pub(crate) struct Decolorize {
@@ -37,7 +40,7 @@ impl Decolorize {
 
     /// Heap memory in bytes, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.line.capacity() + patterns::held_bytes(SEQUENCE.len() as u64)
+        self.line.capacity() + patterns::held_bytes(SEQUENCE_COST)
     }
 
     /// Gives back what an outlier among the lines has made large.

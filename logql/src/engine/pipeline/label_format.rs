@@ -95,8 +95,7 @@ impl LabelFormat {
                 let result = template.execute(entry.template_input(), &mut self.written);
                 if let Err(details) = &result {
                     self.written.truncate(start);
-                    let _is_written =
-                        entry.meter().append(&mut self.written, details.as_bytes());
+                    let _is_written = entry.meter().append(&mut self.written, details.as_bytes());
                 }
                 if entry.meter().is_stopped() {
                     return;

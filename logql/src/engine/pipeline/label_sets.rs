@@ -100,8 +100,9 @@ impl LabelSets {
     pub(crate) fn intern_categorized(&mut self, labels: &EntryLabels) -> u32 {
         self.begin();
         let meter = labels.meter();
-        labels
-            .for_each_final(|name, category, value| self.gather(name, category as u8, value, meter));
+        labels.for_each_final(|name, category, value| {
+            self.gather(name, category as u8, value, meter)
+        });
         self.finish(meter)
     }
 

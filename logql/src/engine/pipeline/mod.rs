@@ -323,10 +323,9 @@ impl Pipeline {
 
     /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
-        self.stages
-            .iter_mut()
-            .all(|stage| entry.meter().work(STAGE_WORK + entry.line().len()) && stage.process(entry))
-            && !entry.meter().is_stopped()
+        self.stages.iter_mut().all(|stage| {
+            entry.meter().work(STAGE_WORK + entry.line().len()) && stage.process(entry)
+        }) && !entry.meter().is_stopped()
     }
 }
 

@@ -40,8 +40,8 @@ use std::cell::RefCell;
 use super::pipeline::labels::EntryLabels;
 use functions::RegexCache;
 use labels::LabelMap;
-pub(crate) use run::Input;
 use out::ENDED;
+pub(crate) use run::Input;
 use run::Run;
 
 /// What a byte of a template costs to compile, see [`super::meter`].

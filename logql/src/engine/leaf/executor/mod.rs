@@ -16,7 +16,7 @@ use super::samples::SampleCollector;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
-use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
+use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
@@ -56,7 +56,6 @@ pub struct LeafExecutor {
     groups: FixedMap<u32, Arc<BaseLabels>>,
     /// Memory of those labels.
     groups_bytes: usize,
-    labels: EntryLabels,
     label_sets: LabelSets,
     collector: Collector,
     /// Where the answer has a series for each that the leaf finds.
@@ -72,6 +71,8 @@ pub struct LeafExecutor {
     states_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
+    /// The last one to go, as it has the meter: memory is free before it is given back.
+    labels: EntryLabels,
 }
 
 impl LeafExecutor {
@@ -206,7 +207,11 @@ impl LeafExecutor {
             Collector::Range(range) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
                 let is_sized = range.value() == EntryValue::StoredSize;
-                (self.no_key.clone(), set, if is_sized { self.sizes.stream(self.labels.meter()) } else { 0 })
+                (
+                    self.no_key.clone(),
+                    set,
+                    if is_sized { self.sizes.stream(self.labels.meter()) } else { 0 },
+                )
             }
             Collector::Samples { samples, .. } => {
                 let meter = self.labels.meter();
@@ -365,6 +370,7 @@ impl LeafExecutor {
             + map_bytes(&self.groups)
             + self.groups_bytes
             + self.selection.held_bytes()
+            + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()

@@ -302,11 +302,7 @@ impl Search<'_> {
 }
 
 /// Follows the steps into a value. There is room for the longest key in `buffer`.
-fn descend<'l>(
-    mut place: Value<'l>,
-    steps: &[Step],
-    buffer: &mut Vec<u8>,
-) -> Option<Value<'l>> {
+fn descend<'l>(mut place: Value<'l>, steps: &[Step], buffer: &mut Vec<u8>) -> Option<Value<'l>> {
     for step in steps {
         place = match (step, place.kind) {
             (Step::Key(key), Kind::Object) => field_of(place.text, key, buffer)?,

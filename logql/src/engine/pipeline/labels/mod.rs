@@ -299,8 +299,9 @@ impl EntryLabels {
     pub(crate) fn add_metadata<'p>(&mut self, pairs: impl Iterator<Item = (&'p str, &'p str)>) {
         for (name, value) in pairs {
             let (names, rows, meter) = (&mut self.names, &mut self.rows, &self.meter);
-            let id =
-                self.metadata_names.get(name.as_bytes(), |name| intern_name(names, rows, name, meter));
+            let id = self
+                .metadata_names
+                .get(name.as_bytes(), |name| intern_name(names, rows, name, meter));
             // There is no memory for another name.
             let Some(id) = id else { return };
             let span = self.store(value.as_bytes());

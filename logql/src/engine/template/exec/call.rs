@@ -7,7 +7,7 @@ use crate::engine::template::functions::{Body, Function, Method, Param, call_err
 use crate::engine::template::out::ENDED;
 use crate::engine::template::value::Value;
 
-/// Arguments of so many bytes are worth counting in messages.
+/// Arguments of so many bytes are worth counting in messages, which are cut there.
 const LONG_BYTES: usize = 4 << 10;
 
 impl<'v> Exec<'v, '_> {
@@ -76,7 +76,12 @@ impl<'v> Exec<'v, '_> {
         place: Place<'v>,
         result: Result<Value<'v>, String>,
     ) -> Result<Value<'v>, String> {
-        result.or_else(|message| {
+        result.or_else(|mut message| {
+            if message.len() > LONG_BYTES {
+                message.truncate(message.floor_char_boundary(LONG_BYTES));
+                message.push_str("...");
+                message.shrink_to_fit();
+            }
             self.place = Some(place);
             self.fail(format!("error calling {name}: {message}"))
         })

@@ -51,8 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run.work(value.bytes().len().saturating_mul(JSON_FACTOR))?;
         let (parsed, bytes) = json::parse(value.bytes(), run.meter());
         run.keep(bytes);
-        Ok(parsed
-            .map_or(Value::Nothing, |json| Value::Element(json).unwrapped()))
+        Ok(parsed.map_or(Value::Nothing, |json| Value::Element(json).unwrapped()))
     }),
 ];
 
@@ -226,7 +225,8 @@ mod tests {
     fn base64_round_trips_and_names_bad_bytes() {
         for text in ["", "a", "ab", "abc", "abcd", "h\u{e9}llo"] {
             let mut encoded = Vec::new();
-            base64_encode(&mut Out::new(&mut encoded, 100, &Meter::default()), text.as_bytes()).expect("short");
+            base64_encode(&mut Out::new(&mut encoded, 100, &Meter::default()), text.as_bytes())
+                .expect("short");
             assert_eq!(base64_decode(&encoded), Ok(text.as_bytes().to_vec()), "{text}");
         }
         for (text, result) in [

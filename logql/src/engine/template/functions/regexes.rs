@@ -243,9 +243,12 @@ mod tests {
         let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
         let mut bytes = Vec::new();
         let meter = Meter::default();
-        replace_all(&mut Out::new(&mut bytes, 1000, &meter), &regex, text.as_bytes(), |out, captures| {
-            expand(out, &regex, captures, template.as_bytes())
-        })
+        replace_all(
+            &mut Out::new(&mut bytes, 1000, &meter),
+            &regex,
+            text.as_bytes(),
+            |out, captures| expand(out, &regex, captures, template.as_bytes()),
+        )
         .expect("short output");
         String::from_utf8(bytes).expect("UTF-8")
     }
@@ -286,7 +289,11 @@ mod tests {
             ("z", "abc", 0),
         ] {
             let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
-            assert_eq!(count(&regex, text.as_bytes(), &Meter::default()), expected, "{pattern} in {text}");
+            assert_eq!(
+                count(&regex, text.as_bytes(), &Meter::default()),
+                expected,
+                "{pattern} in {text}"
+            );
         }
     }
 }
