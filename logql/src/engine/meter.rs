@@ -341,6 +341,9 @@ impl Meter {
     #[cold]
     pub(crate) fn look(&self) -> bool {
         self.work_left.set(LOOK_WORK);
+        if self.is_stopped() {
+            return false;
+        }
         if let Err(stop) = self.allowance.borrow_mut().look() {
             self.end(stop);
         }
