@@ -106,10 +106,8 @@ impl Unpack {
             if !has_room {
                 return Ok(None);
             }
-            if field.key_has_escapes {
-                if !push_unescaped(&mut self.key, field.key, false) {
-                    return Err(BAD_ESCAPE);
-                }
+            if field.key_has_escapes && !push_unescaped(&mut self.key, field.key, false) {
+                return Err(BAD_ESCAPE);
             }
             let Kind::String { has_escapes } = field.value.kind else { continue };
             let value = span(line, field.value.text, has_escapes);
