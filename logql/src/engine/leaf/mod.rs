@@ -8,8 +8,9 @@
 //! - [`LeafExecutor::is_done`] whether anything can,
 //! - [`StreamState::needs`] which columns to read,
 //! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
-//! - [`LeafExecutor::held_bytes`] how much memory the query holds; the caller
-//!   ends the query when that exceeds its budget.
+//! - [`LeafExecutor::stop`] whether the leaf has to end: it takes memory of an
+//!   [`Allowance`](super::meter::Allowance) before it allocates, and looks there often,
+//!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results
 //! carry all that is needed to put them together again. For a log query blocks
