@@ -48,7 +48,7 @@ impl Search {
 }
 
 /// Lines are searched in windows of about so many bytes, with a look at the meter between them.
-const WINDOW_BYTES: usize = 64 << 10;
+const WINDOW_BYTES: usize = 256 << 10;
 
 fn finder_bytes(finder: &Finder<'_>) -> usize {
     size_of::<Finder<'_>>() + finder.needle().len()

@@ -25,6 +25,9 @@ use matcher::LineMatcher;
 /// What a line costs besides its bytes, see [`super::meter`].
 const LINE_WORK: usize = 32;
 
+/// Work is counted when it has come to so much.
+const COUNTED_WORK: usize = 32 << 10;
+
 /// One filter: any of its operands matches, or none does.
 #[derive(Debug)]
 pub(crate) struct LineFilter {
@@ -96,9 +99,15 @@ impl LineFilter {
             }
             matchers => {
                 let factor: usize = matchers.iter().map(LineMatcher::work_factor).sum();
+                let (mut uncounted, mut is_stopped) = (0, false);
                 selection.retain(|line| {
                     let line = lines.get(line);
-                    meter.work(LINE_WORK + line.len() * factor) && self.keeps(line)
+                    uncounted += LINE_WORK + line.len() * factor;
+                    if uncounted >= COUNTED_WORK {
+                        is_stopped = !meter.work(uncounted);
+                        uncounted = 0;
+                    }
+                    !is_stopped && self.keeps(line)
                 });
             }
         }

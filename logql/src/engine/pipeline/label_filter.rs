@@ -172,52 +172,58 @@ impl LabelFilter {
 
 impl LabelTest {
     fn keeps(&self, name: NameId, labels: &mut EntryLabels) -> bool {
-        let value = if name == ERROR { labels.error() } else { labels.get(name) };
-        let value = value.unwrap_or_default();
-        let meter = labels.meter();
-        let spare_bytes = match &self.0 {
-            Test::Text { .. } | Test::Ip { .. } => 0,
-            Test::Number { .. } | Test::Duration { .. } | Test::Bytes { .. } => {
-                convert::spare_bytes(value)
-            }
+        let value = if name == ERROR && matches!(self.0, Test::Text { .. }) {
+            labels.error()
+        } else {
+            labels.get(name)
         };
-        if !meter.work(TEST_WORK + value.len() * TEST_FACTOR) || !meter.admit(spare_bytes) {
+        let meter = labels.meter();
+        if !meter.work(TEST_WORK + value.map_or(0, <[u8]>::len) * TEST_FACTOR) {
             return false;
         }
-        let keeps = self.keeps_entry(name, labels);
-        labels.meter().release(spare_bytes);
-        keeps
+        match (&self.0, value) {
+            (Test::Text { text, is_negated }, value) => {
+                text.accepts(value.unwrap_or_default()) != *is_negated
+            }
+            (Test::Ip { set, is_negated }, value) => {
+                labels.error().is_some()
+                    || value.is_some_and(|value| set.found_in(value) != *is_negated)
+            }
+            (_, None) => false,
+            (test, Some(value)) => {
+                let spare_bytes = convert::spare_bytes(value);
+                if !meter.admit(spare_bytes) {
+                    return false;
+                }
+                let keeps = test.accepts_number(value).unwrap_or_else(|details| {
+                    if labels.error().is_none() {
+                        labels.set_error(FILTER_ERROR, details.as_bytes());
+                    }
+                    true
+                });
+                labels.meter().release(spare_bytes);
+                keeps
+            }
+        }
     }
+}
 
-    fn keeps_entry(&self, name: NameId, labels: &mut EntryLabels) -> bool {
-        let outcome = match &self.0 {
-            Test::Text { text, is_negated } => {
-                let value = if name == ERROR { labels.error() } else { labels.get(name) };
-                return text.accepts(value.unwrap_or_default()) != *is_negated;
-            }
-            Test::Ip { set, is_negated } => {
-                return labels.error().is_some()
-                    || labels.get(name).is_some_and(|value| set.found_in(value) != *is_negated);
-            }
-            Test::Number { op, value } => {
-                let Some(text) = labels.get(name) else { return false };
+impl Test {
+    /// Whether a value passes that is to be converted.
+    fn accepts_number(&self, text: &[u8]) -> Result<bool, String> {
+        match self {
+            Self::Number { op, value } => {
                 convert::number(text).map(|number| compare(number, *op, *value))
             }
-            Test::Duration { op, value_ns } => {
-                let Some(text) = labels.get(name) else { return false };
+            Self::Duration { op, value_ns } => {
                 convert::duration_ns(text).map(|duration_ns| compare(duration_ns, *op, *value_ns))
             }
-            Test::Bytes { op, value_bytes } => {
-                let Some(text) = labels.get(name) else { return false };
+            Self::Bytes { op, value_bytes } => {
                 convert::bytes(text).map(|size| compare(size, *op, *value_bytes))
             }
-        };
-        outcome.unwrap_or_else(|details| {
-            if labels.error().is_none() {
-                labels.set_error(FILTER_ERROR, details.as_bytes());
-            }
-            true
-        })
+            // They compare the text.
+            Self::Text { .. } | Self::Ip { .. } => Ok(false),
+        }
     }
 }
 

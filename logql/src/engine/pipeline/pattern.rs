@@ -7,8 +7,8 @@ use super::Entry;
 use super::labels::{EntryLabels, NameId};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
 
-/// What a capture costs besides its bytes, see [`super::super::meter`].
-const CAPTURE_WORK: usize = 32;
+/// A value of so many bytes counts for itself, see [`super::super::meter`].
+const LONG_BYTES: usize = 1 << 10;
 
 /// A capture and the text behind it.
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl Pattern {
             }
             let end = capture.until.as_ref().and_then(|until| until.find(rest));
             let value = &rest[..end.unwrap_or(rest.len())];
-            if !labels.meter().work(CAPTURE_WORK + value.len()) {
+            // Short ones are counted with the line.
+            if value.len() >= LONG_BYTES && !labels.meter().work(value.len()) {
                 return;
             }
             if let Some(label) = capture.label

@@ -5,6 +5,9 @@ use crate::engine::meter::{Held, Meter};
 /// What a piece costs besides its bytes, see [`crate::engine::meter`].
 const PIECE_WORK: usize = 8;
 
+/// Work is counted when it has come to so much.
+const COUNTED_WORK: usize = 8 << 10;
+
 /// So much is filled between two looks.
 const FILL_BYTES: usize = 64 << 10;
 
@@ -18,13 +21,16 @@ pub(super) struct Out<'o> {
     /// Largest length of `bytes`.
     max_len_bytes: usize,
     meter: &'o Meter,
+    /// Work that was not counted yet.
+    uncounted: usize,
 }
 
 impl<'o> Out<'o> {
     pub(super) fn new(bytes: &'o mut Vec<u8>, max_len_bytes: usize, meter: &'o Meter) -> Self {
-        Self { bytes, max_len_bytes, meter }
+        Self { bytes, max_len_bytes, meter, uncounted: 0 }
     }
 
+    #[inline]
     fn admit(&mut self, len_bytes: usize) -> Result<(), String> {
         if self.bytes.len().saturating_add(len_bytes) > self.max_len_bytes {
             return Err(format!("the output exceeds {} bytes", self.max_len_bytes));
@@ -32,10 +38,17 @@ impl<'o> Out<'o> {
         if self.meter.make_room(self.bytes, len_bytes) { Ok(()) } else { Err(ENDED.to_owned()) }
     }
 
-    fn work(&self, bytes: usize) -> Result<(), String> {
-        if self.meter.work(PIECE_WORK + bytes) { Ok(()) } else { Err(ENDED.to_owned()) }
+    #[inline]
+    fn work(&mut self, bytes: usize) -> Result<(), String> {
+        self.uncounted += PIECE_WORK + bytes;
+        if self.uncounted < COUNTED_WORK || self.meter.work(std::mem::take(&mut self.uncounted)) {
+            Ok(())
+        } else {
+            Err(ENDED.to_owned())
+        }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.admit(bytes.len())?;
         self.work(bytes.len())?;
@@ -60,7 +73,9 @@ impl<'o> Out<'o> {
 
     /// Asks for memory beside the output, for as long as what this gives lives.
     pub(super) fn hold(&self, bytes: usize) -> Result<Held<'o>, String> {
-        self.work(bytes / 4)?;
+        if !self.meter.work(bytes / 4) {
+            return Err(ENDED.to_owned());
+        }
         self.meter.hold(bytes).ok_or_else(|| ENDED.to_owned())
     }
 

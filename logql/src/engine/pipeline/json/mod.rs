@@ -22,8 +22,12 @@ use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value}
 /// The error of a line that cannot be read.
 pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
 
-/// What a field costs besides its bytes, see [`super::super::meter`].
-const FIELD_WORK: usize = 32;
+/// So many bytes of fields are counted at once, see [`super::super::meter`].
+const COUNTED_BYTES: usize = 16 << 10;
+/// What a byte of fields costs: there may be one in six bytes.
+const FIELD_FACTOR: usize = 4;
+/// So many underscores may come to a part of a name.
+const UNDERSCORES: usize = 2;
 
 /// `| json` without expressions.
 #[derive(Debug, Default)]
@@ -78,10 +82,13 @@ impl Reader<'_> {
         }
         let mut fields = Fields::open(data)?;
         let prefix_len = self.name.len();
+        let mut counted = 0;
         while let Some(field) = fields.next()? {
-            // An object's end has been looked for; its fields count for themselves.
-            if !self.labels.meter().work(FIELD_WORK + field.value.text.len()) {
-                return Ok(ControlFlow::Break(()));
+            if fields.position() - counted >= COUNTED_BYTES {
+                if !self.labels.meter().work(FIELD_FACTOR * (fields.position() - counted)) {
+                    return Ok(ControlFlow::Break(()));
+                }
+                counted = fields.position();
             }
             let flow = self.field(&field, depth)?;
             self.name.truncate(prefix_len);
@@ -103,11 +110,13 @@ impl Reader<'_> {
             }
         }
         let key = if field.key_has_escapes { self.key.as_slice() } else { field.key };
-        // Two underscores may come to it.
-        if !self.labels.meter().make_room(self.name, key.len() + 2) {
-            return Ok(ControlFlow::Break(()));
-        }
         if field.value.kind == Kind::Object {
+            // Its end has been looked for.
+            if !self.labels.meter().work(field.value.text.len())
+                || !has_room(self.labels, self.name, key)
+            {
+                return Ok(ControlFlow::Break(()));
+            }
             push_part(self.name, key);
             if !self.labels.may_want_prefix(self.name) {
                 return Ok(ControlFlow::Continue(()));
@@ -123,12 +132,17 @@ impl Reader<'_> {
                 if is_label_name(key) {
                     return labels.field_id(key);
                 }
+                if !labels.meter().make_room(name, key.len() + UNDERSCORES) {
+                    return None;
+                }
                 push_part(name, key);
                 named(labels, name)
             })
-        } else {
+        } else if has_room(self.labels, self.name, key) {
             push_part(self.name, key);
             named(self.labels, self.name)
+        } else {
+            None
         };
         if let Some(target) = id.and_then(|id| self.labels.target_of(id)) {
             let value = &field.value;
@@ -144,6 +158,11 @@ impl Reader<'_> {
 /// The label of a field; one whose name is blank on all levels has no name.
 fn named(labels: &mut EntryLabels, name: &[u8]) -> Option<NameId> {
     if name.is_empty() { None } else { labels.field_id(name) }
+}
+
+/// Makes room for another part of a name.
+fn has_room(labels: &EntryLabels, name: &mut Vec<u8>, key: &[u8]) -> bool {
+    labels.meter().make_room(name, key.len() + UNDERSCORES)
 }
 
 /// Appends the part of a name that a key stands for.

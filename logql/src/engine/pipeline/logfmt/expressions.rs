@@ -10,9 +10,11 @@ use super::super::json::label_of;
 use super::super::labels::{EntryLabels, NameId};
 use super::super::text::is_unclean;
 use super::decode::{Decoder, Pair, SyntaxError};
-use super::{PAIR_WORK, bytes_of, sanitized, set_error, set_value, unescape};
+use super::{COUNTED_BYTES, sanitized, set_error, set_value, unescape};
 use crate::syntax::ast::LogfmtParser;
 
+/// What a pair costs, see [`super::super::super::meter`].
+const PAIR_WORK: usize = 32;
 /// What it costs to compare a key with a listed one, see [`super::super::super::meter`].
 const LISTED_WORK: usize = 8;
 
@@ -75,11 +77,15 @@ impl LogfmtExpressions {
                 labels.set(listed.label, b"");
             }
         }
+        let mut uncounted = 0;
         let mut decoder = Decoder::new(line);
         while let Some(pair) = decoder.next() {
-            let listed_work = self.list.len() * LISTED_WORK;
-            if !labels.meter().work(PAIR_WORK + bytes_of(&pair) + listed_work) {
-                return;
+            uncounted += PAIR_WORK + self.list.len() * LISTED_WORK;
+            if uncounted >= COUNTED_BYTES {
+                if !labels.meter().work(uncounted) {
+                    return;
+                }
+                uncounted = 0;
             }
             if let Err(error) = pair.and_then(|pair| self.pair(&pair, labels))
                 && self.is_strict
@@ -93,11 +99,9 @@ impl LogfmtExpressions {
         if pair.has_escapes && self.is_strict {
             unescape(pair, &mut self.value, labels.meter())?;
         }
-        self.name.clear();
-        if !labels.meter().make_room(&mut self.name, pair.key.len() + 1) {
+        let Some(name) = sanitized(pair.key, &mut self.name, labels.meter()) else {
             return Ok(());
-        }
-        let name = sanitized(pair.key, &mut self.name);
+        };
         for listed in &self.list {
             if *listed.source == *name {
                 let target = labels.extraction_name(listed.label);

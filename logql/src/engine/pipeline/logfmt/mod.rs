@@ -53,9 +53,13 @@ impl Logfmt {
             return;
         }
         let mut decoder = Decoder::new(line);
+        let mut counted = 0;
         while let Some(pair) = decoder.next() {
-            if !labels.meter().work(PAIR_WORK + bytes_of(&pair)) {
-                return;
+            if decoder.position() - counted >= COUNTED_BYTES {
+                if !labels.meter().work(PAIR_FACTOR * (decoder.position() - counted)) {
+                    return;
+                }
+                counted = decoder.position();
             }
             match pair.and_then(|pair| self.pair(&pair, labels)) {
                 Ok(()) => {}
@@ -76,11 +80,10 @@ impl Logfmt {
             return Ok(());
         }
         let name = &mut self.name;
-        name.clear();
-        if !labels.meter().make_room(name, pair.key.len() + 1) {
-            return Ok(());
-        }
-        let id = self.known.get(pair.key, |key| labels.field_id(sanitized(key, name)));
+        let id = self.known.get(pair.key, |key| {
+            let name = sanitized(key, name, labels.meter())?;
+            labels.field_id(name)
+        });
         let Some(target) = id.and_then(|id| labels.target_of(id)) else {
             return Ok(());
         };
@@ -88,22 +91,23 @@ impl Logfmt {
     }
 }
 
-/// What a pair costs besides its bytes, see [`super::super::meter`].
-const PAIR_WORK: usize = 32;
+/// So many bytes of pairs are counted at once, see [`super::super::meter`].
+const COUNTED_BYTES: usize = 16 << 10;
+/// What a byte of pairs costs: there may be one in four bytes.
+const PAIR_FACTOR: usize = 4;
 
-/// The bytes that were read for a pair, about.
-fn bytes_of(pair: &Result<Pair<'_>, SyntaxError>) -> usize {
-    pair.as_ref().map_or(0, |pair| pair.key.len() + pair.value.len())
-}
-
-/// The name of the label that a key stands for. There is room for a byte more than the key has.
-fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>) -> &'n [u8] {
+/// The name of the label that a key stands for; `None` if there is no memory for it.
+fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>, meter: &Meter) -> Option<&'n [u8]> {
     if is_label_name(key) {
-        return key;
+        return Some(key);
     }
     buffer.clear();
+    // An underscore may come to it.
+    if !meter.make_room(buffer, key.len() + 1) {
+        return None;
+    }
     push_sanitized(buffer, key);
-    buffer
+    Some(buffer)
 }
 
 fn unescape(pair: &Pair<'_>, value: &mut Vec<u8>, meter: &Meter) -> Result<(), SyntaxError> {
