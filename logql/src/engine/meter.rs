@@ -113,6 +113,8 @@ pub(crate) struct Meter {
     taken_bytes: Cell<usize>,
     /// What of it is in use.
     used_bytes: Cell<usize>,
+    /// What was in use when that was settled.
+    settled_bytes: Cell<usize>,
     /// Work until the next look.
     work_left: Cell<usize>,
     stop: Cell<Option<Stop>>,
@@ -125,6 +127,7 @@ impl Meter {
             allowance: RefCell::new(allowance),
             taken_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
+            settled_bytes: Cell::new(0),
             work_left: Cell::new(LOOK_WORK),
             stop: Cell::new(None),
         }
@@ -199,6 +202,12 @@ impl Meter {
         self.admit(bytes).then_some(Held { meter: self, bytes })
     }
 
+    /// Whether nothing has grown or gone since the meter was settled.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.used_bytes.get() == self.settled_bytes.get()
+    }
+
     /// Notes what is held in all, for instance behind a block: admissions since the last time
     /// are part of it. False if it is more than there is; then the meter is stopped.
     pub(crate) fn settle(&self, held_bytes: usize) -> bool {
@@ -208,6 +217,7 @@ impl Meter {
             self.used_bytes.set(self.taken_bytes.get());
             return false;
         }
+        self.settled_bytes.set(held_bytes);
         let surplus_bytes = self.taken_bytes.get().saturating_sub(held_bytes);
         if surplus_bytes > SLACK_BYTES {
             let given_bytes = surplus_bytes - STEP_BYTES;

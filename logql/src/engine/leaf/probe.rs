@@ -97,6 +97,9 @@ impl Probe {
     /// Gives back what outliers have made large, and notes what is held behind a block.
     pub(super) fn settle(&mut self) {
         let meter = self.labels.meter();
+        if meter.is_settled() {
+            return;
+        }
         meter.recycle(&mut self.line_buffer);
         self.pipeline.recycle(meter);
         self.labels.recycle();

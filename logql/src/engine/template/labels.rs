@@ -17,8 +17,9 @@ pub(super) struct LabelMap<'v> {
 
 impl Drop for LabelMap<'_> {
     fn drop(&mut self) {
-        let capacity = self.sorted.get().map_or(0, Vec::capacity);
-        self.labels.meter().release(capacity * size_of::<NameId>());
+        if let Some(sorted) = self.sorted.get() {
+            self.labels.meter().release(sorted.capacity() * size_of::<NameId>());
+        }
     }
 }
 

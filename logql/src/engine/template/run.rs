@@ -46,7 +46,9 @@ pub(super) struct Run<'v> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.meter().release(self.kept_bytes.get());
+        if self.kept_bytes.get() > 0 {
+            self.meter().release(self.kept_bytes.get());
+        }
     }
 }
 

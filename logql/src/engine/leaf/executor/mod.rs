@@ -316,15 +316,18 @@ impl LeafExecutor {
 
     /// Gives back what outliers among the entries have made large, and notes what is held.
     fn settle(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            probe.settle();
+        }
         let meter = self.labels.meter();
+        if meter.is_settled() {
+            return;
+        }
         meter.recycle(&mut self.line_buffer);
         self.label_sets.recycle(meter);
         self.pipeline.recycle(meter);
         self.labels.recycle();
         self.labels.meter().settle(self.own_bytes());
-        if let Some(probe) = &mut self.probe {
-            probe.settle();
-        }
     }
 
     /// The plan for an executor that goes on where this one stops, on another core

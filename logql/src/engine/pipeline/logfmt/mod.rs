@@ -80,10 +80,7 @@ impl Logfmt {
             return Ok(());
         }
         let name = &mut self.name;
-        let id = self.known.get(pair.key, |key| {
-            let name = sanitized(key, name, labels.meter())?;
-            labels.field_id(name)
-        });
+        let id = self.known.get(pair.key, |key| label_of(key, name, labels));
         let Some(target) = id.and_then(|id| labels.target_of(id)) else {
             return Ok(());
         };
@@ -95,6 +92,13 @@ impl Logfmt {
 const COUNTED_BYTES: usize = 16 << 10;
 /// What a byte of pairs costs: there may be one in four bytes.
 const PAIR_FACTOR: usize = 4;
+
+/// The label that a key stands for, if anybody looks at it.
+#[inline(never)]
+fn label_of(key: &[u8], buffer: &mut Vec<u8>, labels: &mut EntryLabels) -> Option<NameId> {
+    let name = sanitized(key, buffer, labels.meter())?;
+    labels.field_id(name)
+}
 
 /// The name of the label that a key stands for; `None` if there is no memory for it.
 fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>, meter: &Meter) -> Option<&'n [u8]> {
