@@ -48,7 +48,7 @@ use regexp::Regexp;
 use unpack::Unpack;
 
 /// What a stage costs besides the bytes of the line, see [`super::meter`].
-const STAGE_WORK: usize = 16;
+const STAGE_WORK: usize = 64;
 
 /// An entry on its way through the stages.
 #[derive(Debug)]
