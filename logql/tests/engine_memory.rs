@@ -539,6 +539,30 @@ fn what_a_leaf_collects_is_asked_for() {
     }
 }
 
+/// Wherever memory ends, the leaf ends there.
+#[test]
+fn leaves_end_wherever_there_is_no_more() {
+    let lines = mixed_lines(&mut Rng::new(11), 40);
+    let data = Data::new(&[&[&lines[..20]], &[&lines[20..]]]);
+    let stages =
+        [STAGES.to_vec(), vec!["| unpack | json", "| logfmt | json | drop level"]].concat();
+    for (i, stage) in stages.iter().enumerate() {
+        let query = WRAPPERS[i % WRAPPERS.len()].replace('@', &format!(r#"{{app="m"}} {stage}"#));
+        for params in &params() {
+            let Some(whole) = run(&query, params, &data, 1 << 40) else { continue };
+            for part in 0..40 {
+                // More of those that are small, where most is made for the first time.
+                let max_bytes = whole.most_taken * part * part / 1600;
+                let outcome = run(&query, params, &data, max_bytes).expect("a query");
+                let few = outcome.most_live <= max_bytes + TOLERANCE_BYTES;
+                assert!(few, "{query}: {outcome:?}");
+            }
+            let outcome = run(&query, params, &data, 0).expect("a query");
+            assert_eq!(outcome.stop, Some(Stop::TooLarge { max_bytes: 0 }), "{query}");
+        }
+    }
+}
+
 #[test]
 fn a_result_that_is_larger_than_what_it_is_made_of_is_asked_for() {
     // Each entry is seen by ten thousand steps.
