@@ -95,6 +95,8 @@ impl LeafExecutor {
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
         let meter = Meter::new(allowance);
+        // Nobody may wait for it any more.
+        meter.look();
         // The executor itself, wherever it is put.
         let _is_admitted = meter.admit(size_of::<Self>());
         let mut labels = EntryLabels::with_meter(meter);
