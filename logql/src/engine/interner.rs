@@ -4,6 +4,7 @@
 //! first sight, so they must never decide the order of a result.
 
 use super::hash::{HashedMap, fixed_state};
+use super::meter::{Meter, map_bytes};
 
 /// End of a chain of strings with equal hashes.
 const NO_NEXT: u32 = u32::MAX;
@@ -60,14 +61,22 @@ impl BytesInterner {
         self.find_hashed(self.state.hash_one(key), key)
     }
 
-    /// The id of `key`, which is stored when it is new.
+    /// The id of `key`, which is stored when it is new. `None` if it is new and there is no
+    /// memory for it.
     ///
     /// # Panics
     /// After 2^32 - 1 strings; the query's memory budget ends it long before.
-    pub(crate) fn intern(&mut self, key: &[u8]) -> u32 {
+    pub(crate) fn intern(&mut self, key: &[u8], meter: &Meter) -> Option<u32> {
         let hash = self.state.hash_one(key);
         if let Some(id) = self.find_hashed(hash, key) {
-            return id;
+            return Some(id);
+        }
+        let has_room = meter.make_room(&mut self.bytes, key.len())
+            && meter.make_room(&mut self.ends, 1)
+            && meter.make_room(&mut self.next, 1)
+            && meter.make_room_in_map(&mut self.index);
+        if !has_room {
+            return None;
         }
         let id = u32::try_from(self.ends.len()).expect("the memory budget bounds the strings");
         assert_ne!(id, NO_NEXT, "the memory budget bounds the strings");
@@ -75,7 +84,7 @@ impl BytesInterner {
         self.ends.push(self.bytes.len());
         let older = self.index.insert(hash, id);
         self.next.push(older.unwrap_or(NO_NEXT));
-        id
+        Some(id)
     }
 
     /// The string named `id`.
@@ -90,7 +99,7 @@ impl BytesInterner {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<usize>()
             + self.next.capacity() * size_of::<u32>()
-            + self.index.capacity() * (size_of::<(u64, u32)>() + 1)
+            + map_bytes(&self.index)
     }
 }
 
@@ -102,13 +111,15 @@ mod tests {
     fn equal_strings_share_an_id_and_read_back() {
         let mut interner = BytesInterner::new();
         let words: Vec<Vec<u8>> = (0..1000u32).map(|n| (n % 300).to_le_bytes().to_vec()).collect();
-        let ids: Vec<u32> = words.iter().map(|word| interner.intern(word)).collect();
-        assert_eq!(interner.ends.len(), 300);
+        let meter = Meter::default();
+        let mut intern = |word: &[u8]| interner.intern(word, &meter).expect("there is memory");
+        let ids: Vec<u32> = words.iter().map(|word| intern(word)).collect();
+        let again: Vec<u32> = words.iter().map(|word| intern(word)).collect();
+        let empty = intern(b"");
+        assert_eq!((&ids, interner.ends.len()), (&again, 301));
         for (word, id) in words.iter().zip(&ids) {
             assert_eq!(interner.get(*id), word.as_slice());
-            assert_eq!(interner.intern(word), *id);
         }
-        let empty = interner.intern(b"");
         assert_eq!(interner.get(empty), b"");
         assert!(interner.held_bytes() > 300 * 4);
     }

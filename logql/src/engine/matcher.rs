@@ -41,6 +41,8 @@ enum Accepts {
 #[derive(Debug)]
 struct Expression {
     regex: regex::bytes::Regex,
+    /// Its size in bytes, about.
+    regex_bytes: usize,
     /// The pattern without its anchors.
     hir: Hir,
     /// A text in every value that matches.
@@ -71,6 +73,24 @@ impl CompiledMatcher {
         };
         let negated = matches!(matcher.op, MatchOp::NotEqual | MatchOp::NotRegex);
         Ok(Self { name: matcher.name.clone(), accepts, negated })
+    }
+
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity()
+            + match &self.accepts {
+                Accepts::Everything | Accepts::NonEmpty => 0,
+                Accepts::Literals(literals) => {
+                    literals.capacity() * size_of::<String>()
+                        + literals.iter().map(String::capacity).sum::<usize>()
+                }
+                Accepts::Prefix(prefix) => prefix.len(),
+                Accepts::Contains(finder) => size_of::<Finder<'_>>() + finder.needle().len(),
+                Accepts::Regex(expression) => {
+                    // The syntax tree is of about the size of the automaton.
+                    size_of::<Expression>() + 2 * expression.regex_bytes
+                }
+            }
     }
 
     /// The label's name.
@@ -149,7 +169,8 @@ impl Accepts {
 impl Expression {
     fn new(pattern: patterns::Pattern) -> Self {
         let needle = needle_of(&pattern.hir);
-        Self { needle, regex: pattern.regex, hir: pattern.hir }
+        let regex_bytes = patterns::held_bytes(pattern.cost);
+        Self { needle, regex: pattern.regex, regex_bytes, hir: pattern.hir }
     }
 
     fn matches(&self, value: &[u8]) -> bool {

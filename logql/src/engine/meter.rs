@@ -12,6 +12,7 @@
 //! consistent, but no answer. What can go wrong: a meter counts what stages say; a test with
 //! an allocator that counts holds them to it.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
@@ -31,7 +32,7 @@ pub enum Stop {
 
 /// Where the memory of a part of a query comes from, and who knows whether it may go on.
 /// Dropping it gives the memory back.
-pub trait Allowance: Send + fmt::Debug {
+pub trait Allowance: Any + Send + fmt::Debug {
     /// Takes memory for the part before it is allocated.
     ///
     /// # Errors
@@ -80,6 +81,30 @@ const STEP_BYTES: usize = 64 << 10;
 /// So much more than is used is kept between blocks.
 const SLACK_BYTES: usize = 256 << 10;
 
+/// Buffers up to this size are kept from entry to entry.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// A map of any hasher.
+#[expect(clippy::disallowed_types, reason = "whoever makes the map chooses its hasher")]
+type StdMap<K, V, S> = std::collections::HashMap<K, V, S>;
+
+/// Heap memory of a map's table, in bytes.
+pub(crate) fn map_bytes<K, V, S>(map: &StdMap<K, V, S>) -> usize {
+    table_bytes(map.capacity(), size_of::<(K, V)>())
+}
+
+/// Heap memory of a table that holds so many entries of a size: a power of two of places,
+/// an eighth of them free, with a byte each beside the entry.
+fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
+    let places = match capacity {
+        0 => return 0,
+        1..=3 => 4,
+        4..=7 => 8,
+        more => (more.saturating_mul(8) / 7).next_power_of_two(),
+    };
+    places.saturating_mul(entry_bytes + 1).saturating_add(16)
+}
+
 /// Counts what one executor takes of its allowance.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -88,6 +113,8 @@ pub(crate) struct Meter {
     taken_bytes: Cell<usize>,
     /// What of it is in use.
     used_bytes: Cell<usize>,
+    /// What was in use when that was settled.
+    settled_bytes: Cell<usize>,
     /// Work until the next look.
     work_left: Cell<usize>,
     stop: Cell<Option<Stop>>,
@@ -100,6 +127,7 @@ impl Meter {
             allowance: RefCell::new(allowance),
             taken_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
+            settled_bytes: Cell::new(0),
             work_left: Cell::new(LOOK_WORK),
             stop: Cell::new(None),
         }
@@ -167,6 +195,19 @@ impl Meter {
         self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
     }
 
+    /// Asks for memory for as long as what this gives lives. `None` if there is none; then the
+    /// meter is stopped.
+    #[inline]
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held<'_>> {
+        self.admit(bytes).then_some(Held { meter: self, bytes })
+    }
+
+    /// Whether nothing has grown or gone since the meter was settled.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.used_bytes.get() == self.settled_bytes.get()
+    }
+
     /// Notes what is held in all, for instance behind a block: admissions since the last time
     /// are part of it. False if it is more than there is; then the meter is stopped.
     pub(crate) fn settle(&self, held_bytes: usize) -> bool {
@@ -176,6 +217,7 @@ impl Meter {
             self.used_bytes.set(self.taken_bytes.get());
             return false;
         }
+        self.settled_bytes.set(held_bytes);
         let surplus_bytes = self.taken_bytes.get().saturating_sub(held_bytes);
         if surplus_bytes > SLACK_BYTES {
             let given_bytes = surplus_bytes - STEP_BYTES;
@@ -185,29 +227,101 @@ impl Meter {
         true
     }
 
-    /// Makes room for `more_bytes` at the end of a buffer. False if there is no memory; the
-    /// buffer is as it was then.
+    /// As [`Meter::settle`], without any slack, for a meter that counts nothing more.
+    pub(crate) fn settle_exactly(&self, held_bytes: usize) {
+        self.used_bytes.set(0);
+        if !self.is_stopped() && self.admit(held_bytes) {
+            let surplus_bytes = self.taken_bytes.get() - held_bytes;
+            self.allowance.borrow_mut().give_back(surplus_bytes as u64);
+            self.taken_bytes.set(held_bytes);
+        }
+    }
+
+    /// The allowance, with what was taken of it.
+    ///
+    /// # Errors
+    /// The part had to end.
+    pub(crate) fn into_allowance(self) -> Result<Box<dyn Allowance>, Stop> {
+        match self.stop.get() {
+            Some(stop) => Err(stop),
+            None => Ok(self.allowance.into_inner()),
+        }
+    }
+
+    /// Makes room for so many more items at the end of a buffer. False if there is no memory;
+    /// the buffer is as it was then.
     #[inline]
     #[must_use]
-    pub(crate) fn make_room(&self, buffer: &mut Vec<u8>, more_bytes: usize) -> bool {
-        buffer.capacity() - buffer.len() >= more_bytes || self.enlarge(buffer, more_bytes)
+    pub(crate) fn make_room<T>(&self, buffer: &mut Vec<T>, more: usize) -> bool {
+        buffer.capacity() - buffer.len() >= more || self.enlarge(buffer, more)
     }
 
     #[cold]
-    fn enlarge(&self, buffer: &mut Vec<u8>, more_bytes: usize) -> bool {
-        let (len_bytes, before_bytes) = (buffer.len(), buffer.capacity());
-        let Some(needed_bytes) = len_bytes.checked_add(more_bytes) else {
+    fn enlarge<T>(&self, buffer: &mut Vec<T>, more: usize) -> bool {
+        let (len, before) = (buffer.len(), buffer.capacity());
+        let Some(needed) = len.checked_add(more) else {
             self.end(Stop::TooLarge { max_bytes: usize::MAX as u64 });
             return false;
         };
-        let doubled_bytes = before_bytes.saturating_mul(2).max(64);
+        let least = if size_of::<T>() > 1024 { 1 } else { (64 / size_of::<T>().max(1)).max(4) };
+        let capacity = needed.max(before.saturating_mul(2)).max(least);
         // Both are there while one is copied to the other.
-        if !self.admit(needed_bytes.max(doubled_bytes)) {
+        if !self.admit(capacity.saturating_mul(size_of::<T>())) {
             return false;
         }
-        buffer.reserve_exact(needed_bytes.max(doubled_bytes) - len_bytes);
+        buffer.reserve_exact(capacity - len);
+        self.release(before * size_of::<T>());
+        true
+    }
+
+    /// Adds an item to a buffer. False if there is no memory; the buffer is as it was then.
+    #[inline]
+    #[must_use]
+    pub(crate) fn push<T>(&self, buffer: &mut Vec<T>, item: T) -> bool {
+        let has_room = self.make_room(buffer, 1);
+        if has_room {
+            buffer.push(item);
+        }
+        has_room
+    }
+
+    /// Makes room for another entry of a map. False if there is no memory; the map is as it was
+    /// then.
+    #[inline]
+    #[must_use]
+    pub(crate) fn make_room_in_map<K, V, S>(&self, map: &mut StdMap<K, V, S>) -> bool
+    where
+        K: Eq + std::hash::Hash,
+        S: std::hash::BuildHasher,
+    {
+        map.len() < map.capacity() || self.enlarge_map(map)
+    }
+
+    #[cold]
+    fn enlarge_map<K, V, S>(&self, map: &mut StdMap<K, V, S>) -> bool
+    where
+        K: Eq + std::hash::Hash,
+        S: std::hash::BuildHasher,
+    {
+        let before_bytes = map_bytes(map);
+        // The next table has twice as many places.
+        let after_bytes = table_bytes(map.capacity() + 1, size_of::<(K, V)>());
+        if !self.admit(after_bytes) {
+            return false;
+        }
+        map.reserve(1);
         self.release(before_bytes);
         true
+    }
+
+    /// Empties a buffer that the next entry works in again; gives its memory back if it is
+    /// large, as one entry in many needs so much.
+    pub(crate) fn recycle(&self, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        if buffer.capacity() > KEPT_BYTES {
+            self.release(buffer.capacity());
+            *buffer = Vec::new();
+        }
     }
 
     /// Appends to a buffer. False if there is no memory; the buffer is as it was then.
@@ -237,10 +351,36 @@ impl Meter {
     #[cold]
     pub(crate) fn look(&self) -> bool {
         self.work_left.set(LOOK_WORK);
+        if self.is_stopped() {
+            return false;
+        }
         if let Err(stop) = self.allowance.borrow_mut().look() {
             self.end(stop);
         }
         !self.is_stopped()
+    }
+}
+
+/// Memory that was admitted and is released when this is dropped.
+#[derive(Debug)]
+#[must_use = "a dropped one releases its bytes at once"]
+pub(crate) struct Held<'m> {
+    meter: &'m Meter,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    /// Releases what exceeds so many bytes.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let surplus_bytes = self.bytes.saturating_sub(bytes);
+        self.meter.release(surplus_bytes);
+        self.bytes -= surplus_bytes;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.meter.release(self.bytes);
     }
 }
 

@@ -7,7 +7,9 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{ExtractKind, Extractor};
 use regex_syntax::hir::{Hir, HirKind};
 
-use crate::syntax::go_regex::{Purpose, REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, translate};
+use crate::syntax::go_regex::{
+    Purpose, REGEX_NEST_LIMIT, SIZE_LIMIT_BYTES, STATES_LIMIT_BYTES, Translation, translate,
+};
 
 /// Longest match of a pattern that may be searched over a whole block. It bounds
 /// the work that a candidate costs after its line has ended.
@@ -28,6 +30,8 @@ pub(crate) struct Pattern {
     pub(crate) regex: Regex,
     /// The pattern without the anchoring.
     pub(crate) hir: Hir,
+    /// What [`held_bytes`] knows it by.
+    pub(crate) cost: u64,
 }
 
 /// Compiles a pattern in Go syntax.
@@ -39,7 +43,7 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
         Anchoring::Search => (Purpose::Search, false),
         Anchoring::Full => (Purpose::Matcher, true),
     };
-    let translated = translate(pattern, purpose)?.pattern;
+    let Translation { pattern: translated, cost, .. } = translate(pattern, purpose)?;
     let hir = regex_syntax::ParserBuilder::new()
         .utf8(false)
         .nest_limit(REGEX_NEST_LIMIT)
@@ -58,6 +62,7 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
         .dot_matches_new_line(dot_all)
         .nest_limit(REGEX_NEST_LIMIT)
         .size_limit(SIZE_LIMIT_BYTES)
+        .dfa_size_limit(STATES_LIMIT_BYTES)
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
@@ -65,7 +70,41 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
             }
             other => format!("error parsing regexp: {other}"),
         })?;
-    Ok(Pattern { regex, hir })
+    Ok(Pattern { regex, hir, cost })
+}
+
+/// Heap memory of a compiled pattern by its cost (see [`Translation::cost`]), in bytes, about: what
+/// it is compiled to, and what it keeps of texts that it has searched.
+///
+/// [`Translation::cost`]: crate::syntax::go_regex::Translation::cost
+pub(crate) fn held_bytes(cost: u64) -> usize {
+    // Small patterns have searchers and automata for little text, large ones share states.
+    const BYTES: usize = 8 << 10;
+    const SMALL: (usize, usize) = (128, 512);
+    const MEDIUM: (usize, usize) = (1_000, 192);
+    const LARGE: usize = 48;
+    let cost = usize::try_from(cost).unwrap_or(usize::MAX);
+    let (small, rest) = (cost.min(SMALL.0), cost.saturating_sub(SMALL.0));
+    let (medium, large) = (rest.min(MEDIUM.0), rest.saturating_sub(MEDIUM.0));
+    BYTES + small * SMALL.1 + medium * MEDIUM.1 + large.saturating_mul(LARGE)
+}
+
+/// What compiling a pattern of a cost takes beside, in bytes, about.
+pub(crate) fn compiling_bytes(cost: u64) -> usize {
+    const BYTES: usize = 352 << 10;
+    const BYTES_PER_COST: usize = 96;
+    BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
+}
+
+/// The cost of a pattern in Go syntax; 0 for what is none.
+pub(crate) fn cost_of(pattern: &[u8]) -> u64 {
+    translate(pattern, Purpose::Search).map_or(0, |translation| translation.cost)
+}
+
+/// What compiling a pattern in Go syntax and holding it may take, in bytes, about.
+pub(crate) fn spare_bytes(pattern: &[u8]) -> usize {
+    let cost = cost_of(pattern);
+    held_bytes(cost) + compiling_bytes(cost)
 }
 
 /// True when the pattern finds a match in every text: it can match the empty
@@ -132,6 +171,7 @@ pub(crate) fn alternation<'n>(
     }
     RegexBuilder::new(&text)
         .size_limit(SIZE_LIMIT_BYTES)
+        .dfa_size_limit(STATES_LIMIT_BYTES)
         .build()
         .map_err(|error| format!("error parsing regexp: {error}"))
 }

@@ -45,7 +45,9 @@ pub(super) fn encode_sorted<'a>(
     pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone,
 ) -> Box<[u8]> {
     let text_len_bytes: usize = pairs.clone().map(|(name, value)| name.len() + value.len()).sum();
-    let mut out = Vec::with_capacity(text_len_bytes + 2 * pairs.len() + 1);
+    let lengths = pairs.clone().flat_map(|(name, value)| [name.len(), value.len()]);
+    let numbers_len_bytes: usize = lengths.chain([pairs.len()]).map(number_len_bytes).sum();
+    let mut out = Vec::with_capacity(text_len_bytes + numbers_len_bytes);
     varint::write(&mut out, pairs.len() as u64);
     for (name, value) in pairs {
         varint::write(&mut out, name.len() as u64);
@@ -54,6 +56,11 @@ pub(super) fn encode_sorted<'a>(
         out.extend_from_slice(value.as_bytes());
     }
     out.into_boxed_slice()
+}
+
+/// How many bytes a length takes: seven bits each.
+fn number_len_bytes(number: usize) -> usize {
+    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
 /// Checks that `bytes` are exactly one encoded label set of a stream.

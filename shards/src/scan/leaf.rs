@@ -15,10 +15,11 @@ use logsvc_logql::engine::{
     BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, MetadataSets,
     Needs, StreamState,
 };
+use logsvc_runtime::Grant;
 
 use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
 use super::frontier::RunPlace;
-use super::memory::BatchMemory;
+use super::memory::{BatchMemory, PartAllowance};
 use super::search::Searcher;
 use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
 use crate::batch::MetadataPairs;
@@ -242,9 +243,14 @@ impl Leaf {
         }
     }
 
-    /// What was found.
-    pub(super) fn finish(self: Box<Self>) -> (LeafResult, Decoder) {
-        (self.executor.finish(), self.decoder)
+    /// What was found, and the memory of the query that it holds.
+    pub(super) fn finish(self: Box<Self>) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {
+        let Leaf { executor, decoder, states, .. } = *self;
+        drop(states);
+        let found = executor
+            .finish_counted()
+            .map(|(result, allowance)| (result, PartAllowance::into_grant(allowance)));
+        (found.map_err(ScanError::from), decoder)
     }
 
     /// Counts what the engine does meanwhile as done on sealed blocks.
@@ -319,6 +325,9 @@ impl Leaf {
         }
         let (executor, state) = self.state(stream);
         let wants_metadata = block.has_metadata() && state.needs().metadata;
+        if wants_metadata && !executor.admits(dictionary_bytes(block)) {
+            return;
+        }
         let dictionary = wants_metadata.then(|| intern(block));
         let metadata = match &dictionary {
             Some((sets, set_ids)) => MetadataColumn::Sets { set_ids, sets },
@@ -338,6 +347,17 @@ impl Leaf {
             self.stats.head_metadata_bytes += metadata_bytes(block);
         }
     }
+}
+
+/// What the dictionary of a block's metadata takes, about, in bytes: texts and the tables that
+/// find them, lists that double.
+fn dictionary_bytes(block: &HeadBlock) -> usize {
+    const TEXT_FACTOR: usize = 6;
+    const SET_BYTES: usize = 64;
+    let (_, shared) = block.shared_metadata();
+    let (own, ends) = block.own_metadata();
+    let text_bytes = own.len() + shared.iter().map(|set| set.len()).sum::<usize>();
+    block.len() * size_of::<u32>() + ends.len() * SET_BYTES + text_bytes * TEXT_FACTOR
 }
 
 /// The dictionary form of a block's metadata, as the engine takes it.

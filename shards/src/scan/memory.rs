@@ -12,6 +12,7 @@
 //! own; and columns of earlier generations that late entries are compared with, which are
 //! those of one block at a time.
 
+use std::any::Any;
 use std::time::Duration;
 
 use logsvc_logql::engine::{Allowance, Stop};
@@ -40,8 +41,16 @@ pub(super) struct PartAllowance {
     pub(super) cancellation: Cancellation,
 }
 
+impl PartAllowance {
+    /// What was taken of one of these.
+    pub(super) fn into_grant(allowance: Box<dyn Allowance>) -> Grant {
+        let own: Box<dyn Any> = allowance;
+        own.downcast::<PartAllowance>().expect("parts have these").grant
+    }
+}
+
 /// What memory that is denied means to a part.
-pub(super) fn stop_of(denied: Denied) -> Stop {
+fn stop_of(denied: Denied) -> Stop {
     match denied {
         Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
         Denied::Busy => Stop::Busy,

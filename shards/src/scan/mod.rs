@@ -54,7 +54,7 @@ pub use head_parts::HeadParts;
 use late::LateStreams;
 pub(crate) use leaf::intern;
 use leaf::{Batch, BatchSize, Leaf};
-use memory::{PartAllowance, stop_of};
+use memory::PartAllowance;
 use prune::Conditions;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
@@ -247,10 +247,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     let mut stats = scan.stats;
     stats.add(&leaf.stats);
     leaf.check()?;
-    let mut memory = job.request.account.grant();
-    let (result, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
-    memory.grow(result.held_bytes() as u64).map_err(|denied| ScanError::from(stop_of(denied)))?;
+    let (found, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
     env.decoders.give_back(decoder);
+    let (result, memory) = found?;
     if result.ends_query() {
         // Whatever else is found for it, nobody will look at it.
         job.request.cancellation.cancel();

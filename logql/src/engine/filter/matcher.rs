@@ -5,6 +5,7 @@ use memchr::memmem::Finder;
 
 use super::super::block::Lines;
 use super::super::ip::IpSet;
+use super::super::meter::Meter;
 use super::super::regex::{self as patterns, Anchoring};
 use super::super::required::{Literal, needles_of};
 use super::pattern::LinePattern;
@@ -46,6 +47,19 @@ impl Search {
     }
 }
 
+/// Lines are searched in windows of about so many bytes, with a look at the meter between them.
+const WINDOW_BYTES: usize = 256 << 10;
+
+fn finder_bytes(finder: &Finder<'_>) -> usize {
+    size_of::<Finder<'_>>() + finder.needle().len()
+}
+
+/// Memory of [`patterns::alternation`] in bytes, about.
+fn alternation_bytes<'n>(needles: impl Iterator<Item = (&'n [u8], bool)>) -> usize {
+    let cost = needles.map(|(needle, ignore_case)| needle.len() * if ignore_case { 3 } else { 1 });
+    patterns::held_bytes(cost.sum::<usize>() as u64)
+}
+
 fn finder_of(needle: &[u8]) -> Box<Finder<'static>> {
     Box::new(Finder::new(needle).into_owned())
 }
@@ -57,6 +71,8 @@ pub(crate) struct LineMatcher {
     search: Option<Search>,
     /// A hit that ends within its line is a match and needs no test.
     hit_is_match: bool,
+    /// Memory of the regular expressions in bytes, about.
+    regex_bytes: usize,
 }
 
 impl LineMatcher {
@@ -84,21 +100,27 @@ impl LineMatcher {
     /// Lines that contain `needle`.
     pub(crate) fn literal(needle: &[u8]) -> Self {
         if needle.is_empty() {
-            return Self { test: Test::Everything, search: None, hit_is_match: false };
+            return Self {
+                test: Test::Everything,
+                search: None,
+                hit_is_match: false,
+                regex_bytes: 0,
+            };
         }
         let finder = finder_of(needle);
         let search = Some(Search::Literal(finder.clone()));
-        Self { test: Test::Literal(finder), search, hit_is_match: true }
+        Self { test: Test::Literal(finder), search, hit_is_match: true, regex_bytes: 0 }
     }
 
     /// Lines that contain one of several non-empty needles, in whose ASCII letters
     /// the case does not count where that is said.
     pub(crate) fn any_literal<'n>(
-        needles: impl Iterator<Item = (&'n [u8], bool)>,
+        needles: impl Iterator<Item = (&'n [u8], bool)> + Clone,
     ) -> Result<Self, String> {
+        let regex_bytes = alternation_bytes(needles.clone());
         let regex = patterns::alternation(needles)?;
         let search = Some(Search::Regex(regex.clone()));
-        Ok(Self { test: Test::Regex(regex), search, hit_is_match: true })
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: true, regex_bytes })
     }
 
     fn ip(pattern: &[u8]) -> Result<Self, String> {
@@ -106,27 +128,33 @@ impl LineMatcher {
             format!("ip: invalid pattern: \"{}\"", String::from_utf8_lossy(pattern))
         })?;
         let search = set.common_text().map(|text| Search::Literal(finder_of(text.as_bytes())));
-        Ok(Self { test: Test::Ip(set), search, hit_is_match: false })
+        Ok(Self { test: Test::Ip(set), search, hit_is_match: false, regex_bytes: 0 })
     }
 
     fn pattern(pattern: &[u8]) -> Result<Self, String> {
         let pattern = LinePattern::parse(pattern)?;
         let search = pattern.longest_literal().map(|literal| Search::Literal(finder_of(literal)));
-        Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false })
+        Ok(Self { test: Test::Pattern(pattern), search, hit_is_match: false, regex_bytes: 0 })
     }
 
     fn regex(pattern: &[u8]) -> Result<Self, String> {
         let compiled = patterns::compile(pattern, Anchoring::Search)?;
         if patterns::matches_everything(&compiled.hir) {
-            return Ok(Self { test: Test::Everything, search: None, hit_is_match: false });
+            return Ok(Self {
+                test: Test::Everything,
+                search: None,
+                hit_is_match: false,
+                regex_bytes: 0,
+            });
         }
         if let Some(literal) = patterns::as_literal(&compiled.hir) {
             return Ok(Self::literal(literal));
         }
         let regex = compiled.regex;
+        let mut regex_bytes = patterns::held_bytes(compiled.cost);
         if patterns::searches_blocks(&compiled.hir) {
             let search = Some(Search::Regex(regex.clone()));
-            return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true });
+            return Ok(Self { test: Test::Regex(regex), search, hit_is_match: true, regex_bytes });
         }
         let search = match needles_of(&compiled.hir).as_deref() {
             Some([Literal { bytes, ignore_case: false }]) => {
@@ -134,11 +162,12 @@ impl LineMatcher {
             }
             Some(needles) => {
                 let needles = needles.iter().map(|n| (n.bytes.as_slice(), n.ignore_case));
+                regex_bytes += alternation_bytes(needles.clone());
                 Some(Search::Regex(patterns::alternation(needles)?))
             }
             None => None,
         };
-        Ok(Self { test: Test::Regex(regex), search, hit_is_match: false })
+        Ok(Self { test: Test::Regex(regex), search, hit_is_match: false, regex_bytes })
     }
 
     /// True when every line passes.
@@ -165,6 +194,30 @@ impl LineMatcher {
         }
     }
 
+    /// What a byte of a line costs to test, see [`super::super::meter`].
+    pub(crate) fn work_factor(&self) -> usize {
+        match &self.test {
+            Test::Everything | Test::Literal(_) | Test::Pattern(_) => 1,
+            Test::Regex(_) => 2,
+            Test::Ip(_) => 4,
+        }
+    }
+
+    /// Heap memory in bytes; of regular expressions about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let search = match &self.search {
+            Some(Search::Literal(finder)) => finder_bytes(finder),
+            Some(Search::Regex(_)) | None => 0,
+        };
+        search
+            + self.regex_bytes
+            + match &self.test {
+                Test::Everything | Test::Ip(_) | Test::Regex(_) => 0,
+                Test::Literal(finder) => finder_bytes(finder),
+                Test::Pattern(pattern) => pattern.held_bytes(),
+            }
+    }
+
     /// Tests one line.
     pub(crate) fn matches(&self, line: &[u8]) -> bool {
         match &self.test {
@@ -183,16 +236,44 @@ impl LineMatcher {
 
     /// Narrows `selection` to the lines that match (that do not match, when
     /// `negated`), searching the block's contiguous bytes. Equivalent to testing
-    /// every selected line.
-    pub(crate) fn search(&self, lines: &Lines<'_>, negated: bool, selection: &mut Selection) {
+    /// every selected line, unless the leaf ends meanwhile.
+    pub(crate) fn search(
+        &self,
+        lines: &Lines<'_>,
+        negated: bool,
+        selection: &mut Selection,
+        meter: &Meter,
+    ) {
         let Some(search) = &self.search else {
             selection.retain(|line| self.matches(lines.get(line)) != negated);
             return;
         };
-        let (first, end) = selection.range();
-        if first >= end {
-            return;
+        let (mut first, end) = selection.range();
+        while first < end {
+            let start = lines.start(first);
+            // The window's last line ends behind it.
+            let last = lines.line_at((start + WINDOW_BYTES).min(lines.end(end - 1)), first);
+            let window = first..(last + 1).min(end);
+            let window_bytes = lines.end(window.end - 1) - start;
+            if !meter.work(window_bytes + window.len()) {
+                return;
+            }
+            self.search_in(search, lines, window.clone(), negated, selection, meter);
+            first = window.end;
         }
+    }
+
+    /// The same for some of the lines.
+    fn search_in(
+        &self,
+        search: &Search,
+        lines: &Lines<'_>,
+        window: std::ops::Range<usize>,
+        negated: bool,
+        selection: &mut Selection,
+        meter: &Meter,
+    ) {
+        let (first, end) = (window.start, window.end);
         let bytes = &lines.bytes[..lines.end(end - 1)];
         let mut line = first;
         let mut offset = lines.start(first);
@@ -207,8 +288,11 @@ impl LineMatcher {
                 // in that line either; other tests are asked.
                 let matched = if self.hit_is_match && hit_end <= line_end {
                     true
+                } else if matches!(self.test, Test::Literal(_)) {
+                    false
                 } else {
-                    !matches!(self.test, Test::Literal(_)) && self.matches(lines.get(candidate))
+                    let line = lines.get(candidate);
+                    meter.work(line.len() * self.work_factor()) && self.matches(line)
                 };
                 if matched == negated {
                     selection.clear(candidate);

@@ -16,9 +16,17 @@ mod selection;
 pub(crate) use selection::Selection;
 
 use super::block::Lines;
+use super::meter::Meter;
+use super::pipeline::spare;
 use super::required::Literal;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
+
+/// What a line costs besides its bytes, see [`super::meter`].
+const LINE_WORK: usize = 32;
+
+/// Work is counted when it has come to so much.
+const COUNTED_WORK: usize = 32 << 10;
 
 /// One filter: any of its operands matches, or none does.
 #[derive(Debug)]
@@ -74,16 +82,34 @@ impl LineFilter {
         self.any_of.iter().any(|matcher| matcher.matches(line)) != self.negated
     }
 
-    /// Narrows `selection` to the lines that pass.
-    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.any_of.capacity() * size_of::<LineMatcher>()
+            + self.any_of.iter().map(LineMatcher::held_bytes).sum::<usize>()
+    }
+
+    /// Narrows `selection` to the lines that pass; to some lines if the leaf ends meanwhile.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection, meter: &Meter) {
         let (first, end) = selection.range();
         // Calls per line cost about as much as searching over four short lines.
         let dense = selection.count() * 4 >= end - first;
         match self.any_of.as_slice() {
             [matcher] if matcher.can_search() && dense => {
-                matcher.search(lines, self.negated, selection);
+                matcher.search(lines, self.negated, selection, meter);
             }
-            _ => selection.retain(|line| self.keeps(lines.get(line))),
+            matchers => {
+                let factor: usize = matchers.iter().map(LineMatcher::work_factor).sum();
+                let (mut uncounted, mut is_stopped) = (0, false);
+                selection.retain(|line| {
+                    let line = lines.get(line);
+                    uncounted += LINE_WORK + line.len() * factor;
+                    if uncounted >= COUNTED_WORK {
+                        is_stopped = !meter.work(uncounted);
+                        uncounted = 0;
+                    }
+                    !is_stopped && self.keeps(line)
+                });
+            }
         }
     }
 }
@@ -107,18 +133,28 @@ pub(crate) struct LineFilters {
 }
 
 impl LineFilters {
-    /// Compiles filters and adds them to the run.
+    /// Compiles filters and adds them to the run, the cheapest first; not all of them where the
+    /// meter is stopped. What they hold is admitted.
     ///
     /// # Errors
     /// The detail of the reference's stage error.
-    pub(crate) fn add(&mut self, filters: &[LineFilterAst]) -> Result<(), String> {
+    pub(crate) fn add(&mut self, filters: &[LineFilterAst], meter: &Meter) -> Result<(), String> {
         for filter in filters {
+            let spare_bytes = spare::of_line_filter(filter);
+            let _spare = match meter.hold(spare_bytes) {
+                Some(spare) if meter.work(spare_bytes) => spare,
+                _ => return Ok(()),
+            };
             let filter = LineFilter::compile(filter)?;
-            if !filter.passes_everything() {
-                self.filters.push(filter);
+            if filter.passes_everything() {
+                continue;
             }
+            if !meter.admit(filter.held_bytes()) || !meter.make_room(&mut self.filters, 1) {
+                return Ok(());
+            }
+            let place = self.filters.partition_point(|other| other.cost() <= filter.cost());
+            self.filters.insert(place, filter);
         }
-        self.filters.sort_by_key(LineFilter::cost);
         Ok(())
     }
 
@@ -127,15 +163,30 @@ impl LineFilters {
         self.filters.is_empty()
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.filters.capacity() * size_of::<LineFilter>()
+            + self.filters.iter().map(LineFilter::held_bytes).sum::<usize>()
+    }
+
+    /// Tests one line. False if the leaf ends meanwhile.
+    pub(crate) fn keeps_counted(&self, line: &[u8], meter: &Meter) -> bool {
+        self.filters.iter().all(|filter| {
+            let matchers = filter.any_of.iter();
+            let factor: usize = matchers.map(LineMatcher::work_factor).sum();
+            meter.work(LINE_WORK + line.len() * factor) && filter.keeps(line)
+        })
+    }
+
     /// Tests one line.
     pub(crate) fn keeps(&self, line: &[u8]) -> bool {
         self.filters.iter().all(|filter| filter.keeps(line))
     }
 
-    /// Narrows `selection` to the lines that pass.
-    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection) {
+    /// Narrows `selection` to the lines that pass; to some lines if the leaf ends meanwhile.
+    pub(crate) fn narrow(&self, lines: &Lines<'_>, selection: &mut Selection, meter: &Meter) {
         for filter in &self.filters {
-            filter.narrow(lines, selection);
+            filter.narrow(lines, selection, meter);
         }
     }
 }

@@ -42,6 +42,12 @@ impl LinePattern {
         })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let texts: usize = self.literals.iter().map(|literal| literal.needle().len()).sum();
+        texts + self.literals.capacity() * size_of::<Finder<'_>>()
+    }
+
     /// The longest literal, which every matching line contains.
     pub(crate) fn longest_literal(&self) -> Option<&[u8]> {
         self.literals.iter().map(Finder::needle).max_by_key(|needle| needle.len())

@@ -1,5 +1,7 @@
 //! Which lines of a block are still wanted.
 
+use super::super::meter::Meter;
+
 /// A bit per line. Reused from block to block, so that it allocates only when a
 /// block is larger than all before it.
 #[derive(Default, Debug)]
@@ -10,19 +12,31 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Selects the lines `first..end` and no others.
-    pub(crate) fn select(&mut self, first: usize, end: usize) {
+    /// Selects the lines `first..end` and no others. False if there is no memory for that;
+    /// nothing is selected then.
+    #[must_use]
+    pub(crate) fn select(&mut self, first: usize, end: usize, meter: &Meter) -> bool {
+        self.words.clear();
+        (self.first, self.end) = (0, 0);
+        if !meter.make_room(&mut self.words, end.div_ceil(64)) {
+            return false;
+        }
         self.first = first;
         self.end = end;
-        self.words.clear();
         self.words.resize(end.div_ceil(64), 0);
         if first >= end {
-            return;
+            return true;
         }
         let (first_word, last_word) = (first / 64, (end - 1) / 64);
         self.words[first_word..=last_word].fill(u64::MAX);
         self.words[first_word] &= u64::MAX << (first % 64);
         self.words[last_word] &= u64::MAX >> (63 - (end - 1) % 64);
+        true
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
     }
 
     /// The range that was selected at first.
@@ -116,9 +130,12 @@ mod tests {
 
     #[test]
     fn ranges_select_and_clear_exactly_their_lines() {
-        let mut selection = Selection::default();
+        let (mut selection, meter) = (Selection::default(), Meter::default());
+        let select = |selection: &mut Selection, first, end| {
+            assert!(selection.select(first, end, &meter), "there is memory");
+        };
         for (first, end) in [(0, 0), (0, 1), (3, 64), (63, 65), (1, 200), (64, 128), (70, 71)] {
-            selection.select(first, end);
+            select(&mut selection, first, end);
             let expected: Vec<usize> = (first..end).collect();
             assert_eq!(selection.iter().collect::<Vec<_>>(), expected);
             assert_eq!(selection.iter().rev().collect::<Vec<_>>(), {
@@ -128,7 +145,7 @@ mod tests {
             });
             assert_eq!(selection.count(), end - first);
             for (cut_first, cut_end) in [(first, end), (first + 1, end), (64, 66), (2, 130)] {
-                selection.select(first, end);
+                select(&mut selection, first, end);
                 let cut_end = cut_end.min(end);
                 selection.clear_range(cut_first, cut_end);
                 let left: Vec<usize> =
@@ -136,7 +153,7 @@ mod tests {
                 assert_eq!(selection.iter().collect::<Vec<_>>(), left);
             }
         }
-        selection.select(0, 130);
+        select(&mut selection, 0, 130);
         selection.retain(|line| line % 3 == 0);
         assert_eq!(selection.count(), 44);
         assert!(selection.get(129) && !selection.get(128));

@@ -18,12 +18,13 @@ fn columns(lines: &[&[u8]]) -> (Vec<u32>, Vec<u8>) {
 
 fn kept(filters: &[LineFilterAst], lines: &[&[u8]]) -> Vec<usize> {
     let mut compiled = LineFilters::default();
-    compiled.add(filters).expect("valid filters");
+    compiled.add(filters, &Meter::default()).expect("valid filters");
     let (ends, bytes) = columns(lines);
     let view = Lines { ends: &ends, bytes: &bytes };
     let mut selection = Selection::default();
-    selection.select(0, lines.len());
-    compiled.narrow(&view, &mut selection);
+    let meter = Meter::default();
+    assert!(selection.select(0, lines.len(), &meter));
+    compiled.narrow(&view, &mut selection, &meter);
     let whole: Vec<usize> = selection.iter().collect();
     let single: Vec<usize> = (0..lines.len()).filter(|&i| compiled.keeps(view.get(i))).collect();
     assert_eq!(whole, single, "block search and line test disagree: {filters:?}");

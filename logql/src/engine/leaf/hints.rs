@@ -4,11 +4,15 @@
 
 use super::super::block::{Lines, MetadataColumn};
 use super::super::filter::{LineFilter, Selection};
+use super::super::meter::Meter;
 use super::super::pipeline::labels::{BaseLabels, EntryLabels, NameId};
 use super::super::plan::LeafPlan;
 
 /// Shorter texts stand in too many lines.
 const MIN_LEN_BYTES: usize = 2;
+/// What compiling a hint may take, and what per byte of its texts.
+const HINT_BYTES: usize = 64 << 10;
+const HINT_FACTOR: usize = 512;
 /// Blocks that a hint rests for when it kept most lines of one.
 const REST_BLOCKS: u32 = 15;
 
@@ -38,12 +42,27 @@ impl Hints {
             if item.unless_labels.is_empty() || is_short {
                 continue;
             }
+            let text_bytes: usize = item.any_of.iter().map(|text| text.bytes.len()).sum();
+            let spare_bytes = HINT_BYTES + text_bytes * HINT_FACTOR;
+            if !labels.meter().work(spare_bytes) || !labels.meter().admit(spare_bytes) {
+                break;
+            }
             let Ok(filter) = LineFilter::any_text(&item.any_of) else { continue };
             let id = |name: String| (labels.name_id(name.as_bytes()), name);
             let unless = item.unless_labels.into_iter().map(id).collect();
             hints.push(Hint { filter, unless, rest_blocks: 0 });
         }
         Self { hints }
+    }
+
+    /// Heap memory in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let of = |hint: &Hint| {
+            hint.filter.held_bytes()
+                + hint.unless.capacity() * size_of::<(NameId, String)>()
+                + hint.unless.iter().map(|(_, name)| name.capacity()).sum::<usize>()
+        };
+        self.hints.capacity() * size_of::<Hint>() + self.hints.iter().map(of).sum::<usize>()
     }
 
     /// Narrows the selection to lines that may pass the pipeline.
@@ -53,6 +72,7 @@ impl Hints {
         metadata: &MetadataColumn<'_>,
         lines: &Lines<'_>,
         selection: &mut Selection,
+        meter: &Meter,
     ) {
         for hint in &mut self.hints {
             if hint.rest_blocks > 0 {
@@ -70,7 +90,7 @@ impl Hints {
                 continue;
             }
             let before = selection.count();
-            hint.filter.narrow(lines, selection);
+            hint.filter.narrow(lines, selection, meter);
             if selection.count() * 5 > before * 4 {
                 hint.rest_blocks = REST_BLOCKS;
             }

@@ -9,6 +9,7 @@
 //! not refused here may still be, when the series of all cores are together.
 
 use super::super::error::EvalError;
+use super::super::meter::Meter;
 use super::super::pipeline::label_sets::{LabelSets, Reduction};
 use super::super::pipeline::labels::EntryLabels;
 use super::super::plan::{SeriesLabels, SeriesLimit};
@@ -43,12 +44,17 @@ impl SeriesGuard {
     ///
     /// # Errors
     /// There are too many.
-    pub(super) fn note(&mut self, fresh: &mut Vec<u32>, sets: &LabelSets) -> Result<(), EvalError> {
+    pub(super) fn note(
+        &mut self,
+        fresh: &mut Vec<u32>,
+        sets: &LabelSets,
+        meter: &Meter,
+    ) -> Result<(), EvalError> {
         match &mut self.groups {
             None => self.count += fresh.drain(..).len(),
             Some(Groups { by, found }) => {
                 for id in fresh.drain(..) {
-                    found.intern_part(sets, id, by);
+                    found.intern_part(sets, id, by, meter);
                 }
                 self.count = found.len();
             }

@@ -18,11 +18,15 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 use xxhash_rust::xxh64::Xxh64;
 
+use super::super::meter::Meter;
 use super::super::params::Direction;
 use super::super::pipeline::label_sets::EntryLabelSet;
 
 /// Thinning looks for entries to drop when it holds this many.
 const THIN_AT_LEAST: usize = 1024;
+
+/// The canonical text of labels, and what it takes to make it, in lengths of the labels.
+const KEY_TEXT_FACTOR: usize = 6;
 
 /// Order of streams whose entries have equal times.
 ///
@@ -37,8 +41,14 @@ pub(crate) struct StreamKey {
 }
 
 impl StreamKey {
-    /// The key of a stream.
-    pub(crate) fn new(labels: &Labels) -> Self {
+    /// The key of a stream; some key if there is no memory for it.
+    pub(crate) fn new(labels: &Labels, meter: &Meter) -> Self {
+        // The text grows by its escapes, then it is copied.
+        let text_max_bytes = KEY_TEXT_FACTOR * labels.as_bytes().len() + 64;
+        meter.work(text_max_bytes);
+        if !meter.admit(text_max_bytes) {
+            return Self::first();
+        }
         let mut hash = Xxh64::new(0);
         for (name, value) in labels {
             for text in [name, value] {
@@ -46,7 +56,9 @@ impl StreamKey {
                 hash.update(&[0xff]);
             }
         }
-        Self { hash: hash.digest(), text: labels.canonical().into() }
+        let key = Self { hash: hash.digest(), text: labels.canonical().into() };
+        meter.release(text_max_bytes.saturating_sub(key.held_bytes()));
+        key
     }
 
     /// The key that precedes all others.
@@ -59,9 +71,9 @@ impl StreamKey {
         (self.hash, (*self.text).into())
     }
 
-    /// Heap memory in bytes.
+    /// Heap memory in bytes, the two counts of the shared text included.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.text.len()
+        self.text.len() + 2 * size_of::<usize>()
     }
 }
 
@@ -173,16 +185,16 @@ impl LogCollector {
         self.wants(timestamp_ns, timestamp_ns)
     }
 
-    /// Takes an entry.
-    pub(crate) fn add(&mut self, position: Position, label_set: u32, line: &[u8]) {
+    /// Takes an entry, if there is memory for it.
+    pub(crate) fn add(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
         if self.interval_ns > 0 {
-            self.add_thinned(position, label_set, line);
+            self.add_thinned(position, label_set, line, meter);
         } else {
-            self.add_limited(position, label_set, line);
+            self.add_limited(position, label_set, line, meter);
         }
     }
 
-    fn add_limited(&mut self, position: Position, label_set: u32, line: &[u8]) {
+    fn add_limited(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
         let is_full = self.entries.len() >= self.limit;
         if is_full {
             match self.entries.last_key_value() {
@@ -197,10 +209,10 @@ impl LogCollector {
                 self.entries.insert(position, held);
             }
         } else {
-            self.insert(position, label_set, line);
             if is_full && let Some((_, dropped)) = self.entries.pop_last() {
-                self.held_bytes -= entry_bytes(&dropped.line);
+                self.let_go(&dropped, meter);
             }
+            self.insert(position, label_set, line, meter);
         }
         if self.entries.len() >= self.limit {
             self.bound = self.entries.last_key_value().map(|(worst, _)| worst.rank);
@@ -217,13 +229,22 @@ impl LogCollector {
             .map(|(position, _)| position.clone())
     }
 
-    fn insert(&mut self, position: Position, label_set: u32, line: &[u8]) {
-        self.held_bytes += entry_bytes(line);
-        self.entries.insert(position, Held { label_set, line: line.into() });
+    fn insert(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
+        if meter.admit(entry_bytes(line)) {
+            meter.work(line.len());
+            self.held_bytes += entry_bytes(line);
+            self.entries.insert(position, Held { label_set, line: line.into() });
+        }
+    }
+
+    fn let_go(&mut self, dropped: &Held, meter: &Meter) {
+        let bytes = entry_bytes(&dropped.line);
+        self.held_bytes -= bytes;
+        meter.release(bytes);
     }
 
     /// Of entries with equal times at most the first can be returned.
-    fn add_thinned(&mut self, position: Position, label_set: u32, line: &[u8]) {
+    fn add_thinned(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
         let next = self.entries.range(self.first_of_rank(position.rank)..).next();
         let equal =
             next.filter(|(held, _)| held.rank == position.rank).map(|(held, _)| held.clone());
@@ -232,19 +253,20 @@ impl LogCollector {
                 return;
             }
             if let Some(dropped) = self.entries.remove(&held) {
-                self.held_bytes -= entry_bytes(&dropped.line);
+                self.let_go(&dropped, meter);
             }
         }
-        self.insert(position, label_set, line);
+        self.insert(position, label_set, line, meter);
         if self.entries.len() >= self.thin_at {
-            self.thin();
+            self.thin(meter);
         }
     }
 
     /// Drops the entries behind the last one that thinning could return. With more
     /// entries to come (here or from other shards) the k-th returned entry only
     /// moves forward, so nothing behind today's last one is ever needed.
-    fn thin(&mut self) {
+    fn thin(&mut self, meter: &Meter) {
+        meter.work(self.entries.len() * ENTRY_WORK);
         let ranks = self.entries.keys().map(|position| position.rank);
         let last = thinned(ranks, self.interval_ns).nth(self.limit.saturating_sub(1));
         if let Some(last) = last {
@@ -253,7 +275,7 @@ impl LogCollector {
                 None => BTreeMap::new(),
             };
             for held in dropped.values() {
-                self.held_bytes -= entry_bytes(&held.line);
+                self.let_go(held, meter);
             }
             self.bound = Some(last);
         }
@@ -271,15 +293,33 @@ impl LogCollector {
     }
 
     /// The entries in order, with the label sets they use renumbered from zero by
-    /// `resolve`.
-    pub(crate) fn finish(mut self, resolve: impl Fn(u32) -> EntryLabelSet) -> LogPartial {
+    /// `resolve`. Of no use if the leaf is stopped here.
+    pub(crate) fn finish(
+        mut self,
+        resolve: impl Fn(u32) -> EntryLabelSet,
+        meter: &Meter,
+    ) -> LogPartial {
         if self.interval_ns > 0 {
-            self.thin();
+            self.thin(meter);
         }
         let mut partial = LogPartial::default();
+        if !meter.make_room(&mut partial.entries, self.entries.len()) {
+            return partial;
+        }
         let mut streams: BTreeMap<StreamKey, u32> = BTreeMap::new();
         let mut label_sets: BTreeMap<u32, u32> = BTreeMap::new();
         for (position, held) in self.entries {
+            let has_room = meter.work(ENTRY_WORK)
+                // A copy of the key for those of streams that are new, and places in the maps.
+                && (streams.contains_key(&position.stream)
+                    || meter.admit(position.stream.text.len() + MAPPED_BYTES)
+                        && meter.make_room(&mut partial.streams, 1))
+                && (label_sets.contains_key(&held.label_set)
+                    || meter.admit(MAPPED_BYTES) && meter.make_room(&mut partial.label_sets, 1));
+            if !has_room {
+                break;
+            }
+            meter.release(ENTRY_BYTES);
             let stream = *streams.entry(position.stream.clone()).or_insert_with(|| {
                 partial.streams.push(position.stream.to_parts());
                 u32::try_from(partial.streams.len() - 1).expect("no more streams than entries")
@@ -301,9 +341,18 @@ impl LogCollector {
     }
 }
 
-/// Memory of one held entry, with its share of the tree's nodes.
+/// What an entry costs besides its bytes where it is only moved, see [`crate::engine::meter`].
+const ENTRY_WORK: usize = 32;
+
+/// Memory of an entry besides its line: the tree's nodes may be half empty.
+const ENTRY_BYTES: usize = 2 * size_of::<(Position, Held)>();
+
+/// Memory of a stream or a label set in the maps that number them.
+const MAPPED_BYTES: usize = 2 * size_of::<(StreamKey, u32)>();
+
+/// Memory of one held entry.
 fn entry_bytes(line: &[u8]) -> usize {
-    line.len() + size_of::<(Position, Held)>() + size_of::<(Position, Held)>() / 2
+    line.len() + ENTRY_BYTES
 }
 
 /// The ranks that are returned when entries closer than `interval_ns` to the one
@@ -348,10 +397,11 @@ pub(crate) struct PartialEntry {
 impl LogPartial {
     /// Memory of the partial in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        let lines: usize =
-            self.entries.iter().map(|e| e.line.len() + size_of::<PartialEntry>()).sum();
-        lines
+        self.entries.capacity() * size_of::<PartialEntry>()
+            + self.entries.iter().map(|entry| entry.line.len()).sum::<usize>()
+            + self.streams.capacity() * size_of::<(u64, Box<str>)>()
             + self.streams.iter().map(|(_, text)| text.len()).sum::<usize>()
+            + self.label_sets.capacity() * size_of::<EntryLabelSet>()
             + self.label_sets.iter().map(EntryLabelSet::held_bytes).sum::<usize>()
     }
 }

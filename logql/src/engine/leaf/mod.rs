@@ -8,8 +8,9 @@
 //! - [`LeafExecutor::is_done`] whether anything can,
 //! - [`StreamState::needs`] which columns to read,
 //! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
-//! - [`LeafExecutor::held_bytes`] how much memory the query holds; the caller
-//!   ends the query when that exceeds its budget.
+//! - [`LeafExecutor::stop`] whether the leaf has to end: it takes memory of an
+//!   [`Allowance`](super::meter::Allowance) before it allocates, and looks there often,
+//!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results
 //! carry all that is needed to put them together again. For a log query blocks
@@ -141,6 +142,14 @@ pub(crate) enum LeafData {
     Failed(EvalError),
 }
 
+/// Heap memory of a failure in bytes.
+fn failure_bytes(failure: &EvalError) -> usize {
+    match failure {
+        EvalError::Pipeline { error, series } => error.capacity() + series.capacity(),
+        _ => 0,
+    }
+}
+
 impl LeafResult {
     /// Whether the query ends with this, whatever other parts hold: there are too many series.
     #[must_use]
@@ -163,7 +172,7 @@ impl LeafResult {
                 LeafData::Sums(series) => series.iter().map(SumSeries::held_bytes).sum(),
                 LeafData::Samples(partial) => partial.held_bytes(),
                 LeafData::Patterns(found) => found.iter().map(FoundTemplate::held_bytes).sum(),
-                LeafData::Failed(_) => 0,
+                LeafData::Failed(error) => failure_bytes(error),
             }
     }
 }

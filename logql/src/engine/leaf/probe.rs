@@ -27,11 +27,12 @@ const REST_ENTRIES: u32 = 16 * TRIAL_ENTRIES;
 #[derive(Debug)]
 pub(super) struct Probe {
     pipeline: Pipeline,
-    labels: EntryLabels,
     line_buffer: Vec<u8>,
     tried: u32,
     kept: u32,
     rest_entries: u32,
+    /// The last one to go, as it has the meter.
+    labels: EntryLabels,
 }
 
 impl Probe {
@@ -93,14 +94,21 @@ impl Probe {
         self.labels.meter().stop()
     }
 
-    /// Notes what is held behind a block.
-    pub(super) fn settle(&self) {
+    /// Gives back what outliers have made large, and notes what is held behind a block.
+    pub(super) fn settle(&mut self) {
+        let meter = self.labels.meter();
+        if meter.is_settled() {
+            return;
+        }
+        meter.recycle(&mut self.line_buffer);
+        self.pipeline.recycle(meter);
+        self.labels.recycle();
         self.labels.meter().settle(self.held_bytes());
     }
 
     /// Heap memory in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.labels.held_bytes() + self.line_buffer.capacity()
+        self.labels.held_bytes() + self.line_buffer.capacity() + self.pipeline.held_bytes()
     }
 }
 

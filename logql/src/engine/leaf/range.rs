@@ -3,9 +3,13 @@
 //! the labels of the `sum` for the series.
 
 use super::super::block::{EntryBlock, count_until};
+use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
 use super::runs::{Runs, SumPoint};
 use logsvc_proto::Labels;
+
+/// What it costs to add to a series, see [`crate::engine::meter`].
+const CELL_WORK: usize = 32;
 
 /// What one entry adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,8 +72,8 @@ impl RangeCollector {
     }
 
     /// Adds entries of one series that fall into one cell, and `bytes`, the sum of what
-    /// [`RangeCollector::value`] asks for.
-    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, bytes: u64) {
+    /// [`RangeCollector::value`] asks for. Nothing is added if there is no memory.
+    pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, bytes: u64, meter: &Meter) {
         if cell.is_gap() {
             return;
         }
@@ -79,13 +83,17 @@ impl RangeCollector {
         };
         let index = series as usize;
         if self.series.len() <= index {
+            let missing = index + 1 - self.series.len();
+            if !meter.make_room(&mut self.series, missing) {
+                return;
+            }
             self.series.resize_with(index + 1, Runs::default);
         }
         let runs = &mut self.series[index];
-        if runs.is_empty() {
-            self.fresh.push(series);
+        if runs.is_empty() && !meter.push(&mut self.fresh, series) {
+            return;
         }
-        self.run_bytes += runs.add(cell, count, sum);
+        self.run_bytes += runs.add(cell, count, sum, meter);
     }
 
     /// Adds the entries `first..end` of a sorted block, all of one series: one
@@ -97,6 +105,7 @@ impl RangeCollector {
         block: &EntryBlock<'_>,
         first: usize,
         end: usize,
+        meter: &Meter,
         mut metadata_bytes: impl FnMut(usize, usize) -> u64,
     ) {
         let times = block.timestamps_ns;
@@ -105,13 +114,16 @@ impl RangeCollector {
         while i < end {
             let cell = self.cell(times[i]);
             let next = i + count_until(&times[i..end], cell.max_ns);
+            if !meter.work((next - i) * size_of::<i64>() + CELL_WORK) {
+                return;
+            }
             let line_bytes = || (lines.end(next - 1) - lines.start(i)) as u64;
             let bytes = match self.value {
                 EntryValue::One => 0,
                 EntryValue::LineLength => line_bytes(),
                 EntryValue::StoredSize => line_bytes() + metadata_bytes(i, next),
             };
-            self.add(series, &cell, (next - i) as u64, bytes);
+            self.add(series, &cell, (next - i) as u64, bytes, meter);
             i = next;
         }
     }
@@ -123,13 +135,18 @@ impl RangeCollector {
             + self.fresh.capacity() * size_of::<u32>()
     }
 
-    /// The series that have points; `labels` gives those of a series.
-    pub(crate) fn finish(self, labels: impl Fn(u32) -> Labels) -> Vec<SumSeries> {
+    /// The series that have points; `labels` gives those of a series. Of no use if the leaf is
+    /// stopped here.
+    pub(crate) fn finish(self, labels: impl Fn(u32) -> Labels, meter: &Meter) -> Vec<SumSeries> {
         let mut series = Vec::new();
         for (id, runs) in (0u32..).zip(self.series) {
-            let points = runs.points();
-            if !points.is_empty() {
-                series.push(SumSeries { labels: labels(id), points });
+            let points = runs.points(meter);
+            if points.is_empty() {
+                continue;
+            }
+            let labels = labels(id);
+            if !meter.push(&mut series, SumSeries { labels, points }) {
+                break;
             }
         }
         series

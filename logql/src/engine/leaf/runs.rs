@@ -6,6 +6,7 @@
 //! made from the runs once, at the end. All numbers are integers, so that adding
 //! is exact and the order of entries, blocks and shards cannot show.
 
+use super::super::meter::Meter;
 use super::super::params::Cell;
 
 /// Entries that are seen by the steps `first_step..end_step`.
@@ -42,6 +43,11 @@ pub(crate) struct Runs {
     last: usize,
 }
 
+/// What it costs to put a run into its place, see [`crate::engine::meter`].
+const RUN_WORK: usize = 64;
+/// What a point costs.
+const POINT_WORK: usize = 16;
+
 /// Runs that are never joined early.
 const JOIN_AT_LEAST: usize = 64;
 
@@ -51,9 +57,9 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// Adds `count` entries whose values add up to `sum`. Returns by how many
-    /// bytes the memory grew.
-    pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64) -> usize {
+    /// Adds `count` entries whose values add up to `sum`; nothing if there is no memory.
+    /// Returns by how many bytes the memory grew.
+    pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64, meter: &Meter) -> usize {
         let steps = (cell.first_step, cell.end_step);
         if let Some(place) = self.place_of(steps) {
             self.last = place;
@@ -63,7 +69,10 @@ impl Runs {
         }
         let capacity = self.runs.capacity();
         if self.runs.len() - self.sorted >= self.sorted.max(JOIN_AT_LEAST) {
-            self.join();
+            self.join(meter);
+        }
+        if !meter.make_room(&mut self.runs, 1) {
+            return 0;
         }
         let is_next = self.sorted == self.runs.len()
             && self.runs.last().is_none_or(|run| run.steps() < steps);
@@ -87,10 +96,11 @@ impl Runs {
 
     /// Sorts the runs and joins those over the same steps. There are at most two
     /// runs per step after that: starts and ends both ascend with time.
-    fn join(&mut self) {
+    fn join(&mut self, meter: &Meter) {
         if self.sorted == self.runs.len() {
             return;
         }
+        meter.work(self.runs.len() * RUN_WORK);
         self.runs.sort_unstable();
         self.runs.dedup_by(|run, kept| {
             let same = run.steps() == kept.steps();
@@ -104,15 +114,22 @@ impl Runs {
         self.last = 0;
     }
 
-    /// The steps that see at least one entry, with the sum of the values.
-    pub(crate) fn points(mut self) -> Vec<SumPoint> {
-        self.join();
+    /// The steps that see at least one entry, with the sum of the values. Those that there is
+    /// memory for; what the runs took is free then.
+    pub(crate) fn points(mut self, meter: &Meter) -> Vec<SumPoint> {
+        self.join(meter);
+        let leaving_bytes = size_of_val(self.runs.as_slice());
+        let runs_bytes = self.runs.capacity() * size_of::<Run>();
+        let mut points = Vec::new();
+        if !meter.admit(leaving_bytes) {
+            return points;
+        }
         let mut leaving: Vec<Run> = self.runs.clone();
+        meter.work(leaving.len() * RUN_WORK);
         leaving.sort_unstable_by_key(|run| run.end_step);
         let mut entering = self.runs.iter().peekable();
         let mut leaving = leaving.iter().peekable();
         let (mut count, mut sum) = (0u64, 0u64);
-        let mut points = Vec::new();
         let mut step = 0;
         loop {
             while let Some(run) = leaving.next_if(|run| run.end_step <= step) {
@@ -127,11 +144,14 @@ impl Runs {
                 count += run.count;
                 sum += run.sum;
             }
-            if count > 0 {
-                points.push(SumPoint { step, sum });
+            if count > 0
+                && !(meter.work(POINT_WORK) && meter.push(&mut points, SumPoint { step, sum }))
+            {
+                break;
             }
             step += 1;
         }
+        meter.release(leaving_bytes + runs_bytes);
         points
     }
 }
@@ -158,7 +178,7 @@ mod tests {
                 let first = random(60);
                 let end = first + 1 + random(64 - first - 1).min(5);
                 let (count, sum) = (u64::from(random(3) + 1), u64::from(random(100)));
-                runs.add(&cell(first, end), count, sum);
+                runs.add(&cell(first, end), count, sum, &Meter::default());
                 for step in first..end {
                     plain[step as usize].0 += count;
                     plain[step as usize].1 += sum;
@@ -169,16 +189,16 @@ mod tests {
                 .filter(|(_, (count, _))| *count > 0)
                 .map(|(step, (_, sum))| SumPoint { step, sum: *sum })
                 .collect();
-            assert_eq!(runs.points(), expected, "round {round}");
+            assert_eq!(runs.points(&Meter::default()), expected, "round {round}");
         }
     }
 
     #[test]
     fn memory_is_bounded_by_the_number_of_distinct_runs() {
-        let mut runs = Runs::default();
+        let (mut runs, meter) = (Runs::default(), Meter::default());
         let mut grown = 0;
         for i in 0..100_000u32 {
-            grown += runs.add(&cell(i * 7919 % 50, i * 7919 % 50 + 1), 1, 1);
+            grown += runs.add(&cell(i * 7919 % 50, i * 7919 % 50 + 1), 1, 1, &meter);
         }
         assert!(grown <= 256 * size_of::<Run>(), "{grown} bytes");
     }

@@ -11,10 +11,14 @@ use std::collections::BTreeMap;
 
 use logsvc_proto::Labels;
 
+use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
 use super::super::pipeline::label_sets::LabelSets;
 use super::super::pipeline::labels::EntryLabels;
 use super::log::StreamKey;
+
+/// What it costs to put a sample into its place, see [`crate::engine::meter`].
+const SAMPLE_WORK: usize = 128;
 
 /// A sample with its place among the entries of equal time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct SampleCollector {
     /// Ids of series that got their first sample, until somebody takes them.
     pub(super) fresh: Vec<u32>,
     sample_bytes: usize,
+    /// Memory of the texts of the streams' keys.
+    key_bytes: usize,
 }
 
 impl SampleCollector {
@@ -57,13 +63,17 @@ impl SampleCollector {
             series: Vec::new(),
             fresh: Vec::new(),
             sample_bytes: 0,
+            key_bytes: 0,
         }
     }
 
-    /// Names a stream, for [`Sample::stream`].
-    pub(crate) fn stream(&mut self, key: StreamKey) -> u32 {
-        self.sample_bytes += size_of::<StreamKey>() + key.held_bytes();
-        self.streams.push(key);
+    /// Names a stream, for [`Sample::stream`]; by any number if there is no memory for it.
+    pub(crate) fn stream(&mut self, key: StreamKey, meter: &Meter) -> u32 {
+        let key_bytes = key.held_bytes();
+        if !meter.push(&mut self.streams, key) {
+            return 0;
+        }
+        self.key_bytes += key_bytes;
         u32::try_from(self.streams.len() - 1).expect("the memory budget bounds the streams")
     }
 
@@ -80,43 +90,66 @@ impl SampleCollector {
         self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
     }
 
-    pub(crate) fn add(&mut self, series: u32, sample: Sample) {
+    /// Adds a sample; nothing if there is no memory.
+    pub(crate) fn add(&mut self, series: u32, sample: Sample, meter: &Meter) {
         let index = series as usize;
         if self.series.len() <= index {
+            let missing = index + 1 - self.series.len();
+            if !meter.make_room(&mut self.series, missing) {
+                return;
+            }
             self.series.resize_with(index + 1, Vec::new);
         }
         let samples = &mut self.series[index];
-        if samples.is_empty() {
-            self.fresh.push(series);
-        }
         let capacity = samples.capacity();
-        samples.push(sample);
+        let has_room = meter.make_room(samples, 1)
+            && (!samples.is_empty() || meter.push(&mut self.fresh, series));
+        if has_room {
+            samples.push(sample);
+        }
         self.sample_bytes += (samples.capacity() - capacity) * size_of::<Sample>();
     }
 
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.sample_bytes
+            + self.key_bytes
+            + self.streams.capacity() * size_of::<StreamKey>()
             + self.series.capacity() * size_of::<Vec<Sample>>()
             + self.fresh.capacity() * size_of::<u32>()
     }
 
+    /// The samples in their order; of no use if the leaf is stopped here.
     pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
+        let meter = names.meter();
+        let mut partial = SamplePartial { streams: Vec::new(), series: Vec::new() };
+        // Sorted, ranked, and copied to be sent.
+        let ranked_bytes = self.streams.len() * (size_of::<StreamKey>() + size_of::<u32>());
+        let parts_bytes = self.streams.len() * size_of::<(u64, Box<str>)>() + self.key_bytes;
+        meter.work(self.streams.len() * SAMPLE_WORK + parts_bytes);
+        if !meter.admit(ranked_bytes + parts_bytes) {
+            return partial;
+        }
         let (streams, ranks) = ranked(&self.streams);
         let sorted = |mut samples: Vec<Sample>| {
             samples.iter_mut().for_each(|sample| sample.stream = ranks[sample.stream as usize]);
             samples.sort_unstable_by_key(Sample::order);
             samples
         };
-        let series = (0u32..)
-            .zip(self.series)
-            .filter(|(_, samples)| !samples.is_empty())
-            .map(|(id, samples)| SampleSeries {
-                labels: sets.labels(id, names),
-                samples: sorted(samples),
-            })
-            .collect();
-        SamplePartial { streams: streams.iter().map(StreamKey::to_parts).collect(), series }
+        for (id, samples) in (0u32..).zip(self.series) {
+            if samples.is_empty() {
+                continue;
+            }
+            if !meter.work(samples.len() * SAMPLE_WORK) {
+                break;
+            }
+            let one = SampleSeries { labels: sets.labels(id, names), samples: sorted(samples) };
+            if !meter.push(&mut partial.series, one) {
+                break;
+            }
+        }
+        partial.streams = streams.iter().map(StreamKey::to_parts).collect();
+        partial
     }
 }
 
@@ -157,7 +190,9 @@ impl SamplePartial {
                     + one.samples.capacity() * size_of::<Sample>()
             })
             .sum();
-        series + self.streams.iter().map(|(_, text)| text.len() + 32).sum::<usize>()
+        series
+            + self.streams.capacity() * size_of::<(u64, Box<str>)>()
+            + self.streams.iter().map(|(_, text)| text.len()).sum::<usize>()
     }
 
     /// Renumbers the streams of several partials alike, in the order of their

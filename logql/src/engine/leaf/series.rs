@@ -6,6 +6,9 @@ use super::super::pipeline::labels::{EntryLabels, NameId};
 use super::super::plan::SeriesLabels;
 use crate::syntax::ast::GroupingKind;
 
+/// How much longer a text may be when it is quoted, and while that is done.
+const QUOTED_FACTOR: usize = 8;
+
 /// The series of a sample, or the failure when it carries an error.
 pub(super) fn series_of(
     sets: &mut LabelSets,
@@ -15,9 +18,14 @@ pub(super) fn series_of(
     let Some(error) = labels.error().filter(|_| !labels.preserves_errors()) else {
         return Ok(sets.intern_reduced(labels, reduction));
     };
-    let error = String::from_utf8_lossy(error).into_owned();
+    let error = String::from_utf8_lossy(error);
     let id = sets.intern_reduced(labels, &Reduction::Keep);
-    Err(EvalError::Pipeline { error, series: sets.labels(id, labels).canonical() })
+    let series = sets.labels(id, labels);
+    // Quoted, and once more while it grows.
+    let has_room = labels.meter().admit(error.len() + QUOTED_FACTOR * series.as_bytes().len());
+    let mut series = if has_room { series.canonical() } else { String::new() };
+    series.shrink_to_fit();
+    Err(EvalError::Pipeline { error: error.into_owned(), series })
 }
 
 /// The labels of the series. The unwrapped label goes unless it is asked for.

@@ -8,6 +8,7 @@
 //! come with the bytes of their metadata.
 
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
+use crate::engine::meter::Meter;
 
 /// What is known of one stream's metadata.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,17 +27,21 @@ pub(crate) struct MetadataShares {
 }
 
 impl MetadataShares {
-    /// Adds a stream; the number is what the other functions know it by.
-    pub(crate) fn stream(&mut self) -> u32 {
+    /// Adds a stream; the number is what the other functions know it by. Another one's number if
+    /// there is no memory for it.
+    pub(crate) fn stream(&mut self, meter: &Meter) -> u32 {
         let number = u32::try_from(self.streams.len());
-        self.streams.push(Share::default());
+        if !meter.push(&mut self.streams, Share::default()) {
+            return 0;
+        }
         number.expect("streams of a shard have 32-bit numbers")
     }
 
     /// The bytes of metadata that a block of the stream is taken to hold; `None` if it
     /// is to be read instead.
     pub(crate) fn estimate(&mut self, stream: u32, block: &BlockSummary) -> Option<u64> {
-        let share = &mut self.streams[stream as usize];
+        // There is none only where the leaf is stopped.
+        let share = self.streams.get_mut(stream as usize)?;
         share.offered += 1;
         if share.offered.is_power_of_two() || share.entries == 0 {
             return None;
@@ -47,7 +52,8 @@ impl MetadataShares {
 
     /// Notes the metadata of a block that is known without reading it.
     pub(crate) fn note(&mut self, stream: u32, entries: u64, bytes: u64) {
-        let share = &mut self.streams[stream as usize];
+        // There is none only where the leaf is stopped.
+        let Some(share) = self.streams.get_mut(stream as usize) else { return };
         share.entries += entries;
         share.bytes += bytes;
     }

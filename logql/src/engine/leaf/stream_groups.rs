@@ -6,6 +6,8 @@
 use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
+use super::super::meter::Meter;
+use super::super::pipeline::label_sets::NO_SET;
 use super::super::plan::StreamLabels;
 
 /// The groups that were found.
@@ -23,11 +25,14 @@ impl StreamGroups {
         Self { by: by.clone(), keys: BytesInterner::new(), key: Vec::new() }
     }
 
-    /// The number of a stream's group, dense.
-    pub(super) fn group(&mut self, labels: &Labels) -> u32 {
+    /// The number of a stream's group, dense; [`NO_SET`] where there is no memory for another
+    /// one, which ends the leaf.
+    pub(super) fn group(&mut self, labels: &Labels, meter: &Meter) -> u32 {
         self.key.clear();
         match &self.by {
-            StreamLabels::All => return self.keys.intern(labels.as_bytes()),
+            StreamLabels::All => {
+                return self.keys.intern(labels.as_bytes(), meter).unwrap_or(NO_SET);
+            }
             StreamLabels::Listed(names) => {
                 for (place, name) in (0u32..).zip(names) {
                     if let Some(value) = labels.get(name) {
@@ -45,7 +50,7 @@ impl StreamGroups {
                 }
             }
         }
-        self.keys.intern(&self.key)
+        self.keys.intern(&self.key, meter).unwrap_or(NO_SET)
     }
 
     /// The labels of a group: those of its streams that count, or their names with empty values.
@@ -129,7 +134,8 @@ mod tests {
             (StreamLabels::Names(Some(names(&["b"]))), [0, 0, 1, 0, 0], vec![r#"{b=""}"#, "{}"]),
         ] {
             let mut groups = StreamGroups::new(&by);
-            let found: Vec<u32> = streams.iter().map(|stream| groups.group(stream)).collect();
+            let found: Vec<u32> =
+                streams.iter().map(|stream| groups.group(stream, &Meter::default())).collect();
             assert_eq!(found, numbers, "{by:?}");
             let named: Vec<String> =
                 (0..labels.len() as u32).map(|group| groups.labels(group).canonical()).collect();

@@ -21,6 +21,7 @@ use logsvc_proto::Labels;
 
 use super::block::{EntryBlock, MetadataColumn};
 use super::error::PlanError;
+use super::meter::Meter;
 use super::plan::{LeafKind, LeafPlan, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
 use crate::syntax::ast::{LogExpr, Selector};
@@ -91,14 +92,14 @@ impl PatternCollector {
     }
 
     /// Takes entry `i` of a block.
-    pub(crate) fn add(&mut self, block: &EntryBlock<'_>, i: usize) {
+    pub(crate) fn add(&mut self, block: &EntryBlock<'_>, i: usize, meter: &Meter) {
         let stride = stride_at(self.seen);
         self.seen += 1;
         if !self.seen.is_multiple_of(stride) {
             return;
         }
         let step = block.timestamps_ns[i].div_euclid(self.step_ns);
-        self.tree.add(level_of(block, i), block.line_view().get(i), step, stride);
+        self.tree.add(level_of(block, i), block.line_view().get(i), step, stride, meter);
     }
 
     /// Heap memory in bytes.
@@ -106,8 +107,9 @@ impl PatternCollector {
         self.tree.held_bytes()
     }
 
-    pub(crate) fn finish(self) -> Vec<FoundTemplate> {
-        self.tree.finish()
+    /// The templates; of no use if the leaf is stopped here.
+    pub(crate) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
+        self.tree.finish(meter)
     }
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn merge(mut found: Vec<FoundTemplate>, step_ns: i64) -> Vec<MatrixSe
     found.sort_by_cached_key(|one| (std::cmp::Reverse(total(one)), one.level(), one.pattern()));
     let mut tree = Tree::new();
     found.into_iter().for_each(|one| tree.merge(one));
-    let mut joined = tree.finish();
+    let mut joined = tree.finish(&Meter::default());
     if joined.iter().any(|one| total(one) >= FREQUENT_LINES) {
         joined.retain(|one| total(one) >= FREQUENT_LINES);
     }

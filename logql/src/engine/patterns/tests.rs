@@ -146,17 +146,17 @@ fn arbitrary_bytes_keep_the_tree_within_its_bounds() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 33
     };
-    let mut tree = Tree::new();
+    let (mut tree, meter) = (Tree::new(), Meter::default());
     for n in 0..6000 {
         let len = random() % 200;
         let line: Vec<u8> = (0..len).map(|_| random() as u8).collect();
-        tree.add((n % 8) as u8, &line, n / 100, 1);
+        tree.add((n % 8) as u8, &line, n / 100, 1, &meter);
     }
     let huge = vec![b'a'; 1 << 20];
-    tree.add(0, &huge, 0, u64::MAX);
-    tree.add(0, &[b"word ".as_slice(); 100_000].concat(), 0, u64::MAX);
+    tree.add(0, &huge, 0, u64::MAX, &meter);
+    tree.add(0, &[b"word ".as_slice(); 100_000].concat(), 0, u64::MAX, &meter);
     assert!(tree.held_bytes() < 16 << 20, "seed {seed}: {} bytes", tree.held_bytes());
-    let found = tree.finish();
+    let found = tree.finish(&meter);
     assert!(!found.is_empty() && found.len() <= 2048, "seed {seed}: {}", found.len());
     let series = merge(found.iter().chain(&found).cloned().collect(), SECOND_NS);
     assert!(series.len() <= found.len(), "seed {seed}");

@@ -5,6 +5,8 @@
 //! touch, because at least one byte stands between two words; that keeps every template
 //! a valid pattern filter.
 
+use super::super::meter::Meter;
+
 /// Bytes of a line that are looked at; what follows is one variable.
 const LINE_MAX_BYTES: usize = 2048;
 
@@ -17,6 +19,12 @@ const WORDS_MIN: usize = 4;
 /// Stands for a word in a skeleton. Not a separator.
 pub(super) const WORD: u8 = 0;
 
+/// What a byte of a line costs to cut, see [`crate::engine::meter`].
+const CUT_FACTOR: usize = 4;
+
+/// What comes to the skeleton of a line that is a JSON object.
+const KEY_MAX_BYTES: usize = 16;
+
 /// A line in pieces; reused from line to line.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
@@ -28,10 +36,17 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// Cuts a line. Any bytes are a line. False when it has too few words to say
-    /// anything.
-    pub(super) fn cut(&mut self, line: &[u8]) -> bool {
+    /// anything, or there is no memory.
+    pub(super) fn cut(&mut self, line: &[u8], meter: &Meter) -> bool {
         self.skeleton.clear();
         self.words.clear();
+        // Each byte is at most one of a skeleton, and a variable on either side comes to it.
+        let has_room = meter.work(line.len() * CUT_FACTOR)
+            && meter.make_room(&mut self.skeleton, line.len() + KEY_MAX_BYTES)
+            && meter.make_room(&mut self.words, WORDS_MAX + 2);
+        if !has_room {
+            return false;
+        }
         let Some((key, start, end)) = message(line) else {
             self.cut_text(line, 0, line.len());
             return self.words.len() >= WORDS_MIN;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::super::hash::{FixedMap, new_map};
+use super::super::meter::{Meter, map_bytes};
 use super::token::{Tokens, WORD, is_severity};
 
 /// Most templates of one tree.
@@ -22,7 +23,16 @@ const CLOSE_TEMPLATES: usize = 16;
 const ALIKE_TEMPLATES: usize = 64;
 
 /// What a template costs beside its text and its samples.
-const TEMPLATE_BYTES: usize = size_of::<Template>() + 64;
+const TEMPLATE_BYTES: usize = size_of::<FoundTemplate>() + SAMPLES_BYTES;
+
+/// The first node of a template's samples.
+const SAMPLES_BYTES: usize = 11 * size_of::<(i64, u64)>() + 32;
+
+/// What a further sample costs at most, as nodes may be half empty.
+const SAMPLE_BYTES: usize = 2 * size_of::<(i64, u64)>() + 8;
+
+/// What comparing a word costs, see [`crate::engine::meter`].
+const WORD_WORK: usize = 8;
 
 /// Words with the places of the variable ones left open, and how often they were seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +72,7 @@ impl FoundTemplate {
         TEMPLATE_BYTES
             + self.skeleton.len()
             + self.template.text_bytes()
-            + self.template.samples.len() * size_of::<(i64, u64)>() * 2
+            + self.template.samples.len() * SAMPLE_BYTES
     }
 
     pub(super) fn level(&self) -> u8 {
@@ -125,18 +135,23 @@ impl Tree {
         }
     }
 
-    /// Counts a line `weight` times.
-    pub(super) fn add(&mut self, level: u8, line: &[u8], step: i64, weight: u64) {
-        if !self.tokens.cut(line) {
+    /// Counts a line `weight` times, if there is memory for it.
+    pub(super) fn add(&mut self, level: u8, line: &[u8], step: i64, weight: u64, meter: &Meter) {
+        if !self.tokens.cut(line, meter) {
             return;
         }
         if self.shape.0 != level || *self.shape.1 != *self.tokens.skeleton {
+            if !meter.admit(self.tokens.skeleton.len()) {
+                return;
+            }
+            meter.release(self.shape.1.len());
             self.shape = (level, self.tokens.skeleton.as_slice().into());
         }
         let words = &self.tokens.words;
         let has_room = self.templates < TEMPLATES_MAX && self.text_bytes < TEXT_MAX_BYTES;
         let word_at = |i: usize| words[i].map(|(start, end)| &line[start..end]);
         if let Some(templates) = self.shapes.get_mut(&self.shape)
+            && meter.work(templates.len() * words.len() * WORD_WORK)
             && let Some(template) = nearest(templates, has_room, word_at)
         {
             for (i, own) in template.words.iter_mut().enumerate() {
@@ -144,20 +159,49 @@ impl Tree {
                     *own = None;
                 }
             }
+            if !template.samples.contains_key(&step) && !meter.admit(SAMPLE_BYTES) {
+                return;
+            }
             let before = template.samples.len();
             let sample = template.samples.entry(step).or_default();
             *sample = sample.saturating_add(weight);
             self.samples += template.samples.len() - before;
             return;
         }
-        if !has_room {
+        // What is stopped must not take the line for one of a new template.
+        if !has_room || meter.is_stopped() || !self.admits(line.len(), meter) {
             return;
         }
+        let words = &self.tokens.words;
+        let word_at = |i: usize| words[i].map(|(start, end)| &line[start..end]);
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned().into_boxed_str();
         let words = (0..words.len()).map(|i| word_at(i).map(text)).collect();
         let template = Template { words, samples: BTreeMap::from([(step, weight)]) };
         self.samples += 1;
         self.insert(self.shape.clone(), template);
+    }
+
+    /// Asks for the memory of a template of a line of so many bytes, as a template of the shape
+    /// at hand.
+    fn admits(&mut self, line_bytes: usize, meter: &Meter) -> bool {
+        // Words that are not text may be longer as text.
+        let words = &self.tokens.words;
+        let text_bytes =
+            line_bytes.min(words.iter().flatten().map(|(start, end)| end - start).sum());
+        let mut list_bytes = 0;
+        if let Some(templates) = self.shapes.get_mut(&self.shape) {
+            if !meter.make_room(templates, 1) {
+                return false;
+            }
+        } else if meter.make_room_in_map(&mut self.shapes) {
+            // The first list of a shape has room for four.
+            list_bytes = 4 * size_of::<Template>();
+        } else {
+            return false;
+        }
+        let words_bytes = words.len() * size_of::<Option<Box<str>>>();
+        let bytes = text_bytes + words_bytes + self.shape.1.len() + list_bytes + SAMPLES_BYTES;
+        meter.admit(bytes)
     }
 
     fn insert(&mut self, shape: Shape, template: Template) {
@@ -188,17 +232,37 @@ impl Tree {
 
     /// Heap memory in bytes, about.
     pub(super) fn held_bytes(&self) -> usize {
-        self.templates * TEMPLATE_BYTES
+        map_bytes(&self.shapes)
+            // Lists of templates double.
+            + 2 * self.templates * size_of::<Template>()
+            + self.templates * SAMPLES_BYTES
             + self.text_bytes
-            + self.samples * size_of::<(i64, u64)>() * 2
+            + self.samples * SAMPLE_BYTES
+            + self.shape.1.len()
+            + self.tokens.skeleton.capacity()
+            + self.tokens.words.capacity() * size_of::<Option<(usize, usize)>>()
     }
 
-    /// The templates, those that others cover joined with them, in a fixed order.
-    pub(super) fn finish(self) -> Vec<FoundTemplate> {
+    /// The templates, those that others cover joined with them, in a fixed order. None if there
+    /// is no memory for that.
+    pub(super) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
+        // Each template on its way has the skeleton of its shape; lists of both are made anew.
+        let of_shape = |(shape, templates): (&Shape, &Vec<Template>)| {
+            templates.len()
+                * (shape.1.len() + size_of::<FoundTemplate>() + size_of::<Template>() * 2)
+                + size_of::<(Shape, Vec<Template>)>()
+        };
+        let made_bytes: usize = self.shapes.iter().map(of_shape).sum();
+        if !meter.work(made_bytes) || !meter.admit(made_bytes) {
+            return Vec::new();
+        }
         let mut shapes: Vec<_> = self.shapes.into_iter().collect();
         shapes.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut found = Vec::with_capacity(self.templates);
         for ((level, skeleton), mut templates) in shapes {
+            if !meter.work(templates.len() * templates.len() * WORD_WORK) {
+                return Vec::new();
+            }
             // The most general ones come first and take what they cover.
             templates.sort_by_key(|template| template.words.iter().flatten().count());
             let mut kept: Vec<Template> = Vec::new();

@@ -20,6 +20,13 @@ const UNITS: [(&[&str], u64); 13] = [
     (&["ei", "eib"], 1 << 60),
 ];
 
+/// What may be needed to read a value: copies of it, and a message that quotes it.
+pub(crate) fn spare_bytes(value: &[u8]) -> usize {
+    const QUOTED_FACTOR: usize = 12;
+    // Short ones are not worth counting.
+    if value.len() < 256 { 0 } else { value.len().saturating_mul(QUOTED_FACTOR) }
+}
+
 /// Reads a decimal float.
 ///
 /// # Errors

@@ -3,15 +3,25 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::super::meter::Meter;
+use super::super::regex as patterns;
 use super::Entry;
 
 /// A sequence of colours or other terminal control: an introducer, then either a
 /// text that ends with BEL, or parameters and a final character.
-const SEQUENCE: &str = concat!(
+pub(super) const SEQUENCE: &str = concat!(
     r"(?:\x1b|\xc2\x9b)[\[\]()#;?]*",
     r"(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\x07)",
     r"|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))",
 );
+
+/// What a sequence costs, see [`super::super::meter`].
+const HIT_WORK: usize = 64;
+/// What a byte costs to search.
+const SEARCH_FACTOR: usize = 2;
+
+/// What [`patterns::held_bytes`] knows the pattern by.
+const SEQUENCE_COST: u64 = 24;
 
 /// A compiled `decolorize`.
 #[derive(Debug)]
@@ -28,15 +38,31 @@ impl Decolorize {
         Self { sequence, line: Vec::new() }
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.line.capacity() + patterns::held_bytes(SEQUENCE_COST)
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.line);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let line = entry.line();
         if memchr::memchr2(b'\x1b', b'\x9b', line).is_none() {
             return;
         }
         self.line.clear();
+        if !entry.meter().make_room(&mut self.line, line.len()) {
+            return;
+        }
         let mut copied = 0;
         for hit in self.sequence.find_iter(line) {
             self.line.extend_from_slice(&line[copied..hit.start()]);
+            if !entry.meter().work(HIT_WORK + SEARCH_FACTOR * (hit.end() - copied)) {
+                return;
+            }
             copied = hit.end();
         }
         if copied > 0 {

@@ -13,6 +13,14 @@ struct Item {
     matcher: Option<CompiledMatcher>,
 }
 
+/// What comparing a label with an item costs, see [`super::super::meter`].
+const ITEM_WORK: usize = 16;
+
+fn items_bytes(items: &Vec<Item>) -> usize {
+    let matchers = items.iter().filter_map(|item| item.matcher.as_ref());
+    items.capacity() * size_of::<Item>() + matchers.map(CompiledMatcher::held_bytes).sum::<usize>()
+}
+
 impl Item {
     fn accepts(&self, value: &[u8]) -> bool {
         let Some(matcher) = &self.matcher else { return true };
@@ -52,6 +60,11 @@ impl Drop {
         Ok(Self { items: compile(list, labels)? })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        items_bytes(&self.items)
+    }
+
     pub(crate) fn process(&self, labels: &mut EntryLabels) {
         for item in &self.items {
             let value = match item.name {
@@ -59,7 +72,11 @@ impl Drop {
                 ERROR_DETAILS => labels.error_details(),
                 name => labels.get(name),
             };
-            if item.accepts(value.unwrap_or_default()) {
+            let value = value.unwrap_or_default();
+            if !labels.meter().work(ITEM_WORK + value.len()) {
+                return;
+            }
+            if item.accepts(value) {
                 match item.name {
                     slot @ (ERROR | ERROR_DETAILS) => labels.clear_error(slot),
                     name => labels.delete(name),
@@ -87,8 +104,13 @@ impl Keep {
         Ok(Self { items: compile(list, labels)? })
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        items_bytes(&self.items)
+    }
+
     pub(crate) fn process(&self, labels: &mut EntryLabels) {
-        labels.retain(|name, value| {
+        labels.retain(self.items.len() * ITEM_WORK, |name, value| {
             matches!(name, ERROR | ERROR_DETAILS | PRESERVE_ERROR)
                 || self.items.iter().any(|item| item.name == name && item.accepts(value))
         });

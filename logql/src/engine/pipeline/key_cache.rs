@@ -60,6 +60,9 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
+    /// Heap memory of each.
+    pub(super) const BYTES: usize = size_of::<[(Packed, Option<NameId>); SLOTS]>();
+
     /// What `find` said of the key before, or says now: its label, or `None` when
     /// nobody looks at that label. `find` always says the same of a key.
     #[inline(always)]

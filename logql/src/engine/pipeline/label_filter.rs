@@ -10,22 +10,29 @@
 use super::super::interner::equal;
 use super::super::ip::IpSet;
 use super::super::matcher::CompiledMatcher;
+use super::super::regex as patterns;
 use super::convert;
 use super::labels::{ERROR, EntryLabels, NameId};
 use crate::syntax::ast::{self, CompareOp, MatchOp, Matcher};
+use crate::syntax::go_regex::{Purpose, translate};
 
 /// Most texts that are compared one after the other.
 const MAX_LITERALS: usize = 16;
 /// The error of a value that cannot be converted.
 const FILTER_ERROR: &[u8] = b"LabelFilterErr";
 
+/// What a test costs besides the bytes of the value, see [`super::super::meter`].
+const TEST_WORK: usize = 16;
+/// What a byte of a value costs.
+const TEST_FACTOR: usize = 2;
+
 /// What a string is compared with.
 #[derive(Debug)]
 enum Text {
     /// Any of these.
     Literals(Vec<Box<[u8]>>),
-    /// What the pattern of the matcher accepts.
-    Pattern(Box<CompiledMatcher>),
+    /// What the pattern of the matcher accepts. With its size in bytes, about.
+    Pattern(Box<CompiledMatcher>, usize),
 }
 
 impl Text {
@@ -35,18 +42,30 @@ impl Text {
             return Ok(Self::Literals(vec![value.into()]));
         }
         let pattern = CompiledMatcher::new(matcher)?;
-        match pattern.pattern_literals() {
-            Some(literals) if literals.len() <= MAX_LITERALS => {
-                Ok(Self::Literals(literals.iter().map(|text| text.as_bytes().into()).collect()))
+        if let Some(literals) = pattern.pattern_literals()
+            && literals.len() <= MAX_LITERALS
+        {
+            let literals = literals.iter().map(|text| text.as_bytes().into());
+            return Ok(Self::Literals(literals.collect()));
+        }
+        let cost = translate(value, Purpose::Matcher)?.cost;
+        Ok(Self::Pattern(Box::new(pattern), patterns::held_bytes(cost)))
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Literals(literals) => {
+                literals.capacity() * size_of::<Box<[u8]>>()
+                    + literals.iter().map(|literal| literal.len()).sum::<usize>()
             }
-            _ => Ok(Self::Pattern(Box::new(pattern))),
+            Self::Pattern(_, bytes) => size_of::<CompiledMatcher>() + bytes,
         }
     }
 
     fn accepts(&self, value: &[u8]) -> bool {
         match self {
             Self::Literals(literals) => literals.iter().any(|literal| equal(literal, value)),
-            Self::Pattern(pattern) => pattern.pattern_matches_bytes(value),
+            Self::Pattern(pattern, _) => pattern.pattern_matches_bytes(value),
         }
     }
 }
@@ -124,6 +143,22 @@ impl LabelFilter {
         Ok(Self::Test(labels.name_id(name.as_bytes()), test))
     }
 
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Test(_, test) => {
+                let text = match &test.test {
+                    Test::Text { text, .. } => text.held_bytes(),
+                    _ => 0,
+                };
+                size_of::<LabelTest>() + text
+            }
+            Self::And(left, right) | Self::Or(left, right) => {
+                2 * size_of::<Self>() + left.held_bytes() + right.held_bytes()
+            }
+        }
+    }
+
     /// Whether the entry is kept. A value that cannot be converted keeps the entry
     /// and sets its error, unless an earlier one is there, or the filter is guarded.
     pub(crate) fn keeps(&self, labels: &mut EntryLabels) -> bool {
@@ -158,37 +193,60 @@ impl LabelFilter {
 
 impl LabelTest {
     fn admits(&self, name: NameId, labels: &mut EntryLabels) -> Result<bool, Incomparable> {
-        let outcome = match &self.test {
-            Test::Text { text, is_negated } => {
-                let value = if name == ERROR { labels.error() } else { labels.get(name) };
-                return Ok(text.accepts(value.unwrap_or_default()) != *is_negated);
+        let value = if name == ERROR && matches!(self.test, Test::Text { .. }) {
+            labels.error()
+        } else {
+            labels.get(name)
+        };
+        let meter = labels.meter();
+        if !meter.work(TEST_WORK + value.map_or(0, <[u8]>::len) * TEST_FACTOR) {
+            return Ok(false);
+        }
+        match (&self.test, value) {
+            (Test::Text { text, is_negated }, value) => {
+                Ok(text.accepts(value.unwrap_or_default()) != *is_negated)
             }
-            Test::Ip { set, is_negated } => {
-                return Ok(labels.error().is_some()
-                    || labels.get(name).is_some_and(|value| set.found_in(value) != *is_negated));
+            (Test::Ip { set, is_negated }, value) => Ok(labels.error().is_some()
+                || value.is_some_and(|value| set.found_in(value) != *is_negated)),
+            (_, None) => Ok(false),
+            (test, Some(value)) => {
+                let spare_bytes = convert::spare_bytes(value);
+                if !meter.admit(spare_bytes) {
+                    return Ok(false);
+                }
+                let outcome = match test.accepts_number(value) {
+                    Ok(holds) => Ok(holds),
+                    Err(_) if self.is_guarded => Err(Incomparable),
+                    Err(details) => {
+                        if labels.error().is_none() {
+                            labels.set_error(FILTER_ERROR, details.as_bytes());
+                        }
+                        Ok(true)
+                    }
+                };
+                labels.meter().release(spare_bytes);
+                outcome
             }
-            Test::Number { op, value } => {
-                let Some(text) = labels.get(name) else { return Ok(false) };
+        }
+    }
+}
+
+impl Test {
+    /// Whether a value passes that is to be converted.
+    fn accepts_number(&self, text: &[u8]) -> Result<bool, String> {
+        match self {
+            Self::Number { op, value } => {
                 convert::number(text).map(|number| compare(number, *op, *value))
             }
-            Test::Duration { op, value_ns } => {
-                let Some(text) = labels.get(name) else { return Ok(false) };
+            Self::Duration { op, value_ns } => {
                 convert::duration_ns(text).map(|duration_ns| compare(duration_ns, *op, *value_ns))
             }
-            Test::Bytes { op, value_bytes } => {
-                let Some(text) = labels.get(name) else { return Ok(false) };
+            Self::Bytes { op, value_bytes } => {
                 convert::bytes(text).map(|size| compare(i128::from(size), *op, *value_bytes))
             }
-        };
-        let details = match outcome {
-            Ok(holds) => return Ok(holds),
-            Err(_) if self.is_guarded => return Err(Incomparable),
-            Err(details) => details,
-        };
-        if labels.error().is_none() {
-            labels.set_error(FILTER_ERROR, details.as_bytes());
+            // They compare the text.
+            Self::Text { .. } | Self::Ip { .. } => Ok(false),
         }
-        Ok(true)
     }
 }
 

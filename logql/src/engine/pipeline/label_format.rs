@@ -5,6 +5,7 @@
 //! template: with the renames to the left of that, without anything else that the
 //! stage does. So they are all executed at that moment.
 
+use super::super::meter::Meter;
 use super::super::template::Template;
 use super::Entry;
 use super::labels::{EntryLabels, NameId};
@@ -57,6 +58,23 @@ impl LabelFormat {
         })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let templates = self.items.iter().map(|item| match &item.value {
+            ItemValue::Rename(_) => 0,
+            ItemValue::Template(template) => template.held_bytes(),
+        });
+        self.items.capacity() * size_of::<Item>()
+            + templates.sum::<usize>()
+            + self.written.capacity()
+            + self.outcomes.capacity() * size_of::<(bool, usize)>()
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.written);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let is_template = |item: &Item| matches!(item.value, ItemValue::Template(_));
         let first_template = self.items.iter().position(is_template).unwrap_or(self.items.len());
@@ -68,13 +86,19 @@ impl LabelFormat {
         }
         self.written.clear();
         self.outcomes.clear();
+        if !entry.meter().make_room(&mut self.outcomes, rest.len()) {
+            return;
+        }
         for item in rest {
             if let ItemValue::Template(template) = &item.value {
                 let start = self.written.len();
                 let result = template.execute(entry.template_input(), &mut self.written);
                 if let Err(details) = &result {
                     self.written.truncate(start);
-                    self.written.extend_from_slice(details.as_bytes());
+                    let _is_written = entry.meter().append(&mut self.written, details.as_bytes());
+                }
+                if entry.meter().is_stopped() {
+                    return;
                 }
                 self.outcomes.push((result.is_ok(), self.written.len()));
             }

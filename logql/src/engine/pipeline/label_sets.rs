@@ -1,8 +1,11 @@
 //! Final label sets, interned, so that entries with equal labels share a number.
 
+use std::borrow::Cow;
+
 use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
+use super::super::meter::Meter;
 use super::labels::{Category, EntryLabels, NameId};
 
 /// Which labels identify a series. Where series are grouped, a label without a value is no
@@ -20,6 +23,14 @@ pub(crate) enum Reduction {
 }
 
 impl Reduction {
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Keep | Self::KeepBut(_) => 0,
+            Self::By(names) | Self::Without(names) => names.capacity() * size_of::<NameId>(),
+        }
+    }
+
     /// True when a label stays.
     pub(crate) fn keeps(&self, name: NameId, value: &[u8]) -> bool {
         match self {
@@ -44,6 +55,16 @@ pub(crate) struct LabelSets {
     values: Vec<u8>,
     key: Vec<u8>,
 }
+
+/// The set that is given where there is no memory for another one, which ends the leaf.
+pub(crate) const NO_SET: u32 = 0;
+
+/// At most so many bytes say how long a name and its value are.
+const LENGTHS_BYTES: usize = 10;
+
+/// Memory for a name and a value on their way into a set: in a list that doubles, and in another
+/// one while it is sorted.
+const PAIR_BYTES: usize = 4 * size_of::<(Cow<'_, str>, Cow<'_, str>)>();
 
 /// The labels of a log entry by category.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -82,31 +103,35 @@ impl LabelSets {
     /// The id of the entry's final label set with categories.
     pub(crate) fn intern_categorized(&mut self, labels: &EntryLabels) -> u32 {
         self.begin();
-        labels.for_each_final(|name, category, value| self.gather(name, category as u8, value));
-        self.finish()
+        let meter = labels.meter();
+        labels.for_each_final(|name, category, value| {
+            self.gather(name, category as u8, value, meter)
+        });
+        self.finish(meter)
     }
 
     /// The id of the entry's labels as far as `reduction` keeps them.
     pub(crate) fn intern_reduced(&mut self, labels: &EntryLabels, reduction: &Reduction) -> u32 {
         self.begin();
+        let meter = labels.meter();
         match reduction {
             Reduction::By(names) => {
                 // They are sorted, so the key is written right away.
                 for name in names {
                     if let Some(value) = labels.final_value(*name).filter(|it| !it.is_empty()) {
-                        push_label(&mut self.key, *name, 0, value);
+                        push_label(&mut self.key, *name, 0, value, meter);
                     }
                 }
-                return self.keys.intern(&self.key);
+                return self.intern_key(meter);
             }
             Reduction::Keep | Reduction::KeepBut(_) | Reduction::Without(_) => labels
                 .for_each_final(|name, _, value| {
                     if reduction.keeps(name, value) {
-                        self.gather(name, 0, value);
+                        self.gather(name, 0, value, meter);
                     }
                 }),
         }
-        self.finish()
+        self.finish(meter)
     }
 
     /// The id of what `reduction` keeps of a set of `others`, which was interned without
@@ -116,14 +141,15 @@ impl LabelSets {
         others: &LabelSets,
         id: u32,
         reduction: &Reduction,
+        meter: &Meter,
     ) -> u32 {
         self.key.clear();
         for (name, category, value) in others.fields_of(id) {
             if reduction.keeps(name, value) {
-                push_label(&mut self.key, name, category, value);
+                push_label(&mut self.key, name, category, value, meter);
             }
         }
-        self.keys.intern(&self.key)
+        self.intern_key(meter)
     }
 
     /// The id of those labels of a stream that are listed, sorted by their ids.
@@ -136,10 +162,10 @@ impl LabelSets {
         self.key.clear();
         for &name in listed {
             if let Some(value) = names.value_in(stream, name).filter(|it| !it.is_empty()) {
-                push_label(&mut self.key, name, 0, value.as_bytes());
+                push_label(&mut self.key, name, 0, value.as_bytes(), names.meter());
             }
         }
-        self.keys.intern(&self.key)
+        self.intern_key(names.meter())
     }
 
     /// How many sets there are.
@@ -154,18 +180,34 @@ impl LabelSets {
     }
 
     /// Adds a label; `category` is zero where categories do not matter.
-    fn gather(&mut self, name: NameId, category: u8, value: &[u8]) {
-        let start = self.values.len();
-        self.values.extend_from_slice(value);
-        self.fields.push((name, category, start, self.values.len()));
+    fn gather(&mut self, name: NameId, category: u8, value: &[u8], meter: &Meter) {
+        let (start, end) = (self.values.len(), self.values.len() + value.len());
+        if meter.append(&mut self.values, value) {
+            let _is_gathered = meter.push(&mut self.fields, (name, category, start, end));
+        }
     }
 
-    fn finish(&mut self) -> u32 {
+    fn finish(&mut self, meter: &Meter) -> u32 {
         self.fields.sort_unstable();
         for (name, category, start, end) in &self.fields {
-            push_label(&mut self.key, *name, *category, &self.values[*start..*end]);
+            push_label(&mut self.key, *name, *category, &self.values[*start..*end], meter);
         }
-        self.keys.intern(&self.key)
+        self.intern_key(meter)
+    }
+
+    fn intern_key(&mut self, meter: &Meter) -> u32 {
+        // Half of a key that found no memory is none.
+        meter.work(self.key.len());
+        if meter.is_stopped() {
+            return NO_SET;
+        }
+        self.keys.intern(&self.key, meter).unwrap_or(NO_SET)
+    }
+
+    /// Gives back what an outlier among the sets has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.values);
+        meter.recycle(&mut self.key);
     }
 
     /// The labels of a set with their categories, sorted by name id.
@@ -181,32 +223,15 @@ impl LabelSets {
         })
     }
 
-    fn pairs<'s>(
-        &'s self,
-        id: u32,
-        names: &'s EntryLabels,
-    ) -> impl Iterator<Item = (u8, String, String)> + 's {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        self.fields_of(id)
-            .map(move |(name, category, value)| (category, text(names.name(name)), text(value)))
-    }
-
-    /// The labels of a set, categories forgotten.
+    /// The labels of a set, categories forgotten. None of them if there is no memory.
     pub(crate) fn labels(&self, id: u32, names: &EntryLabels) -> Labels {
-        Labels::from_result_pairs(self.pairs(id, names).map(|(_, name, value)| (name, value)))
-            .expect("a final set has every name once")
+        self.labels_of(id, names, |_| true)
     }
 
-    /// The labels of a set that was interned with categories.
+    /// The labels of a set that was interned with categories. None of them if there is no
+    /// memory.
     pub(crate) fn categorized(&self, id: u32, names: &EntryLabels) -> EntryLabelSet {
-        let of = |wanted: Category| {
-            Labels::from_result_pairs(
-                self.pairs(id, names)
-                    .filter(|(category, ..)| *category == wanted as u8)
-                    .map(|(_, name, value)| (name, value)),
-            )
-            .expect("a final set has every name once")
-        };
+        let of = |wanted| self.labels_of(id, names, |category| category == wanted as u8);
         EntryLabelSet {
             stream: of(Category::Stream),
             structured_metadata: of(Category::Metadata),
@@ -214,14 +239,45 @@ impl LabelSets {
         }
     }
 
+    /// The labels of some categories of a set. What is made of them is admitted, and so is what
+    /// is needed for that, but only until it is made.
+    fn labels_of(&self, id: u32, names: &EntryLabels, is_wanted: impl Fn(u8) -> bool) -> Labels {
+        let meter = names.meter();
+        let fields = || self.fields_of(id).filter(|(_, category, _)| is_wanted(*category));
+        let (mut count, mut text_bytes) = (0, 0);
+        for (name, _, value) in fields() {
+            count += 1;
+            text_bytes += names.name(name).len() + value.len();
+        }
+        let made_bytes = text_bytes + (count + 1) * LENGTHS_BYTES;
+        // Encoded once more until all of it is there.
+        let beside_bytes = made_bytes + count * PAIR_BYTES;
+        meter.work(made_bytes + beside_bytes);
+        if !meter.admit(made_bytes + beside_bytes) {
+            return Labels::empty();
+        }
+        let pairs = fields().map(|(name, _, value)| {
+            (String::from_utf8_lossy(names.name(name)), String::from_utf8_lossy(value))
+        });
+        let labels = Labels::from_result_pairs(pairs).expect("a final set has every name once");
+        meter.release((made_bytes + beside_bytes).saturating_sub(labels.as_bytes().len()));
+        labels
+    }
+
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.keys.held_bytes() + self.values.capacity() + self.key.capacity()
+        self.keys.held_bytes()
+            + self.values.capacity()
+            + self.key.capacity()
+            + self.fields.capacity() * size_of::<(NameId, u8, usize, usize)>()
     }
 }
 
-/// Appends a label to the key of a set.
-fn push_label(key: &mut Vec<u8>, name: NameId, category: u8, value: &[u8]) {
+/// Appends a label to the key of a set; nothing of it if there is no memory.
+fn push_label(key: &mut Vec<u8>, name: NameId, category: u8, value: &[u8], meter: &Meter) {
+    if !meter.make_room(key, value.len() + 9) {
+        return;
+    }
     let len = u32::try_from(value.len()).expect("a value is part of a line or of metadata");
     key.extend_from_slice(&name.0.to_le_bytes());
     key.extend_from_slice(&len.to_le_bytes());

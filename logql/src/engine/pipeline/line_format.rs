@@ -2,6 +2,7 @@
 //!
 //! When the template fails the line stays, and the error labels say why.
 
+use super::super::meter::Meter;
 use super::super::template::Template;
 use super::Entry;
 use super::labels::EntryLabels;
@@ -26,6 +27,16 @@ impl LineFormat {
         let template = Template::compile("line", template, labels)
             .map_err(|error| format!("invalid line template: {error}"))?;
         Ok(Self { template, line: Vec::new() })
+    }
+
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.line.capacity() + self.template.held_bytes()
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.line);
     }
 
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {

@@ -25,6 +25,7 @@ pub(crate) mod logfmt;
 mod needs;
 mod pattern;
 mod regexp;
+pub(crate) mod spare;
 mod text;
 mod unpack;
 pub(crate) mod unwrap;
@@ -46,6 +47,9 @@ pub(crate) use needs::{wanted, wanted_by};
 use pattern::Pattern;
 use regexp::Regexp;
 use unpack::Unpack;
+
+/// What a stage costs besides the bytes of the line, see [`super::meter`].
+const STAGE_WORK: usize = 64;
 
 /// An entry on its way through the stages.
 #[derive(Debug)]
@@ -139,7 +143,9 @@ impl Stage {
     /// Whether the entry is kept.
     fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         match self {
-            Self::LineFilters(filters) => return filters.keeps(entry.line()),
+            Self::LineFilters(filters) => {
+                return filters.keeps_counted(entry.line(), entry.meter());
+            }
             Self::LabelFilter(filter) => return filter.keeps(entry.labels),
             Self::Json(json) => json.process(entry),
             Self::JsonExpressions(json) => json.process(entry),
@@ -155,6 +161,46 @@ impl Stage {
             Self::Decolorize(decolorize) => decolorize.process(entry),
         }
         true
+    }
+
+    /// Heap memory in bytes, about.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::LineFilters(filters) => filters.held_bytes(),
+            Self::LabelFilter(filter) => filter.held_bytes(),
+            Self::Json(json) => json.held_bytes(),
+            Self::JsonExpressions(json) => json.held_bytes(),
+            Self::Logfmt(logfmt) => logfmt.held_bytes(),
+            Self::LogfmtExpressions(logfmt) => logfmt.held_bytes(),
+            Self::Pattern(pattern) => pattern.held_bytes(),
+            Self::Regexp(regexp) => regexp.held_bytes(),
+            Self::Unpack(unpack) => unpack.held_bytes(),
+            Self::LineFormat(format) => format.held_bytes(),
+            Self::LabelFormat(format) => format.held_bytes(),
+            Self::Drop(drop) => drop.held_bytes(),
+            Self::Keep(keep) => keep.held_bytes(),
+            Self::Decolorize(decolorize) => decolorize.held_bytes(),
+        }
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    fn recycle(&mut self, meter: &Meter) {
+        match self {
+            Self::Json(json) => json.recycle(meter),
+            Self::JsonExpressions(json) => json.recycle(meter),
+            Self::Logfmt(logfmt) => logfmt.recycle(meter),
+            Self::LogfmtExpressions(logfmt) => logfmt.recycle(meter),
+            Self::Unpack(unpack) => unpack.recycle(meter),
+            Self::LineFormat(format) => format.recycle(meter),
+            Self::LabelFormat(format) => format.recycle(meter),
+            Self::Decolorize(decolorize) => decolorize.recycle(meter),
+            Self::LineFilters(_)
+            | Self::LabelFilter(_)
+            | Self::Pattern(_)
+            | Self::Regexp(_)
+            | Self::Drop(_)
+            | Self::Keep(_) => {}
+        }
     }
 
     /// True for the stages that only make labels from the line.
@@ -192,7 +238,7 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles the stages of a log query. Parsers extract what is `wanted`. Without
+    /// Compiles the stages of a log query; not all of them where the meter is stopped. Parsers extract what is `wanted`. Without
     /// `keeps_line` nobody looks at the final line; a `line_format` that no parser
     /// and no line filter follows is then left out unread, and so cannot fail (Q4).
     ///
@@ -208,32 +254,62 @@ impl Pipeline {
         let mut stages = Vec::new();
         let mut line_may_change = false;
         let mut guards_errors = false;
+        let last_reader = log.stages.iter().rposition(reads_line);
+        let last_parser = log.stages.iter().rposition(parses_or_filters_line);
         for (i, stage) in log.stages.iter().enumerate() {
             let failed = |detail| stage_error(stage, detail);
             if let ast::Stage::LabelFilter(filter) = stage {
                 guards_errors |= error_guard::is_guard(filter);
             }
+            let spare_bytes = spare::of_stage(stage);
+            let has_room = labels.meter().work(spare_bytes)
+                && labels.meter().admit(spare_bytes)
+                && labels.meter().make_room(&mut stages, 1);
+            if !has_room {
+                break;
+            }
             match stage {
                 ast::Stage::LineFilters(filters) if !line_may_change => {
-                    front.add(filters).map_err(failed)?;
+                    front.add(filters, labels.meter()).map_err(failed)?;
                 }
                 // Nobody looks at labels, and nothing behind at the line.
-                ast::Stage::Unpack
-                    if wanted.is_nothing() && !log.stages[i..].iter().any(reads_line) => {}
+                ast::Stage::Unpack if wanted.is_nothing() && last_reader < Some(i) => {}
                 // Nobody looks at the line it would write.
-                ast::Stage::LineFormat(_)
-                    if !keeps_line && !log.stages[i..].iter().any(parses_or_filters_line) => {}
-                _ => {
-                    let compiled = compile(stage, guards_errors, wanted, labels)?;
-                    if !(wanted.is_nothing() && compiled.is_parser()) {
-                        line_may_change |= changes_line(stage);
-                        stages.push(compiled);
+                ast::Stage::LineFormat(_) if !keeps_line && last_parser < Some(i) => {}
+                _ => match compile(stage, guards_errors, wanted, labels) {
+                    Ok(compiled) => {
+                        if !matches!(compiled, Stage::LineFilters(_)) {
+                            // What is there is there; it ends the leaf if it is too much.
+                            let _ = labels.meter().admit(compiled.held_bytes());
+                        }
+                        if wanted.is_nothing() && compiled.is_parser() {
+                            labels.meter().release(compiled.held_bytes());
+                        } else {
+                            line_may_change |= changes_line(stage);
+                            stages.push(compiled);
+                        }
                     }
-                }
+                    // It is no error of the query that there is no memory.
+                    Err(_) if labels.meter().is_stopped() => break,
+                    Err(error) => return Err(error),
+                },
             }
+            labels.meter().release(spare_bytes);
         }
         let reads_line = !front.is_empty() || stages.iter().any(Stage::reads_line);
         Ok(Self { front, stages, reads_line, guards_errors })
+    }
+
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.front.held_bytes()
+            + self.stages.capacity() * size_of::<Stage>()
+            + self.stages.iter().map(Stage::held_bytes).sum::<usize>()
+    }
+
+    /// Gives back what an outlier among the entries has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        self.stages.iter_mut().for_each(|stage| stage.recycle(meter));
     }
 
     /// The filters that run over blocks before anything else.
@@ -259,10 +335,9 @@ impl Pipeline {
 
     /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
-        self.stages
-            .iter_mut()
-            .all(|stage| entry.meter().work(entry.line().len()) && stage.process(entry))
-            && !entry.meter().is_stopped()
+        self.stages.iter_mut().all(|stage| {
+            entry.meter().work(STAGE_WORK + entry.line().len()) && stage.process(entry)
+        }) && !entry.meter().is_stopped()
     }
 }
 
@@ -275,7 +350,7 @@ fn compile(
     let compiled = match stage {
         ast::Stage::LineFilters(filters) => {
             let mut own = LineFilters::default();
-            own.add(filters).map(|()| Stage::LineFilters(own))
+            own.add(filters, labels.meter()).map(|()| Stage::LineFilters(own))
         }
         ast::Stage::Json(list) if list.is_empty() => Ok(Stage::Json(Json::default())),
         ast::Stage::Json(list) => {

@@ -7,7 +7,7 @@
 //! reference; where no label is looked at at all, parsers do not run.
 
 use super::super::plan::{LeafKind, SeriesLabels};
-use super::super::template::Template;
+use super::super::template::{Template, compiling_bytes};
 use super::label_filter::LabelFilter;
 use super::labels::{ERROR, EntryLabels, NameId, Wanted};
 use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
@@ -74,6 +74,17 @@ impl Names<'_> {
         }
     }
 
+    /// Adds what a template reads; false when that may be anything, or there is no memory.
+    fn add_template(&mut self, template: &[u8]) -> bool {
+        let compiling_bytes = compiling_bytes(template);
+        if !self.labels.meter().admit(compiling_bytes) {
+            return false;
+        }
+        let is_known = Template::for_each_name(template, &mut |name| self.add(name));
+        self.labels.meter().release(compiling_bytes);
+        is_known
+    }
+
     /// Adds what a stage reads; false when that may be anything.
     fn add_stage(&mut self, stage: &Stage) -> bool {
         match stage {
@@ -85,7 +96,7 @@ impl Names<'_> {
                     match &item.value {
                         LabelFormatValue::Rename(source) => self.add(source),
                         LabelFormatValue::Template(template) => {
-                            if !Template::for_each_name(template, &mut |name| self.add(name)) {
+                            if !self.add_template(template) {
                                 return false;
                             }
                         }
@@ -93,7 +104,7 @@ impl Names<'_> {
                 }
             }
             Stage::LineFormat(template) => {
-                return Template::for_each_name(template, &mut |name| self.add(name));
+                return self.add_template(template);
             }
             // The labels that `drop` and `keep` name do not count.
             Stage::LineFilters(_)

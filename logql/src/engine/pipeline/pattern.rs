@@ -7,6 +7,9 @@ use super::Entry;
 use super::labels::{EntryLabels, NameId};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
 
+/// A value of so many bytes counts for itself, see [`super::super::meter`].
+const LONG_BYTES: usize = 1 << 10;
+
 /// A capture and the text behind it.
 #[derive(Debug)]
 struct Capture {
@@ -49,6 +52,14 @@ impl Pattern {
         Ok(Self { prefix, captures })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let needles = self.captures.iter().filter_map(|capture| capture.until.as_ref());
+        self.prefix.len()
+            + self.captures.capacity() * size_of::<Capture>()
+            + needles.map(|until| until.needle().len()).sum::<usize>()
+    }
+
     pub(crate) fn process(&self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         let Some((start, mut rest)) = line.split_at_checked(self.prefix.len()) else { return };
@@ -61,6 +72,10 @@ impl Pattern {
             }
             let end = capture.until.as_ref().and_then(|until| until.find(rest));
             let value = &rest[..end.unwrap_or(rest.len())];
+            // Short ones are counted with the line.
+            if value.len() >= LONG_BYTES && !labels.meter().work(value.len()) {
+                return;
+            }
             if let Some(label) = capture.label
                 && let Some(target) = labels.target_of(label)
             {

@@ -2,15 +2,21 @@
 
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::super::regex as patterns;
 use super::Entry;
 use super::labels::{EntryLabels, NameId};
 use super::text::{is_blank, push_sanitized};
 use crate::syntax::go_regex::compile_capturing;
 
+/// What a byte costs to search for groups, see [`super::super::meter`].
+const CAPTURE_FACTOR: usize = 4;
+
 /// A compiled `regexp`.
 #[derive(Debug)]
 pub(crate) struct Regexp {
     regex: Regex,
+    /// Its size in bytes, about.
+    regex_bytes: usize,
     /// The groups with names, by number, and the labels they set.
     groups: Vec<(usize, NameId)>,
     /// Scratch: where the groups matched.
@@ -36,12 +42,23 @@ impl Regexp {
             }
         }
         let locations = compiled.regex.capture_locations();
-        Ok(Self { regex: compiled.regex, groups, locations })
+        let regex_bytes = patterns::held_bytes(patterns::cost_of(pattern));
+        Ok(Self { regex: compiled.regex, regex_bytes, groups, locations })
+    }
+
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.regex_bytes
+            + self.groups.capacity() * size_of::<(usize, NameId)>()
+            + self.locations.len() * size_of::<[Option<usize>; 2]>()
     }
 
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
-        if labels.has_all() || self.regex.captures_read(&mut self.locations, line).is_none() {
+        if labels.has_all() || !labels.meter().work(CAPTURE_FACTOR * line.len()) {
+            return;
+        }
+        if self.regex.captures_read(&mut self.locations, line).is_none() {
             return;
         }
         for (number, name) in &self.groups {

@@ -1,6 +1,7 @@
 //! `| unpack`: the labels and the line of a packed entry, section 6.7 of the
 //! language reference.
 
+use super::super::meter::Meter;
 use super::Entry;
 use super::json::JSON_ERROR;
 use super::json::escapes::push_unescaped;
@@ -11,6 +12,12 @@ use super::text::{push_clean, push_sanitized};
 
 /// The field that holds the line.
 const ENTRY: &[u8] = b"_entry";
+
+/// What a field costs besides its bytes, see [`super::super::meter`].
+const FIELD_WORK: usize = 32;
+
+/// A list of fields up to this size is kept from entry to entry.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// A string as it stands in a line, by positions.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +46,33 @@ impl Unpack {
         Self { line_only, ..Self::default() }
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.fields.capacity() * size_of::<(Span, Span)>()
+            + self.key.capacity()
+            + self.name.capacity()
+            + self.line.capacity()
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.key);
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.line);
+        let fields_bytes = self.fields.capacity() * size_of::<(Span, Span)>();
+        if fields_bytes > KEPT_BYTES {
+            meter.release(fields_bytes);
+            self.fields = Vec::new();
+        }
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if line.is_empty() {
             return;
         }
         let found = match line[0] {
-            b'{' => self.scan(line),
+            b'{' => self.scan(line, labels.meter()),
             _ => Err("expecting json object(6), but it is not"),
         };
         match found {
@@ -54,6 +81,9 @@ impl Unpack {
                     self.set_labels(line, labels);
                 }
                 self.line.clear();
+                if !labels.meter().make_room(&mut self.line, packed.end - packed.start) {
+                    return;
+                }
                 push(&mut self.line, line, packed);
                 entry.replace_line(&mut self.line);
             }
@@ -64,16 +94,20 @@ impl Unpack {
     }
 
     /// Collects the string fields of the line, and finds the packed line.
-    fn scan(&mut self, line: &[u8]) -> Result<Option<Span>, Failure> {
+    fn scan(&mut self, line: &[u8], meter: &Meter) -> Result<Option<Span>, Failure> {
         self.fields.clear();
         let mut packed = None;
         let mut fields = Fields::open(line)?;
         while let Some(field) = fields.next()? {
-            if field.key_has_escapes {
-                self.key.clear();
-                if !push_unescaped(&mut self.key, field.key, false) {
-                    return Err(BAD_ESCAPE);
-                }
+            self.key.clear();
+            let has_room = meter.work(FIELD_WORK + field.key.len() + field.value.text.len())
+                && meter.make_room(&mut self.key, field.key.len())
+                && meter.make_room(&mut self.fields, 1);
+            if !has_room {
+                return Ok(None);
+            }
+            if field.key_has_escapes && !push_unescaped(&mut self.key, field.key, false) {
+                return Err(BAD_ESCAPE);
             }
             let Kind::String { has_escapes } = field.value.kind else { continue };
             let value = span(line, field.value.text, has_escapes);
@@ -92,18 +126,25 @@ impl Unpack {
     fn set_labels(&mut self, line: &[u8], labels: &mut EntryLabels) {
         for (key, value) in self.fields.iter().rev() {
             self.key.clear();
+            self.name.clear();
             let text = &line[key.start..key.end];
+            let has_room = labels.meter().work(FIELD_WORK + text.len())
+                && labels.meter().make_room(&mut self.key, text.len())
+                && labels.meter().make_room(&mut self.name, text.len() + 1);
+            if !has_room {
+                return;
+            }
             if key.has_escapes {
                 push_unescaped(&mut self.key, text, false);
             } else {
                 self.key.extend_from_slice(text);
             }
-            self.name.clear();
             push_sanitized(&mut self.name, &self.key);
             if !self.name.is_empty()
                 && let Some(target) = labels.target(&self.name)
             {
-                labels.set_with(target, |arena| push(arena, line, *value));
+                let max_len_bytes = value.end - value.start;
+                labels.set_with(target, max_len_bytes, |arena| push(arena, line, *value));
             }
         }
     }

@@ -4,7 +4,7 @@ use super::super::error::PlanError;
 use super::error_guard::is_guard;
 use super::label_filter::LabelFilter;
 use super::labels::{EntryLabels, NameId};
-use super::{convert, stage_error};
+use super::{convert, spare, stage_error};
 use crate::syntax::ast::{self, UnwrapConversion};
 
 /// A compiled `unwrap`.
@@ -30,6 +30,10 @@ impl Unwrap {
         let mut filters = Vec::with_capacity(unwrap.filters.len());
         for filter in &unwrap.filters {
             is_guarded |= is_guard(filter);
+            let spare_bytes = spare::of_label_filter(filter);
+            if !labels.meter().work(spare_bytes) || !labels.meter().admit(spare_bytes) {
+                break;
+            }
             let compiled = LabelFilter::compile(filter, is_guarded, labels);
             filters.push(
                 compiled.map_err(|detail| {
@@ -39,6 +43,12 @@ impl Unwrap {
         }
         let label = labels.name_id(unwrap.label.as_bytes());
         Ok(Self { label, conversion: unwrap.conversion, filters })
+    }
+
+    /// Heap memory in bytes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.filters.capacity() * size_of::<LabelFilter>()
+            + self.filters.iter().map(LabelFilter::held_bytes).sum::<usize>()
     }
 
     /// The label that is unwrapped.
@@ -51,6 +61,10 @@ impl Unwrap {
     /// error and gives 0.
     pub(crate) fn sample(&self, labels: &mut EntryLabels) -> Option<f64> {
         let value = labels.get(self.label).filter(|value| !value.is_empty())?;
+        let spare_bytes = convert::spare_bytes(value);
+        if !labels.meter().work(value.len()) || !labels.meter().admit(spare_bytes) {
+            return None;
+        }
         let number = match self.conversion {
             UnwrapConversion::Number => convert::number(value),
             UnwrapConversion::Bytes => convert::bytes(value).map(|size| size as f64),
@@ -62,6 +76,7 @@ impl Unwrap {
             labels.set_error(b"SampleExtractionErr", details.as_bytes());
             0.0
         });
+        labels.meter().release(spare_bytes);
         self.filters.iter().all(|filter| filter.keeps(labels)).then_some(number)
     }
 }

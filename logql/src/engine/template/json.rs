@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use crate::engine::meter::Meter;
 use crate::syntax::go_float::parse_float;
 
 /// Deepest nesting that is accepted.
@@ -30,20 +31,42 @@ impl Json {
     }
 }
 
-/// Decodes a text; `None` when it is not JSON.
-pub(super) fn parse(text: &[u8]) -> Option<Json> {
-    let mut parser = Parser { text, position: 0 };
-    let value = parser.value(0)?;
+/// Decodes a text; `None` when it is not JSON, or there is no memory for it. Also gives how many
+/// bytes were admitted for it, which are the caller's to release.
+pub(super) fn parse(text: &[u8], meter: &Meter) -> (Option<Json>, usize) {
+    let mut parser = Parser { text, position: 0, meter, kept_bytes: 0 };
+    let value = parser.value(0);
     parser.pass_spaces();
-    (parser.position == text.len()).then_some(value)
+    let is_whole = parser.position == text.len();
+    (value.filter(|_| is_whole), parser.kept_bytes)
 }
+
+/// What a value costs besides its bytes, see [`crate::engine::meter`].
+const VALUE_WORK: usize = 64;
+
+/// Memory of the counts that a shared value has.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 struct Parser<'j> {
     text: &'j [u8],
     position: usize,
+    meter: &'j Meter,
+    kept_bytes: usize,
 }
 
 impl Parser<'_> {
+    /// Moves items to where they can be shared.
+    fn shared<T>(&mut self, items: Vec<T>) -> Option<Rc<[T]>> {
+        let shared_bytes = COUNTS_BYTES + size_of_val(items.as_slice());
+        let is_admitted = self.meter.admit(shared_bytes);
+        self.meter.release(items.capacity() * size_of::<T>());
+        if !is_admitted {
+            return None;
+        }
+        self.kept_bytes += shared_bytes;
+        Some(items.into())
+    }
+
     fn pass_spaces(&mut self) {
         while matches!(self.text.get(self.position), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.position += 1;
@@ -69,14 +92,17 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Option<Json> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_DEPTH || !self.meter.work(VALUE_WORK) {
             return None;
         }
         match self.next_visible()? {
             b'n' => self.word(b"ull", Json::Null),
             b't' => self.word(b"rue", Json::Bool(true)),
             b'f' => self.word(b"alse", Json::Bool(false)),
-            b'"' => Some(Json::Text(self.string()?.into())),
+            b'"' => {
+                let text = self.string()?;
+                Some(Json::Text(self.shared(text)?))
+            }
             b'[' => self.array(depth),
             b'{' => self.object(depth),
             b'-' | b'0'..=b'9' => {
@@ -92,13 +118,16 @@ impl Parser<'_> {
         self.pass_spaces();
         if self.text.get(self.position) == Some(&b']') {
             self.position += 1;
-            return Some(Json::Array(items.into()));
+            return Some(Json::Array(self.shared(items)?));
         }
         loop {
-            items.push(self.value(depth + 1)?);
+            let item = self.value(depth + 1)?;
+            if !self.meter.push(&mut items, item) {
+                return None;
+            }
             match self.next_visible()? {
                 b',' => {}
-                b']' => return Some(Json::Array(items.into())),
+                b']' => return Some(Json::Array(self.shared(items)?)),
                 _ => return None,
             }
         }
@@ -109,7 +138,7 @@ impl Parser<'_> {
         self.pass_spaces();
         if self.text.get(self.position) == Some(&b'}') {
             self.position += 1;
-            return Some(Json::Object(fields.into()));
+            return Some(Json::Object(self.shared(fields)?));
         }
         loop {
             if self.next_visible()? != b'"' {
@@ -119,18 +148,24 @@ impl Parser<'_> {
             if self.next_visible()? != b':' {
                 return None;
             }
-            fields.push((key.into(), self.value(depth + 1)?));
+            let key = self.shared(key)?;
+            let value = self.value(depth + 1)?;
+            if !self.meter.push(&mut fields, (key, value)) {
+                return None;
+            }
             match self.next_visible()? {
                 b',' => {}
                 b'}' => break,
                 _ => return None,
             }
         }
-        // Of equal keys the last one counts; sorting is stable.
+        // Of equal keys the last one counts; sorting is stable, in a list beside.
+        let _beside = self.meter.hold(size_of_val(fields.as_slice()))?;
+        self.meter.work(fields.len() * VALUE_WORK);
         fields.reverse();
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         fields.dedup_by(|later, kept| later.0 == kept.0);
-        Some(Json::Object(fields.into()))
+        Some(Json::Object(self.shared(fields)?))
     }
 
     fn digits(&mut self) -> Option<()> {
@@ -175,8 +210,15 @@ impl Parser<'_> {
         let start = self.position;
         let len = self.text[start..].iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f))?;
         self.position += len;
-        let mut out = self.text[start..self.position].to_vec();
+        let (mut out, meter) = (Vec::new(), self.meter);
+        if !meter.work(len) || !meter.append(&mut out, &self.text[start..self.position]) {
+            return None;
+        }
         loop {
+            // An escape stands for four bytes at most.
+            if !meter.make_room(&mut out, 4) {
+                return None;
+            }
             match self.next()? {
                 b'"' => break,
                 0..=0x1f => return None,
@@ -184,10 +226,16 @@ impl Parser<'_> {
                 byte => out.push(byte),
             }
         }
-        Some(match String::from_utf8_lossy(&out) {
-            std::borrow::Cow::Borrowed(_) => out,
-            std::borrow::Cow::Owned(replaced) => replaced.into_bytes(),
-        })
+        if std::str::from_utf8(&out).is_ok() {
+            return Some(out);
+        }
+        // A byte that is no text becomes three, in a list that doubles.
+        let _beside = meter.hold(9 * out.len())?;
+        let replaced = String::from_utf8_lossy(&out);
+        let mut text = Vec::new();
+        let is_replaced = meter.append(&mut text, replaced.as_bytes());
+        meter.release(out.capacity());
+        is_replaced.then_some(text)
     }
 
     fn escape(&mut self, out: &mut Vec<u8>) -> Option<()> {
@@ -233,6 +281,10 @@ mod tests {
 
     fn text(text: &str) -> Json {
         Json::Text(text.as_bytes().into())
+    }
+
+    fn parse(text: &[u8]) -> Option<Json> {
+        super::parse(text, &Meter::default()).0
     }
 
     #[test]

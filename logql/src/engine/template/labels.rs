@@ -4,12 +4,23 @@ use std::cell::OnceCell;
 
 use crate::engine::pipeline::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
 
+/// What it costs to put a name into its place, see [`crate::engine::meter`].
+const SORT_WORK: usize = 64;
+
 /// The labels of the entry at hand, with their names put in order once the template
 /// uses them as a map.
 #[derive(Debug)]
 pub(super) struct LabelMap<'v> {
     labels: &'v EntryLabels,
     sorted: OnceCell<Vec<NameId>>,
+}
+
+impl Drop for LabelMap<'_> {
+    fn drop(&mut self) {
+        if let Some(sorted) = self.sorted.get() {
+            self.labels.meter().release(sorted.capacity() * size_of::<NameId>());
+        }
+    }
 }
 
 impl<'v> LabelMap<'v> {
@@ -30,11 +41,14 @@ impl<'v> LabelMap<'v> {
     /// The names of all labels, sorted as text.
     fn sorted(&self) -> &[NameId] {
         self.sorted.get_or_init(|| {
-            let mut names = Vec::new();
-            self.labels.for_each_final(|name, _, _| names.push(name));
+            let (mut names, meter) = (Vec::new(), self.labels.meter());
+            self.labels.for_each_final(|name, _, _| {
+                let _is_listed = meter.push(&mut names, name);
+            });
+            meter.work(names.len() * SORT_WORK);
             // Details are seen here even where results leave them out.
             if self.labels.error_details().is_some() && !names.contains(&ERROR_DETAILS) {
-                names.push(ERROR_DETAILS);
+                let _is_listed = meter.push(&mut names, ERROR_DETAILS);
             }
             names.sort_unstable_by_key(|name| self.labels.name(*name));
             names

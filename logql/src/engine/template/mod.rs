@@ -26,6 +26,7 @@ mod parser;
 mod print;
 mod reads;
 mod run;
+mod size;
 mod time;
 mod token;
 mod value;
@@ -39,8 +40,12 @@ use std::cell::RefCell;
 use super::pipeline::labels::EntryLabels;
 use functions::RegexCache;
 use labels::LabelMap;
+use out::ENDED;
 pub(crate) use run::Input;
 use run::Run;
+
+/// What a byte of a template costs to compile, see [`super::meter`].
+const COMPILE_FACTOR: usize = 64;
 
 /// A compiled template.
 #[derive(Debug)]
@@ -52,6 +57,18 @@ pub(crate) struct Template {
     /// The template itself, then those it defines.
     trees: parser::Trees,
     regexes: RefCell<RegexCache>,
+    /// Heap memory of all but the regular expressions, in bytes.
+    own_bytes: usize,
+}
+
+/// What the tree of a template takes per byte of its text at most: arguments are of one byte and
+/// the space before it.
+const TREE_FACTOR: usize = 160;
+
+/// What compiling a template may take, in bytes.
+pub(crate) fn compiling_bytes(text: &[u8]) -> usize {
+    let has_actions = memchr::memmem::find(text, b"{{").is_some();
+    text.len().saturating_mul(if has_actions { TREE_FACTOR } else { 4 })
 }
 
 impl Template {
@@ -65,8 +82,22 @@ impl Template {
         text: &[u8],
         labels: &mut EntryLabels,
     ) -> Result<Self, String> {
+        let compiling_bytes = compiling_bytes(text);
+        if !labels.meter().work(text.len().saturating_mul(COMPILE_FACTOR))
+            || !labels.meter().admit(compiling_bytes)
+        {
+            return Err(ENDED.to_owned());
+        }
         let trees = parser::parse(name, text, &mut |ident| labels.name_id(ident))?;
-        Ok(Self { name, text: text.into(), trees, regexes: RefCell::default() })
+        let own_bytes = text.len() + size::of_trees(&trees);
+        // The stage counts what it holds.
+        labels.meter().release(compiling_bytes);
+        Ok(Self { name, text: text.into(), trees, regexes: RefCell::default(), own_bytes })
+    }
+
+    /// Heap memory in bytes; of regular expressions about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.own_bytes + self.regexes.borrow().held_bytes()
     }
 
     /// Calls `visit` with every name that may be that of a label the template reads.

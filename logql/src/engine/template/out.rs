@@ -1,27 +1,57 @@
-//! Bytes that are written up to a limit.
+//! Bytes that are written up to a limit, for which memory is asked before they are.
 
-/// Collects output; refuses what would exceed the limit.
+use crate::engine::meter::{Held, Meter};
+
+/// What a piece costs besides its bytes, see [`crate::engine::meter`].
+const PIECE_WORK: usize = 8;
+
+/// Work is counted when it has come to so much.
+const COUNTED_WORK: usize = 8 << 10;
+
+/// So much is filled between two looks.
+const FILL_BYTES: usize = 64 << 10;
+
+/// The error of a leaf that has to end; nobody reads it.
+pub(super) const ENDED: &str = "the leaf has ended";
+
+/// Collects output; refuses what would exceed the limit, or the memory that there is.
 #[derive(Debug)]
 pub(super) struct Out<'o> {
     bytes: &'o mut Vec<u8>,
     /// Largest length of `bytes`.
     max_len_bytes: usize,
+    meter: &'o Meter,
+    /// Work that was not counted yet.
+    uncounted: usize,
 }
 
 impl<'o> Out<'o> {
-    pub(super) fn new(bytes: &'o mut Vec<u8>, max_len_bytes: usize) -> Self {
-        Self { bytes, max_len_bytes }
+    pub(super) fn new(bytes: &'o mut Vec<u8>, max_len_bytes: usize, meter: &'o Meter) -> Self {
+        Self { bytes, max_len_bytes, meter, uncounted: 0 }
     }
 
-    fn admit(&self, len_bytes: usize) -> Result<(), String> {
+    #[inline]
+    fn admit(&mut self, len_bytes: usize) -> Result<(), String> {
         if self.bytes.len().saturating_add(len_bytes) > self.max_len_bytes {
             return Err(format!("the output exceeds {} bytes", self.max_len_bytes));
         }
-        Ok(())
+        if self.meter.make_room(self.bytes, len_bytes) { Ok(()) } else { Err(ENDED.to_owned()) }
     }
 
+    #[inline]
+    fn work(&mut self, bytes: usize) -> Result<(), String> {
+        self.uncounted += PIECE_WORK + bytes;
+        if self.uncounted < COUNTED_WORK || self.meter.work(std::mem::take(&mut self.uncounted)) {
+            Ok(())
+        } else {
+            Err(ENDED.to_owned())
+        }
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.admit(bytes.len())?;
+        self.work(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
@@ -32,7 +62,25 @@ impl<'o> Out<'o> {
 
     pub(super) fn fill(&mut self, byte: u8, count: usize) -> Result<(), String> {
         self.admit(count)?;
-        self.bytes.resize(self.bytes.len() + count, byte);
+        let end = self.bytes.len() + count;
+        while self.bytes.len() < end {
+            let next = end.min(self.bytes.len() + FILL_BYTES);
+            self.work(next - self.bytes.len())?;
+            self.bytes.resize(next, byte);
+        }
         Ok(())
+    }
+
+    /// Asks for memory beside the output, for as long as what this gives lives.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Held<'o>, String> {
+        if !self.meter.work(bytes / 4) {
+            return Err(ENDED.to_owned());
+        }
+        self.meter.hold(bytes).ok_or_else(|| ENDED.to_owned())
+    }
+
+    /// What counts memory and work.
+    pub(super) fn meter(&self) -> &'o Meter {
+        self.meter
     }
 }

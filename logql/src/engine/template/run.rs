@@ -3,12 +3,20 @@
 use std::cell::{Cell, RefCell};
 
 use super::functions::RegexCache;
+use super::json::Json;
+use super::out::{ENDED, Out};
+use super::value::Text;
+use crate::engine::meter::{Held, Meter};
 use crate::engine::pipeline::labels::EntryLabels;
 
 /// Nodes, pipelines and calls of one execution.
 const MAX_STEPS: u32 = 100_000;
 /// Bytes that functions of one execution read and write.
 const MAX_WORK_BYTES: usize = 16 << 20;
+/// So many steps are counted at once.
+const COUNTED_STEPS: u32 = 64;
+/// What a step costs, see [`crate::engine::meter`].
+const STEP_WORK: usize = 64;
 /// Bytes of output, beyond twice the length of the line.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
 
@@ -32,12 +40,46 @@ pub(super) struct Run<'v> {
     pub(super) regexes: &'v RefCell<RegexCache>,
     steps: Cell<u32>,
     work_bytes: Cell<usize>,
+    /// What was admitted until the execution ends.
+    kept_bytes: Cell<usize>,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if self.kept_bytes.get() > 0 {
+            self.meter().release(self.kept_bytes.get());
+        }
+    }
 }
 
 impl<'v> Run<'v> {
     pub(super) fn new(input: Input<'v>, regexes: &'v RefCell<RegexCache>) -> Self {
         let work_bytes = MAX_WORK_BYTES.saturating_add(input.line.len().saturating_mul(16));
-        Self { input, regexes, steps: Cell::new(MAX_STEPS), work_bytes: Cell::new(work_bytes) }
+        Self {
+            input,
+            regexes,
+            steps: Cell::new(MAX_STEPS),
+            work_bytes: Cell::new(work_bytes),
+            kept_bytes: Cell::new(0),
+        }
+    }
+
+    /// What counts memory and work of the leaf.
+    pub(super) fn meter(&self) -> &'v Meter {
+        self.input.labels.meter()
+    }
+
+    /// Asks for memory for as long as what this gives lives.
+    ///
+    /// # Errors
+    /// There is none, and the leaf ends.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Held<'v>, String> {
+        self.meter().hold(bytes).ok_or_else(|| ENDED.to_owned())
+    }
+
+    /// Notes that so many bytes that were admitted stay until the execution ends.
+    pub(super) fn keep(&self, bytes: usize) {
+        self.kept_bytes.set(self.kept_bytes.get() + bytes);
     }
 
     /// Largest length of an output.
@@ -45,28 +87,48 @@ impl<'v> Run<'v> {
         MAX_OUTPUT_BYTES.saturating_add(self.input.line.len().saturating_mul(2))
     }
 
+    /// Asks for memory for an array that stays until the execution ends.
+    ///
+    /// # Errors
+    /// There is none, and the leaf ends.
+    pub(super) fn keep_array(&self, len: usize) -> Result<(), String> {
+        let bytes = len * size_of::<Json>();
+        if !self.meter().admit(bytes) {
+            return Err(ENDED.to_owned());
+        }
+        self.keep(bytes);
+        Ok(())
+    }
+
     /// Counts a node or a call.
     ///
     /// # Errors
-    /// After too many.
+    /// After too many, or when the leaf has to end.
     pub(super) fn step(&self) -> Result<(), String> {
         let left = self.steps.get();
         if left == 0 {
             return Err(format!("more than {MAX_STEPS} steps"));
         }
         self.steps.set(left - 1);
+        if left.is_multiple_of(COUNTED_STEPS) {
+            return self.count(STEP_WORK * COUNTED_STEPS as usize);
+        }
         Ok(())
+    }
+
+    fn count(&self, work: usize) -> Result<(), String> {
+        if self.meter().work(work) { Ok(()) } else { Err(ENDED.to_owned()) }
     }
 
     /// Counts bytes that are read or written.
     ///
     /// # Errors
-    /// After too many.
+    /// After too many, or when the leaf has to end.
     pub(super) fn work(&self, len_bytes: usize) -> Result<(), String> {
         match self.work_bytes.get().checked_sub(len_bytes) {
             Some(left) => {
                 self.work_bytes.set(left);
-                Ok(())
+                self.count(len_bytes)
             }
             None => Err("too many bytes read and written".to_owned()),
         }
@@ -78,11 +140,30 @@ impl<'v> Run<'v> {
     /// Those of `write`, or when the string is too long.
     pub(super) fn build(
         &self,
-        write: impl FnOnce(&mut super::out::Out<'_>) -> Result<(), String>,
-    ) -> Result<Vec<u8>, String> {
+        write: impl FnOnce(&mut Out<'_>) -> Result<(), String>,
+    ) -> Result<Text<'v>, String> {
         let mut bytes = Vec::new();
-        write(&mut super::out::Out::new(&mut bytes, self.max_output_bytes()))?;
-        self.work(bytes.len())?;
-        Ok(bytes)
+        let result = write(&mut Out::new(&mut bytes, self.max_output_bytes(), self.meter()));
+        // It was admitted while it grew.
+        let text = Text::counted(bytes, self.meter());
+        result.and_then(|()| self.work(text.bytes().len()))?;
+        Ok(text)
+    }
+
+    /// Lets a function make a new string of at most so many bytes in one go.
+    ///
+    /// # Errors
+    /// There is no memory for it, and the leaf ends.
+    pub(super) fn make(
+        &self,
+        max_len_bytes: usize,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Text<'v>, String> {
+        if !self.meter().admit(max_len_bytes) {
+            return Err(ENDED.to_owned());
+        }
+        let bytes = make();
+        self.meter().release(max_len_bytes.saturating_sub(bytes.capacity()));
+        Ok(Text::counted(bytes, self.meter()))
     }
 }

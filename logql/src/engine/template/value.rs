@@ -6,13 +6,30 @@ use std::rc::Rc;
 use super::json::Json;
 use super::labels::LabelMap;
 use super::time::Time;
+use crate::engine::meter::Meter;
 
 /// Bytes that are part of the template or the entry, or that a function made.
 #[derive(Clone, Debug)]
 pub(super) enum Text<'v> {
     Borrowed(&'v [u8]),
     Shared(Rc<[u8]>),
-    Owned(Rc<Vec<u8>>),
+    Owned(Rc<Owned<'v>>),
+}
+
+/// Bytes that a function made.
+#[derive(Debug)]
+pub(super) struct Owned<'v> {
+    bytes: Vec<u8>,
+    /// What has admitted them, unless they are few.
+    meter: Option<&'v Meter>,
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        if let Some(meter) = self.meter {
+            meter.release(self.bytes.capacity());
+        }
+    }
 }
 
 impl Text<'_> {
@@ -20,8 +37,15 @@ impl Text<'_> {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Shared(bytes) => bytes,
-            Self::Owned(bytes) => bytes,
+            Self::Owned(owned) => &owned.bytes,
         }
+    }
+}
+
+impl<'v> Text<'v> {
+    /// Bytes whose capacity the meter has admitted, which has it back when they go.
+    pub(super) fn counted(bytes: Vec<u8>, meter: &'v Meter) -> Self {
+        Self::Owned(Rc::new(Owned { bytes, meter: Some(meter) }))
     }
 }
 
@@ -31,15 +55,10 @@ impl<'v> From<&'v [u8]> for Text<'v> {
     }
 }
 
-impl From<Vec<u8>> for Text<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Owned(Rc::new(bytes))
-    }
-}
-
+/// For short texts, which are not worth counting.
 impl From<String> for Text<'_> {
     fn from(text: String) -> Self {
-        Self::from(text.into_bytes())
+        Self::Owned(Rc::new(Owned { bytes: text.into_bytes(), meter: None }))
     }
 }
 

@@ -33,6 +33,10 @@ pub const MAX_COST: u64 = 300_000;
 /// Compiled size at which the `regex` crate gives up, in bytes.
 pub const SIZE_LIMIT_BYTES: usize = 10 << 20;
 
+/// What a compiled pattern keeps of the states that texts lead it through, in bytes, in either
+/// direction; it forgets them then. Patterns that people write have tenths of that.
+pub const STATES_LIMIT_BYTES: usize = 512 << 10;
+
 /// Nesting limit to give to the `regex` crate for translated patterns: every
 /// group may hold an alternation of concatenations of repetitions.
 pub const REGEX_NEST_LIMIT: u32 = 5 * MAX_GROUP_DEPTH as u32;
@@ -78,6 +82,7 @@ pub fn compile_capturing(pattern: &[u8]) -> Result<CapturingRegex, String> {
 fn build(pattern: &str, dot_matches_new_line: bool) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .size_limit(SIZE_LIMIT_BYTES)
+        .dfa_size_limit(STATES_LIMIT_BYTES)
         .nest_limit(REGEX_NEST_LIMIT)
         .dot_matches_new_line(dot_matches_new_line)
         .build()

@@ -4,9 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_logql::engine::{
-    Direction, LeafExecutor, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
+    Allowance, Direction, LeafExecutor, MergeState, Plan, QueryParams, QueryResult, QueryTime,
+    Stop, StreamResult,
 };
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
+use logsvc_runtime::{Account, Budget, Denied, Grant};
 use logsvc_shards::tail::TailPart;
 
 use super::frame::{Entry, Form};
@@ -14,6 +16,44 @@ use super::frame::{Entry, Form};
 /// Entries that one run takes. Among entries of one time each is compared with the
 /// others, so runs are short.
 pub(super) const RUN_ENTRIES: usize = 1024;
+
+/// What one run may hold: a thousand entries with much that stages make of them.
+const RUN_MAX_BYTES: u64 = 64 << 20;
+
+/// Memory of the budget for queries, for one run.
+#[derive(Debug)]
+struct RunAllowance(Grant);
+
+impl Allowance for RunAllowance {
+    fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.0.grow(bytes).map_err(|denied| match denied {
+            Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
+            Denied::Busy => Stop::Busy,
+        })
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.0.shrink_to(self.0.bytes().saturating_sub(bytes));
+    }
+
+    fn look(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn sibling(&self) -> Box<dyn Allowance> {
+        Box::new(RunAllowance(self.0.sibling()))
+    }
+}
+
+/// Why a tail ends whose run had to.
+fn stopped(stop: Stop) -> String {
+    match stop {
+        Stop::TooLarge { max_bytes } => {
+            format!("the query holds more than {max_bytes} bytes of intermediate results")
+        }
+        Stop::Busy | Stop::Ended => "there is no memory for the query now".to_owned(),
+    }
+}
 
 /// The pipeline of a tail, ready to run.
 pub(super) struct Live {
@@ -53,26 +93,39 @@ impl Live {
     }
 
     /// Runs the pipeline over parts of at most [`RUN_ENTRIES`], or of one part; gives
-    /// the entries that pass, in order of time.
+    /// the entries that pass, in order of time. What it holds meanwhile is of `queries`.
     ///
     /// # Errors
-    /// The query fails.
-    pub(super) fn run(&mut self, parts: &[TailPart], now_ns: i64) -> Result<Vec<Entry>, String> {
+    /// The query fails, or there is no memory for it.
+    pub(super) fn run(
+        &mut self,
+        parts: &[TailPart],
+        now_ns: i64,
+        queries: &Budget,
+    ) -> Result<Vec<Entry>, String> {
         if self.reads_clock {
             self.params.now_ns = now_ns;
             let plan = Plan::new(&self.expr, &self.params);
             self.plan = plan.map_err(|error| error.to_string())?;
         }
+        let account = Account::open(queries, 0, RUN_MAX_BYTES.min(queries.max_bytes()));
+        let account = account.ok_or_else(|| stopped(Stop::Busy))?;
         let mut merge = MergeState::new(&self.plan);
+        // What is merged is there until the entries are.
+        let mut held = Vec::new();
         for leaf in self.plan.leaves() {
-            let mut executor = LeafExecutor::new(leaf).map_err(|error| error.to_string())?;
+            let allowance = Box::new(RunAllowance(account.grant()));
+            let mut executor =
+                LeafExecutor::with_allowance(leaf, allowance).map_err(|error| error.to_string())?;
             for (arrival, part) in parts.iter().enumerate() {
                 let mut stream = executor.stream(part.block.labels());
                 part.block.with_columns(arrival as u64, |columns| {
                     executor.block(&mut stream, columns);
                 });
             }
-            merge.add(executor.finish());
+            let (result, memory) = executor.finish_counted().map_err(stopped)?;
+            held.push(memory);
+            merge.add(result);
         }
         match merge.finish() {
             Ok(QueryResult::Streams(streams)) => Ok(flatten(streams, self.streams_only)),

@@ -224,7 +224,7 @@ impl<R: Runtime> Group<R> {
             let (parts, later) = rest.split_at(taken);
             rest = later;
             let now_ns = self.hub.runtime.unix_nanos();
-            for entry in shared(self.live.run(parts, now_ns)?) {
+            for entry in shared(self.live.run(parts, now_ns, &self.hub.queries)?) {
                 if let Err(entry) = self.timeline.push(entry, first.epoch, now_ns) {
                     self.overloaded = true;
                     self.missed.add(&missed_list(&[entry]), 1);

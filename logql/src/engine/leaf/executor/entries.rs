@@ -25,7 +25,7 @@ impl LeafExecutor {
         }
         if let Collector::Patterns(patterns) = &mut self.collector {
             self.stats.entries_kept += 1;
-            patterns.add(block, i);
+            patterns.add(block, i, self.labels.meter());
         } else if self.labels_are_stored {
             self.stored_entry(stream, block, i);
         } else {
@@ -44,7 +44,7 @@ impl LeafExecutor {
             Collector::Log(log) => {
                 let position =
                     Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
-                log.add(position, set, lines.get(i));
+                log.add(position, set, lines.get(i), self.labels.meter());
             }
             Collector::Range(range) => {
                 let bytes = match range.value() {
@@ -55,7 +55,7 @@ impl LeafExecutor {
                     }
                 };
                 let cell = range.cell(timestamp_ns);
-                range.add(set, &cell, 1, bytes);
+                range.add(set, &cell, 1, bytes, self.labels.meter());
             }
             Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
             Collector::Patterns(_) => unreachable!("patterns do not look at labels"),
@@ -122,7 +122,7 @@ impl LeafExecutor {
             let position =
                 Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
             let set = self.label_sets.intern_categorized(entry.labels);
-            log.add(position, set, entry.line());
+            log.add(position, set, entry.line(), entry.meter());
             return;
         }
         let mut value = 0.0;
@@ -149,12 +149,13 @@ impl LeafExecutor {
                     EntryValue::LineLength | EntryValue::StoredSize => block.line_view().len_of(i),
                 };
                 let cell = range.cell(timestamp_ns);
-                range.add(series, &cell, 1, line_len as u64);
+                range.add(series, &cell, 1, line_len as u64, self.labels.meter());
             }
             Collector::Samples { samples, .. } => {
                 let index = u32::try_from(i).expect("line ends are 32-bit, so entries are");
                 let (stream, arrival) = (stream.number, block.arrival);
-                samples.add(series, Sample { timestamp_ns, value, stream, index, arrival });
+                let sample = Sample { timestamp_ns, value, stream, index, arrival };
+                samples.add(series, sample, self.labels.meter());
             }
         }
     }

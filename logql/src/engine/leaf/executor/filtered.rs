@@ -41,7 +41,9 @@ impl LeafExecutor {
         if first >= end {
             return;
         }
-        self.select(block, first, end);
+        if !self.select(block, first, end) {
+            return;
+        }
         self.stats.line_bytes += line_bytes;
         self.selection.retain(passes);
         self.set_cache.clear();

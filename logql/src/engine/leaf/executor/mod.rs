@@ -17,12 +17,12 @@ use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
 use super::stream_groups::StreamGroups;
-use super::{LeafData, LeafResult, LeafStats, Needs, StreamState};
+use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::hash::{FixedMap, new_map};
-use crate::engine::meter::{Allowance, Meter, Stop, Unlimited};
+use crate::engine::meter::{Allowance, Meter, Stop, Unlimited, map_bytes};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
@@ -57,7 +57,8 @@ pub struct LeafExecutor {
     stream_groups: Option<StreamGroups>,
     /// The labels of those groups by the ids of their label sets.
     groups: FixedMap<u32, Arc<BaseLabels>>,
-    labels: EntryLabels,
+    /// Memory of those labels.
+    groups_bytes: usize,
     label_sets: LabelSets,
     collector: Collector,
     /// Where the answer has a series for each that the leaf finds.
@@ -73,6 +74,8 @@ pub struct LeafExecutor {
     states_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
+    /// The last one to go, as it has the meter: memory is free before it is given back.
+    labels: EntryLabels,
 }
 
 impl LeafExecutor {
@@ -94,7 +97,12 @@ impl LeafExecutor {
         plan: &LeafPlan,
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
-        let mut labels = EntryLabels::with_meter(Meter::new(allowance));
+        let meter = Meter::new(allowance);
+        // Nobody may wait for it any more.
+        meter.look();
+        // The executor itself, wherever it is put.
+        let _is_admitted = meter.admit(size_of::<Self>());
+        let mut labels = EntryLabels::with_meter(meter);
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {
@@ -150,6 +158,7 @@ impl LeafExecutor {
             groups_streams,
             stream_groups,
             groups: new_map(),
+            groups_bytes: 0,
             labels,
             label_sets: LabelSets::new(),
             collector,
@@ -177,8 +186,6 @@ impl LeafExecutor {
         let state = self.state_of(labels);
         if !self.groups_streams {
             self.states_bytes += state.held_bytes();
-            // Nobody can do without it; the leaf ends behind it.
-            let _is_admitted = self.labels.meter().admit(state.held_bytes());
         }
         state
     }
@@ -186,7 +193,10 @@ impl LeafExecutor {
     fn state_of(&mut self, labels: &Labels) -> StreamState {
         if let Some(groups) = &mut self.stream_groups {
             let (base, key) = (Arc::default(), self.no_key.clone());
-            let (plain_set, number) = (groups.group(labels), self.sizes.stream());
+            let (plain_set, number) = {
+                let meter = self.labels.meter();
+                (groups.group(labels, meter), self.sizes.stream(meter))
+            };
             let needs = self.needs_of(&base);
             return StreamState { base, probe_base: None, key, needs, plain_set, number };
         }
@@ -196,7 +206,10 @@ impl LeafExecutor {
                 Some(base) => Arc::clone(base),
                 None => {
                     let base = self.labels.base_of_listed(labels, listed);
-                    self.groups.insert(group, Arc::clone(&base));
+                    if self.labels.meter().make_room_in_map(&mut self.groups) {
+                        self.groups_bytes += base.held_bytes();
+                        self.groups.insert(group, Arc::clone(&base));
+                    }
                     base
                 }
             };
@@ -208,14 +221,15 @@ impl LeafExecutor {
         let (key, plain_set, number) = match &mut self.collector {
             Collector::Log(_) => {
                 let set = self.label_sets.intern_categorized(&self.labels);
-                (StreamKey::new(labels), set, 0)
+                (StreamKey::new(labels, self.labels.meter()), set, 0)
             }
             Collector::Range(_) => {
                 let set = self.label_sets.intern_reduced(&self.labels, &self.reduction);
                 (self.no_key.clone(), set, 0)
             }
             Collector::Samples { samples, .. } => {
-                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels)))
+                let meter = self.labels.meter();
+                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels, meter), meter))
             }
             Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
         };
@@ -306,11 +320,27 @@ impl LeafExecutor {
         self.labels.meter().admit(bytes)
     }
 
-    fn settle(&self) {
-        self.labels.meter().settle(self.own_bytes());
-        if let Some(probe) = &self.probe {
+    /// Asks for memory, in bytes, that the caller needs until the end of the next block. False if
+    /// there is none.
+    #[must_use]
+    pub fn admits(&self, bytes: usize) -> bool {
+        self.labels.meter().work(bytes) && self.labels.meter().admit(bytes)
+    }
+
+    /// Gives back what outliers among the entries have made large, and notes what is held.
+    fn settle(&mut self) {
+        if let Some(probe) = &mut self.probe {
             probe.settle();
         }
+        let meter = self.labels.meter();
+        if meter.is_settled() {
+            return;
+        }
+        meter.recycle(&mut self.line_buffer);
+        self.label_sets.recycle(meter);
+        self.pipeline.recycle(meter);
+        self.labels.recycle();
+        self.labels.meter().settle(self.own_bytes());
     }
 
     /// The plan for an executor that goes on where this one stops, on another core
@@ -345,10 +375,18 @@ impl LeafExecutor {
         let collector = match &self.collector {
             Collector::Log(log) => log.held_bytes(),
             Collector::Range(range) => range.held_bytes(),
-            Collector::Samples { samples, .. } => samples.held_bytes(),
+            Collector::Samples { samples, unwrap } => samples.held_bytes() + unwrap.held_bytes(),
             Collector::Patterns(patterns) => patterns.held_bytes(),
         };
-        collector
+        size_of::<Self>()
+            + collector
+            + self.pipeline.held_bytes()
+            + self.hints.held_bytes()
+            + self.reduction.held_bytes()
+            + map_bytes(&self.groups)
+            + self.groups_bytes
+            + self.selection.held_bytes()
+            + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
             + self.label_sets.held_bytes()
             + self.sizes.held_bytes()
@@ -408,7 +446,7 @@ impl LeafExecutor {
                 None => return false,
             }
         }
-        range.add(stream.plain_set, &cell, block.entries, bytes);
+        range.add(stream.plain_set, &cell, block.entries, bytes, self.labels.meter());
         self.stats.summaries += 1;
         self.stats.entries += block.entries;
         self.stats.entries_kept += block.entries;
@@ -427,7 +465,7 @@ impl LeafExecutor {
             None => fresh.clear(),
             Some(_) if fresh.is_empty() => {}
             Some(guard) => {
-                let counted = guard.note(fresh, &self.label_sets);
+                let counted = guard.note(fresh, &self.label_sets, self.labels.meter());
                 self.failure = self.failure.take().or(counted.err());
             }
         }
@@ -465,14 +503,17 @@ impl LeafExecutor {
         {
             // One series.
             let sizes = &mut self.sizes;
-            range.add_sorted(stream.plain_set, block, first, end, |first, end| {
+            let meter = self.labels.meter();
+            range.add_sorted(stream.plain_set, block, first, end, meter, |first, end| {
                 sizes.read(stream.number, block, first, end)
             });
             self.stats.entries += (end - first) as u64;
             self.stats.entries_kept += (end - first) as u64;
             return;
         }
-        self.select(block, first, end);
+        if !self.select(block, first, end) {
+            return;
+        }
         let lines = block.line_view();
         if stream.needs.lines {
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
@@ -484,11 +525,17 @@ impl LeafExecutor {
             if open.is_empty() {
                 return;
             }
-            self.selection.select(open.start, open.end);
+            if !self.selection.select(open.start, open.end, self.labels.meter()) {
+                return;
+            }
         }
         if stream.needs.lines {
-            self.pipeline.front().narrow(&lines, &mut self.selection);
-            self.hints.narrow(&stream.base, &block.metadata, &lines, &mut self.selection);
+            let (selection, meter) = (&mut self.selection, self.labels.meter());
+            self.pipeline.front().narrow(&lines, selection, meter);
+            self.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
+            if meter.is_stopped() {
+                return;
+            }
         }
         self.set_cache.clear();
         // The selection is taken out so that the loop may borrow the rest.
@@ -510,9 +557,12 @@ impl LeafExecutor {
         (rows.start, rows.end)
     }
 
-    /// Selects the entries that the leaf's times allow.
-    fn select(&mut self, block: &EntryBlock<'_>, first: usize, end: usize) {
-        self.selection.select(first, end);
+    /// Selects the entries that the leaf's times allow. False if there is no memory for that.
+    fn select(&mut self, block: &EntryBlock<'_>, first: usize, end: usize) -> bool {
+        let meter = self.labels.meter();
+        if !self.selection.select(first, end, meter) || !meter.work((end - first) / 8) {
+            return false;
+        }
         let times = block.timestamps_ns;
         if !block.sorted {
             let bounds = self.plan.start_ns..self.plan.end_ns;
@@ -528,16 +578,40 @@ impl LeafExecutor {
             }
         }
         self.stats.entries += self.selection.count() as u64;
+        true
     }
 
-    /// What the leaf found.
+    /// What the leaf found, and the allowance, of which what that holds is taken and no more.
+    ///
+    /// # Errors
+    /// The leaf had to end before its end, if only because there was no memory for its result.
+    pub fn finish_counted(self) -> Result<(LeafResult, Box<dyn Allowance>), Stop> {
+        if let Some(stop) = self.stop() {
+            return Err(stop);
+        }
+        let (result, meter) = self.into_result();
+        if let Some(stop) = meter.stop() {
+            // What there is of it goes before its memory is given back.
+            drop(result);
+            return Err(stop);
+        }
+        meter.settle_exactly(result.held_bytes());
+        meter.into_allowance().map(|allowance| (result, allowance))
+    }
+
+    /// What the leaf found; of no use if it was stopped.
     #[must_use]
     pub fn finish(self) -> LeafResult {
+        self.into_result().0
+    }
+
+    fn into_result(self) -> (LeafResult, Meter) {
         let (sets, names) = (&self.label_sets, &self.labels);
+        let meter = names.meter();
         let data = match (self.failure, self.collector) {
             (Some(error), _) => LeafData::Failed(error),
             (None, Collector::Log(log)) => {
-                LeafData::Log(log.finish(|set| sets.categorized(set, names)))
+                LeafData::Log(log.finish(|set| sets.categorized(set, names), meter))
             }
             (None, Collector::Range(range)) => {
                 let groups = self.stream_groups.as_ref();
@@ -545,13 +619,14 @@ impl LeafExecutor {
                     Some(groups) => groups.labels(id),
                     None => sets.labels(id, names),
                 };
-                LeafData::Sums(range.finish(labels))
+                LeafData::Sums(range.finish(labels, meter))
             }
             (None, Collector::Samples { samples, .. }) => {
                 LeafData::Samples(samples.finish(sets, names))
             }
-            (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish()),
+            (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish(meter)),
         };
-        LeafResult { leaf: self.plan.index, stats: self.stats, data }
+        let result = LeafResult { leaf: self.plan.index, stats: self.stats, data };
+        (result, self.labels.into_meter())
     }
 }

@@ -5,6 +5,7 @@
 //! Every byte is looked at a bounded number of times per path: arrays and wanted
 //! values are skipped in one go, and a search that finds no end stops.
 
+use super::super::super::meter::Meter;
 use super::super::Entry;
 use super::super::labels::{EntryLabels, NameId};
 use super::super::text::{is_label_name, push_clean};
@@ -16,6 +17,11 @@ use super::scan::{
 };
 use super::{JSON_ERROR, push_text};
 use crate::syntax::ast::Extraction;
+
+/// So many bytes of a line are counted at once, see [`super::super::super::meter`].
+const COUNTED_BYTES: usize = 32 << 10;
+/// What it costs to compare a key with a path.
+const PATH_WORK: usize = 8;
 
 /// A listed part.
 #[derive(Debug)]
@@ -74,6 +80,22 @@ impl JsonExpressions {
         Ok(Self { paths, key: Vec::new() })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let steps = |path: &Path| {
+            let keys = (0..path.steps.len()).filter_map(|step| path.key_at(step)).map(<[u8]>::len);
+            path.steps.capacity() * size_of::<Step>() + keys.sum::<usize>()
+        };
+        self.key.capacity()
+            + self.paths.capacity() * size_of::<Path>()
+            + self.paths.iter().map(steps).sum::<usize>()
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.key);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         let is_idle = labels.has_all() && !self.paths.iter().any(|p| labels.is_wanted(p.label));
@@ -123,7 +145,14 @@ impl Search<'_> {
         // The number of objects that are open.
         let mut level = 0usize;
         let mut at = 0;
+        let mut counted = 0;
         while let Some(byte) = line.get(at) {
+            if at - counted >= COUNTED_BYTES {
+                if !self.labels.meter().work(at - counted) {
+                    return;
+                }
+                counted = at;
+            }
             at = match byte {
                 b'"' => {
                     let Some((end, has_escapes)) = string_end(line, at + 1) else { return };
@@ -169,6 +198,11 @@ impl Search<'_> {
     /// those that end here. False when nothing is left to be found.
     fn enter_key(&mut self, key: &[u8], has_escapes: bool, step: usize, value_at: usize) -> bool {
         self.key.clear();
+        let is_counted = self.labels.meter().work(self.paths.len() * PATH_WORK)
+            && (!has_escapes || self.labels.meter().make_room(self.key, key.len()));
+        if !is_counted {
+            return false;
+        }
         if has_escapes && !push_unescaped(self.key, key, false) {
             return false;
         }
@@ -185,7 +219,10 @@ impl Search<'_> {
                 if path.steps.len() == step + 1 {
                     path.is_done = true;
                     match value(self.line, value_at) {
-                        Ok((value, _)) => self.take(i, &value),
+                        Ok((value, _)) => {
+                            self.labels.meter().work(value.text.len());
+                            self.take(i, &value);
+                        }
                         Err(details) => self.fail(details),
                     }
                     continue;
@@ -205,6 +242,9 @@ impl Search<'_> {
             return Some(at + 1);
         }
         for index in 0.. {
+            if !self.labels.meter().work(self.paths.len() * PATH_WORK) {
+                return None;
+            }
             let (element, next) = match value(line, at) {
                 Ok(found) => found,
                 Err(UNKNOWN_VALUE) => {
@@ -218,7 +258,15 @@ impl Search<'_> {
                 let path = &mut self.paths[i];
                 if path.wants_array(level) && path.index_at(level) == Some(index) {
                     path.is_done = true;
-                    if let Some(value) = descend(element, &path.steps[level + 1..]) {
+                    // An object or array is read once per step at most.
+                    let steps = path.steps.len() - level;
+                    self.key.clear();
+                    let has_room = self.labels.meter().work(element.text.len() * steps)
+                        && self.labels.meter().make_room(self.key, element.text.len());
+                    if !has_room {
+                        return None;
+                    }
+                    if let Some(value) = descend(element, &path.steps[level + 1..], self.key) {
                         self.take(i, &value);
                     }
                 }
@@ -241,7 +289,7 @@ impl Search<'_> {
             return;
         }
         let name = self.labels.extraction_name(label);
-        self.labels.set_with(name, |arena| match value.kind {
+        self.labels.set_with(name, value.text.len(), |arena| match value.kind {
             Kind::Null => {}
             Kind::Object => push_clean(arena, value.text),
             _ => push_text(arena, value.text),
@@ -253,11 +301,11 @@ impl Search<'_> {
     }
 }
 
-/// Follows the steps into a value.
-fn descend<'l>(mut place: Value<'l>, steps: &[Step]) -> Option<Value<'l>> {
+/// Follows the steps into a value. There is room for the longest key in `buffer`.
+fn descend<'l>(mut place: Value<'l>, steps: &[Step], buffer: &mut Vec<u8>) -> Option<Value<'l>> {
     for step in steps {
         place = match (step, place.kind) {
-            (Step::Key(key), Kind::Object) => field_of(place.text, key)?,
+            (Step::Key(key), Kind::Object) => field_of(place.text, key, buffer)?,
             (Step::Index(index), Kind::Array) => element_of(place.text, *index)?,
             _ => return None,
         };
@@ -265,12 +313,12 @@ fn descend<'l>(mut place: Value<'l>, steps: &[Step]) -> Option<Value<'l>> {
     Some(place)
 }
 
-fn field_of<'l>(object: &'l [u8], key: &[u8]) -> Option<Value<'l>> {
+fn field_of<'l>(object: &'l [u8], key: &[u8], buffer: &mut Vec<u8>) -> Option<Value<'l>> {
     let mut fields = Fields::open(object).ok()?;
     while let Some(field) = fields.next().ok()? {
         if field.key_has_escapes {
-            let mut unescaped = Vec::new();
-            if push_unescaped(&mut unescaped, field.key, false) && unescaped == key {
+            buffer.clear();
+            if push_unescaped(buffer, field.key, false) && buffer == key {
                 return Some(field.value);
             }
         } else if field.key == key {

@@ -9,6 +9,7 @@ pub(crate) mod scan;
 
 use std::ops::ControlFlow;
 
+use super::super::meter::Meter;
 use super::Entry;
 use super::key_cache::KeyCache;
 use super::labels::{EntryLabels, NameId};
@@ -20,6 +21,13 @@ use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value}
 
 /// The error of a line that cannot be read.
 pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
+
+/// So many bytes of fields are counted at once, see [`super::super::meter`].
+const COUNTED_BYTES: usize = 16 << 10;
+/// What a byte of fields costs: there may be one in six bytes.
+const FIELD_FACTOR: usize = 4;
+/// So many underscores may come to a part of a name.
+const UNDERSCORES: usize = 2;
 
 /// `| json` without expressions.
 #[derive(Debug, Default)]
@@ -33,6 +41,17 @@ pub(crate) struct Json {
 }
 
 impl Json {
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.key.capacity() + KeyCache::BYTES
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.key);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() {
@@ -63,7 +82,14 @@ impl Reader<'_> {
         }
         let mut fields = Fields::open(data)?;
         let prefix_len = self.name.len();
+        let mut counted = 0;
         while let Some(field) = fields.next()? {
+            if fields.position() - counted >= COUNTED_BYTES {
+                if !self.labels.meter().work(FIELD_FACTOR * (fields.position() - counted)) {
+                    return Ok(ControlFlow::Break(()));
+                }
+                counted = fields.position();
+            }
             let flow = self.field(&field, depth)?;
             self.name.truncate(prefix_len);
             if flow.is_break() {
@@ -76,12 +102,21 @@ impl Reader<'_> {
     fn field(&mut self, field: &Field<'_>, depth: usize) -> Result<ControlFlow<()>, Failure> {
         if field.key_has_escapes {
             self.key.clear();
+            if !self.labels.meter().make_room(self.key, field.key.len()) {
+                return Ok(ControlFlow::Break(()));
+            }
             if !push_unescaped(self.key, field.key, false) {
                 return Err(BAD_ESCAPE);
             }
         }
         let key = if field.key_has_escapes { self.key.as_slice() } else { field.key };
         if field.value.kind == Kind::Object {
+            // Its end has been looked for.
+            if !self.labels.meter().work(field.value.text.len())
+                || !has_room(self.labels, self.name, key)
+            {
+                return Ok(ControlFlow::Break(()));
+            }
             push_part(self.name, key);
             if !self.labels.may_want_prefix(self.name) {
                 return Ok(ControlFlow::Continue(()));
@@ -97,15 +132,21 @@ impl Reader<'_> {
                 if is_label_name(key) {
                     return labels.field_id(key);
                 }
+                if !labels.meter().make_room(name, key.len() + UNDERSCORES) {
+                    return None;
+                }
                 push_part(name, key);
                 named(labels, name)
             })
-        } else {
+        } else if has_room(self.labels, self.name, key) {
             push_part(self.name, key);
             named(self.labels, self.name)
+        } else {
+            None
         };
         if let Some(target) = id.and_then(|id| self.labels.target_of(id)) {
-            self.labels.set_with(target, |arena| push_value(arena, &field.value));
+            let value = &field.value;
+            self.labels.set_with(target, value.text.len(), |arena| push_value(arena, value));
             if self.labels.has_all() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -117,6 +158,11 @@ impl Reader<'_> {
 /// The label of a field; one whose name is blank on all levels has no name.
 fn named(labels: &mut EntryLabels, name: &[u8]) -> Option<NameId> {
     if name.is_empty() { None } else { labels.field_id(name) }
+}
+
+/// Makes room for another part of a name.
+fn has_room(labels: &EntryLabels, name: &mut Vec<u8>, key: &[u8]) -> bool {
+    labels.meter().make_room(name, key.len() + UNDERSCORES)
 }
 
 /// Appends the part of a name that a key stands for.

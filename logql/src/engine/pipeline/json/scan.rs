@@ -172,6 +172,11 @@ impl<'l> Fields<'l> {
         }
     }
 
+    /// The position behind the last field.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     /// The next field; `None` behind the last one.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<Field<'l>>, Failure> {

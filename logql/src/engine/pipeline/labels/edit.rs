@@ -22,18 +22,30 @@ impl EntryLabels {
     /// Writes a parsed label, replacing what had the name. Its value becomes valid
     /// text, see [`push_clean`].
     pub(crate) fn set(&mut self, name: NameId, value: &[u8]) {
-        self.set_with(name, |arena| push_clean(arena, value));
+        self.set_with(name, value.len(), |arena| push_clean(arena, value));
     }
 
-    /// Writes a parsed label whose value, valid text, `write` appends to what it is
-    /// given.
-    pub(crate) fn set_with(&mut self, name: NameId, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Writes a parsed label whose value, valid text of at most so many bytes, `write` appends
+    /// to what it is given. Nothing happens if there is no memory.
+    pub(crate) fn set_with(
+        &mut self,
+        name: NameId,
+        max_len_bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if !self.meter.make_room(&mut self.arena, max_len_bytes) {
+            return;
+        }
         let start = self.arena.len();
         write(&mut self.arena);
+        debug_assert!(self.arena.len() <= start + max_len_bytes, "room was made for less");
         self.set_span(name, start, self.arena.len());
     }
 
     fn set_span(&mut self, name: NameId, start: usize, end: usize) {
+        if !self.meter.make_room(&mut self.parsed, 1) {
+            return;
+        }
         let position = position_of(self.parsed.len());
         let row = *self.row(name);
         if row.metadata != NONE {
@@ -66,7 +78,10 @@ impl EntryLabels {
             (field.start, field.end)
         } else if self.get(from).is_some() {
             let start = self.arena.len();
-            self.arena.extend_from_slice(self.base.value(row.base as usize));
+            let value = self.base.value(row.base as usize);
+            if !self.meter.append(&mut self.arena, value) {
+                return;
+            }
             (start, self.arena.len())
         } else {
             return;
@@ -102,8 +117,13 @@ impl EntryLabels {
         }
     }
 
-    /// Deletes the labels for which `keeps` is false; the error slots stay.
-    pub(crate) fn retain(&mut self, keeps: impl Fn(NameId, &[u8]) -> bool) {
+    /// Deletes the labels for which `keeps` is false; the error slots stay. Asking that costs
+    /// `work` besides the value, see [`super::super::super::meter`].
+    pub(crate) fn retain(&mut self, work: usize, keeps: impl Fn(NameId, &[u8]) -> bool) {
+        let count = self.base.fields.len() + self.metadata.len() + self.parsed.len();
+        if !self.meter.work(self.arena.len().saturating_add(count.saturating_mul(work))) {
+            return;
+        }
         for position in 0..self.base.fields.len() {
             let name = self.base.fields[position].name;
             if self.get(name).is_some_and(|value| !keeps(name, value)) {

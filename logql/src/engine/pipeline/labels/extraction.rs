@@ -72,6 +72,9 @@ impl EntryLabels {
             self.rows[name.0 as usize].is_needed = true;
             lengths |= 1 << self.name(*name).len().min(63);
         }
+        if !self.meter.admit(size_of_val(names.as_slice())) {
+            return;
+        }
         self.wants = Wants {
             names: Some(names.clone()),
             preserves_errors: *preserves_errors,
@@ -126,7 +129,7 @@ impl EntryLabels {
     /// it, with or without the suffix. Says the same for every entry.
     pub(crate) fn field_id(&mut self, name: &[u8]) -> Option<NameId> {
         if self.wants.names.is_none() {
-            return Some(self.name_id(name));
+            return self.new_name_id(name);
         }
         if !self.wants.may_have_length(name.len()) {
             return None;

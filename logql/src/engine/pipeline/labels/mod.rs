@@ -68,7 +68,7 @@ impl BaseLabels {
 
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.fields.capacity() * size_of::<Field>() + self.text.capacity()
+        size_of::<Self>() + self.fields.capacity() * size_of::<Field>() + self.text.capacity()
     }
 }
 
@@ -167,22 +167,36 @@ impl EntryLabels {
             wants: Wants::default(),
             metadata_names: KeyCache::default(),
             name_buffer: Vec::new(),
-            meter,
+            meter: Meter::default(),
         };
+        // These are there also where there is no memory.
         assert_eq!(labels.name_id(b"__error__"), ERROR, "the first name has id 0");
         assert_eq!(labels.name_id(b"__error_details__"), ERROR_DETAILS, "the second has id 1");
         assert_eq!(labels.name_id(b"__preserve_error__"), PRESERVE_ERROR, "the third has id 2");
+        labels.meter = meter;
+        let _is_admitted = labels.meter.admit(labels.held_bytes());
         labels
     }
 
-    /// The id of a name, for stages to keep.
+    /// The id of a name, for stages to keep; any id if there is no memory for it, which ends
+    /// the leaf.
     pub(crate) fn name_id(&mut self, name: &[u8]) -> NameId {
-        intern_name(&mut self.names, &mut self.rows, name)
+        self.new_name_id(name).unwrap_or(ERROR)
+    }
+
+    /// The id of a name; `None` if there is no memory for it.
+    fn new_name_id(&mut self, name: &[u8]) -> Option<NameId> {
+        intern_name(&mut self.names, &mut self.rows, name, &self.meter)
     }
 
     /// What counts the memory and the work of the stages.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// The same when the labels are not needed any more.
+    pub(crate) fn into_meter(self) -> Meter {
+        self.meter
     }
 
     /// The text of a name.
@@ -192,10 +206,14 @@ impl EntryLabels {
 
     /// Prepares the labels of a stream.
     pub(crate) fn base(&mut self, labels: &Labels) -> Arc<BaseLabels> {
-        let mut base = BaseLabels {
-            fields: Vec::with_capacity(labels.len()),
-            text: Vec::with_capacity(labels.iter().map(|(_, value)| value.len()).sum()),
-        };
+        let text_bytes = labels.iter().map(|(_, value)| value.len()).sum();
+        let mut base = BaseLabels::default();
+        let has_room = self.meter.make_room(&mut base.fields, labels.len())
+            && self.meter.make_room(&mut base.text, text_bytes)
+            && self.meter.make_room(&mut self.base_names, labels.len());
+        if !has_room {
+            return Arc::new(base);
+        }
         for (position, (name, value)) in labels.iter().enumerate() {
             // Most streams have the names that the one before had.
             let before = self.base_names.get(position).copied();
@@ -218,8 +236,12 @@ impl EntryLabels {
         for &name in listed {
             if let Some(value) = self.value_in(labels, name) {
                 let start = base.text.len();
-                base.text.extend_from_slice(value.as_bytes());
-                base.fields.push(Field { name, start, end: base.text.len() });
+                let end = start + value.len();
+                if !self.meter.append(&mut base.text, value.as_bytes())
+                    || !self.meter.push(&mut base.fields, Field { name, start, end })
+                {
+                    break;
+                }
             }
         }
         Arc::new(base)
@@ -278,18 +300,21 @@ impl EntryLabels {
     /// suffix `_extracted`; the error names go to the error slots.
     pub(crate) fn add_metadata<'p>(&mut self, pairs: impl Iterator<Item = (&'p str, &'p str)>) {
         for (name, value) in pairs {
-            let (names, rows) = (&mut self.names, &mut self.rows);
+            let (names, rows, meter) = (&mut self.names, &mut self.rows, &self.meter);
             let id = self
                 .metadata_names
-                .get(name.as_bytes(), |name| Some(intern_name(names, rows, name)));
-            // The closure always finds one.
-            let Some(id) = id else { continue };
+                .get(name.as_bytes(), |name| intern_name(names, rows, name, meter));
+            // There is no memory for another name.
+            let Some(id) = id else { return };
             let span = self.store(value.as_bytes());
             match id {
                 ERROR => self.error = Some(span),
                 ERROR_DETAILS => self.error_details = Some(span),
                 id => {
                     let id = if self.known(id).base == NONE { id } else { self.extracted(id) };
+                    if !self.meter.make_room(&mut self.metadata, 1) {
+                        return;
+                    }
                     let position = position_of(self.metadata.len());
                     let row = self.row(id);
                     if row.metadata == NONE {
@@ -316,10 +341,12 @@ impl EntryLabels {
         }
         let mut buffer = std::mem::take(&mut self.name_buffer);
         buffer.clear();
-        buffer.extend_from_slice(self.names.get(id.0));
-        buffer.extend_from_slice(b"_extracted");
-        let extracted = self.name_id(&buffer);
+        let is_written = self.meter.append(&mut buffer, self.names.get(id.0))
+            && self.meter.append(&mut buffer, b"_extracted");
+        let extracted = if is_written { self.new_name_id(&buffer) } else { None };
         self.name_buffer = buffer;
+        // Without memory the leaf ends, and any name will do.
+        let Some(extracted) = extracted else { return id };
         self.rows[id.0 as usize].extracted = extracted.0;
         extracted
     }
@@ -406,22 +433,44 @@ impl EntryLabels {
         self.error_details().is_some() && !self.is_untouched()
     }
 
+    /// Gives back what an outlier among the entries has made large.
+    pub(crate) fn recycle(&mut self) {
+        self.meter.recycle(&mut self.arena);
+        self.meter.recycle(&mut self.name_buffer);
+        (self.error, self.error_details) = (None, None);
+        self.metadata.clear();
+        self.parsed.clear();
+        // Rows point to nothing of an entry that has not begun.
+        self.entry += 1;
+    }
+
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.names.held_bytes()
             + self.rows.capacity() * size_of::<Row>()
             + self.arena.capacity()
+            + self.name_buffer.capacity()
+            + self.base_names.capacity() * size_of::<NameId>()
             + (self.metadata.capacity() + self.parsed.capacity()) * size_of::<Field>()
+            + KeyCache::BYTES
             + self.wants.held_bytes()
     }
 }
 
-fn intern_name(names: &mut BytesInterner, rows: &mut Vec<Row>, name: &[u8]) -> NameId {
-    let id = names.intern(name);
+fn intern_name(
+    names: &mut BytesInterner,
+    rows: &mut Vec<Row>,
+    name: &[u8],
+    meter: &Meter,
+) -> Option<NameId> {
+    if !meter.make_room(rows, 1) {
+        return None;
+    }
+    let id = names.intern(name, meter)?;
     if rows.len() <= id as usize {
         rows.push(NEW_ROW);
     }
-    NameId(id)
+    Some(NameId(id))
 }
 
 fn position_of(len: usize) -> u32 {

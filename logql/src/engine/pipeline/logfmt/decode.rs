@@ -46,6 +46,11 @@ impl<'l> Decoder<'l> {
         Self { line, at: 0 }
     }
 
+    /// The position behind what was read.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     /// The next pair, or what is wrong with it; reading goes on behind it.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Result<Pair<'l>, SyntaxError>> {

@@ -4,12 +4,18 @@
 //! label but not its source is left alone (Q8), and a source that an earlier parser
 //! has extracted counts all the same (Q9).
 
+use super::super::super::meter::Meter;
 use super::super::Entry;
 use super::super::json::label_of;
 use super::super::labels::{EntryLabels, NameId};
 use super::decode::{Decoder, Pair, SyntaxError};
-use super::{sanitized, set_error, set_value, unescape};
+use super::{COUNTED_BYTES, sanitized, set_error, set_value, unescape};
 use crate::syntax::ast::LogfmtParser;
+
+/// What a pair costs, see [`super::super::super::meter`].
+const PAIR_WORK: usize = 32;
+/// What it costs to compare a key with a listed one, see [`super::super::super::meter`].
+const LISTED_WORK: usize = 8;
 
 #[derive(Debug)]
 struct Listed {
@@ -45,6 +51,20 @@ impl LogfmtExpressions {
         Ok(Self { is_strict: parser.strict, list, name: Vec::new(), value: Vec::new() })
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity()
+            + self.value.capacity()
+            + self.list.capacity() * size_of::<Listed>()
+            + self.list.iter().map(|listed| listed.source.len()).sum::<usize>()
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() && !self.list.iter().any(|l| labels.is_wanted(l.label)) {
@@ -55,8 +75,16 @@ impl LogfmtExpressions {
                 labels.set(listed.label, b"");
             }
         }
+        let mut uncounted = 0;
         let mut decoder = Decoder::new(line);
         while let Some(pair) = decoder.next() {
+            uncounted += PAIR_WORK + self.list.len() * LISTED_WORK;
+            if uncounted >= COUNTED_BYTES {
+                if !labels.meter().work(uncounted) {
+                    return;
+                }
+                uncounted = 0;
+            }
             if let Err(error) = pair.and_then(|pair| self.pair(&pair, labels))
                 && self.is_strict
             {
@@ -67,9 +95,11 @@ impl LogfmtExpressions {
 
     fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
         if pair.has_escapes && self.is_strict {
-            unescape(pair, &mut self.value)?;
+            unescape(pair, &mut self.value, labels.meter())?;
         }
-        let name = sanitized(pair.key, &mut self.name);
+        let Some(name) = sanitized(pair.key, &mut self.name, labels.meter()) else {
+            return Ok(());
+        };
         for listed in &self.list {
             if *listed.source == *name {
                 let target = labels.extraction_name(listed.label);

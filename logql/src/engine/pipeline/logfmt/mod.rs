@@ -4,6 +4,7 @@
 mod decode;
 mod expressions;
 
+use super::super::meter::Meter;
 use super::Entry;
 use super::key_cache::KeyCache;
 use super::labels::{EntryLabels, NameId};
@@ -35,13 +36,31 @@ impl Logfmt {
         }
     }
 
+    /// Heap memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.value.capacity() + KeyCache::BYTES
+    }
+
+    /// Gives back what an outlier among the lines has made large.
+    pub(crate) fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
+    }
+
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() {
             return;
         }
         let mut decoder = Decoder::new(line);
+        let mut counted = 0;
         while let Some(pair) = decoder.next() {
+            if decoder.position() - counted >= COUNTED_BYTES {
+                if !labels.meter().work(PAIR_FACTOR * (decoder.position() - counted)) {
+                    return;
+                }
+                counted = decoder.position();
+            }
             match pair.and_then(|pair| self.pair(&pair, labels)) {
                 Ok(()) => {}
                 Err(error) if self.is_strict => return set_error(labels, &error),
@@ -55,13 +74,13 @@ impl Logfmt {
 
     fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
         if pair.has_escapes && self.is_strict {
-            unescape(pair, &mut self.value)?;
+            unescape(pair, &mut self.value, labels.meter())?;
         }
         if pair.value.is_empty() && !self.keeps_empty {
             return Ok(());
         }
         let name = &mut self.name;
-        let id = self.known.get(pair.key, |key| labels.field_id(sanitized(key, name)));
+        let id = self.known.get(pair.key, |key| label_of(key, name, labels));
         let Some(target) = id.and_then(|id| labels.target_of(id)) else {
             return Ok(());
         };
@@ -69,18 +88,37 @@ impl Logfmt {
     }
 }
 
-/// The name of the label that a key stands for.
-fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>) -> &'n [u8] {
-    if is_label_name(key) {
-        return key;
-    }
-    buffer.clear();
-    push_sanitized(buffer, key);
-    buffer
+/// So many bytes of pairs are counted at once, see [`super::super::meter`].
+const COUNTED_BYTES: usize = 16 << 10;
+/// What a byte of pairs costs: there may be one in four bytes.
+const PAIR_FACTOR: usize = 4;
+
+/// The label that a key stands for, if anybody looks at it.
+#[inline(never)]
+fn label_of(key: &[u8], buffer: &mut Vec<u8>, labels: &mut EntryLabels) -> Option<NameId> {
+    let name = sanitized(key, buffer, labels.meter())?;
+    labels.field_id(name)
 }
 
-fn unescape(pair: &Pair<'_>, value: &mut Vec<u8>) -> Result<(), SyntaxError> {
+/// The name of the label that a key stands for; `None` if there is no memory for it.
+fn sanitized<'n>(key: &'n [u8], buffer: &'n mut Vec<u8>, meter: &Meter) -> Option<&'n [u8]> {
+    if is_label_name(key) {
+        return Some(key);
+    }
+    buffer.clear();
+    // An underscore may come to it.
+    if !meter.make_room(buffer, key.len() + 1) {
+        return None;
+    }
+    push_sanitized(buffer, key);
+    Some(buffer)
+}
+
+fn unescape(pair: &Pair<'_>, value: &mut Vec<u8>, meter: &Meter) -> Result<(), SyntaxError> {
     value.clear();
+    if !meter.make_room(value, pair.value.len()) {
+        return Ok(());
+    }
     if push_unescaped(value, pair.value) {
         Ok(())
     } else {
@@ -95,8 +133,8 @@ fn set_value(
     labels: &mut EntryLabels,
 ) -> Result<(), SyntaxError> {
     if pair.has_escapes {
-        unescape(pair, buffer)?;
-        labels.set_with(target, |arena| arena.extend_from_slice(buffer));
+        unescape(pair, buffer, labels.meter())?;
+        labels.set_with(target, buffer.len(), |arena| arena.extend_from_slice(buffer));
     } else {
         labels.set(target, pair.value);
     }

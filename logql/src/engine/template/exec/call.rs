@@ -1,9 +1,14 @@
 //! Calls of functions and methods.
 
 use super::Exec;
+use crate::engine::meter::Held;
 use crate::engine::template::ast::{Arg, Place};
 use crate::engine::template::functions::{Body, Function, Method, Param, call_error};
+use crate::engine::template::out::ENDED;
 use crate::engine::template::value::Value;
+
+/// Arguments of so many bytes are worth counting in messages, which are cut there.
+const LONG_BYTES: usize = 4 << 10;
 
 impl<'v> Exec<'v, '_> {
     pub(super) fn call_function(
@@ -31,7 +36,10 @@ impl<'v> Exec<'v, '_> {
         let start = self.args.len();
         self.push_arguments(dot, function.params, function.variadic, args, last)?;
         let result = match run {
-            Some(run) => self.charged(start).and_then(|()| run(self.run, &mut self.args[start..])),
+            Some(run) => {
+                let beside = self.charged(start);
+                beside.and_then(|_beside| run(self.run, &mut self.args[start..]))
+            }
             None => {
                 let callee = &self.args[start];
                 let name = args.first().map_or_else(|| Self::text_of(callee), Arg::to_string);
@@ -54,10 +62,10 @@ impl<'v> Exec<'v, '_> {
         self.step()?;
         self.check_count(method.name, method.params.len(), false, args, last.as_ref())?;
         let start = self.args.len();
-        self.args.push(receiver);
+        self.push_argument(receiver)?;
         self.push_arguments(dot, method.params, None, args, last)?;
-        let result =
-            self.charged(start).and_then(|()| (method.run)(self.run, &mut self.args[start..]));
+        let beside = self.charged(start);
+        let result = beside.and_then(|_beside| (method.run)(self.run, &mut self.args[start..]));
         self.args.truncate(start);
         self.finish(method.name, place, result)
     }
@@ -68,15 +76,28 @@ impl<'v> Exec<'v, '_> {
         place: Place<'v>,
         result: Result<Value<'v>, String>,
     ) -> Result<Value<'v>, String> {
-        result.or_else(|message| {
+        result.or_else(|mut message| {
+            if message.len() > LONG_BYTES {
+                message.truncate(message.floor_char_boundary(LONG_BYTES));
+                message.push_str("...");
+                message.shrink_to_fit();
+            }
             self.place = Some(place);
             self.fail(format!("error calling {name}: {message}"))
         })
     }
 
-    /// Counts the bytes that a call may read.
-    fn charged(&self, start: usize) -> Result<(), String> {
-        self.run.work(self.args[start..].iter().map(Value::len_bytes).sum())
+    /// Counts the bytes that a call may read. Where they are many it gives what a message of the
+    /// call may need, which shows them.
+    fn charged(&self, start: usize) -> Result<Option<Held<'v>>, String> {
+        let bytes: usize = self.args[start..].iter().map(Value::len_bytes).sum();
+        self.run.work(bytes)?;
+        if bytes < LONG_BYTES { Ok(None) } else { self.run.hold(2 * bytes).map(Some) }
+    }
+
+    fn push_argument(&mut self, value: Value<'v>) -> Result<(), String> {
+        let has_room = self.run.meter().push(&mut self.args, value);
+        if has_room { Ok(()) } else { Err(ENDED.to_owned()) }
     }
 
     fn check_count(
@@ -114,11 +135,11 @@ impl<'v> Exec<'v, '_> {
             |index: usize| params.get(index).copied().or(variadic).expect("the count was checked");
         for (i, arg) in args.iter().enumerate() {
             let value = self.argument(dot, param_at(i), arg)?;
-            self.args.push(value);
+            self.push_argument(value)?;
         }
         if let Some(last) = last {
             let value = self.checked(last, param_at(args.len()))?;
-            self.args.push(value);
+            self.push_argument(value)?;
         }
         Ok(())
     }

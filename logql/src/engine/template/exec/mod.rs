@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::Template;
 use super::ast::{Action, Branch, List, Node, Pipe, Place};
 use super::labels::LabelMap;
-use super::out::Out;
+use super::out::{ENDED, Out};
 use super::print;
 use super::run::Run;
 use super::value::{Text, Value};
@@ -61,7 +61,7 @@ pub(super) fn execute<'v>(
     let mut exec = Exec {
         run,
         template,
-        out: Out::new(out, max_len_bytes),
+        out: Out::new(out, max_len_bytes, run.meter()),
         name,
         place: None,
         root: dot.clone(),
@@ -69,8 +69,14 @@ pub(super) fn execute<'v>(
         args: Vec::new(),
         depth: 0,
     };
-    exec.list(&dot, root)?;
-    Ok(())
+    let result = exec.list(&dot, root);
+    let args_bytes = exec.args.capacity() * size_of::<Value<'_>>();
+    run.meter().release(args_bytes + variables_bytes(&exec.variables));
+    result.map(|_| ())
+}
+
+fn variables_bytes(variables: &Vec<(&str, Value<'_>)>) -> usize {
+    variables.capacity() * size_of::<(&str, Value<'_>)>()
 }
 
 impl<'v> Exec<'v, '_> {
@@ -240,7 +246,7 @@ impl<'v> Exec<'v, '_> {
     fn shown(&self, value: &Value<'_>) -> Result<String, String> {
         let bytes =
             self.run.build(|out| print::print(out, value)).or_else(|message| self.fail(message))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(bytes.bytes()).into_owned())
     }
 
     fn iteration(
@@ -298,11 +304,12 @@ impl<'v> Exec<'v, '_> {
         let variables = std::mem::take(&mut self.variables);
         let root = std::mem::replace(&mut self.root, dot.clone());
         let outer = std::mem::replace(&mut self.name, name);
-        self.list(&dot, list)?;
+        let result = self.list(&dot, list);
+        self.run.meter().release(variables_bytes(&self.variables));
         self.variables = variables;
         self.root = root;
         self.name = outer;
-        Ok(())
+        result.map(|_| ())
     }
 
     /// The value of a pipeline, which also sets its variables.
@@ -318,7 +325,9 @@ impl<'v> Exec<'v, '_> {
             if pipe.assigns {
                 self.assign(name, value.clone())?;
             } else {
-                self.variables.push((name, value.clone()));
+                if !self.run.meter().push(&mut self.variables, (name, value.clone())) {
+                    return Err(ENDED.to_owned());
+                }
             }
         }
         Ok(value)

@@ -111,7 +111,7 @@ fn index<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     Ok(item)
 }
 
-fn slice<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
+fn slice<'v>(run: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     let item = std::mem::take(&mut args[0]).unwrapped();
     let indexes = &args[1..];
     if matches!(item, Value::Nothing) {
@@ -139,8 +139,11 @@ fn slice<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
         }
     }
     Ok(match item {
-        Value::Text(text) => part(text, start..end),
-        Value::Array(items) => Value::Array(items[start..end].into()),
+        Value::Text(text) => part(run, text, start..end)?,
+        Value::Array(items) => {
+            run.keep_array(end - start)?;
+            Value::Array(items[start..end].into())
+        }
         other => other,
     })
 }

@@ -9,6 +9,9 @@ use crate::syntax::go_text::quote;
 /// Bytes of work that looking up a zone and reading a time stand for.
 const READ_WORK_BYTES: usize = 2048;
 
+/// What a message may take that shows a value, in lengths of it.
+const MESSAGE_FACTOR: usize = 10;
+
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("__timestamp__", &[], |run, _| {
         Ok(Value::Time(Time::from_unix_ns(run.input.timestamp_ns)))
@@ -37,15 +40,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("unixEpoch", &[Param::Time], |_, args| unix(args, 1)),
     Function::new("unixEpochMillis", &[Param::Time], |_, args| unix(args, 1_000)),
     Function::new("unixEpochNanos", &[Param::Time], |_, args| unix(args, 1_000_000_000)),
-    Function::new("unixToTime", &[Param::Text], |_, args| unix_to_time(&text(args, 0)?)),
+    Function::new("unixToTime", &[Param::Text], |run, args| {
+        let value = text(args, 0)?;
+        // A message shows it twice, in lists that double.
+        let _message = run.hold(value.bytes().len().saturating_mul(MESSAGE_FACTOR))?;
+        unix_to_time(&value)
+    }),
 ];
 
 /// Formats within the limits of a run.
 pub(super) fn format<'v>(run: &Run<'v>, time: &Time, layout: &[u8]) -> Result<Value<'v>, String> {
-    let mut out = Vec::new();
-    time.write_format(layout, &mut out);
-    run.work(out.len())?;
-    Ok(Value::text(out))
+    run.build(|out| time.write_format(layout, out)).map(Value::text)
 }
 
 /// What is no date is Go's zero time.

@@ -30,17 +30,28 @@ pub(super) const FUNCTIONS: &[Function] = &[
     // A failure is no error: the message becomes the value.
     Function::new("b64dec", &[Param::Text], |run, args| {
         let value = text(args, 0)?;
-        run.work(value.bytes().len())?;
-        Ok(match base64_decode(value.bytes()) {
-            Ok(decoded) => Value::text(decoded),
-            Err(at) => Value::text(format!("illegal base64 data at input byte {at}")),
+        let len_bytes = value.bytes().len();
+        run.work(len_bytes)?;
+        // With its padding.
+        let _padded = run.hold(len_bytes + 3)?;
+        let mut failed_at = None;
+        let decoded = run.make(len_bytes + 3, || {
+            base64_decode(value.bytes()).unwrap_or_else(|at| {
+                failed_at = Some(at);
+                Vec::new()
+            })
+        })?;
+        Ok(match failed_at {
+            None => Value::Text(decoded),
+            Some(at) => Value::text(format!("illegal base64 data at input byte {at}")),
         })
     }),
     Function::new("fromJson", &[Param::Text], |run, args| {
         let value = text(args, 0)?;
         run.work(value.bytes().len().saturating_mul(JSON_FACTOR))?;
-        Ok(json::parse(value.bytes())
-            .map_or(Value::Nothing, |json| Value::Element(json).unwrapped()))
+        let (parsed, bytes) = json::parse(value.bytes(), run.meter());
+        run.keep(bytes);
+        Ok(parsed.map_or(Value::Nothing, |json| Value::Element(json).unwrapped()))
     }),
 ];
 
@@ -51,7 +62,7 @@ fn escaped<'v>(
     escape: fn(&mut Out<'_>, &[u8]) -> Result<(), String>,
 ) -> Result<Value<'v>, String> {
     let printed = run.build(|out| print::sprint(out, args))?;
-    run.build(|out| escape(out, &printed)).map(Value::text)
+    run.build(|out| escape(out, printed.bytes())).map(Value::text)
 }
 
 fn html(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
@@ -153,7 +164,8 @@ fn base64_digit(byte: u8) -> Option<u32> {
 /// Decodes with the padding filled in where two or three digits are left over;
 /// the error is the offset that Go names.
 fn base64_decode(bytes: &[u8]) -> Result<Vec<u8>, usize> {
-    let mut padded = bytes.to_vec();
+    let mut padded = Vec::with_capacity(bytes.len() + 3);
+    padded.extend_from_slice(bytes);
     if matches!(bytes.len() % 4, 2 | 3) {
         padded.resize(bytes.len().next_multiple_of(4), b'=');
     }
@@ -207,12 +219,14 @@ fn base64_decode(bytes: &[u8]) -> Result<Vec<u8>, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::meter::Meter;
 
     #[test]
     fn base64_round_trips_and_names_bad_bytes() {
         for text in ["", "a", "ab", "abc", "abcd", "h\u{e9}llo"] {
             let mut encoded = Vec::new();
-            base64_encode(&mut Out::new(&mut encoded, 100), text.as_bytes()).expect("short");
+            base64_encode(&mut Out::new(&mut encoded, 100, &Meter::default()), text.as_bytes())
+                .expect("short");
             assert_eq!(base64_decode(&encoded), Ok(text.as_bytes().to_vec()), "{text}");
         }
         for (text, result) in [

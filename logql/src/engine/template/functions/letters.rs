@@ -19,7 +19,7 @@ fn lower<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
         run.work(bytes.len())?;
         let changes = bytes.iter().any(u8::is_ascii_uppercase);
         return Ok(if changes {
-            Value::text(bytes.to_ascii_lowercase())
+            run.make(bytes.len(), || bytes.to_ascii_lowercase()).map(Value::Text)?
         } else {
             Value::Text(value)
         });
@@ -33,7 +33,7 @@ fn upper<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
         run.work(bytes.len())?;
         let changes = bytes.iter().any(u8::is_ascii_lowercase);
         return Ok(if changes {
-            Value::text(bytes.to_ascii_uppercase())
+            run.make(bytes.len(), || bytes.to_ascii_uppercase()).map(Value::Text)?
         } else {
             Value::Text(value)
         });

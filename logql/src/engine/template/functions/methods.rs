@@ -32,10 +32,9 @@ const TIME: &[Method] = &[
         let (time, layout) = (time(args, 0)?, text(args, 1)?);
         dates::format(run, &time, layout.bytes())
     }),
-    method("String", &[], |_, args| {
-        let mut out = Vec::new();
-        time(args, 0)?.write_string(&mut out);
-        Ok(Value::text(out))
+    method("String", &[], |run, args| {
+        let time = time(args, 0)?;
+        run.build(|out| time.write_string(out)).map(Value::text)
     }),
     method("Year", &[], |_, args| Ok(Value::Int(time(args, 0)?.year()))),
     method("Month", &[], |_, args| Ok(Value::Month(time(args, 0)?.month()))),

@@ -135,12 +135,19 @@ fn time(args: &mut [Value<'_>], index: usize) -> Result<super::time::Time, Strin
 }
 
 /// A part of a text, shared where possible.
-fn part<'v>(text: Text<'v>, range: std::ops::Range<usize>) -> Value<'v> {
-    match text {
+///
+/// # Errors
+/// There is no memory for it, and the leaf ends.
+fn part<'v>(
+    run: &Run<'v>,
+    text: Text<'v>,
+    range: std::ops::Range<usize>,
+) -> Result<Value<'v>, String> {
+    Ok(match text {
         Text::Borrowed(bytes) => Value::text(&bytes[range]),
         text if range == (0..text.bytes().len()) => Value::Text(text),
-        text => Value::text(text.bytes()[range].to_vec()),
-    }
+        text => Value::Text(run.make(range.len(), || text.bytes()[range].to_vec())?),
+    })
 }
 
 /// The characters of a text; every byte that is not UTF-8 reads as U+FFFD.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use regex::bytes::Captures;
 
 use super::{Function, Param, first_rune, text};
-use crate::engine::template::out::Out;
+use crate::engine::meter::Meter;
+use crate::engine::regex as patterns;
+use crate::engine::template::out::{ENDED, Out};
 use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
 use crate::syntax::go_regex::{CapturingRegex, Purpose, compile_capturing, translate};
@@ -20,6 +22,9 @@ const MAX_CACHED: usize = 16;
 const MAX_PATTERN_COST: u64 = 10_000;
 /// How much slower a search is than copying the text.
 const SEARCH_FACTOR: usize = 8;
+/// What translating takes per byte of a pattern, and the longest pattern that is.
+const TRANSLATION_FACTOR: usize = 16;
+const TRANSLATED_MAX_BYTES: usize = 64 << 10;
 /// Bytes of work that compiling stands for, per unit of cost.
 const WORK_PER_COST_BYTES: usize = 64;
 
@@ -29,7 +34,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("count", &[Param::Text, Param::Text], |run, args| {
         let (pattern, value) = (text(args, 0)?, text(args, 1)?);
         let regex = searching(run, pattern.bytes(), value.bytes())?;
-        Ok(Value::Int(count(&regex, value.bytes())))
+        Ok(Value::Int(count(&regex, value.bytes(), run.meter())))
     }),
     Function::new("regexReplaceAll", THREE_TEXTS, |run, args| {
         let (pattern, value, template) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
@@ -39,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
                 expand(out, &regex, captures, template.bytes())
             })
         })?;
-        Ok(Value::text(replaced))
+        Ok(Value::Text(replaced))
     }),
     Function::new("regexReplaceAllLiteral", THREE_TEXTS, |run, args| {
         let (pattern, value, literal) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
@@ -47,7 +52,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let replaced = run.build(|out| {
             replace_all(out, &regex, value.bytes(), |out, _| out.push(literal.bytes()))
         })?;
-        Ok(Value::text(replaced))
+        Ok(Value::Text(replaced))
     }),
 ];
 
@@ -57,26 +62,56 @@ type Compiled = Result<Arc<CapturingRegex>, String>;
 /// Compiled patterns by their text, those used last behind.
 #[derive(Default, Debug)]
 pub(in super::super) struct RegexCache {
-    entries: Vec<(Box<[u8]>, Compiled)>,
+    /// With the size of each in bytes, about.
+    entries: Vec<(Box<[u8]>, Compiled, usize)>,
+    /// Memory of the patterns and of what they are compiled to.
+    bytes: usize,
+}
+
+impl RegexCache {
+    /// Heap memory in bytes, about.
+    pub(in super::super) fn held_bytes(&self) -> usize {
+        self.bytes + self.entries.capacity() * size_of::<(Box<[u8]>, Compiled, usize)>()
+    }
 }
 
 fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
-    let entries = &mut run.regexes.borrow_mut().entries;
-    if let Some(index) = entries.iter().position(|(own, _)| **own == *pattern) {
+    let cache = &mut *run.regexes.borrow_mut();
+    let entries = &mut cache.entries;
+    if let Some(index) = entries.iter().position(|(own, ..)| **own == *pattern) {
         entries[index..].rotate_left(1);
         return entries[entries.len() - 1].1.clone();
     }
+    // What is made of it while it is compiled; patterns of more than some thousand bytes fail.
+    let compiling_bytes = TRANSLATION_FACTOR * pattern.len().min(TRANSLATED_MAX_BYTES);
+    let mut held = run.hold(compiling_bytes)?;
+    let mut regex_bytes = 0;
     let result = translate(pattern, Purpose::Captures).and_then(|translation| {
         if translation.cost > MAX_PATTERN_COST {
             return Err("error parsing regexp: expression too large".to_owned());
         }
         run.work(usize::try_from(translation.cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)?;
-        compile_capturing(pattern).map(Arc::new)
+        regex_bytes = patterns::held_bytes(translation.cost);
+        let compiling = run.hold(patterns::compiling_bytes(translation.cost))?;
+        let compiled = compile_capturing(pattern).map(Arc::new)?;
+        drop(compiling);
+        Ok(compiled)
     });
-    if entries.len() >= MAX_CACHED {
-        let _ = entries.remove(0);
+    held.shrink_to(0);
+    if run.meter().is_stopped() {
+        return result;
     }
-    entries.push((pattern.into(), result.clone()));
+    if entries.len() >= MAX_CACHED {
+        let (pattern, _, bytes) = entries.remove(0);
+        cache.bytes -= pattern.len() + bytes;
+        run.meter().release(pattern.len() + bytes);
+    }
+    let entry_bytes = pattern.len() + regex_bytes;
+    if !run.meter().admit(entry_bytes) || !run.meter().make_room(entries, 1) {
+        return Err(ENDED.to_owned());
+    }
+    cache.bytes += entry_bytes;
+    entries.push((pattern.into(), result.clone(), regex_bytes));
     result
 }
 
@@ -86,6 +121,12 @@ fn searching(run: &Run<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
     compiled(run, pattern)
 }
 
+/// What a search costs that may go to the end of a text, see [`crate::engine::meter`]. Most end
+/// sooner; those that don't must not keep the leaf from looking.
+fn search_work(rest_bytes: usize) -> usize {
+    64 + rest_bytes / 8
+}
+
 /// Length of the character at an offset; 0 at the end.
 fn width_at(text: &[u8], offset: usize) -> usize {
     first_rune(&text[offset..]).map_or(0, |(_, len)| len)
@@ -93,11 +134,12 @@ fn width_at(text: &[u8], offset: usize) -> usize {
 
 /// Number of matches that do not overlap; an empty one right behind another match
 /// does not count.
-fn count(regex: &CapturingRegex, text: &[u8]) -> i64 {
+fn count(regex: &CapturingRegex, text: &[u8], meter: &Meter) -> i64 {
     let mut position = 0;
     let mut previous_end = None;
     let mut count = 0;
     while position <= text.len()
+        && meter.work(search_work(text.len() - position))
         && let Some(found) = regex.regex.find_at(text, position)
     {
         let is_accepted = !(found.end() == position && Some(found.start()) == previous_end);
@@ -122,6 +164,7 @@ fn replace_all(
 ) -> Result<(), String> {
     let (mut copied, mut position) = (0, 0);
     while position <= text.len()
+        && out.meter().work(search_work(text.len() - position))
         && let Some(captures) = regex.regex.captures_at(text, position)
     {
         let Some(found) = captures.get(0) else { break };
@@ -199,9 +242,13 @@ mod tests {
     fn replaced(pattern: &str, text: &str, template: &str) -> String {
         let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
         let mut bytes = Vec::new();
-        replace_all(&mut Out::new(&mut bytes, 1000), &regex, text.as_bytes(), |out, captures| {
-            expand(out, &regex, captures, template.as_bytes())
-        })
+        let meter = Meter::default();
+        replace_all(
+            &mut Out::new(&mut bytes, 1000, &meter),
+            &regex,
+            text.as_bytes(),
+            |out, captures| expand(out, &regex, captures, template.as_bytes()),
+        )
         .expect("short output");
         String::from_utf8(bytes).expect("UTF-8")
     }
@@ -242,7 +289,11 @@ mod tests {
             ("z", "abc", 0),
         ] {
             let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
-            assert_eq!(count(&regex, text.as_bytes()), expected, "{pattern} in {text}");
+            assert_eq!(
+                count(&regex, text.as_bytes(), &Meter::default()),
+                expected,
+                "{pattern} in {text}"
+            );
         }
     }
 }

@@ -12,16 +12,16 @@ const INT_TEXT: &[Param] = &[Param::Int, Param::Text];
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("__line__", &[], |run, _| Ok(Value::text(run.input.line))),
-    Function::new("Trim", TEXT_TEXT, |_, args| trim(args, (0, 1), true, true)),
-    Function::new("TrimLeft", TEXT_TEXT, |_, args| trim(args, (0, 1), true, false)),
-    Function::new("TrimRight", TEXT_TEXT, |_, args| trim(args, (0, 1), false, true)),
-    Function::new("trimAll", TEXT_TEXT, |_, args| trim(args, (1, 0), true, true)),
-    Function::new("TrimPrefix", TEXT_TEXT, |_, args| trim_prefix(args, 0, 1)),
-    Function::new("trimPrefix", TEXT_TEXT, |_, args| trim_prefix(args, 1, 0)),
-    Function::new("TrimSuffix", TEXT_TEXT, |_, args| trim_suffix(args, 0, 1)),
-    Function::new("trimSuffix", TEXT_TEXT, |_, args| trim_suffix(args, 1, 0)),
-    Function::new("TrimSpace", TEXT, |_, args| Ok(trim_space(text(args, 0)?))),
-    Function::new("trim", TEXT, |_, args| Ok(trim_space(text(args, 0)?))),
+    Function::new("Trim", TEXT_TEXT, |run, args| trim(run, args, (0, 1), true, true)),
+    Function::new("TrimLeft", TEXT_TEXT, |run, args| trim(run, args, (0, 1), true, false)),
+    Function::new("TrimRight", TEXT_TEXT, |run, args| trim(run, args, (0, 1), false, true)),
+    Function::new("trimAll", TEXT_TEXT, |run, args| trim(run, args, (1, 0), true, true)),
+    Function::new("TrimPrefix", TEXT_TEXT, |run, args| trim_prefix(run, args, 0, 1)),
+    Function::new("trimPrefix", TEXT_TEXT, |run, args| trim_prefix(run, args, 1, 0)),
+    Function::new("TrimSuffix", TEXT_TEXT, |run, args| trim_suffix(run, args, 0, 1)),
+    Function::new("trimSuffix", TEXT_TEXT, |run, args| trim_suffix(run, args, 1, 0)),
+    Function::new("TrimSpace", TEXT, |run, args| trim_space(run, text(args, 0)?)),
+    Function::new("trim", TEXT, |run, args| trim_space(run, text(args, 0)?)),
     Function::new("Replace", &[Param::Text, Param::Text, Param::Text, Param::Int], |run, args| {
         let count = int(args, 3)?;
         let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -32,11 +32,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let (old, new, value) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
         replace(run, value, old.bytes(), new.bytes(), usize::MAX)
     }),
-    Function::new("trunc", INT_TEXT, |_, args| {
+    Function::new("trunc", INT_TEXT, |run, args| {
         let (count, value) = (int(args, 0)?, text(args, 1)?);
         let len = value.bytes().len();
         let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(len);
-        Ok(part(value, if count < 0 { len - kept..len } else { 0..kept }))
+        part(run, value, if count < 0 { len - kept..len } else { 0..kept })
     }),
     Function::new("substr", &[Param::Int, Param::Int, Param::Text], substr),
     Function::new("contains", TEXT_TEXT, |_, args| {
@@ -76,28 +76,32 @@ fn repeat_count(count: i64) -> Result<usize, String> {
 
 /// Cuts the characters of a set; `indexes` are those of the text and the set.
 fn trim<'v>(
+    run: &Run<'v>,
     args: &mut [Value<'v>],
     indexes: (usize, usize),
     left: bool,
     right: bool,
 ) -> Result<Value<'v>, String> {
     let (value, set) = (text(args, indexes.0)?, text(args, indexes.1)?);
+    // It doubles while it grows.
+    let _set = run.hold(3 * size_of::<char>() * set.bytes().len())?;
     let mut set: Vec<char> = runes(set.bytes()).collect();
     set.sort_unstable();
     set.dedup();
-    Ok(trim_by(value, left, right, |c| set.binary_search(&c).is_ok()))
+    trim_by(run, value, left, right, |c| set.binary_search(&c).is_ok())
 }
 
-fn trim_space(value: Text<'_>) -> Value<'_> {
-    trim_by(value, true, true, char::is_whitespace)
+fn trim_space<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+    trim_by(run, value, true, true, char::is_whitespace)
 }
 
 fn trim_by<'v>(
+    run: &Run<'v>,
     value: Text<'v>,
     left: bool,
     right: bool,
     is_cut: impl Fn(char) -> bool,
-) -> Value<'v> {
+) -> Result<Value<'v>, String> {
     let bytes = value.bytes();
     let (mut start, mut end) = (0, bytes.len());
     while left
@@ -112,10 +116,11 @@ fn trim_by<'v>(
     {
         end -= len;
     }
-    part(value, start..end)
+    part(run, value, start..end)
 }
 
 fn trim_prefix<'v>(
+    run: &Run<'v>,
     args: &mut [Value<'v>],
     value: usize,
     prefix: usize,
@@ -123,10 +128,11 @@ fn trim_prefix<'v>(
     let (value, prefix) = (text(args, value)?, text(args, prefix)?);
     let len = value.bytes().len();
     let cut = if value.bytes().starts_with(prefix.bytes()) { prefix.bytes().len() } else { 0 };
-    Ok(part(value, cut..len))
+    part(run, value, cut..len)
 }
 
 fn trim_suffix<'v>(
+    run: &Run<'v>,
     args: &mut [Value<'v>],
     value: usize,
     suffix: usize,
@@ -134,7 +140,7 @@ fn trim_suffix<'v>(
     let (value, suffix) = (text(args, value)?, text(args, suffix)?);
     let len = value.bytes().len();
     let cut = if value.bytes().ends_with(suffix.bytes()) { suffix.bytes().len() } else { 0 };
-    Ok(part(value, 0..len - cut))
+    part(run, value, 0..len - cut)
 }
 
 /// The first `count` occurrences; an empty `old` stands before every character
@@ -157,7 +163,7 @@ fn replace<'v>(
             replace_in(out, bytes, old, new, count)
         }
     })?;
-    Ok(Value::text(replaced))
+    Ok(Value::Text(replaced))
 }
 
 fn insert_around(out: &mut Out<'_>, bytes: &[u8], new: &[u8], count: usize) -> Result<(), String> {
@@ -189,7 +195,7 @@ fn replace_in(
     out.push(&bytes[copied..])
 }
 
-fn substr<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
+fn substr<'v>(run: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     let (start, end, value) = (int(args, 0)?, int(args, 1)?, text(args, 2)?);
     let len = value.bytes().len();
     let len_int = i64::try_from(len).expect("no text is that long");
@@ -199,20 +205,20 @@ fn substr<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> 
         return match end {
             i64::MIN..0 => failed(format!("[:{end}]")),
             _ if end > len_int => failed(format!("[:{end}] with length {len}")),
-            _ => Ok(part(value, 0..at(end))),
+            _ => part(run, value, 0..at(end)),
         };
     }
     if end < 0 || end > len_int {
         return if start > len_int {
             failed(format!("[{start}:{len}]"))
         } else {
-            Ok(part(value, at(start)..len))
+            part(run, value, at(start)..len)
         };
     }
     if start > end {
         return failed(format!("[{start}:{end}]"));
     }
-    Ok(part(value, at(start)..at(end)))
+    part(run, value, at(start)..at(end))
 }
 
 fn indent<'v>(run: &Run<'v>, args: &mut [Value<'v>], before: &[u8]) -> Result<Value<'v>, String> {
@@ -228,7 +234,7 @@ fn indent<'v>(run: &Run<'v>, args: &mut [Value<'v>], before: &[u8]) -> Result<Va
         }
         Ok(())
     })?;
-    Ok(Value::text(indented))
+    Ok(Value::Text(indented))
 }
 
 /// Cuts or pads to a number of characters.
@@ -251,5 +257,5 @@ fn align<'v>(run: &Run<'v>, args: &mut [Value<'v>], left: bool) -> Result<Value<
         out.fill(b' ', count - len)?;
         if left { Ok(()) } else { out.push(bytes) }
     })?;
-    Ok(Value::text(aligned))
+    Ok(Value::Text(aligned))
 }

@@ -53,6 +53,9 @@ pub(super) fn sprintln(out: &mut Out<'_>, values: &[Value<'_>]) -> Result<(), St
     out.push(b"\n")
 }
 
+/// Longest text of a time.
+const TIME_MAX_BYTES: usize = 1 << 10;
+
 /// The flags, width and precision of one verb.
 #[derive(Clone, Copy, Default, Debug)]
 struct Spec {
@@ -104,7 +107,8 @@ impl<'p, 'o> Printer<'p, 'o> {
             Value::Text(text) => self.print_text(value, text.bytes(), verb),
             Value::Time(time) => {
                 let mut text = Vec::new();
-                time.write_string(&mut text);
+                time.write_string(&mut Out::new(&mut text, TIME_MAX_BYTES, self.out.meter()))?;
+                self.out.meter().release(text.capacity());
                 self.print_stringer(value, &text, verb)
             }
             Value::Month(number) => self.print_named(value, time_name(value), *number, verb),

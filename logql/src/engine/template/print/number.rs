@@ -5,6 +5,9 @@ use super::{Printer, Value};
 /// Digits after which a float has nothing but zeros.
 const MAX_FLOAT_DIGITS: usize = 1100;
 
+/// What a float takes that is put together, in lengths of its digits.
+const FLOAT_FACTOR: usize = 8;
+
 impl Printer<'_, '_> {
     pub(super) fn print_int(
         &mut self,
@@ -65,6 +68,7 @@ impl Printer<'_, '_> {
             _ => "",
         };
         // Precision and width are at most a million each.
+        let _held = self.out.hold(zeros + digits.len() + 3)?;
         let mut text = Vec::with_capacity(zeros + digits.len() + 3);
         text.extend_from_slice(sign.as_bytes());
         text.extend_from_slice(prefix.as_bytes());
@@ -106,6 +110,8 @@ impl Printer<'_, '_> {
             _ => return self.bad_verb(value, verb),
         };
         let precision = self.spec.precision.or(precision);
+        // Put together from parts, each of them of about the whole length.
+        let _held = self.out.hold(FLOAT_FACTOR * precision.unwrap_or(0))?;
         let mut text = format_float(number, format, precision);
         if self.spec.sharp && !matches!(verb, 'b' | 'v') && number.is_finite() {
             text = with_point(text, format, precision);

@@ -1,8 +1,11 @@
 use super::*;
+use crate::engine::meter::Meter;
 
 fn printf(format: &str, values: &[Value<'_>]) -> String {
     let mut bytes = Vec::new();
-    sprintf(&mut Out::new(&mut bytes, 1 << 20), format.as_bytes(), values).expect("short output");
+    let meter = Meter::default();
+    sprintf(&mut Out::new(&mut bytes, 1 << 20, &meter), format.as_bytes(), values)
+        .expect("short output");
     String::from_utf8(bytes).expect("UTF-8")
 }
 
@@ -162,8 +165,11 @@ fn operands_are_counted() {
 
 #[test]
 fn other_values() {
-    let json =
-        |text: &str| Value::Element(super::super::json::parse(text.as_bytes()).expect("JSON"));
+    let json = |text: &str| {
+        Value::Element(
+            super::super::json::parse(text.as_bytes(), &Meter::default()).0.expect("JSON"),
+        )
+    };
     assert_eq!(
         printf("%v %s %d", &[Value::Nothing, Value::Nothing, Value::Nothing]),
         "<nil> %!s(<nil>) %!d(<nil>)"
@@ -204,7 +210,7 @@ fn spaces_between_operands() {
     let printed = |print: fn(&mut Out<'_>, &[Value<'_>]) -> Result<(), String>,
                    values: &[Value<'_>]| {
         let mut bytes = Vec::new();
-        print(&mut Out::new(&mut bytes, 1000), values).expect("short output");
+        print(&mut Out::new(&mut bytes, 1000, &Meter::default()), values).expect("short output");
         String::from_utf8(bytes).expect("UTF-8")
     };
     let values =
@@ -217,6 +223,7 @@ fn spaces_between_operands() {
 #[test]
 fn long_output_is_refused() {
     let mut bytes = Vec::new();
-    let error = sprintf(&mut Out::new(&mut bytes, 5000), b"%1000000d", &[Value::Int(1)]);
+    let error =
+        sprintf(&mut Out::new(&mut bytes, 5000, &Meter::default()), b"%1000000d", &[Value::Int(1)]);
     assert_eq!(error, Err("the output exceeds 5000 bytes".to_owned()));
 }

@@ -1,6 +1,7 @@
 //! Strings, quotes, hexadecimal and characters.
 
 use super::{Printer, Value};
+use crate::engine::meter::Meter;
 use crate::syntax::go_text::quote;
 
 impl Printer<'_, '_> {
@@ -31,6 +32,7 @@ impl Printer<'_, '_> {
 
     fn print_quoted(&mut self, text: &[u8]) -> Result<(), String> {
         let text = self.truncated(text);
+        let _held = self.out.hold(quoting_bytes(text, self.spec.plus))?;
         if self.spec.sharp && can_backquote(text) {
             return self.pad(&[b"`", text, b"`"].concat());
         }
@@ -94,7 +96,10 @@ impl Printer<'_, '_> {
         let digits = self.spec.precision.filter(|p| *p > 4).unwrap_or(4);
         let number = format!("{code:X}");
         let mut text = Vec::from(&b"U+"[..]);
-        let mut out = super::Out::new(&mut text, 1 << 20);
+        // Few bytes, but for the zeros.
+        let _held = self.out.hold(2 * digits)?;
+        let unlimited = Meter::default();
+        let mut out = super::Out::new(&mut text, 1 << 20, &unlimited);
         out.fill(b'0', digits.saturating_sub(number.len()))?;
         out.push(number.as_bytes())?;
         let c = u32::try_from(code).ok().and_then(char::from_u32);
@@ -106,6 +111,19 @@ impl Printer<'_, '_> {
         }
         self.without_zero(|printer| printer.pad(&text))
     }
+}
+
+/// What quoting a text may take, in bytes: in a list that doubles if there is something to escape,
+/// and once more in ASCII.
+fn quoting_bytes(text: &[u8], is_ascii: bool) -> usize {
+    let quoted_len = |byte: &u8| match byte {
+        b'"' | b'\\' => 2,
+        b' '..=b'~' => 1,
+        _ => 4,
+    };
+    let len_bytes = 2 + text.iter().map(quoted_len).sum::<usize>();
+    let grows = len_bytes > text.len() + 2;
+    len_bytes * if grows { 3 } else { 1 } + len_bytes * if is_ascii { 3 } else { 0 }
 }
 
 fn character(code: i64) -> char {

@@ -13,6 +13,7 @@ pub(super) use calendar::{month_name, weekday_name};
 pub(super) use parse::parse;
 pub(super) use zone::Zone;
 
+use super::out::Out;
 use calendar::Civil;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -145,8 +146,11 @@ impl Time {
     }
 
     /// Appends the time as Go prints it: `2023-11-14 22:13:20.123 +0000 UTC`.
-    pub(super) fn write_string(&self, out: &mut Vec<u8>) {
-        self.write_format(b"2006-01-02 15:04:05.999999999 -0700 MST", out);
+    ///
+    /// # Errors
+    /// When the output becomes too long.
+    pub(super) fn write_string(&self, out: &mut Out<'_>) -> Result<(), String> {
+        self.write_format(b"2006-01-02 15:04:05.999999999 -0700 MST", out)
     }
 }
 

@@ -1,8 +1,10 @@
 use super::*;
+use crate::engine::meter::Meter;
 
 fn formatted(time: &Time, layout: &str) -> String {
     let mut out = Vec::new();
-    time.write_format(layout.as_bytes(), &mut out);
+    let meter = Meter::default();
+    time.write_format(layout.as_bytes(), &mut Out::new(&mut out, 1000, &meter)).expect("short");
     String::from_utf8(out).expect("UTF-8")
 }
 
@@ -11,7 +13,7 @@ fn shown(time: Option<Time>) -> String {
         || "none".to_owned(),
         |time| {
             let mut out = Vec::new();
-            time.write_string(&mut out);
+            time.write_string(&mut Out::new(&mut out, 1000, &Meter::default())).expect("short");
             String::from_utf8(out).expect("UTF-8")
         },
     )
