@@ -43,6 +43,9 @@ pub enum PlanError {
     /// The grid leaves the range of nanosecond timestamps.
     #[error("the query time range is too large")]
     TimeOutOfRange,
+    /// There is no memory or time for compiling it.
+    #[error("{0}")]
+    Stopped(Stop),
     /// Too many points per series.
     #[error(
         "exceeded maximum resolution of {} points per time series. Try increasing the value of the step parameter",

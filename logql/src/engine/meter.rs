@@ -268,7 +268,9 @@ impl Meter {
     #[cold]
     pub(crate) fn look(&self) -> bool {
         self.work_left.set(LOOK_WORK);
-        if let Err(stop) = self.allowance.borrow_mut().look() {
+        if !self.is_stopped()
+            && let Err(stop) = self.allowance.borrow_mut().look()
+        {
             self.end(stop);
         }
         !self.is_stopped()

@@ -1,6 +1,8 @@
 //! `| decolorize`: the line without ANSI sequences, section 8.5 of the language
 //! reference.
 
+use std::sync::LazyLock;
+
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::Entry;
@@ -13,19 +15,21 @@ const SEQUENCE: &str = concat!(
     r"|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))",
 );
 
+/// [`SEQUENCE`], compiled once for all stages.
+static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
+    RegexBuilder::new(SEQUENCE).unicode(false).build().expect("the pattern is valid")
+});
+
 /// A compiled `decolorize`.
 #[derive(Debug)]
 pub(crate) struct Decolorize {
-    sequence: Regex,
     /// Scratch: the line without sequences.
     line: Vec<u8>,
 }
 
 impl Decolorize {
     pub(crate) fn new() -> Self {
-        let sequence =
-            RegexBuilder::new(SEQUENCE).unicode(false).build().expect("the pattern is valid");
-        Self { sequence, line: Vec::new() }
+        Self { line: Vec::new() }
     }
 
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
@@ -35,7 +39,7 @@ impl Decolorize {
         }
         self.line.clear();
         let mut copied = 0;
-        for hit in self.sequence.find_iter(line) {
+        for hit in SEQUENCES.find_iter(line) {
             self.line.extend_from_slice(&line[copied..hit.start()]);
             copied = hit.end();
         }

@@ -180,6 +180,12 @@ impl Stage {
     }
 }
 
+/// What compiling a stage costs, in terms of [`Meter::work`]: up to some tenths of a millisecond.
+const COMPILE_WORK: usize = 64 << 10;
+
+/// Line filters that are compiled between two looks.
+const FILTERS_AT_ONCE: usize = 8;
+
 /// A compiled pipeline.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
@@ -204,18 +210,29 @@ impl Pipeline {
         let mut front = LineFilters::default();
         let mut stages = Vec::new();
         let mut line_may_change = false;
+        // Behind these stages nothing looks at the line, or makes labels of it.
+        let last = |is: fn(&ast::Stage) -> bool| log.stages.iter().rposition(is);
+        let (last_reader, last_parser) = (last(reads_line), last(parses_or_filters_line));
         for (i, stage) in log.stages.iter().enumerate() {
             let failed = |detail| stage_error(stage, detail);
+            if !labels.meter().work(COMPILE_WORK) {
+                labels.meter().check().map_err(PlanError::Stopped)?;
+            }
             match stage {
                 ast::Stage::LineFilters(filters) if !line_may_change => {
-                    front.add(filters).map_err(failed)?;
+                    for filters in filters.chunks(FILTERS_AT_ONCE) {
+                        if !labels.meter().work(COMPILE_WORK) {
+                            labels.meter().check().map_err(PlanError::Stopped)?;
+                        }
+                        front.add(filters).map_err(failed)?;
+                    }
                 }
                 // Nobody looks at labels, and nothing behind at the line.
                 ast::Stage::Unpack
-                    if wanted.is_nothing() && !log.stages[i..].iter().any(reads_line) => {}
+                    if wanted.is_nothing() && last_reader.is_none_or(|last| last < i) => {}
                 // Nobody looks at the line it would write.
                 ast::Stage::LineFormat(_)
-                    if !keeps_line && !log.stages[i..].iter().any(parses_or_filters_line) => {}
+                    if !keeps_line && last_parser.is_none_or(|last| last < i) => {}
                 _ => {
                     let compiled = compile(stage, wanted, labels)?;
                     if !(wanted.is_nothing() && compiled.is_parser()) {

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_logql::engine::{
-    Direction, LeafExecutor, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
+    Allowance, Direction, LeafExecutor, LeafPlan, MergeState, Plan, QueryParams, QueryResult,
+    QueryTime, StreamResult,
 };
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_shards::tail::TailPart;
@@ -31,19 +32,23 @@ impl Live {
     /// The query cannot be evaluated.
     pub(super) fn new(log: &LogExpr, form: Form, now_ns: i64) -> Result<Live, String> {
         let expr = Expr::Log(log.clone());
-        // As the reference shows them: without stages, metadata stays hidden.
-        let streams_only = log.stages.is_empty() && form != Form::Categorized;
-        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
-        let params = QueryParams {
-            now_ns,
-            limit: usize::MAX,
-            direction: Direction::Forward,
-            categorize_labels: streams_only || form == Form::Categorized,
-            ..QueryParams::new(time)
-        };
+        let (streams_only, params) =
+            (shows_streams_only(log, form), Self::params(log, form, now_ns));
         let plan = Plan::new(&expr, &params).map_err(|error| error.to_string())?;
         let reads_clock = expr.to_string().contains("now");
         Ok(Live { expr, params, plan, reads_clock, streams_only })
+    }
+
+    /// What is asked of the engine.
+    pub(super) fn params(log: &LogExpr, form: Form, now_ns: i64) -> QueryParams {
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        QueryParams {
+            now_ns,
+            limit: usize::MAX,
+            direction: Direction::Forward,
+            categorize_labels: shows_streams_only(log, form) || form == Form::Categorized,
+            ..QueryParams::new(time)
+        }
     }
 
     /// Whether entries show the labels of their streams only.
@@ -52,25 +57,56 @@ impl Live {
         self.streams_only
     }
 
-    /// Runs the pipeline over parts of at most [`RUN_ENTRIES`], or of one part; gives
-    /// the entries that pass, in order of time.
+    /// A run over the next parts.
     ///
     /// # Errors
     /// The query fails.
-    pub(super) fn run(&mut self, parts: &[TailPart], now_ns: i64) -> Result<Vec<Entry>, String> {
+    pub(super) fn run(&mut self, now_ns: i64) -> Result<Run, String> {
         if self.reads_clock {
             self.params.now_ns = now_ns;
-            let plan = Plan::new(&self.expr, &self.params);
+            let plan = Plan::of_checked(&self.expr, &self.params);
             self.plan = plan.map_err(|error| error.to_string())?;
         }
-        let mut merge = MergeState::new(&self.plan);
+        Ok(Run { plan: self.plan.clone(), streams_only: self.streams_only })
+    }
+
+    /// Whether a run over these parts had better be made aside.
+    pub(super) fn is_long(&self, parts: &[TailPart]) -> bool {
+        let is_light = |leaf: &LeafPlan| leaf.is_light() && leaf.effort().is_short();
+        parts.iter().map(|part| part.block.entry_count()).sum::<usize>() > RUN_ENTRIES
+            || !self.plan.leaves().iter().all(is_light)
+    }
+}
+
+/// A run of a tail's pipeline.
+#[derive(Debug)]
+pub(super) struct Run {
+    plan: Plan,
+    streams_only: bool,
+}
+
+impl Run {
+    /// The entries of parts that pass, in order of time, with no more memory than is allowed.
+    ///
+    /// # Errors
+    /// The query fails.
+    pub(super) fn over(
+        &self,
+        parts: &[TailPart],
+        allowance: &dyn Allowance,
+    ) -> Result<Vec<Entry>, String> {
+        let mut merge = MergeState::with_allowance(&self.plan, allowance.sibling(), 0);
         for leaf in self.plan.leaves() {
-            let mut executor = LeafExecutor::new(leaf).map_err(|error| error.to_string())?;
+            let executor = LeafExecutor::with_allowance(leaf, allowance.sibling());
+            let mut executor = executor.map_err(|error| error.to_string())?;
             for (arrival, part) in parts.iter().enumerate() {
                 let mut stream = executor.stream(part.block.labels());
                 part.block.with_columns(arrival as u64, |columns| {
                     executor.block(&mut stream, columns);
                 });
+            }
+            if let Some(stop) = executor.stop() {
+                return Err(stop.to_string());
             }
             merge.add(executor.finish());
         }
@@ -80,6 +116,11 @@ impl Live {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// As the reference shows them: without stages, metadata stays hidden.
+fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
+    log.stages.is_empty() && form != Form::Categorized
 }
 
 /// The entries of a result in order of time, oldest first. Those of a stream with equal

@@ -68,6 +68,8 @@ pub struct LeafExecutor {
     line_buffer: Vec<u8>,
     /// Memory of the states that were given out.
     states_bytes: usize,
+    /// Memory of the stages, about.
+    compiled_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
 }
@@ -92,6 +94,10 @@ impl LeafExecutor {
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
         let mut labels = EntryLabels::with_meter(Meter::new(allowance));
+        // Patterns take theirs when they are compiled and when they first match.
+        let compiled_bytes = usize::try_from(plan.effort().bytes).unwrap_or(usize::MAX);
+        let _is_admitted = labels.meter().admit(compiled_bytes) && labels.meter().look();
+        labels.meter().check().map_err(PlanError::Stopped)?;
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {
@@ -152,6 +158,7 @@ impl LeafExecutor {
             no_key: StreamKey::first(),
             line_buffer: Vec::new(),
             states_bytes: 0,
+            compiled_bytes,
             stats: LeafStats::default(),
             failure: None,
         })
@@ -343,6 +350,7 @@ impl LeafExecutor {
             + self.labels.held_bytes()
             + self.line_buffer.capacity()
             + self.states_bytes
+            + self.compiled_bytes
     }
 
     /// The work done so far.
