@@ -116,21 +116,12 @@ fn what_a_compiled_leaf_holds_is_estimated_within_a_factor_of_about_two() {
             drop(LeafExecutor::new(leaf));
             let (mut executor, compiled_bytes) =
                 held(|| LeafExecutor::new(leaf).expect("compiles"));
-            let began = std::time::Instant::now();
-            drop(LeafExecutor::new(leaf));
-            let elapsed = began.elapsed();
             let (_, used_bytes) = held(|| {
                 let mut stream = executor.stream(&labels);
                 executor.block(&mut stream, &columns.block(0));
             });
             let bytes = compiled_bytes + used_bytes;
             let estimated = leaf.effort();
-            println!(
-                "{stage}: {bytes} +{used_bytes} estimated {} in {} us, est {}",
-                estimated.bytes,
-                elapsed.as_micros(),
-                estimated.time_ns / 1000
-            );
             let is_near = estimated.bytes * 5 / 2 + (64 << 10) >= bytes
                 && (query.starts_with("sum") || estimated.bytes <= bytes * 5 / 2 + (64 << 10));
             if !is_near {

@@ -379,6 +379,9 @@ const LITERALS_BYTES: u64 = 16 << 10;
 /// taken apart.
 const TEXT_BYTES: u64 = 110;
 
+/// Alternatives of so many bytes are few.
+const FEW_TEXTS_BYTES: u64 = 256;
+
 /// What the groups of a pattern take in addition when they are looked for.
 const GROUPS_BYTES: u64 = 4 << 10;
 
@@ -387,10 +390,9 @@ fn of_pattern(text: &Text) -> Effort {
     let bytes = text.as_bytes();
     let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-/|".contains(byte);
     if bytes.iter().all(is_text) {
-        return Effort::new(
-            PATTERN_NS + 1_000 * bytes.len() as u64,
-            TEXT_BYTES * (2 + bytes.len() as u64),
-        );
+        let len = bytes.len() as u64;
+        let byte_bytes = if len <= FEW_TEXTS_BYTES { TEXT_BYTES / 2 } else { TEXT_BYTES };
+        return Effort::new(PATTERN_NS + 1_000 * len, byte_bytes * (2 + len));
     }
     let Ok(translation) = translate(bytes, false) else { return Effort::default() };
     let has = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();

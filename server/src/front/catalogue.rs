@@ -19,7 +19,7 @@ use super::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
 use super::execute::CancelOnDrop;
 use super::leaves::here_or_aside;
 use super::query_limits::check_length;
-use super::queue::Inquiry;
+use super::queue::{Inquiry, Looked};
 use super::scatter::shard_gone;
 use super::{Front, params};
 
@@ -33,7 +33,7 @@ impl<R: Runtime> Front<R> {
         let ask = || ShardRequest::LabelNames(selection.clone());
         let replies = self.look_up(&inquiry, ask).await?;
         let made_up = inquiry.tenants.are_several().then_some(TENANT_LABEL);
-        self.list_response(&inquiry, replies, made_up.as_slice()).await
+        self.list_response(&inquiry, Some(replies), made_up.as_slice()).await
     }
 
     pub(super) async fn label_values(
@@ -45,11 +45,11 @@ impl<R: Runtime> Front<R> {
         let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
         if name == TENANT_LABEL && self.config.multi_tenant_queries_enabled {
             let ids: Vec<&str> = inquiry.tenants.ids().iter().map(TenantId::as_str).collect();
-            return self.list_response(&inquiry, Vec::new(), &ids).await;
+            return self.list_response(&inquiry, None, &ids).await;
         }
         let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
         let replies = self.look_up(&inquiry, ask).await?;
-        self.list_response(&inquiry, replies, &[]).await
+        self.list_response(&inquiry, Some(replies), &[]).await
     }
 
     /// The streams that are asked about, and the memory that their matchers hold.
@@ -85,8 +85,10 @@ impl<R: Runtime> Front<R> {
         let selection = selection(inquiry.tenants.labelled(), groups, range);
         let ask = || ShardRequest::Series(selection.clone());
         let replies = self.look_up(&inquiry, ask).await?;
+        let Looked { replies, memory } = replies;
         let count: usize = replies.iter().map(answers_in).sum();
         self.written(&inquiry, count, move |room| {
+            let _memory = memory;
             let mut out = Vec::new();
             let mut writer = SeriesWriter::new();
             writer.begin(&mut out);
@@ -134,19 +136,24 @@ impl<R: Runtime> Front<R> {
     async fn list_response(
         &self,
         inquiry: &Inquiry<'_>,
-        replies: Vec<ShardReply>,
+        looked: Option<Looked>,
         more: &[&str],
     ) -> Result<Response, ApiError> {
         let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
+        let (replies, memory) = match looked {
+            Some(Looked { replies, memory }) => (replies, Some(memory)),
+            None => (Vec::new(), None),
+        };
         let count: usize = replies.iter().map(answers_in).sum();
         self.written(inquiry, count, move |room| {
+            let _memory = memory;
             let mut texts: BTreeSet<Box<str>> = more.into_iter().collect();
             for reply in replies {
                 let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
                 texts.extend(part);
             }
             let mut out = Vec::new();
-            let bytes = texts.iter().map(|text| escaped_bytes(text.len()) + PAIR_BYTES);
+            let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
             room.make(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
             write_label_list(texts.iter().map(|text| &**text), &mut out);
             Ok(out)
@@ -171,6 +178,12 @@ impl<R: Runtime> Front<R> {
         let held = self.bounded(inquiry, here_or_aside(&self.runtime, queue, work)).await?;
         Ok(shared_json_response(Arc::new(held)))
     }
+}
+
+/// What a text takes at most in JSON; hardly more than it has, as few bytes are escaped.
+fn json_bytes(text: &str) -> usize {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    text.bytes().map(|byte| if is_plain(byte) { 1 } else { escaped_bytes(1) }).sum()
 }
 
 /// Lists of so many items are written in less than a millisecond.

@@ -19,11 +19,13 @@ use std::time::Duration;
 use http::StatusCode;
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Account, FairQueue, KeyBounds, Monotonic, Place, Runtime};
+use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::stop_of;
 
 use super::Front;
 use super::answer::too_busy;
+use super::execute::stopped;
 use super::query_limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
@@ -107,6 +109,15 @@ pub(super) struct Turn {
     pub(super) account: Account,
 }
 
+/// What shards know without reading entries.
+#[derive(Debug)]
+pub(super) struct Looked {
+    /// An answer of each.
+    pub(super) replies: Vec<ShardReply>,
+    /// What they hold of the memory for queries.
+    pub(super) memory: Grant,
+}
+
 impl<R: Runtime> Front<R> {
     /// Who asks. Its time runs from here on.
     ///
@@ -182,15 +193,19 @@ impl<R: Runtime> Front<R> {
     /// whoever asks.
     ///
     /// # Errors
-    /// As for [`Front::turn`] and [`Front::bounded`].
+    /// As for [`Front::turn`] and [`Front::bounded`], or there is no memory for the answers.
     pub(super) async fn look_up(
         &self,
         inquiry: &Inquiry<'_>,
         request: impl FnMut() -> ShardRequest,
-    ) -> Result<Vec<ShardReply>, ApiError> {
+    ) -> Result<Looked, ApiError> {
         let work = async {
-            let _turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
-            self.gather(request).await
+            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
+            let replies = self.gather(request).await?;
+            let mut memory = turn.account.grant();
+            let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
+            memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
+            Ok(Looked { replies, memory })
         };
         self.bounded(inquiry, work).await
     }

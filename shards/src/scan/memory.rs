@@ -43,7 +43,7 @@ pub struct PartAllowance {
 }
 
 /// What memory that is denied means to a part.
-pub(super) fn stop_of(denied: Denied) -> Stop {
+pub fn stop_of(denied: Denied) -> Stop {
     match denied {
         Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
         Denied::Busy => Stop::Busy,

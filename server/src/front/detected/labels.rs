@@ -13,6 +13,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use super::super::catalogue::{NO_TIME, answers_in, selection};
 use super::super::encode::escaped_bytes;
 use super::super::query_limits::check_length;
+use super::super::queue::Looked;
 use super::super::scatter::shard_gone;
 use super::super::volume::matchers_of;
 use super::super::{Front, params};
@@ -44,9 +45,10 @@ impl<R: Runtime> Front<R> {
         let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
         let selection = selection(inquiry.tenants.merged(), groups, range);
         let ask = || ShardRequest::Series(selection.clone());
-        let replies = self.look_up(&inquiry, ask).await?;
+        let Looked { replies, memory } = self.look_up(&inquiry, ask).await?;
         let count = replies.iter().map(answers_in).sum();
         self.written(&inquiry, count, move |room| {
+            let _memory = memory;
             let mut found = Found::default();
             for reply in replies {
                 let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
