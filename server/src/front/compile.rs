@@ -10,7 +10,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams};
+use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams, Stop};
 use logsvc_logql::syntax::ast::{Expr, Selector};
 use logsvc_logql::syntax::{self, ParseError, SelectorError};
 use logsvc_proto::error::ApiError;
@@ -181,6 +181,8 @@ fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
 /// Why a query has no plan, as its client reads it.
 pub(super) fn unplanned(error: PlanError) -> ApiError {
     match error {
+        // It can never be compiled; others that find no memory may try again.
+        PlanError::Stopped(Stop::TooLarge { .. }) => ApiError::bad_request(error.to_string()),
         PlanError::Stopped(stop) => stopped(stop),
         // As the reference answers for a part of the language that it switches off.
         PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),

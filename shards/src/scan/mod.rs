@@ -11,7 +11,7 @@
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
 //!
-//! A scan whose stages are light ([`LeafPlan::is_light`]) begins on its core, one small block at
+//! A scan whose stages are light (`LeafPlan::core_batch_bytes`) begins on its core, one small block at
 //! a time, and most are done within [`ScanConfig::first_slice`]. What comes then, what is large,
 //! and all of other scans is computed on side threads, a batch of blocks at a time ([`leaf`]):
 //! the core only finds the blocks, reads them ([`fill`]) and keeps what was decoded. So whatever
@@ -67,9 +67,6 @@ const STREAMS_MAX_ON_CORE: usize = 2_000;
 
 /// A leaf that holds more is finished aside: whatever it found goes into its result.
 const HELD_BYTES_MAX_ON_CORE: usize = 256 << 10;
-
-/// A batch of more bytes is computed aside: parsers read up to two hundred megabytes a second.
-const BATCH_BYTES_MAX_ON_CORE: usize = 256 << 10;
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
@@ -231,14 +228,15 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     let begin = move || Begun::new(job, decoder, directories_bytes);
     let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
     let Begun { job, mut leaf, mut frontier, conditions } = begun;
-    let stays_on_core = is_short && job.request.plan.is_light();
+    let core_batch_bytes = if is_short { job.request.plan.core_batch_bytes() } else { 0 };
     let mut scan = Scan {
         env,
         wanted: WantedStreams::default(),
         late: LateStreams::default(),
         conditions,
         stats: ScanStats::default(),
-        aside: (!stays_on_core).then_some(SideQueue::Queries),
+        aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
+        core_batch_bytes,
         batch_size: BatchSize::default(),
         long_after: now.after(env.first_slice),
         heavy_after: now.after(env.heavy_after.saturating_sub(job.taken)),
@@ -321,6 +319,8 @@ struct Scan<'a, R: Runtime> {
     stats: ScanStats,
     /// Which side threads compute the rest, if any.
     aside: Option<SideQueue>,
+    /// A batch of more bytes is computed aside in any case.
+    core_batch_bytes: usize,
     batch_size: BatchSize,
     long_after: Monotonic,
     heavy_after: Monotonic,
@@ -356,7 +356,7 @@ impl<R: Runtime> Scan<'_, R> {
         mut leaf: Box<Leaf>,
         mut batch: Box<Batch>,
     ) -> Result<Box<Leaf>, ScanError> {
-        let is_small = batch.bytes <= BATCH_BYTES_MAX_ON_CORE;
+        let is_small = batch.bytes <= self.core_batch_bytes;
         let batch_aside = (!is_small).then_some(SideQueue::Queries);
         loop {
             let work = move || {

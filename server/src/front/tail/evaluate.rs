@@ -72,9 +72,11 @@ impl Live {
 
     /// Whether a run over these parts had better be made aside.
     pub(super) fn is_long(&self, parts: &[TailPart]) -> bool {
-        let is_light = |leaf: &LeafPlan| leaf.is_light() && leaf.effort().is_short();
-        parts.iter().map(|part| part.block.entry_count()).sum::<usize>() > RUN_ENTRIES
-            || !self.plan.leaves().iter().all(is_light)
+        let entries = parts.iter().map(|part| part.block.entry_count()).sum::<usize>();
+        let bytes = parts.iter().map(|part| part.block.held_bytes()).sum::<usize>();
+        let is_light =
+            |leaf: &LeafPlan| bytes <= leaf.core_batch_bytes() && leaf.effort().is_short();
+        entries > RUN_ENTRIES || !self.plan.leaves().iter().all(is_light)
     }
 }
 

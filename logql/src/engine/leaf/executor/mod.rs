@@ -96,7 +96,7 @@ impl LeafExecutor {
         let mut labels = EntryLabels::with_meter(Meter::new(allowance));
         // Patterns take theirs when they are compiled and when they first match.
         let compiled_bytes = usize::try_from(plan.effort().bytes).unwrap_or(usize::MAX);
-        let _is_admitted = labels.meter().admit(compiled_bytes) && labels.meter().look();
+        let _is_admitted = labels.meter().look() && labels.meter().admit(compiled_bytes);
         labels.meter().check().map_err(PlanError::Stopped)?;
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
