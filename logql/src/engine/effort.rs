@@ -142,7 +142,7 @@ impl Plan {
         let Root::Metric { node, grid, .. } = &*self.root else { return held_bytes };
         let steps_bytes = 16 * grid.steps as usize;
         let mut passes = Passes::default();
-        passes.add(node, steps_bytes);
+        passes.add(node);
         let each = held_bytes.max(steps_bytes);
         each.saturating_mul(passes.nodes).saturating_add(passes.value_bytes)
     }
@@ -492,7 +492,7 @@ const STORED_VALUE_BYTES: usize = 64;
 
 impl Passes {
     /// Adds a node; returns how long its label values may be.
-    fn add(&mut self, node: &Node, steps_bytes: usize) -> usize {
+    fn add(&mut self, node: &Node) -> usize {
         self.nodes += 1;
         match node {
             Node::Scalar(_)
@@ -500,13 +500,13 @@ impl Passes {
             | Node::Sums { .. }
             | Node::Samples { .. }
             | Node::Absent { .. } => STORED_VALUE_BYTES,
-            Node::Aggregate { input, .. } => self.add(input, steps_bytes),
+            Node::Aggregate { input, .. } => self.add(input),
             Node::Binary { left, right, .. } => {
-                let (left, right) = (self.add(left, steps_bytes), self.add(right, steps_bytes));
+                let (left, right) = (self.add(left), self.add(right));
                 left.max(right)
             }
             Node::LabelReplace { replace, input } => {
-                let source = self.add(input, steps_bytes);
+                let source = self.add(input);
                 let references = memchr::memchr_iter(b'$', &replace.replacement).count();
                 let made = replace
                     .replacement
