@@ -255,6 +255,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_nobody_waits_for_is_not_written() {
+        let (budget, cancellation) = (Budget::new("queries", 1 << 20), Cancellation::default());
+        let (mut room, mut out) = (Room::new(&budget, 0).until(cancellation.clone()), Vec::new());
+        room.make(&mut out, 10).expect("somebody waits");
+        cancellation.cancel();
+        let ended = room.make(&mut out, 10).expect_err("nobody does");
+        assert_eq!(ended.status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[test]
     fn large_answers_are_counted_until_they_are_gone() {
         let budget = Budget::new("queries", 1 << 20);
         let body: Vec<u8> = (0..700_000u32).map(|n| n as u8).collect();

@@ -306,4 +306,27 @@ mod tests {
             assert_eq!(budget.used_bytes(), 0);
         }
     }
+    #[test]
+    fn a_merge_ends_without_memory_and_when_nobody_waits_for_it() {
+        let merged = |max_bytes: u64, is_cancelled: bool| {
+            let expr = syntax::parse("{app=~`.+`}").expect("a query");
+            let params = QueryParams { limit: 100_000, ..QueryParams::range(0, 100_000, 1) };
+            let plan = Plan::new(&expr, &params).expect("a plan");
+            let parts = vec![part(&plan, &["a"], 40_000), part(&plan, &["b"], 40_000)];
+            let account = Account::alone(max_bytes);
+            let gathered = Gathered { parts, memory: account.grant(), stats: ScanStats::default() };
+            let cancellation = Cancellation::default();
+            if is_cancelled {
+                cancellation.cancel();
+            }
+            let merged = Simulation::new(1).block_on(|runtime| async move {
+                gathered.merged(&runtime, &plan, cancellation).await
+            });
+            assert!(merged.is_ok() || account.used_bytes() == 0);
+            merged.map(|merged| merged.stats.entries).map_err(|error| error.status.as_u16())
+        };
+        assert_eq!(merged(100 << 20, false), Ok(80_000));
+        assert_eq!(merged(1 << 20, false), Err(413));
+        assert_eq!(merged(100 << 20, true), Err(503));
+    }
 }

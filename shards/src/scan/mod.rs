@@ -51,7 +51,7 @@ use crate::messages::{LeafReply, LeafRequest, ScanStats};
 use crate::sealed::SealedSegment;
 use crate::segment::Decoder;
 pub use env::{ScanConfig, ScanEnv};
-use frontier::{Frontier, WantedStreams, Work};
+use frontier::{Frontier, Unit, WantedStreams, Work};
 pub use head_parts::HeadParts;
 use late::LateStreams;
 pub(crate) use leaf::intern;
@@ -297,12 +297,16 @@ impl Begun {
         let (grant, cancellation) = (request.account.grant(), request.cancellation.clone());
         let allowance = Box::new(PartAllowance { grant, cancellation });
         let executor = LeafExecutor::with_allowance(&request.plan, allowance);
-        let executor = executor.map_err(|error| match error {
+        let mut executor = executor.map_err(|error| match error {
             PlanError::Stopped(stop) => ScanError::from(stop),
             error => ScanError::Plan(error.to_string()),
         })?;
         let conditions = prune::conditions(&job);
         let work = std::mem::take(&mut job.work);
+        // They are there already; without memory for them the leaf is stopped.
+        let snapshot_bytes =
+            job.streams.len() * size_of::<StreamSnapshot>() + work.units.len() * size_of::<Unit>();
+        let _is_admitted = executor.hold(snapshot_bytes);
         let frontier = Frontier::new(&job, work, directories_bytes);
         let leaf = Box::new(Leaf::new(&job, executor, decoder));
         Ok(Begun { job, leaf, frontier, conditions })
