@@ -60,9 +60,13 @@ fn replaced(
             return Err(EvalError::ValueTooLong { label, max_bytes });
         }
     }
-    // A byte that is no text becomes three. The labels are there as pairs and in their new form.
-    let value_bytes = 3 * value.len();
-    if !meter.admit(3 * value_bytes + 3 * labels.as_bytes().len() + LABELS_BYTES)
+    // The labels are there as pairs and in their new form, and the value as text in addition if
+    // it is none: a byte that is no text becomes three.
+    let value_bytes = match std::str::from_utf8(&value) {
+        Ok(_) => 2 * value.len(),
+        Err(_) => 3 * 3 * value.len(),
+    };
+    if !meter.admit(value_bytes + 2 * labels.as_bytes().len() + LABELS_BYTES)
         || !meter.work(value_bytes)
     {
         return Ok(None);
