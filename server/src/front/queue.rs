@@ -32,6 +32,10 @@ use super::tenants::Tenants;
 use crate::config::{Config, Limits};
 use crate::metrics::add;
 
+/// How long who has a place waits for its first memory, and how often it looks.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(1);
+const MEMORY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
 /// What a request does when it has its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
@@ -185,8 +189,24 @@ impl<R: Runtime> Front<R> {
         };
         let max_bytes = self.queries.max_bytes();
         let first_bytes = (max_bytes / (share * queue.places() as u64)).max(1);
-        let account = Account::open(&self.queries, first_bytes, max_bytes).ok_or_else(too_busy)?;
+        let account = self.account(first_bytes, max_bytes).await?;
         Ok(Turn { _place: place, waited, account })
+    }
+
+    /// An account with these first bytes. What was computed aside for who had the place before
+    /// ends within a moment, and gives its memory back.
+    async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
+        let give_up = self.runtime.now().after(MEMORY_WAIT_MAX);
+        loop {
+            if let Some(account) = Account::open(&self.queries, first_bytes, max_bytes) {
+                return Ok(account);
+            }
+            let now = self.runtime.now();
+            if now >= give_up {
+                return Err(too_busy());
+            }
+            self.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
+        }
     }
 
     /// Asks all shards what they know without reading entries, when it is the turn of
