@@ -410,6 +410,19 @@ pub enum ShardReply {
     Stopped(Result<(), Arc<str>>),
 }
 
+impl ShardReply {
+    /// Memory of what the shard has listed, in bytes; label sets are the shard's own.
+    pub fn listed_bytes(&self) -> usize {
+        match self {
+            ShardReply::Texts(texts) => {
+                texts.iter().map(|text| size_of::<Box<str>>() + text.len()).sum()
+            }
+            ShardReply::Series(series) => series.len() * size_of::<Arc<Labels>>(),
+            _ => 0,
+        }
+    }
+}
+
 const fn assert_send<T: Send>() {}
 const _: () = assert_send::<ShardRequest>();
 const _: () = assert_send::<ShardReply>();

@@ -1,5 +1,7 @@
 //! Why a query cannot be planned or evaluated. The texts are what the client reads.
 
+use super::meter::Stop;
+
 /// A query that cannot be evaluated as it is written; the client's fault (400).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
@@ -41,6 +43,9 @@ pub enum PlanError {
     /// The grid leaves the range of nanosecond timestamps.
     #[error("the query time range is too large")]
     TimeOutOfRange,
+    /// There is no memory or time for compiling it.
+    #[error("{0}")]
+    Stopped(Stop),
     /// Too many points per series.
     #[error(
         "exceeded maximum resolution of {} points per time series. Try increasing the value of the step parameter",
@@ -84,6 +89,17 @@ pub enum EvalError {
     /// Samples of two vectors cannot be paired.
     #[error("{0}")]
     Matching(MatchingError),
+    /// `label_replace` makes a value that is too long.
+    #[error("label_replace: a value of label '{label}' is longer than {max_bytes} bytes")]
+    ValueTooLong {
+        /// The label that it is for.
+        label: String,
+        /// The limit.
+        max_bytes: usize,
+    },
+    /// There is no memory or time for it.
+    #[error("{0}")]
+    Stopped(Stop),
 }
 
 /// Why samples of two vectors cannot be paired.

@@ -17,16 +17,19 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// Why a part of a query has to end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Stop {
     /// It would hold more memory than it may ever hold.
+    #[error("the query holds more than {max_bytes} bytes of intermediate results")]
     TooLarge {
         /// How much it may hold, in bytes.
         max_bytes: u64,
     },
     /// There is no memory for it now.
+    #[error("there is no memory for the query now")]
     Busy,
     /// Its time is up, or nobody waits for it any more.
+    #[error("the query was cancelled")]
     Ended,
 }
 
@@ -133,6 +136,24 @@ impl Meter {
         }
     }
 
+    /// A meter of an allowance of which so many bytes are taken already, and in use.
+    pub(crate) fn holding(allowance: Box<dyn Allowance>, taken_bytes: usize) -> Self {
+        let meter = Self::new(allowance);
+        meter.taken_bytes.set(taken_bytes);
+        meter.used_bytes.set(taken_bytes);
+        meter
+    }
+
+    /// Memory in use, in bytes.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes.get()
+    }
+
+    /// Notes that no more than so many bytes are in use any more.
+    pub(crate) fn release_to(&self, bytes: usize) {
+        self.used_bytes.set(self.used_bytes.get().min(bytes));
+    }
+
     /// A meter of the same query for something beside.
     pub(crate) fn sibling(&self) -> Self {
         Self::new(self.allowance.borrow().sibling())
@@ -147,6 +168,11 @@ impl Meter {
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.get().is_some()
+    }
+
+    /// Says why the part has to end, if it has.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        self.stop.get().map_or(Ok(()), Err)
     }
 
     /// Has the part end.
@@ -351,10 +377,9 @@ impl Meter {
     #[cold]
     pub(crate) fn look(&self) -> bool {
         self.work_left.set(LOOK_WORK);
-        if self.is_stopped() {
-            return false;
-        }
-        if let Err(stop) = self.allowance.borrow_mut().look() {
+        if !self.is_stopped()
+            && let Err(stop) = self.allowance.borrow_mut().look()
+        {
             self.end(stop);
         }
         !self.is_stopped()

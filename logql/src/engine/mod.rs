@@ -11,6 +11,7 @@
 //! with [`PlanError::Unsupported`]; nothing is ever skipped silently.
 
 pub mod block;
+mod effort;
 mod error;
 mod fields;
 mod filter;
@@ -36,6 +37,7 @@ pub mod testing;
 mod volume;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef, rows_within};
+pub use effort::Effort;
 pub use error::{EvalError, MatchingError, PlanError};
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};

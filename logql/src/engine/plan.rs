@@ -27,6 +27,7 @@ use super::error::PlanError;
 use super::leaf::LeafExecutor;
 use super::leaf::range::EntryValue;
 use super::matcher::CompiledMatcher;
+use super::meter::{Allowance, Unlimited};
 use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
 use super::range::SampleFunction;
 use crate::syntax::ast::{
@@ -227,6 +228,32 @@ impl Plan {
     /// Everything that can be wrong with the expression or the parameters is found
     /// here, before anything is sent out.
     pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
+        Self::with_allowance(expr, params, &Unlimited)
+    }
+
+    /// Plans a query with no more memory and work than is allowed: the leaves are compiled one
+    /// after the other.
+    ///
+    /// # Errors
+    /// As for [`Plan::new`], or it is stopped.
+    pub fn with_allowance(
+        expr: &Expr,
+        params: &QueryParams,
+        allowance: &dyn Allowance,
+    ) -> Result<Self, PlanError> {
+        let plan = Self::of_checked(expr, params)?;
+        for leaf in plan.leaves.iter() {
+            LeafExecutor::with_allowance(leaf, allowance.sibling())?;
+            leaf.compiled_matchers()?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans a query whose leaves were compiled before, with other times.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters.
+    pub fn of_checked(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
         let mut leaves = Leaves { leaves: Vec::new(), now_ns: params.now_ns };
         let root = match expr {
             Expr::Log(log) => leaves.plan_log(log, params)?,
@@ -244,10 +271,6 @@ impl Plan {
                 Root::Metric { node, grid, is_instant, max_series }
             }
         };
-        for leaf in &leaves.leaves {
-            LeafExecutor::new(leaf)?;
-            leaf.compiled_matchers()?;
-        }
         Ok(Self { leaves: leaves.leaves.into(), root: Arc::new(root) })
     }
 

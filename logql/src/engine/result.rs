@@ -22,6 +22,22 @@ pub enum QueryResult {
     },
 }
 
+impl QueryResult {
+    /// Memory in bytes, about: label sets that many entries share may count several times.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Streams(streams) => streams.iter().map(StreamResult::held_bytes).sum(),
+            Self::Matrix(series) => series.iter().map(MatrixSeries::held_bytes).sum(),
+            Self::Vector(samples) => {
+                let bytes = |one: &VectorSample| size_of_val(one) + one.labels.as_bytes().len();
+                samples.iter().map(bytes).sum()
+            }
+            Self::Scalar { .. } => 0,
+        }
+    }
+}
+
 /// Entries with equal labels, in query direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamResult {
@@ -29,6 +45,39 @@ pub struct StreamResult {
     pub labels: Labels,
     /// Not empty.
     pub entries: Vec<ResultEntry>,
+}
+
+impl StreamResult {
+    fn held_bytes(&self) -> usize {
+        let mut bytes = size_of_val(self) + self.labels.as_bytes().len();
+        bytes += self.entries.capacity() * size_of::<ResultEntry>();
+        let mut before = std::ptr::null();
+        for entry in &self.entries {
+            bytes += entry.line.len();
+            // Those of one label set mostly follow each other.
+            if let Some(categories) = &entry.categories
+                && !std::ptr::eq(before, Arc::as_ptr(categories))
+            {
+                before = Arc::as_ptr(categories);
+                bytes += categories.held_bytes();
+            }
+        }
+        bytes
+    }
+}
+
+impl EntryCategories {
+    fn held_bytes(&self) -> usize {
+        size_of_val(self) + self.structured_metadata.as_bytes().len() + self.parsed.as_bytes().len()
+    }
+}
+
+impl MatrixSeries {
+    fn held_bytes(&self) -> usize {
+        size_of_val(self)
+            + self.labels.as_bytes().len()
+            + self.points.capacity() * size_of::<ResultPoint>()
+    }
 }
 
 /// An entry of a log query's answer.

@@ -13,8 +13,12 @@ use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use logsvc_http::{ChunkError, ChunkSource, Response};
+use logsvc_logql::engine::Stop;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Reservation};
+use logsvc_shards::messages::Cancellation;
+
+use super::execute::stopped;
 
 /// Answers up to this size are not counted: a connection needs about as much for
 /// its buffers.
@@ -72,44 +76,69 @@ fn with_held(response: Response, held: Arc<Held>) -> Response {
 }
 
 /// Memory for an answer while it is written: reserved before it is allocated.
-pub(super) struct Room<'b> {
-    budget: &'b Budget,
+pub(super) struct Room {
+    budget: Budget,
     /// What the result itself holds of the budget.
     result_bytes: u64,
     reservation: Option<Reservation>,
+    cancellation: Cancellation,
 }
 
-impl<'b> Room<'b> {
+impl Room {
     /// For the answer with a result that holds so many bytes of the budget, which are
     /// released no earlier than the answer is written.
-    pub(super) fn new(budget: &'b Budget, result_bytes: u64) -> Room<'b> {
-        Room { budget, result_bytes, reservation: None }
+    pub(super) fn new(budget: &Budget, result_bytes: u64) -> Room {
+        let (budget, cancellation) = (budget.clone(), Cancellation::default());
+        Room { budget, result_bytes, reservation: None, cancellation }
+    }
+
+    /// The same until nobody waits for the answer.
+    pub(super) fn until(self, cancellation: Cancellation) -> Room {
+        Room { cancellation, ..self }
     }
 
     /// Makes room in `out` for so many bytes more. Bytes beyond those that were written
     /// in spite of that are reserved by the next call.
     ///
     /// # Errors
-    /// See [`json_response`].
+    /// See [`json_response`], and nobody waits for the answer.
     pub(super) fn make(&mut self, out: &mut Vec<u8>, more_bytes: usize) -> Result<(), ApiError> {
-        let wanted = out.len() + more_bytes;
-        let capacity = match wanted > out.capacity() {
-            true => wanted.max(out.capacity() * 2),
-            false => out.capacity(),
-        };
-        if capacity > SMALL_MAX_BYTES {
-            let held_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
-            let missing_bytes = (capacity as u64).saturating_sub(held_bytes);
-            if missing_bytes > 0 {
-                check_size(capacity as u64 + self.result_bytes, self.budget)?;
-                let more = reserve_answer(missing_bytes, self.budget)?;
-                match &mut self.reservation {
-                    Some(reservation) => reservation.merge(more),
-                    none => *none = Some(more),
-                }
-            }
+        if self.cancellation.is_cancelled() {
+            return Err(stopped(Stop::Ended));
         }
+        let wanted = out.len() + more_bytes;
+        if wanted <= out.capacity() {
+            return self.reserve(out.capacity());
+        }
+        // Both are there while one is copied to the other.
+        let doubled = wanted.max(out.capacity() * 2);
+        let capacity = match self.reserve(doubled + out.capacity()) {
+            Ok(()) => doubled,
+            Err(_) => {
+                self.reserve(wanted + out.capacity())?;
+                wanted
+            }
+        };
         out.reserve_exact(capacity - out.len());
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink_to(out.capacity() as u64);
+        }
+        Ok(())
+    }
+
+    /// Reserves so many bytes in all, unless they are few.
+    fn reserve(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let held_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
+        let missing_bytes = (bytes as u64).saturating_sub(held_bytes);
+        if bytes <= SMALL_MAX_BYTES || missing_bytes == 0 {
+            return Ok(());
+        }
+        check_size(bytes as u64 + self.result_bytes, &self.budget)?;
+        let more = reserve_answer(missing_bytes, &self.budget)?;
+        match &mut self.reservation {
+            Some(reservation) => reservation.merge(more),
+            none => *none = Some(more),
+        }
         Ok(())
     }
 
@@ -117,8 +146,11 @@ impl<'b> Room<'b> {
     ///
     /// # Errors
     /// See [`json_response`].
-    pub(super) fn finish(mut self, mut body: Vec<u8>) -> Result<Held, ApiError> {
-        self.make(&mut body, 0)?;
+    pub(super) fn finish(mut self, body: Vec<u8>) -> Result<Held, ApiError> {
+        if body.capacity() <= SMALL_MAX_BYTES {
+            self.reservation = None;
+        }
+        self.reserve(body.capacity())?;
         Ok(Held { body, reservation: self.reservation })
     }
 }
@@ -220,6 +252,16 @@ mod tests {
         assert_eq!((never.status, out.capacity()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
         drop(held);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_is_not_written() {
+        let (budget, cancellation) = (Budget::new("queries", 1 << 20), Cancellation::default());
+        let (mut room, mut out) = (Room::new(&budget, 0).until(cancellation.clone()), Vec::new());
+        room.make(&mut out, 10).expect("somebody waits");
+        cancellation.cancel();
+        let ended = room.make(&mut out, 10).expect_err("nobody does");
+        assert_eq!(ended.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SAMPLE_BYTES: usize = 384;
 /// So many samples are written before there is made room again.
 const SAMPLES_AT_ONCE: usize = 64;
 /// What a label or a pair of metadata takes at most, without its texts.
-const PAIR_BYTES: usize = 16;
+pub(super) const PAIR_BYTES: usize = 16;
 
 /// What the statistics and the end of an answer take at most.
 const END_BYTES: usize = 16 << 10;
@@ -32,12 +32,12 @@ fn end_bytes(warnings: &[&str]) -> usize {
 }
 
 /// What a text takes at most in JSON, when each byte is escaped.
-fn escaped_bytes(len: usize) -> usize {
+pub(super) fn escaped_bytes(len: usize) -> usize {
     6 * len
 }
 
 /// What labels take at most as JSON, or as a selector in JSON.
-fn labels_bytes(labels: &Labels) -> usize {
+pub(super) fn labels_bytes(labels: &Labels) -> usize {
     let pairs = labels.iter().count();
     2 * escaped_bytes(labels.as_bytes().len()) + PAIR_BYTES * (pairs + 4)
 }
@@ -51,7 +51,7 @@ pub(super) fn encode(
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
-    room: Room<'_>,
+    room: Room,
 ) -> Result<Held, ApiError> {
     let (mut room, mut out) = (room, Vec::with_capacity(4096));
     match result {
@@ -97,7 +97,7 @@ fn encode_streams(
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
-    room: &mut Room<'_>,
+    room: &mut Room,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
     let mut writer = StreamsWriter::new();
@@ -134,7 +134,7 @@ fn encode_streams(
 pub(super) fn encode_legacy(
     result: &QueryResult,
     stats: &QueryStats,
-    room: Room<'_>,
+    room: Room,
 ) -> Result<Held, ApiError> {
     let QueryResult::Streams(streams) = result else {
         return Err(ApiError::internal("a log query has no streams"));

@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{LeafStats, MergeState, Plan, QueryResult};
+use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult, Stop};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Denied, Grant, Runtime};
+use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 use logsvc_shards::scope::TenantScope;
 
 use super::Front;
 use super::answer::{too_busy, too_large};
-use super::leaves::gather_leaves;
+use super::leaves::{Merged, failed, gather_leaves};
 use super::queue::{Inquiry, Turn, Work};
 use crate::metrics::add;
 
@@ -36,7 +36,7 @@ pub(super) struct Executed {
     /// The part of it that was spent waiting for shards, in ns.
     pub(super) wait_time_ns: u64,
     /// For the result; `None` if nothing was read for it.
-    pub(super) memory: Option<Grant>,
+    pub(super) memory: Option<Box<dyn Allowance>>,
     /// What was known of the answer before.
     pub(super) result_cache: CacheStats,
 }
@@ -44,8 +44,7 @@ pub(super) struct Executed {
 impl Executed {
     /// What a plan gives that nothing was read for.
     pub(super) fn nothing(plan: &Plan) -> Result<Executed, ApiError> {
-        let result = MergeState::new(plan).finish();
-        let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let result = MergeState::new(plan).finish().map_err(failed)?;
         let leaf = LeafStats::default();
         let scan = ScanStats::default();
         let (queue_time_ns, exec_time_ns, wait_time_ns) = (0, 0, 0);
@@ -140,11 +139,12 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Why memory of a query's account is denied, as its client reads it.
-pub(super) fn denied(denied: Denied) -> ApiError {
-    match denied {
-        Denied::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
-        Denied::Busy => too_busy(),
+/// Why a query is stopped, as its client reads it.
+pub(super) fn stopped(stop: Stop) -> ApiError {
+    match stop {
+        Stop::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
+        Stop::Busy => too_busy(),
+        Stop::Ended => ApiError::unavailable(stop.to_string()),
     }
 }
 
@@ -197,10 +197,8 @@ impl<R: Runtime> Front<R> {
         let gathered = gather_leaves(ask, cores, replies, turn.account.grant()).await?;
         let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
         let scan = gathered.stats;
-        let merged = gathered.merged(&self.runtime, plan).await;
-        let leaf = merged.stats();
-        let (result, memory) = merged.finish(&self.runtime).await?;
-        let result = result.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let merged = gathered.merged(&self.runtime, plan, cancellation.0.clone()).await?;
+        let Merged { result, memory, stats: leaf } = merged;
         let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = turn.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.

@@ -1,14 +1,16 @@
 //! `index/stats` and `index/shards`: how much a selector stands for.
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Plan, QueryResult, SizeOf, StreamLabels};
-use logsvc_logql::syntax::{self, ast::Selector};
+use logsvc_logql::engine::{Effort, Plan, QueryResult, SizeOf, StreamLabels};
+use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
+use logsvc_shards::scan::PartAllowance;
 
 use super::answer::json_response;
+use super::compile::Read;
 use super::execute::Executed;
 use super::query_limits::check_length;
 use super::queue::{Inquiry, Turn, Work};
@@ -22,7 +24,7 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn index_stats(&self, request: Request) -> Result<Response, ApiError> {
         let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&inquiry, &params)?;
+        let (selector, range) = self.index_params(&inquiry, &params).await?;
         let stats = self.index_size(&inquiry, &selector, range).await?;
         let mut out = Vec::new();
         write_index_stats(&stats, &mut out);
@@ -35,7 +37,7 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn index_shards(&self, request: Request) -> Result<Response, ApiError> {
         let inquiry = self.inquiry_of_one(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&inquiry, &params)?;
+        let (selector, range) = self.index_params(&inquiry, &params).await?;
         let target_bytes = params::target_bytes_per_shard(&params)?;
         let stats = self.index_size(&inquiry, &selector, range).await?;
         let wanted = stats.bytes.div_ceil(target_bytes).clamp(1, SHARDS_MAX);
@@ -45,19 +47,18 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Parameters that both have, checked in the order of `query_range`.
-    fn index_params(
+    async fn index_params(
         &self,
         inquiry: &Inquiry<'_>,
         params: &Params,
-    ) -> Result<(Selector, TimeRange), ApiError> {
+    ) -> Result<(Read<Selector>, TimeRange), ApiError> {
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         params::limit(params)?;
         params::direction(params)?;
         params::step(params, range)?;
         params::interval(params)?;
-        let selector = syntax::parse_selector(params.get("query").unwrap_or_default());
-        let selector = selector.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let selector = self.read_selector(params.get("query").unwrap_or_default()).await?;
         check_length(&inquiry.limits, range)?;
         inquiry.tenants.check_selector(&selector)?;
         Ok((selector, range))
@@ -91,8 +92,12 @@ impl<R: Runtime> Front<R> {
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);
-        let plan = Plan::volume(selector, StreamLabels::Listed(Vec::new()), bounds_ns, None, size)
-            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let (effort, selector) = (Effort::of_matchers(&selector.matchers), selector.clone());
+        let plan = move |_: &PartAllowance| {
+            let by = StreamLabels::Listed(Vec::new());
+            Plan::volume(&selector, by, bounds_ns, None, size)
+        };
+        let plan = self.planned(effort, plan).await?;
         let executed = self.execute(&tenants.merged(), &plan, turn).await?;
         Ok(stats_of(&executed))
     }

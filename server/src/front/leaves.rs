@@ -6,14 +6,16 @@
 //! stop. Large parts are merged on a side thread: millions of samples take as long as hundreds
 //! of pushes.
 
-use logsvc_logql::engine::{EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult};
+use logsvc_logql::engine::{
+    Allowance, EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult,
+};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
-use logsvc_shards::messages::{LeafReply, ScanStats, ShardReply, ShardRequest};
-use logsvc_shards::scan::{ScanError, ScanJob};
+use logsvc_shards::messages::{Cancellation, LeafReply, ScanStats, ShardReply, ShardRequest};
+use logsvc_shards::scan::{PartAllowance, ScanError, ScanJob};
 
-use super::execute::denied;
+use super::execute::stopped;
 
 /// Why an answer cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +55,7 @@ const SMALL_MAX_BYTES: usize = 64 << 10;
 const SHORT_MAX_BYTES: usize = 2 << 20;
 
 /// Where parts of so many bytes together are merged: aside, or on the core.
-fn merging_queue(held_bytes: usize) -> Option<SideQueue> {
+pub(super) fn merging_queue(held_bytes: usize) -> Option<SideQueue> {
     if held_bytes <= SMALL_MAX_BYTES {
         None
     } else if held_bytes <= SHORT_MAX_BYTES {
@@ -71,6 +73,17 @@ pub(super) struct Gathered {
     memory: Grant,
     /// What the shards have touched for them.
     pub(super) stats: ScanStats,
+}
+
+/// An answer, and what was done for it.
+#[derive(Debug)]
+pub(super) struct Merged {
+    /// The answer.
+    pub(super) result: QueryResult,
+    /// What holds its memory.
+    pub(super) memory: Box<dyn Allowance>,
+    /// The work of all parts.
+    pub(super) stats: LeafStats,
 }
 
 impl Gathered {
@@ -110,50 +123,43 @@ impl Gathered {
         if is_stopped { Err(LeafError::Scan(ScanError::Cancelled).into()) } else { Ok(rests) }
     }
 
-    /// Puts the parts together. What they hold of the query's memory goes with them, even if the
-    /// caller goes away.
-    pub(super) async fn merged<R: Runtime>(self, runtime: &R, plan: &Plan) -> Merged {
-        let mut state = MergeState::new(plan);
-        let queue = merging_queue(self.held_bytes());
-        let merge = move || {
-            self.parts.into_iter().for_each(|part| state.add(part));
-            Merged { state, queue, memory: self.memory }
-        };
-        here_or_aside(runtime, queue, merge).await
-    }
-}
-
-/// Parts that were put together.
-#[derive(Debug)]
-pub(super) struct Merged {
-    state: MergeState,
-    /// Where the parts were merged and the answer is made.
-    queue: Option<SideQueue>,
-    /// What they hold of the query's memory.
-    memory: Grant,
-}
-
-impl Merged {
-    /// The work of all parts.
-    pub(super) fn stats(&self) -> LeafStats {
-        self.state.stats()
-    }
-
-    /// The answer, see [`MergeState::finish`], and what it holds of the query's memory.
+    /// Puts the parts together and makes the answer, see [`MergeState`], until `cancellation`
+    /// says that nobody waits for it. What is held of the query's memory goes with it, even if
+    /// the caller goes away.
     ///
     /// # Errors
-    /// There is no memory for it.
-    pub(super) async fn finish<R: Runtime>(
+    /// There is no memory for it, or it has no answer.
+    pub(super) async fn merged<R: Runtime>(
         self,
         runtime: &R,
-    ) -> Result<(Result<QueryResult, EvalError>, Grant), ApiError> {
-        let Merged { state, queue, mut memory } = self;
-        memory.grow(state.finish_bytes()).map_err(denied)?;
-        Ok(here_or_aside(runtime, queue, move || (state.finish(), memory)).await)
+        plan: &Plan,
+        cancellation: Cancellation,
+    ) -> Result<Merged, ApiError> {
+        let queue = merging_queue(plan.merge_bytes(self.held_bytes()));
+        let Gathered { parts, memory, .. } = self;
+        let taken_bytes = memory.bytes();
+        let allowance = Box::new(PartAllowance { grant: memory, cancellation });
+        let mut state = MergeState::with_allowance(plan, allowance, taken_bytes);
+        let merge = move || {
+            parts.into_iter().for_each(|part| state.add(part));
+            let stats = state.stats();
+            let (result, memory) = state.finish_held()?;
+            Ok(Merged { result, memory, stats })
+        };
+        here_or_aside(runtime, queue, merge).await.map_err(failed)
     }
 }
 
-async fn here_or_aside<R: Runtime, T: Send + 'static>(
+/// Why a query has no answer, as its client reads it.
+pub(super) fn failed(error: EvalError) -> ApiError {
+    match error {
+        EvalError::Stopped(stop) => stopped(stop),
+        error => ApiError::bad_request(error.to_string()),
+    }
+}
+
+/// Runs a computation here, or in a queue of side threads.
+pub(super) async fn here_or_aside<R: Runtime, T: Send + 'static>(
     runtime: &R,
     queue: Option<SideQueue>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -286,17 +292,41 @@ mod tests {
             memory.grow(700).expect("there is room");
             let gathered = Gathered { parts, memory, stats: ScanStats::default() };
             assert_eq!(merging_queue(gathered.held_bytes()), queue);
-            let (result, memory) = Simulation::new(1).block_on(|runtime| async move {
-                let merged = gathered.merged(&runtime, &plan).await;
-                assert_eq!(merged.stats().entries, 2 * count as u64);
-                merged.finish(&runtime).await.expect("there is room")
-            });
-            let Ok(QueryResult::Streams(streams)) = result else { panic!("{result:?}") };
+            let Merged { result, memory, stats } =
+                Simulation::new(1).block_on(|runtime| async move {
+                    let merged = gathered.merged(&runtime, &plan, Cancellation::default()).await;
+                    merged.expect("there is room")
+                });
+            assert_eq!(stats.entries, 2 * count as u64);
+            let QueryResult::Streams(streams) = result else { panic!("{result:?}") };
             let lens: Vec<usize> = streams.iter().map(|s: &StreamResult| s.entries.len()).collect();
             assert_eq!(lens, [count, count]);
             assert!(budget.used_bytes() > 700);
             drop((memory, account));
             assert_eq!(budget.used_bytes(), 0);
         }
+    }
+    #[test]
+    fn a_merge_ends_without_memory_and_when_nobody_waits_for_it() {
+        let merged = |max_bytes: u64, is_cancelled: bool| {
+            let expr = syntax::parse("{app=~`.+`}").expect("a query");
+            let params = QueryParams { limit: 100_000, ..QueryParams::range(0, 100_000, 1) };
+            let plan = Plan::new(&expr, &params).expect("a plan");
+            let parts = vec![part(&plan, &["a"], 40_000), part(&plan, &["b"], 40_000)];
+            let account = Account::alone(max_bytes);
+            let gathered = Gathered { parts, memory: account.grant(), stats: ScanStats::default() };
+            let cancellation = Cancellation::default();
+            if is_cancelled {
+                cancellation.cancel();
+            }
+            let merged = Simulation::new(1).block_on(|runtime| async move {
+                gathered.merged(&runtime, &plan, cancellation).await
+            });
+            assert!(merged.is_ok() || account.used_bytes() == 0);
+            merged.map(|merged| merged.stats.entries).map_err(|error| error.status.as_u16())
+        };
+        assert_eq!(merged(100 << 20, false), Ok(80_000));
+        assert_eq!(merged(1 << 20, false), Err(413));
+        assert_eq!(merged(100 << 20, true), Err(503));
     }
 }

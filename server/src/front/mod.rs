@@ -9,6 +9,7 @@ mod admin;
 mod admission;
 mod answer;
 mod catalogue;
+mod compile;
 mod detected;
 mod doors;
 mod encode;
@@ -416,9 +417,9 @@ impl<R: Runtime> Front<R> {
             }
             Route::DetectedLabels => self.detected_labels(request).await,
             Route::Patterns => self.patterns(request).await,
-            Route::Tail => self.tail(&request, tail::Dialect::V1),
-            Route::LegacyTail => self.tail(&request, tail::Dialect::Legacy),
-            Route::FormatQuery => operations::format_query(&request),
+            Route::Tail => self.tail(&request, tail::Dialect::V1).await,
+            Route::LegacyTail => self.tail(&request, tail::Dialect::Legacy).await,
+            Route::FormatQuery => self.format_query(&request).await,
             Route::BuildInfo => Ok(operations::build_info()),
             Route::Ready => self.ready(),
             Route::Metrics => Ok(self.exposition(&request.head).await),

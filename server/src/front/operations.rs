@@ -139,10 +139,27 @@ pub(super) fn build_info() -> Response {
     Response::new(StatusCode::OK).with_content_type("application/json").with_body(body)
 }
 
-pub(super) fn format_query(request: &Request) -> Result<Response, ApiError> {
-    let params = params::of(request)?;
-    let parsed = syntax::parse(params.get("query").unwrap_or_default());
-    let (status, fields) = match parsed {
+impl<R: Runtime> Front<R> {
+    pub(super) async fn format_query(&self, request: &Request) -> Result<Response, ApiError> {
+        let params = params::of(request)?;
+        let text = params.get("query").unwrap_or_default();
+        let formatted = self.read(text, |text| Ok(formatted(text))).await?;
+        let (status, fields) = &*formatted;
+        let mut body = Vec::new();
+        for (index, (name, value)) in fields.iter().enumerate() {
+            body.push(if index == 0 { b'{' } else { b',' });
+            write_json_text(name, &mut body);
+            body.push(b':');
+            write_json_text(value, &mut body);
+        }
+        body.extend_from_slice(b"}\n");
+        Ok(Response::new(*status).with_content_type(JSON).with_body(body))
+    }
+}
+
+/// What is said of the text of a query: its status, and what its fields say.
+fn formatted(text: &str) -> (StatusCode, [(&'static str, String); 2]) {
+    match syntax::parse(text) {
         Ok(expr) => {
             (StatusCode::OK, [("status", "success".into()), ("data", syntax::format(&expr))])
         }
@@ -150,14 +167,5 @@ pub(super) fn format_query(request: &Request) -> Result<Response, ApiError> {
             StatusCode::BAD_REQUEST,
             [("status", "invalid-query".to_owned()), ("error", error.to_string())],
         ),
-    };
-    let mut body = Vec::new();
-    for (index, (name, value)) in fields.iter().enumerate() {
-        body.push(if index == 0 { b'{' } else { b',' });
-        write_json_text(name, &mut body);
-        body.push(b':');
-        write_json_text(value, &mut body);
     }
-    body.extend_from_slice(b"}\n");
-    Ok(Response::new(status).with_content_type(JSON).with_body(body))
 }

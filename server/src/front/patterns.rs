@@ -5,13 +5,14 @@
 
 use http::StatusCode;
 use logsvc_http::{Request, Response};
-use logsvc_logql::engine::{MatrixSeries, Plan, QueryResult};
-use logsvc_logql::syntax;
+use logsvc_logql::engine::{Effort, MatrixSeries, Plan, QueryResult};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
+use logsvc_shards::scan::PartAllowance;
 
-use super::answer::json_response;
+use super::answer::Room;
+use super::encode::labels_bytes;
 use super::query_limits::check_length;
 use super::{Front, params};
 
@@ -29,29 +30,51 @@ impl<R: Runtime> Front<R> {
         let range = params::open_time_range(&params, now_ns)?;
         let step_ns = params::step(&params, range)?;
         let text = params.get("query").unwrap_or_default();
-        let selector = syntax::parse_selector(text)
-            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let selector = self.read_selector(text).await?;
         check_length(&inquiry.limits, range)?;
         inquiry.tenants.check_selector(&selector)?;
-        let mut out = br#"{"status":"success","data":["#.to_vec();
         // A range that ends before it begins holds nothing.
         let seen = self.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
-        if let Some(seen) = seen {
-            let plan = Plan::patterns(&selector, (seen.start_ns, seen.end_ns), step_ns)
-                .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            let executed = self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?;
-            let QueryResult::Matrix(series) = &executed.result else {
-                return Err(ApiError::internal("patterns are no matrix"));
-            };
-            write_patterns(series, &mut out);
-        }
-        out.extend_from_slice(b"]}\n");
-        json_response(out, &self.queries)
+        let executed = match seen {
+            None => None,
+            Some(seen) => {
+                let effort = Effort::of_matchers(&selector.matchers);
+                let (selector, bounds_ns) = (selector.clone(), (seen.start_ns, seen.end_ns));
+                let plan = move |_: &PartAllowance| Plan::patterns(&selector, bounds_ns, step_ns);
+                let plan = self.bounded(&inquiry, self.planned(effort, plan)).await?;
+                Some(self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?)
+            }
+        };
+        let (mut series, memory) = match executed.map(|executed| (executed.result, executed.memory))
+        {
+            None => (Vec::new(), None),
+            Some((QueryResult::Matrix(series), memory)) => (series, memory),
+            Some(_) => return Err(ApiError::internal("patterns are no matrix")),
+        };
+        series.truncate(PATTERNS_MAX);
+        let count = series.iter().map(|one| 1 + one.points.len()).sum();
+        self.written(&inquiry, count, move |room| {
+            let _memory = memory;
+            let mut out = br#"{"status":"success","data":["#.to_vec();
+            write_patterns(&series, room, &mut out)?;
+            out.extend_from_slice(b"]}\n");
+            Ok(out)
+        })
+        .await
     }
 }
 
-fn write_patterns(series: &[MatrixSeries], out: &mut Vec<u8>) {
-    for (number, one) in series.iter().take(PATTERNS_MAX).enumerate() {
+/// What a sample takes at most: two numbers of up to twenty digits.
+const SAMPLE_BYTES: usize = 48;
+
+fn write_patterns(
+    series: &[MatrixSeries],
+    room: &mut Room,
+    out: &mut Vec<u8>,
+) -> Result<(), ApiError> {
+    for (number, one) in series.iter().enumerate() {
+        let points_bytes = one.points.len() * SAMPLE_BYTES;
+        room.make(out, labels_bytes(&one.labels) + points_bytes + SAMPLE_BYTES)?;
         out.extend_from_slice(if number == 0 { b"{\"pattern\":" } else { b",{\"pattern\":" });
         write_json_text(one.labels.get("pattern").unwrap_or_default(), out);
         out.extend_from_slice(b",\"level\":");
@@ -67,12 +90,14 @@ fn write_patterns(series: &[MatrixSeries], out: &mut Vec<u8>) {
         }
         out.extend_from_slice(b"]}");
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use logsvc_logql::engine::ResultPoint;
     use logsvc_proto::Labels;
+    use logsvc_runtime::Budget;
 
     use super::*;
 
@@ -87,7 +112,8 @@ mod tests {
             ],
         };
         let mut out = Vec::new();
-        write_patterns(&[series("a \"<_>\""), series("b")], &mut out);
+        let mut room = Room::new(&Budget::new("queries", 1 << 20), 0);
+        write_patterns(&[series("a \"<_>\""), series("b")], &mut room, &mut out).expect("room");
         let json: serde_json::Value =
             serde_json::from_slice(&[b"[", out.as_slice(), b"]"].concat()).expect("JSON");
         let samples = serde_json::json!([[10, 3], [24, 1_000_000_000_000_000_u64]]);

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Plan, PlanError, QueryLimits, QueryParams, QueryResult, QueryTime};
-use logsvc_logql::syntax::{self, ParseError, ast::Expr};
+use logsvc_logql::engine::{Allowance, Plan, QueryLimits, QueryParams, QueryResult, QueryTime};
+use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Grant, Runtime};
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::Cancellation;
 
-use super::answer::{Room, shared_json_response};
+use super::answer::{Held, Room, shared_json_response};
+use super::compile::{Read, executable};
 use super::encode::{encode, encode_legacy};
-use super::execute::Executed;
+use super::execute::{CancelOnDrop, Executed};
+use super::leaves::{here_or_aside, merging_queue};
 use super::query_limits::{check_enabled, check_query, check_tenant_matchers};
 use super::queue::{Inquiry, Work};
 use super::results::ByStep;
@@ -35,7 +38,8 @@ impl<R: Runtime> Front<R> {
         query_params.direction = params::direction(&params)?;
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(&request);
-        self.answer(&inquiry, (text, &parse(text)?), query_params, &request, form).await
+        let expr = self.bounded(&inquiry, self.read_query(text)).await?;
+        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
     }
 
     pub(super) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
@@ -44,7 +48,8 @@ impl<R: Runtime> Front<R> {
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(&request);
-        self.answer(&inquiry, (text, &parse(text)?), query_params, &request, form).await
+        let expr = self.bounded(&inquiry, self.read_query(text)).await?;
+        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
@@ -54,17 +59,23 @@ impl<R: Runtime> Front<R> {
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
-        let mut expr = parse(text)?;
-        if matches!(expr, Expr::Metric(_)) {
+        let mut expr = self.bounded(&inquiry, self.read_query(text)).await?;
+        if matches!(**expr, Expr::Metric(_)) {
             let text = "legacy endpoints only support streams result type";
             return Err(ApiError::bad_request(text));
         }
         if let Some(regexp) = params.get_non_empty("regexp") {
             let regexp = syntax::go_text::quote(regexp.as_bytes());
-            expr = parse(&format!("{} |~ {regexp}", syntax::format(&expr)))?;
+            let text = format!("{} |~ {regexp}", syntax::format(&expr));
+            expr = self.bounded(&inquiry, self.read_query(&text)).await?;
         }
         let form = AnswerForm::Legacy;
         self.answer(&inquiry, (text, &expr), query_params, &request, form).await
+    }
+
+    /// Parses a query that is to be run.
+    async fn read_query(&self, text: &str) -> Result<Read<Arc<Expr>>, ApiError> {
+        self.read(text, |text| executable(text).map(Arc::new)).await
     }
 
     /// The parameters of a range query.
@@ -87,7 +98,7 @@ impl<R: Runtime> Front<R> {
     async fn answer(
         &self,
         inquiry: &Inquiry<'_>,
-        query: (&str, &Expr),
+        query: (&str, &Arc<Expr>),
         query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
@@ -108,7 +119,7 @@ impl<R: Runtime> Front<R> {
     async fn answer_within_limits(
         &self,
         inquiry: &Inquiry<'_>,
-        query: (&str, &Expr),
+        query: (&str, &Arc<Expr>),
         mut query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
@@ -119,13 +130,16 @@ impl<R: Runtime> Front<R> {
         let takes_parts = takes_parts(request);
         let reuses = self.config.cache_results && !forbids_caches(request);
         let asked = Asked { takes_parts, reuses };
-        let prepared = self.prepare(inquiry, query, query_params.clone(), asked)?;
+        let prepare = self.prepare(inquiry, query, query_params.clone(), asked);
+        let prepared = self.bounded(inquiry, prepare).await?;
         if let Some(media_type) = parquet {
-            let work = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
-            let Evaluated { result, stats, warnings, memory: _memory } =
-                self.bounded(inquiry, work).await?;
-            let response = self.parquet_response(media_type, result, &warnings).await?;
-            return Ok((response, stats.total_bytes()));
+            let work = async {
+                let evaluate = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
+                let Evaluated { result, stats, warnings, memory: _memory } = evaluate.await?;
+                let response = self.parquet_response(media_type, result, &warnings).await?;
+                Ok((response, stats.total_bytes()))
+            };
+            return self.bounded(inquiry, work).await;
         }
         let key = QueryKey::new(inquiry, query.1.to_string(), &query_params, form, asked);
         let SharedAnswer { held, read_bytes } = self.shared(inquiry, key, prepared).await?;
@@ -133,10 +147,10 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Checks and plans a query.
-    fn prepare(
+    async fn prepare(
         &self,
         inquiry: &Inquiry<'_>,
-        (text, expr): (&str, &Expr),
+        (text, expr): (&str, &Arc<Expr>),
         mut query_params: QueryParams,
         Asked { takes_parts, reuses }: Asked,
     ) -> Result<Prepared, ApiError> {
@@ -152,11 +166,7 @@ impl<R: Runtime> Front<R> {
         let refused_above = if takes_parts { 0 } else { limits.max_query_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let is_visible = self.look_back(limits, expr, &mut query_params.time);
-        let plan = Plan::new(expr, &query_params).map_err(|error| match error {
-            // As the reference answers for a part of the language that it switches off.
-            PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
-            _ => ApiError::bad_request(error.to_string()),
-        })?;
+        let plan = self.plan(expr, query_params.clone()).await?;
         let generation = self.cache_generation.load(Ordering::Acquire);
         let by_step = || ByStep::of(tenants, expr, &query_params, &plan, generation);
         let by_step = (reuses && is_visible).then(by_step).flatten();
@@ -210,18 +220,44 @@ impl<R: Runtime> Front<R> {
         begins: impl FnOnce(),
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
-        let Evaluated { result, stats, warnings, memory } = &evaluated;
-        let room = Room::new(&self.queries, memory.as_ref().map_or(0, Grant::bytes));
-        let held = match form {
-            AnswerForm::V1 { flags } => {
-                let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-                let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-                encode(result, &flags, stats, &warnings, room)?
-            }
-            AnswerForm::Legacy => encode_legacy(result, stats, room)?,
-        };
-        Ok(SharedAnswer { held: Arc::new(held), read_bytes: stats.total_bytes() })
+        let read_bytes = evaluated.stats.total_bytes();
+        let held = self.in_json(evaluated, form.clone()).await?;
+        Ok(SharedAnswer { held: Arc::new(held), read_bytes })
     }
+
+    /// The JSON text of an answer. It is not written to its end when it is dropped before.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) async fn in_json(
+        &self,
+        evaluated: Evaluated,
+        form: AnswerForm,
+    ) -> Result<Held, ApiError> {
+        let result_bytes = evaluated.result.held_bytes();
+        // Samples become several times as long as they are, lines mostly stay.
+        let work = match &evaluated.result {
+            QueryResult::Streams(_) => result_bytes,
+            _ => result_bytes.saturating_mul(4),
+        };
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let room = Room::new(&self.queries, result_bytes as u64).until(cancellation.0.clone());
+        let encode = move || {
+            let Evaluated { result, stats, warnings, memory: _memory } = evaluated;
+            match form {
+                AnswerForm::V1 { flags } => {
+                    encode(&result, &borrowed(&flags), &stats, &borrowed(&warnings), room)
+                }
+                AnswerForm::Legacy => encode_legacy(&result, &stats, room),
+            }
+        };
+        here_or_aside(&self.runtime, merging_queue(work), encode).await
+    }
+}
+
+/// Texts as they are written.
+fn borrowed(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
 }
 
 /// How an answer is written.
@@ -276,19 +312,12 @@ fn kind_of(expr: &Expr) -> QueryKind {
 }
 
 /// The answer to a query before it is encoded.
-struct Evaluated {
-    result: QueryResult,
-    stats: QueryStats,
-    warnings: Vec<String>,
+pub(super) struct Evaluated {
+    pub(super) result: QueryResult,
+    pub(super) stats: QueryStats,
+    pub(super) warnings: Vec<String>,
     /// For the result.
-    memory: Option<Grant>,
-}
-
-fn parse(text: &str) -> Result<Expr, ApiError> {
-    let bad_request = |error: ParseError| ApiError::bad_request(error.to_string());
-    let expr = syntax::parse(text).map_err(bad_request)?;
-    syntax::check_executable(&expr).map_err(bad_request)?;
-    Ok(expr)
+    pub(super) memory: Option<Box<dyn Allowance>>,
 }
 
 /// Flags of the header that changes how results are encoded.

@@ -19,16 +19,22 @@ use std::time::Duration;
 use http::StatusCode;
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Account, FairQueue, KeyBounds, Monotonic, Place, Runtime};
+use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::stop_of;
 
 use super::Front;
 use super::answer::too_busy;
+use super::execute::stopped;
 use super::query_limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
 use crate::metrics::add;
+
+/// How long who has a place waits for its first memory, and how often it looks.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(1);
+const MEMORY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What a request does when it has its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +113,15 @@ pub(super) struct Turn {
     pub(super) account: Account,
 }
 
+/// What shards know without reading entries.
+#[derive(Debug)]
+pub(super) struct Looked {
+    /// An answer of each.
+    pub(super) replies: Vec<ShardReply>,
+    /// What they hold of the memory for queries.
+    pub(super) memory: Grant,
+}
+
 impl<R: Runtime> Front<R> {
     /// Who asks. Its time runs from here on.
     ///
@@ -174,23 +189,43 @@ impl<R: Runtime> Front<R> {
         };
         let max_bytes = self.queries.max_bytes();
         let first_bytes = (max_bytes / (share * queue.places() as u64)).max(1);
-        let account = Account::open(&self.queries, first_bytes, max_bytes).ok_or_else(too_busy)?;
+        let account = self.account(first_bytes, max_bytes).await?;
         Ok(Turn { _place: place, waited, account })
+    }
+
+    /// An account with these first bytes. What was computed aside for who had the place before
+    /// ends within a moment, and gives its memory back.
+    async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
+        let give_up = self.runtime.now().after(MEMORY_WAIT_MAX);
+        loop {
+            if let Some(account) = Account::open(&self.queries, first_bytes, max_bytes) {
+                return Ok(account);
+            }
+            let now = self.runtime.now();
+            if now >= give_up {
+                return Err(too_busy());
+            }
+            self.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
+        }
     }
 
     /// Asks all shards what they know without reading entries, when it is the turn of
     /// whoever asks.
     ///
     /// # Errors
-    /// As for [`Front::turn`] and [`Front::bounded`].
+    /// As for [`Front::turn`] and [`Front::bounded`], or there is no memory for the answers.
     pub(super) async fn look_up(
         &self,
         inquiry: &Inquiry<'_>,
         request: impl FnMut() -> ShardRequest,
-    ) -> Result<Vec<ShardReply>, ApiError> {
+    ) -> Result<Looked, ApiError> {
         let work = async {
-            let _turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
-            self.gather(request).await
+            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
+            let replies = self.gather(request).await?;
+            let mut memory = turn.account.grant();
+            let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
+            memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
+            Ok(Looked { replies, memory })
         };
         self.bounded(inquiry, work).await
     }

@@ -14,17 +14,20 @@
 //! What is kept never takes more than its budget, and one answer an eighth of it at most.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use logsvc_logql::engine::{KnownSteps, LeafStats, Plan, QueryParams, QueryResult, Steps};
+use logsvc_logql::engine::{Effort, KnownSteps, LeafStats, Plan, QueryParams, QueryResult, Steps};
 use logsvc_logql::syntax::ast::Expr;
 use logsvc_proto::encode::CacheStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Runtime, SharedCache};
 use logsvc_shards::changes::Stamp;
-use logsvc_shards::messages::{ScanStats, TimeRange};
+use logsvc_shards::messages::{Cancellation, ScanStats, TimeRange};
+use logsvc_shards::scan::PartAllowance;
 
 use super::Front;
-use super::execute::{Executed, denied};
+use super::execute::{Executed, stopped};
+use super::leaves::{failed, here_or_aside, merging_queue};
 use super::queue::Turn;
 use super::tenants::Tenants;
 use crate::metrics::add;
@@ -61,7 +64,7 @@ pub(crate) struct KnownResult {
 pub(super) struct ByStep {
     pub(super) steps: Steps,
     key: ResultKey,
-    expr: Expr,
+    expr: Arc<Expr>,
     params: QueryParams,
 }
 
@@ -69,7 +72,7 @@ impl ByStep {
     /// How to ask for some of the steps; `None` if the plan does not go by steps.
     pub(super) fn of(
         tenants: &Tenants,
-        expr: &Expr,
+        expr: &Arc<Expr>,
         params: &QueryParams,
         plan: &Plan,
         generation: i64,
@@ -85,12 +88,18 @@ impl ByStep {
         };
         // The steps are where they are to be.
         let params = QueryParams { align_to_step: false, ..params.clone() };
-        Some(ByStep { steps, key, expr: expr.clone(), params })
+        Some(ByStep { steps, key, expr: Arc::clone(expr), params })
     }
 
-    fn plan_of(&self, steps: Range<u32>) -> Result<Plan, ApiError> {
+    /// The plan of some steps. Nothing of it is compiled but patterns that labels are replaced by.
+    async fn plan_of<R: Runtime>(
+        &self,
+        front: &Front<R>,
+        steps: Range<u32>,
+    ) -> Result<Plan, ApiError> {
         let params = QueryParams { time: self.steps.time_of(steps), ..self.params.clone() };
-        Plan::new(&self.expr, &params).map_err(|error| ApiError::bad_request(error.to_string()))
+        let (effort, expr) = (Effort::of_plan(&self.expr), Arc::clone(&self.expr));
+        front.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
     }
 }
 
@@ -120,7 +129,10 @@ impl<R: Runtime> Front<R> {
         let mut executed = match &known {
             None => self.execute(&scope, plan, turn).await?,
             Some(_) if missing.is_empty() => Executed::known(turn),
-            Some(_) => self.execute(&scope, &by_step.plan_of(missing.clone())?, turn).await?,
+            Some(_) => {
+                let plan = by_step.plan_of(self, missing.clone()).await?;
+                self.execute(&scope, &plan, turn).await?
+            }
         };
         let cache = &mut executed.result_cache;
         cache.lookups = 1;
@@ -130,46 +142,69 @@ impl<R: Runtime> Front<R> {
             cache.served_ns = count.saturating_mul(wanted.step_ns().unsigned_abs());
             add(&self.counters().result_cache_hits, 1);
             add(&self.counters().result_cache_steps, count);
-            self.complete(&mut executed, known, by_step, &missing)?;
+            let known = Arc::clone(known);
+            self.complete(&mut executed, known, by_step, missing.clone()).await?;
         } else {
             add(&self.counters().result_cache_misses, 1);
         }
         if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
-            executed.result_cache.stored = u64::from(self.keep(by_step, &executed.result, stamp));
+            let is_kept = self.keep(by_step, &mut executed, stamp).await;
+            executed.result_cache.stored = u64::from(is_kept);
         }
         Ok(executed)
     }
 
     /// Adds the steps that are known to those that were missing.
-    fn complete(
+    async fn complete(
         &self,
         executed: &mut Executed,
-        known: &KnownResult,
+        known: Arc<KnownResult>,
         by_step: &ByStep,
-        missing: &Range<u32>,
+        missing: Range<u32>,
     ) -> Result<(), ApiError> {
         let QueryResult::Matrix(fresh) = &mut executed.result else { return Ok(()) };
         let bytes = known.steps.completed_bytes(fresh);
         if let Some(memory) = &mut executed.memory {
-            memory.grow(bytes).map_err(denied)?;
+            memory.take(bytes).map_err(stopped)?;
         }
-        let (wanted, max_series) = (&by_step.steps, by_step.params.limits.max_series);
-        let whole = known.steps.completed(wanted, missing, std::mem::take(fresh), max_series);
-        *fresh = whole.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let (wanted, max_series) = (by_step.steps, by_step.params.limits.max_series);
+        let fresh = std::mem::take(fresh);
+        let queue = merging_queue(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let complete = move || known.steps.completed(&wanted, &missing, fresh, max_series);
+        let whole = here_or_aside(&self.runtime, queue, complete).await;
+        executed.result = QueryResult::Matrix(whole.map_err(failed)?);
         Ok(())
     }
 
     /// Keeps an answer for the next time. Returns whether there is room for it.
-    fn keep(&self, by_step: &ByStep, result: &QueryResult, stamp: Stamp) -> bool {
-        let QueryResult::Matrix(series) = result else { return false };
+    async fn keep(&self, by_step: &ByStep, executed: &mut Executed, stamp: Stamp) -> bool {
+        let QueryResult::Matrix(series) = &mut executed.result else { return false };
         let key = by_step.key.clone();
-        let bytes = KnownSteps::bytes_of(series)
+        let series_bytes = KnownSteps::bytes_of(series);
+        let bytes = series_bytes
             + (stamp.held_bytes() + size_of::<ResultKey>() + 2 * key.query.len()) as u64;
         if bytes > self.results.budget().max_bytes() / LARGEST_PART {
             return false;
         }
-        let steps = KnownSteps::new(by_step.steps, series.clone());
-        self.results.put(key, KnownResult { steps, stamp }, bytes)
+        // The copy is a part of the query until it is one of what is kept.
+        let has_memory = match &mut executed.memory {
+            Some(memory) => memory.take(series_bytes).is_ok(),
+            None => true,
+        };
+        if !has_memory {
+            return false;
+        }
+        let taken = std::mem::take(series);
+        let queue = merging_queue(usize::try_from(series_bytes).unwrap_or(usize::MAX));
+        let copy = move || (taken.clone(), taken);
+        let (copy, taken) = here_or_aside(&self.runtime, queue, copy).await;
+        *series = taken;
+        let steps = KnownSteps::new(by_step.steps, copy);
+        let is_kept = self.results.put(key, KnownResult { steps, stamp }, bytes);
+        if let Some(memory) = &mut executed.memory {
+            memory.give_back(series_bytes);
+        }
+        is_kept
     }
 }
 
@@ -184,7 +219,10 @@ impl Executed {
             queue_time_ns: turn.waited.as_nanos() as u64,
             exec_time_ns: 0,
             wait_time_ns: 0,
-            memory: Some(turn.account.grant()),
+            memory: Some(Box::new(PartAllowance {
+                grant: turn.account.grant(),
+                cancellation: Cancellation::default(),
+            })),
             result_cache: CacheStats::default(),
         }
     }

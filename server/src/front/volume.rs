@@ -10,21 +10,24 @@ use std::sync::Arc;
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{
-    MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, StreamLabels, VectorSample,
+    Effort, MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, StreamLabels, VectorSample,
 };
 use logsvc_logql::syntax::{
-    self, SelectorError,
+    self,
     ast::{MatchOp, Matcher, Selector},
 };
 use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
+use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
-use super::answer::{Room, shared_json_response};
-use super::encode::encode;
+use super::answer::shared_json_response;
+use super::compile::bad_selector;
 use super::execute::Executed;
+use super::leaves::{here_or_aside, merging_queue};
+use super::query::{AnswerForm, Evaluated};
 use super::query_limits::check_length;
 use super::tenants::Tenants;
 use super::{Front, params, parquet};
@@ -51,28 +54,37 @@ impl<R: Runtime> Front<R> {
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::volume_limit(&params)?;
         let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
-        let aggregation = Aggregation::of(&params)?;
+        let text = params.get("query").unwrap_or_default();
+        let selector = self.read(text, matchers_of).await?;
+        let aggregation =
+            selector.map(|selector| Aggregation::of(&params, selector)).transposed()?;
         check_length(limits, range)?;
         inquiry.tenants.check_selector(&aggregation.selector)?;
-        let volume = Volume { range, step_ns, aggregation };
         let bounds_ns = (range.start_ns, range.end_ns);
-        let plan = |bounds_ns| {
-            let Aggregation { selector, .. } = &volume.aggregation;
-            let by = volume.aggregation.stream_labels();
-            Plan::volume(selector, by, bounds_ns, step_ns, SizeOf::Entry)
-                .map_err(|error| ApiError::bad_request(error.to_string()))
+        let plan = async |bounds_ns| {
+            let (by, selector) = (aggregation.stream_labels(), aggregation.selector.clone());
+            let effort = Effort::of_matchers(&selector.matchers);
+            let plan = move |_: &PartAllowance| {
+                Plan::volume(&selector, by, bounds_ns, step_ns, SizeOf::Entry)
+            };
+            self.planned(effort, plan).await
         };
         let executed = match self.visible(limits, range) {
             Some(seen) => {
-                let plan = plan((seen.start_ns, seen.end_ns))?;
-                let tenants = volume.aggregation.scope(&inquiry.tenants);
+                let plan = plan((seen.start_ns, seen.end_ns)).await?;
+                let tenants = aggregation.scope(&inquiry.tenants);
                 self.run(&inquiry, &tenants, &plan).await?
             }
-            None => Executed::nothing(&plan(bounds_ns)?)?,
+            None => Executed::nothing(&plan(bounds_ns).await?)?,
         };
         let warnings = executed.warnings();
         let mut stats = executed.stats();
-        let mut series = volume.series(executed.result)?;
+        let by_label_name = aggregation.by_label_name;
+        let volume = Volume { range, step_ns, by_label_name };
+        let queue = merging_queue(executed.result.held_bytes());
+        let Executed { result, memory, .. } = executed;
+        let series = move || volume.series(result);
+        let mut series = here_or_aside(&self.runtime, queue, series).await?;
         let max_series = limits.volume_max_series;
         if max_series > 0 && series.len() > max_series {
             return Err(ApiError::bad_request(format!(
@@ -85,8 +97,9 @@ impl<R: Runtime> Front<R> {
         if let Some(media_type) = parquet::accepted(&request.head) {
             return self.parquet_response(media_type, result, &warnings).await;
         }
-        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
-        let held = encode(&result, &[], &stats, &warnings, Room::new(&self.queries, 0))?;
+        let evaluated = Evaluated { result, stats, warnings, memory };
+        let form = AnswerForm::V1 { flags: Vec::new() };
+        let held = self.bounded(&inquiry, self.in_json(evaluated, form)).await?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }
@@ -102,18 +115,12 @@ struct Aggregation {
 }
 
 impl Aggregation {
-    fn of(params: &Params) -> Result<Aggregation, ApiError> {
+    fn of(params: &Params, mut selector: Selector) -> Result<Aggregation, ApiError> {
         let by_label_name = match params.get_non_empty("aggregateBy") {
             None | Some("series") => false,
             Some("labels") => true,
             Some(_) => return Err(ApiError::bad_request("invalid aggregation option")),
         };
-        let text = params.get("query").unwrap_or_default();
-        let bad_request = |error: SelectorError| ApiError::bad_request(error.to_string());
-        let mut selector = syntax::parse_matchers(text).map_err(bad_request)?;
-        if !selector.matchers.is_empty() {
-            selector = syntax::parse_selector(text).map_err(bad_request)?;
-        }
         let targets = params.get_non_empty("targetLabels");
         let targets: Option<Vec<String>> = targets.map(|list| {
             list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -158,11 +165,21 @@ impl Aggregation {
     }
 }
 
+/// The matchers of a selector, which may be none.
+pub(super) fn matchers_of(text: &str) -> Result<Selector, ApiError> {
+    let selector = syntax::parse_matchers(text).map_err(bad_selector)?;
+    match selector.matchers.is_empty() {
+        true => Ok(selector),
+        false => syntax::parse_selector(text).map_err(bad_selector),
+    }
+}
+
 /// A question about volumes.
 struct Volume {
     range: TimeRange,
     step_ns: Option<i64>,
-    aggregation: Aggregation,
+    /// See [`Aggregation`].
+    by_label_name: bool,
 }
 
 impl Volume {
@@ -190,7 +207,7 @@ impl Volume {
             series
         });
         let mut series: Vec<MatrixSeries> =
-            if self.aggregation.by_label_name { by_label_name(found) } else { found.collect() };
+            if self.by_label_name { by_label_name(found) } else { found.collect() };
         let first = |series: &MatrixSeries| series.points.first().map_or(0.0, |point| point.value);
         series.sort_by(|a, b| {
             first(b).total_cmp(&first(a)).then_with(|| a.labels.cmp_pairs(&b.labels))
@@ -246,7 +263,8 @@ mod tests {
             text += &format!("&{name}={value}");
         }
         let params = Params::parse(text.as_bytes()).expect("parameters");
-        Aggregation::of(&params).map_err(|error| error.message)
+        let aggregation = matchers_of(query).and_then(|found| Aggregation::of(&params, found));
+        aggregation.map_err(|error| error.message)
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::Needs;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Runtime, SideQueue};
 
 use super::columns::{Column, OpenBlock, RunColumns};
 use super::frontier::{self, Frontier, Unit, UnitKind};
@@ -16,6 +16,15 @@ use super::leaf::{Batch, BlockWork, Item, Leaf, RunWork};
 use super::{Scan, ScanError, arrival, prune};
 use crate::filter::BlockSet;
 use crate::sealed::{HeldDirectory, SealedSegment};
+
+/// What is looked at of any entry of a head: its time, and its place.
+const ENTRY_BYTES: usize = 16;
+
+/// Runs of a block that are asked for before others get the core.
+const RUNS_AT_ONCE: usize = 64;
+
+/// Streams of a segment, or of a job, that are looked up on the core.
+const STREAMS_MAX_ON_CORE: usize = 20_000;
 
 impl<R: Runtime> Scan<'_, R> {
     /// Finds and reads what is looked at next: nothing if that is all.
@@ -51,7 +60,7 @@ impl<R: Runtime> Scan<'_, R> {
         self.pause(leaf).await?;
         let segment = &self.job.segments[index as usize];
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
-        let mut units = frontier::units_of(self.job, &mut self.wanted, index, &directory);
+        let mut units = self.units_of(index, &directory).await;
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
@@ -70,6 +79,24 @@ impl<R: Runtime> Scan<'_, R> {
             Err(error) => self.env.note_damage(segment, Some(&directory), "filters", &error),
         }
         Ok(units)
+    }
+
+    /// The units of a segment whose directory is given.
+    async fn units_of(&mut self, index: u32, directory: &Arc<HeldDirectory>) -> Vec<Unit> {
+        let streams = self.job.streams.len().max(directory.stream_count() as usize);
+        if streams <= STREAMS_MAX_ON_CORE {
+            return frontier::units_of(self.job, &mut self.wanted, index, directory);
+        }
+        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
+        let mut wanted = std::mem::take(&mut self.wanted);
+        let find = move || {
+            let units = frontier::units_of(&job, &mut wanted, index, &directory);
+            (units, wanted)
+        };
+        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
+        let (units, wanted) = self.env.compute(queue, find).await;
+        self.wanted = wanted;
+        units
     }
 
     /// Reads what a unit needs, and puts it into the batch. False if there is no memory
@@ -113,7 +140,8 @@ impl<R: Runtime> Scan<'_, R> {
         let needs = leaf.needs(stream);
         // Where lines are read nothing else is asked of the block here: it is mostly not in the
         // cache of the CPU.
-        batch.bytes += if needs.lines { part.block.lines().len() } else { 0 };
+        let columns_bytes = part.block.len() * ENTRY_BYTES;
+        batch.bytes += columns_bytes + if needs.lines { part.block.lines().len() } else { 0 };
         let repeated = match snapshot.head_is_late {
             true => self.without_repeated(stream, Part::Head(part)).await,
             false => None,
@@ -163,7 +191,11 @@ impl<R: Runtime> Scan<'_, R> {
         }
         let mut is_copied = false;
         let mut runs = Vec::new();
-        for place in frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block) {
+        let places = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
+        for (number, place) in places.into_iter().enumerate() {
+            if number % RUNS_AT_ONCE == RUNS_AT_ONCE - 1 {
+                self.pause(leaf).await?;
+            }
             let (run, stream) = (&place.run, place.stream);
             if !leaf.executor.wants(run.min_ns, run.max_ns) {
                 continue;

@@ -36,9 +36,11 @@ const FULL_BYTES: u64 = 2 << 20;
 /// What the engine may take for a part of a query: memory of the query's account, and time until
 /// nobody waits for it.
 #[derive(Debug)]
-pub(super) struct PartAllowance {
-    pub(super) grant: Grant,
-    pub(super) cancellation: Cancellation,
+pub struct PartAllowance {
+    /// The memory.
+    pub grant: Grant,
+    /// Says that nobody waits.
+    pub cancellation: Cancellation,
 }
 
 impl PartAllowance {
@@ -50,7 +52,7 @@ impl PartAllowance {
 }
 
 /// What memory that is denied means to a part.
-fn stop_of(denied: Denied) -> Stop {
+pub fn stop_of(denied: Denied) -> Stop {
     match denied {
         Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
         Denied::Busy => Stop::Busy,

@@ -11,15 +11,16 @@
 //! An entry that was stored twice because it came again after it had been sealed is
 //! seen once ([`late`]).
 //!
-//! A scan begins on its core, and most are done within [`ScanConfig::first_slice`]. What
-//! comes then is computed on side threads, a batch of blocks at a time ([`leaf`]): the core
-//! only finds the blocks, reads them ([`fill`]) and keeps what was decoded. So whatever else
-//! the core has to do, such as a push, waits for no query. What a batch holds is reserved
+//! A scan whose stages are light (`LeafPlan::core_batch_bytes`) begins on its core, one small block at
+//! a time, and most are done within [`ScanConfig::first_slice`]. What comes then, what is large,
+//! and all of other scans is computed on side threads, a batch of blocks at a time ([`leaf`]):
+//! the core only finds the blocks, reads them ([`fill`]) and keeps what was decoded. So whatever
+//! else the core has to do, such as a push, waits for no query. What a batch holds is reserved
 //! ([`memory`]). A scan that goes on for longer than [`ScanConfig::heavy_after`] gets less of
 //! the CPU than sealing and other queries do.
 //!
 //! Guarantees: the snapshot does not change while it is read; the core's other
-//! tasks get their turn after the scan's first slice plus the time of one block, and from
+//! tasks get their turn after the scan's first slice plus the time of one small block, and from
 //! then on at least once per [`SLICE`] plus the time of checking one segment's directory and
 //! looking up the streams in it; a cancelled query stops within one block. A block whose
 //! bytes are damaged is left out, counted, and logged once; the rest is answered. What else
@@ -41,24 +42,31 @@ mod snapshots;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_logql::engine::{LeafExecutor, Stop};
+use logsvc_logql::engine::{LeafExecutor, PlanError, Stop};
 use logsvc_proto::{Labels, StreamId};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use crate::head::HeadBlock;
 use crate::messages::{LeafReply, LeafRequest, ScanStats};
 use crate::sealed::SealedSegment;
+use crate::segment::Decoder;
 pub use env::{ScanConfig, ScanEnv};
-use frontier::{Frontier, WantedStreams, Work};
+use frontier::{Frontier, Unit, WantedStreams, Work};
 pub use head_parts::HeadParts;
 use late::LateStreams;
 pub(crate) use leaf::intern;
 use leaf::{Batch, BatchSize, Leaf};
-use memory::PartAllowance;
+pub use memory::{PartAllowance, stop_of};
 use prune::Conditions;
 use share::Share;
 pub(crate) use snapshots::FETCHED_AT_ONCE;
 pub use snapshots::StreamSnapshots;
+
+/// A scan of more streams is begun aside: it looks at each of them.
+const STREAMS_MAX_ON_CORE: usize = 2_000;
+
+/// A leaf that holds more is finished aside: whatever it found goes into its result.
+const HELD_BYTES_MAX_ON_CORE: usize = 256 << 10;
 
 /// How long a scan keeps the core before it yields.
 const SLICE: Duration = Duration::from_millis(1);
@@ -154,6 +162,19 @@ impl ScanJob {
         }
     }
 
+    /// The same snapshot, for looking things up in it beside the scan.
+    fn without_work(&self) -> ScanJob {
+        ScanJob {
+            request: self.request.clone(),
+            streams: Arc::clone(&self.streams),
+            segments: Arc::clone(&self.segments),
+            work: Work::default(),
+            share: self.share,
+            taken: self.taken,
+            missing_segments: 0,
+        }
+    }
+
     /// The same job, which reports that so many segments of its time cannot be read.
     #[must_use]
     pub(crate) fn with_missing_segments(self, missing_segments: u64) -> ScanJob {
@@ -196,25 +217,26 @@ impl From<Stop> for ScanError {
 ///
 /// # Errors
 /// See [`ScanError`].
-pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafReply, ScanError> {
-    let (grant, cancellation) = (job.request.account.grant(), job.request.cancellation.clone());
-    let allowance = Box::new(PartAllowance { grant, cancellation });
-    let executor = LeafExecutor::with_allowance(&job.request.plan, allowance)
-        .map_err(|error| ScanError::Plan(error.to_string()))?;
-    let work = std::mem::take(&mut job.work);
+pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply, ScanError> {
+    let now = env.runtime.now();
+    // A part of a divided scan is part of a long one.
+    let is_short = job.share.is_whole() && job.request.plan.effort().is_short();
+    let begin_aside = !is_short || job.streams.len() > STREAMS_MAX_ON_CORE;
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;
-    let mut frontier = Frontier::new(&job, work, directories_bytes);
-    let now = env.runtime.now();
-    let mut leaf = Box::new(Leaf::new(&job, executor, env.decoders.take()));
+    let decoder = env.decoders.take();
+    let begin = move || Begun::new(job, decoder, directories_bytes);
+    let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
+    let Begun { job, mut leaf, mut frontier, conditions } = begun;
+    let core_batch_bytes = if is_short { job.request.plan.core_batch_bytes() } else { 0 };
     let mut scan = Scan {
         env,
         wanted: WantedStreams::default(),
         late: LateStreams::default(),
-        conditions: prune::conditions(&job),
+        conditions,
         stats: ScanStats::default(),
-        // A part of a divided scan is part of a long one.
-        aside: (!job.share.is_whole()).then_some(SideQueue::Queries),
+        aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
+        core_batch_bytes,
         batch_size: BatchSize::default(),
         long_after: now.after(env.first_slice),
         heavy_after: now.after(env.heavy_after.saturating_sub(job.taken)),
@@ -247,7 +269,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
     let mut stats = scan.stats;
     stats.add(&leaf.stats);
     leaf.check()?;
-    let (found, decoder) = env.compute(scan.aside, move || leaf.finish()).await;
+    let is_small = leaf.executor.held_bytes() <= HELD_BYTES_MAX_ON_CORE;
+    let finish_aside = scan.aside.or((!is_small).then_some(SideQueue::Queries));
+    let (found, decoder) = env.compute(finish_aside, move || leaf.finish()).await;
     env.decoders.give_back(decoder);
     let (result, memory) = found?;
     if result.ends_query() {
@@ -255,6 +279,37 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, mut job: ScanJob) -> Result<LeafR
         job.request.cancellation.cancel();
     }
     Ok(LeafReply { result, memory, stats, rest })
+}
+
+/// What a scan begins with.
+struct Begun {
+    job: ScanJob,
+    leaf: Box<Leaf>,
+    frontier: Frontier,
+    conditions: Conditions,
+}
+
+impl Begun {
+    /// Compiles the leaf of a job, and puts what it has to visit in order.
+    fn new(mut job: ScanJob, decoder: Decoder, directories_bytes: u64) -> Result<Begun, ScanError> {
+        let request = &job.request;
+        let (grant, cancellation) = (request.account.grant(), request.cancellation.clone());
+        let allowance = Box::new(PartAllowance { grant, cancellation });
+        let executor = LeafExecutor::with_allowance(&request.plan, allowance);
+        let mut executor = executor.map_err(|error| match error {
+            PlanError::Stopped(stop) => ScanError::from(stop),
+            error => ScanError::Plan(error.to_string()),
+        })?;
+        let conditions = prune::conditions(&job);
+        let work = std::mem::take(&mut job.work);
+        // They are there already; without memory for them the leaf is stopped.
+        let snapshot_bytes =
+            job.streams.len() * size_of::<StreamSnapshot>() + work.units.len() * size_of::<Unit>();
+        let _is_admitted = executor.hold(snapshot_bytes);
+        let frontier = Frontier::new(&job, work, directories_bytes);
+        let leaf = Box::new(Leaf::new(&job, executor, decoder));
+        Ok(Begun { job, leaf, frontier, conditions })
+    }
 }
 
 /// What of a scan stays on its core.
@@ -267,6 +322,8 @@ struct Scan<'a, R: Runtime> {
     stats: ScanStats,
     /// Which side threads compute the rest, if any.
     aside: Option<SideQueue>,
+    /// A batch of more bytes is computed aside in any case.
+    core_batch_bytes: usize,
     batch_size: BatchSize,
     long_after: Monotonic,
     heavy_after: Monotonic,
@@ -302,12 +359,14 @@ impl<R: Runtime> Scan<'_, R> {
         mut leaf: Box<Leaf>,
         mut batch: Box<Batch>,
     ) -> Result<Box<Leaf>, ScanError> {
+        let is_small = batch.bytes <= self.core_batch_bytes;
+        let batch_aside = (!is_small).then_some(SideQueue::Queries);
         loop {
             let work = move || {
                 leaf.work(&mut batch);
                 (leaf, batch)
             };
-            (leaf, batch) = self.env.compute(self.aside, work).await;
+            (leaf, batch) = self.env.compute(self.aside.or(batch_aside), work).await;
             self.env.keep(std::mem::take(&mut batch.fresh));
             for damage in batch.damages.drain(..) {
                 // The block's other runs share the damaged column.

@@ -1,6 +1,7 @@
 //! `sum`, `count`, `avg`, `min`, `max`, `stddev` and `stdvar` over series.
 
 use super::super::fold::{Deviation, larger, running_mean, smaller};
+use super::super::meter::Meter;
 use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::{Grouping, VectorFunction};
@@ -70,37 +71,51 @@ impl Fold {
 }
 
 /// Aggregates the series of each group. Values of one step are taken in the order
-/// of the labels of their series, so that the result depends on nothing else.
+/// of the labels of their series, so that the result depends on nothing else. A meter that
+/// is stopped ends it early.
 ///
 /// # Panics
 /// When `function` selects samples instead of folding them.
 pub(crate) fn aggregate(
+    meter: &Meter,
     function: VectorFunction,
     grouping: Option<&Grouping>,
     series: &[Series],
 ) -> Vec<Series> {
     let kind = Kind::of(function).expect("the caller handles selecting functions");
-    let mut groups = Groups::of(series, |labels| group_labels(labels, grouping));
-    groups.order_members(series);
+    let mut groups = Groups::of(meter, series, |labels| group_labels(labels, grouping));
+    groups.order_members(meter, series);
     let mut folds: Vec<Fold> = Vec::new();
+    if !meter.admit(groups.keys.len() * size_of::<Series>()) {
+        return Vec::new();
+    }
     let mut out = Vec::with_capacity(groups.keys.len());
     for (labels, members) in groups.keys.into_iter().zip(&groups.members) {
         let members = || members.iter().map(|&member| &series[member].points);
         let first = members().filter_map(|points| points.first()).map(|point| point.step).min();
         let last = members().filter_map(|points| points.last()).map(|point| point.step).max();
         let (Some(first), Some(last)) = (first, last) else { continue };
+        let steps = (last - first + 1) as usize;
+        if !meter.admit(steps.saturating_sub(folds.capacity()) * 2 * size_of::<Fold>()) {
+            break;
+        }
         folds.clear();
-        folds.resize((last - first + 1) as usize, Fold::default());
+        folds.resize(steps, Fold::default());
         for points in members() {
+            if !meter.work(points.len() * size_of::<Point>()) {
+                break;
+            }
             for point in points {
                 folds[(point.step - first) as usize].add(kind, point.value);
             }
         }
-        let points = (first..)
-            .zip(&folds)
-            .filter(|(_, fold)| fold.count > 0)
-            .map(|(step, fold)| Point { step, value: fold.finish(kind) })
-            .collect();
+        let count = folds.iter().filter(|fold| fold.count > 0).count();
+        if !meter.admit(count * size_of::<Point>()) || !meter.work(steps * size_of::<Fold>()) {
+            break;
+        }
+        let mut points = Vec::with_capacity(count);
+        let kept = (first..).zip(&folds).filter(|(_, fold)| fold.count > 0);
+        points.extend(kept.map(|(step, fold)| Point { step, value: fold.finish(kind) }));
         out.push(Series { labels, points });
     }
     out

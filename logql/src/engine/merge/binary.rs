@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use logsvc_proto::{Labels, LabelsBuilder};
 
 use super::super::error::{EvalError, MatchingError};
+use super::super::hash::{FixedMap, new_map};
+use super::super::meter::Meter;
 use super::grouping::{non_empty, select_labels};
 use super::series::{Groups, Point, Series, Value};
 use super::sets;
 use crate::syntax::ast::{BinaryOp, Cardinality, MatchingKind, VectorMatching};
 
-/// Evaluates an operator.
+/// Evaluates an operator. A meter that is stopped ends it early.
 ///
 /// # Errors
 /// When samples of two vectors cannot be paired.
 pub(crate) fn evaluate(
+    meter: &Meter,
     op: BinaryOp,
     return_bool: bool,
     matching: &VectorMatching,
@@ -27,17 +30,21 @@ pub(crate) fn evaluate(
             // Two scalars always give a scalar, so a comparison counts.
             Value::Scalar(self::apply(op, true, left, right).unwrap_or(0.0))
         }
-        (Value::Samples(series), Value::Scalar(right)) => Value::Samples(map(series, |value| {
-            keep_side(op, return_bool, apply(value, right), value)
-        })),
-        (Value::Scalar(left), Value::Samples(series)) => Value::Samples(map(series, |value| {
-            keep_side(op, return_bool, apply(left, value), value)
-        })),
+        (Value::Samples(series), Value::Scalar(right)) => {
+            Value::Samples(map(meter, series, |value| {
+                keep_side(op, return_bool, apply(value, right), value)
+            }))
+        }
+        (Value::Scalar(left), Value::Samples(series)) => {
+            Value::Samples(map(meter, series, |value| {
+                keep_side(op, return_bool, apply(left, value), value)
+            }))
+        }
         (Value::Samples(left), Value::Samples(right)) => Value::Samples(match op {
             BinaryOp::And | BinaryOp::Or | BinaryOp::Unless => {
-                sets::evaluate(op, matching, left, right)
+                sets::evaluate(meter, op, matching, left, right)
             }
-            _ => pair(matching, &left, &right, apply).map_err(EvalError::Matching)?,
+            _ => pair(meter, matching, &left, &right, apply).map_err(EvalError::Matching)?,
         }),
     })
 }
@@ -87,8 +94,11 @@ fn apply(op: BinaryOp, return_bool: bool, left: f64, right: f64) -> Option<f64> 
 }
 
 /// Applies a function to all points and drops what it drops.
-fn map(mut series: Vec<Series>, apply: impl Fn(f64) -> Option<f64>) -> Vec<Series> {
+fn map(meter: &Meter, mut series: Vec<Series>, apply: impl Fn(f64) -> Option<f64>) -> Vec<Series> {
     for one in &mut series {
+        if !meter.work(one.work()) {
+            break;
+        }
         one.points.retain_mut(|point| match apply(point.value) {
             Some(value) => {
                 point.value = value;
@@ -119,6 +129,7 @@ struct OnePoint {
 
 /// Pairs samples with equal signatures, step by step.
 fn pair(
+    meter: &Meter,
     matching: &VectorMatching,
     left: &[Series],
     right: &[Series],
@@ -130,16 +141,29 @@ fn pair(
         if many_is_right { apply(one, many) } else { apply(many, one) }
     };
     let one_side = if many_is_right { "left" } else { "right" };
-    let ones = Groups::of(one, |labels| signature(labels, matching));
-    let manys = Groups::of(many, |labels| signature(labels, matching));
+    let ones = Groups::of(meter, one, |labels| signature(labels, matching));
+    let manys = Groups::of(meter, many, |labels| signature(labels, matching));
+    let points: usize = one.iter().map(|series| series.points.len()).sum();
+    // Lists that double while they are made.
+    let lists_bytes = points * 3 * size_of::<(u32, OnePoint)>()
+        + ones.keys.len() * size_of::<Vec<(u32, OnePoint)>>();
+    if !meter.admit(lists_bytes) {
+        return Ok(Vec::new());
+    }
     let mut uniques = Vec::with_capacity(ones.keys.len());
     for members in &ones.members {
+        let points: usize = members.iter().map(|&member| one[member].points.len()).sum();
+        meter.work(points * 2 * size_of::<(u32, OnePoint)>());
         uniques.push(unique_points(one, members, one_side)?);
     }
     let mut out = Vec::new();
     for (key, members) in manys.keys.iter().zip(&manys.members) {
         let Some(group) = ones.find(key) else { continue };
-        pair_group(matching, key, (many, members), (one, &uniques[group]), &apply, &mut out)?;
+        let unique = &uniques[group];
+        pair_group(meter, matching, key, (many, members), (one, unique), &apply, &mut out)?;
+        if meter.is_stopped() {
+            break;
+        }
     }
     Ok(out)
 }
@@ -172,7 +196,17 @@ fn unique_points(
 /// comparison dropped a pair, which still counts as a match.
 type Results = Vec<(Labels, BTreeMap<u32, Option<f64>>)>;
 
+/// What a value of [`Results`] takes in a tree, and as a point of a list that doubles.
+const RESULT_BYTES: usize = 2 * size_of::<(u32, Option<f64>)>() + 3 * size_of::<Point>();
+
+/// What any of the results takes besides its labels: places in a table and in lists that double.
+const RESULTS_BYTES: usize = 3 * size_of::<(Labels, usize)>()
+    + 3 * size_of::<(Labels, BTreeMap<u32, Option<f64>>)>()
+    + 3 * size_of::<Series>()
+    + 4 * size_of::<Point>();
+
 fn pair_group(
+    meter: &Meter,
     matching: &VectorMatching,
     key: &Labels,
     (many, members): (&[Series], &[usize]),
@@ -183,7 +217,13 @@ fn pair_group(
     // One series on either side is by far the most frequent case, and cannot clash.
     let is_simple = members.len() == 1;
     let mut results: Results = Vec::new();
+    let mut known: FixedMap<Labels, usize> = new_map();
     for &member in members {
+        let point_bytes = if is_simple { 3 * size_of::<Point>() } else { RESULT_BYTES };
+        let points_bytes = point_bytes * many[member].points.len();
+        if !meter.work(many[member].work() + points_bytes) || !meter.admit(points_bytes) {
+            return Ok(());
+        }
         let mut of_one: Vec<(usize, usize)> = Vec::new();
         let mut simple: Vec<(usize, Vec<Point>)> = Vec::new();
         for (point, found) in join(&many[member].points, uniques) {
@@ -192,12 +232,18 @@ fn pair_group(
                 Some((_, index)) => *index,
                 None => {
                     let one_labels = &one[found.series].labels;
-                    let labels = result_labels(matching, key, &many[member].labels, one_labels);
-                    let known = results.iter().position(|(other, _)| *other == labels);
-                    let index = known.unwrap_or_else(|| {
-                        results.push((labels, BTreeMap::new()));
+                    let many_labels = &many[member].labels;
+                    // In the table, in the list, in the result, and twice while they are made.
+                    let labels_bytes = one_labels.as_bytes().len() + many_labels.as_bytes().len();
+                    if !meter.work(labels_bytes) || !meter.admit(5 * labels_bytes + RESULTS_BYTES) {
+                        return Ok(());
+                    }
+                    let labels = result_labels(matching, key, many_labels, one_labels);
+                    let index = *known.entry(labels).or_insert_with_key(|labels| {
+                        results.push((labels.clone(), BTreeMap::new()));
                         results.len() - 1
                     });
+                    meter.release(2 * labels_bytes);
                     of_one.push((found.series, index));
                     index
                 }

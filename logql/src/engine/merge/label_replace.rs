@@ -3,24 +3,75 @@
 use logsvc_proto::{Labels, LabelsBuilder};
 use regex::bytes::Captures;
 
+use super::super::error::EvalError;
+use super::super::meter::Meter;
 use super::super::plan::Relabel;
 use super::grouping::non_empty;
 use super::series::Series;
 
-/// Relabels every series. Series that end with equal labels stay apart (Q14).
-pub(crate) fn relabel(relabel: &Relabel, series: &mut [Series]) {
+/// Longest value that is made: matching a pattern against it takes a good part of a second, and
+/// nobody can look in between.
+const VALUE_MAX_BYTES: usize = 4 << 20;
+
+/// What a byte of a value costs that a pattern is matched against, for [`Meter::work`].
+const MATCH_WORK: usize = 64;
+
+/// Relabels every series. Series that end with equal labels stay apart (Q14). A meter that is
+/// stopped ends it early.
+///
+/// # Errors
+/// A value would be too long.
+pub(crate) fn relabel(
+    meter: &Meter,
+    relabel: &Relabel,
+    series: &mut [Series],
+) -> Result<(), EvalError> {
     for one in series {
-        if let Some(labels) = replaced(relabel, &one.labels) {
+        let before_bytes = meter.used_bytes();
+        let old_bytes = one.labels.as_bytes().len();
+        if !meter.work(one.work()) {
+            break;
+        }
+        if let Some(labels) = replaced(meter, relabel, &one.labels)? {
+            let new_bytes = labels.as_bytes().len();
             one.labels = labels;
+            meter.release_to((before_bytes + new_bytes).saturating_sub(old_bytes));
         }
     }
+    Ok(())
 }
 
-/// The new labels where the pattern matches; all of them have a value.
-fn replaced(relabel: &Relabel, labels: &Labels) -> Option<Labels> {
+/// The new labels where the pattern matches, all of which have a value, unless the meter is stopped.
+fn replaced(
+    meter: &Meter,
+    relabel: &Relabel,
+    labels: &Labels,
+) -> Result<Option<Labels>, EvalError> {
     let source = labels.get(&relabel.src).unwrap_or("");
-    let captures = relabel.regex.captures(source.as_bytes())?;
-    let value = expand(&relabel.replacement, &captures, &relabel.group_names);
+    if !meter.work(source.len() * MATCH_WORK) {
+        return Ok(None);
+    }
+    let Some(captures) = relabel.regex.captures(source.as_bytes()) else { return Ok(None) };
+    let mut value = Vec::new();
+    match expand(meter, &relabel.replacement, &captures, &relabel.group_names, &mut value) {
+        Ok(()) => {}
+        Err(Unexpanded::Stopped) => return Ok(None),
+        Err(Unexpanded::TooLong) => {
+            let (label, max_bytes) = (relabel.dst.clone(), VALUE_MAX_BYTES);
+            return Err(EvalError::ValueTooLong { label, max_bytes });
+        }
+    }
+    // The labels are there as pairs and in their new form, and the value as text in addition if
+    // it is none: a byte that is no text becomes three.
+    let value_bytes = match std::str::from_utf8(&value) {
+        Ok(_) => 2 * value.len(),
+        Err(_) => 3 * 3 * value.len(),
+    };
+    if !meter.admit(value_bytes + 2 * labels.as_bytes().len() + LABELS_BYTES)
+        || !meter.work(value_bytes)
+    {
+        return Ok(None);
+    }
     let labels = non_empty(labels);
     let mut builder = LabelsBuilder::from_labels(&labels);
     if value.is_empty() {
@@ -28,33 +79,58 @@ fn replaced(relabel: &Relabel, labels: &Labels) -> Option<Labels> {
     } else {
         builder.set(relabel.dst.as_str(), String::from_utf8_lossy(&value));
     }
-    Some(builder.build_result())
+    Ok(Some(builder.build_result()))
+}
+
+/// What a label set takes while it is made besides its texts, about.
+const LABELS_BYTES: usize = 1024;
+
+/// Why a replacement has no value.
+#[derive(Debug, PartialEq, Eq)]
+enum Unexpanded {
+    /// The meter is stopped.
+    Stopped,
+    /// It is longer than [`VALUE_MAX_BYTES`].
+    TooLong,
+}
+
+/// Appends to a value that has not become too long.
+fn append(meter: &Meter, out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Unexpanded> {
+    if out.len() + bytes.len() > VALUE_MAX_BYTES {
+        return Err(Unexpanded::TooLong);
+    }
+    let is_appended = meter.work(bytes.len()) && meter.append(out, bytes);
+    if is_appended { Ok(()) } else { Err(Unexpanded::Stopped) }
 }
 
 /// Expands `$1`, `${1}`, `$name`, `${name}` and `$$`. A name is the longest run of
 /// word characters; a group that does not exist is empty; a `$` that begins no
 /// reference stays.
-fn expand(template: &[u8], captures: &Captures<'_>, group_names: &[Option<String>]) -> Vec<u8> {
-    let mut out = Vec::new();
+fn expand(
+    meter: &Meter,
+    template: &[u8],
+    captures: &Captures<'_>,
+    group_names: &[Option<String>],
+    out: &mut Vec<u8>,
+) -> Result<(), Unexpanded> {
     let mut rest = template;
     while let Some(dollar) = memchr::memchr(b'$', rest) {
-        out.extend_from_slice(&rest[..dollar]);
+        append(meter, out, &rest[..dollar])?;
         rest = &rest[dollar + 1..];
         if let Some(tail) = rest.strip_prefix(b"$") {
-            out.push(b'$');
+            append(meter, out, b"$")?;
             rest = tail;
             continue;
         }
         match reference(rest) {
             Some((name, tail)) => {
-                out.extend_from_slice(group(name, captures, group_names));
+                append(meter, out, group(name, captures, group_names))?;
                 rest = tail;
             }
-            None => out.push(b'$'),
+            None => append(meter, out, b"$")?,
         }
     }
-    out.extend_from_slice(rest);
-    out
+    append(meter, out, rest)
 }
 
 /// The name at the start of `text` and what follows the reference.
@@ -97,7 +173,9 @@ mod tests {
     fn expanded(template: &str, pattern: &str, text: &str) -> String {
         let compiled = compile_capturing(pattern.as_bytes()).expect("valid");
         let captures = compiled.regex.captures(text.as_bytes()).expect("matches");
-        let value = expand(template.as_bytes(), &captures, &compiled.group_names);
+        let (meter, mut value) = (Meter::default(), Vec::new());
+        let (template, names) = (template.as_bytes(), &compiled.group_names);
+        expand(&meter, template, &captures, names, &mut value).expect("a short value");
         String::from_utf8(value).expect("valid")
     }
 

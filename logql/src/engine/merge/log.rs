@@ -6,6 +6,7 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::leaf::log::{LogPartial, PartialEntry, rank_of, thinned};
+use super::super::meter::Meter;
 use super::super::params::Direction;
 use super::super::pipeline::label_sets::EntryLabelSet;
 use super::super::result::{EntryCategories, ResultEntry, StreamResult};
@@ -19,9 +20,48 @@ pub(crate) struct LogMerge {
     pub(crate) categorize_labels: bool,
 }
 
+/// Where an entry is: its partial, and its place there.
+type Place = (usize, usize);
+
+/// What an entry takes while it is put in order: two places in lists that double.
+const PLACES_BYTES: usize = 6 * size_of::<Place>();
+
+/// What it takes in a list of results that doubles.
+const RESULT_BYTES: usize = 3 * size_of::<ResultEntry>();
+
+/// What it costs to compare two entries by their places in the order.
+const COMPARE_WORK: usize = 64;
+
+/// What a label set takes in the lists of the merge, besides its texts.
+const SET_BYTES: usize = 3 * size_of::<OutputSet>()
+    + size_of::<EntryCategories>()
+    + 3 * size_of::<(&Labels, Vec<ResultEntry>)>()
+    + 4 * size_of::<ResultEntry>()
+    + size_of::<StreamResult>();
+
 impl LogMerge {
-    /// The first `limit` entries of all partials, grouped by labels.
-    pub(crate) fn finish(&self, partials: Vec<LogPartial>) -> Vec<StreamResult> {
+    /// The first `limit` entries of all partials, grouped by labels. A meter that is stopped ends
+    /// it early.
+    pub(crate) fn finish(&self, meter: &Meter, partials: Vec<LogPartial>) -> Vec<StreamResult> {
+        let count: usize = partials.iter().map(|partial| partial.entries.len()).sum();
+        let before_bytes = meter.used_bytes();
+        if !meter.admit(count * PLACES_BYTES) {
+            return Vec::new();
+        }
+        let kept = self.kept(meter, &partials);
+        if !meter.admit(kept.len() * RESULT_BYTES) {
+            return Vec::new();
+        }
+        let streams = self.group(meter, partials, &kept);
+        if !meter.is_stopped() {
+            let places_bytes = count * PLACES_BYTES;
+            meter.release_to(meter.used_bytes().max(before_bytes + places_bytes) - places_bytes);
+        }
+        streams
+    }
+
+    /// The first `limit` entries in their order.
+    fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> Vec<Place> {
         let mut order: Vec<(usize, usize)> = partials
             .iter()
             .enumerate()
@@ -33,6 +73,8 @@ impl LogMerge {
         let labels =
             |place: &(usize, usize)| &partials[place.0].label_sets[entry(place).label_set as usize];
         order.sort_unstable_by(|a, b| {
+            // Who sorts cannot end early.
+            meter.work(COMPARE_WORK);
             let (x, y) = (entry(a), entry(b));
             (x.rank, stream(a), x.arrival, x.index).cmp(&(y.rank, stream(b), y.arrival, y.index))
         });
@@ -42,7 +84,9 @@ impl LogMerge {
         let mut kept: Vec<(usize, usize)> = Vec::new();
         let is_duplicate = |kept: &[(usize, usize)], place: &(usize, usize)| {
             kept.iter().rev().take_while(|other| same_instant(other, place)).any(|other| {
-                entry(other).line == entry(place).line && labels(other) == labels(place)
+                // A stopped merge has no answer: the question is not asked any more.
+                !meter.work(COMPARE_WORK)
+                    || (entry(other).line == entry(place).line && labels(other) == labels(place))
             })
         };
         if self.interval_ns > 0 {
@@ -63,19 +107,27 @@ impl LogMerge {
                 }
             }
         }
-        self.group(partials, &kept)
+        kept
     }
 
-    fn group(&self, partials: Vec<LogPartial>, kept: &[(usize, usize)]) -> Vec<StreamResult> {
+    fn group(&self, meter: &Meter, partials: Vec<LogPartial>, kept: &[Place]) -> Vec<StreamResult> {
         let mut sets: Vec<Vec<OutputSet>> = Vec::with_capacity(partials.len());
         let mut entries: Vec<Vec<Option<PartialEntry>>> = Vec::with_capacity(partials.len());
         for partial in partials {
+            let sets_bytes: usize =
+                partial.label_sets.iter().map(|set| 3 * set.held_bytes() + SET_BYTES).sum();
+            if !meter.work(sets_bytes) || !meter.admit(sets_bytes) {
+                return Vec::new();
+            }
             sets.push(partial.label_sets.into_iter().map(|set| self.output_set(set)).collect());
             entries.push(partial.entries.into_iter().map(Some).collect());
         }
         let mut groups: BTreeMap<&Labels, Vec<ResultEntry>> = BTreeMap::new();
         for &(p, e) in kept {
             let Some(entry) = entries[p][e].take() else { continue };
+            if !meter.work(COMPARE_WORK * GROUP_DEPTH) {
+                break;
+            }
             let set = &sets[p][entry.label_set as usize];
             groups.entry(&set.labels).or_default().push(ResultEntry {
                 // The mapping is its own inverse.
@@ -99,6 +151,9 @@ impl LogMerge {
         OutputSet { labels: set.stream, categories: Some(Arc::new(categories)) }
     }
 }
+
+/// Comparisons that find a group, about.
+const GROUP_DEPTH: usize = 4;
 
 struct OutputSet {
     labels: Labels,

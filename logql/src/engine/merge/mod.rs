@@ -4,6 +4,11 @@
 //! Results of leaves may be added in any order; the answer does not depend on it,
 //! nor on how many shards there are. Expressions are evaluated over whole series,
 //! with the meaning of a separate evaluation at every step.
+//!
+//! Memory is admitted by a [`Meter`] before it is allocated, and work is counted, for the parts
+//! that are added and for everything that is made of them. Functions that find the meter
+//! stopped return what they have, which nobody looks at: [`MergeState::finish`] gives an error
+//! then.
 
 mod aggregate;
 mod binary;
@@ -25,6 +30,7 @@ use super::leaf::log::LogPartial;
 use super::leaf::range::SumSeries;
 use super::leaf::runs::SumPoint;
 use super::leaf::{LeafData, LeafResult, LeafStats};
+use super::meter::{Allowance, Meter, Stop, Unlimited};
 use super::params::{Grid, Windows};
 use super::patterns::{self, FoundTemplate};
 use super::plan::{Node, Plan, Root};
@@ -33,7 +39,10 @@ use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
 use crate::syntax::ast::VectorFunction;
 use log::LogMerge;
 use samples::MergedSamples;
-use series::{Point, Series, Value};
+use series::{Point, SERIES_WORK, Series, Value};
+
+/// What a series takes in a tree of series, besides its labels and points.
+const MAP_ENTRY_BYTES: usize = 2 * size_of::<(PairOrder, Vec<SumPoint>)>() + size_of::<usize>();
 
 /// What the shards have found for one leaf so far.
 #[derive(Debug, Default)]
@@ -68,37 +77,55 @@ pub struct MergeState {
     leaves: Vec<LeafState>,
     failure: Option<EvalError>,
     stats: LeafStats,
-    held_bytes: usize,
+    meter: Meter,
 }
 
 impl MergeState {
-    /// Nothing merged yet.
+    /// Nothing merged yet, with all the memory and time that there is.
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
+        Self::with_allowance(plan, Box::new(Unlimited), 0)
+    }
+
+    /// Nothing merged yet. Of the allowance `taken_bytes` are taken already, for the parts that
+    /// will be added.
+    #[must_use]
+    pub fn with_allowance(plan: &Plan, allowance: Box<dyn Allowance>, taken_bytes: u64) -> Self {
+        let taken_bytes = usize::try_from(taken_bytes).unwrap_or(usize::MAX);
         Self {
             root: Arc::clone(&plan.root),
             leaves: plan.leaves.iter().map(|_| LeafState::default()).collect(),
             failure: None,
             stats: LeafStats::default(),
-            held_bytes: 0,
+            meter: Meter::holding(allowance, taken_bytes),
         }
     }
 
-    /// Takes the result of one leaf on one shard.
+    /// Takes the result of one leaf on one shard. A part that there is no memory for is dropped,
+    /// and [`MergeState::finish`] tells.
     ///
     /// # Panics
     /// When the result belongs to another plan.
     pub fn add(&mut self, result: LeafResult) {
         self.stats.add(&result.stats);
-        self.held_bytes += result.held_bytes();
+        let meter = &self.meter;
+        if meter.is_stopped() {
+            return;
+        }
         let leaf = &mut self.leaves[result.leaf];
         match result.data {
             LeafData::Log(partial) => leaf.logs.push(partial),
             LeafData::Sums(series) => {
+                let lists_bytes = series.capacity() * size_of::<SumSeries>();
                 for SumSeries { labels, points } in series {
+                    let work = labels.as_bytes().len() + points.len() * size_of::<SumPoint>();
+                    if !meter.work(SERIES_WORK + work) || !meter.admit(MAP_ENTRY_BYTES) {
+                        return;
+                    }
                     let merged = leaf.sums.entry(PairOrder(labels)).or_default();
-                    add_points(merged, points);
+                    add_points(meter, merged, points);
                 }
+                meter.release(lists_bytes);
             }
             LeafData::Samples(partial) => leaf.samples.add(partial),
             LeafData::Patterns(found) => leaf.patterns.extend(found),
@@ -119,29 +146,6 @@ impl MergeState {
         self.failure.is_some()
     }
 
-    /// Memory taken by what was added, in bytes.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes
-    }
-
-    /// About how many bytes [`MergeState::finish`] takes at most beside those that were
-    /// added: the points of all leaves once as series, once as the result of an operation
-    /// or of the query, and once in order. No operation gives more points than it is given.
-    #[must_use]
-    pub fn finish_bytes(&self) -> u64 {
-        let Root::Metric { grid, .. } = &*self.root else { return self.held_bytes as u64 };
-        let steps = u64::from(grid.steps);
-        // What stands for nothing that was stored, such as constants and absent series.
-        let mut points = steps;
-        for leaf in &self.leaves {
-            let stored: usize = leaf.sums.values().map(Vec::len).sum();
-            points += stored as u64 + (leaf.samples.series_count_max() as u64 + 1) * steps;
-        }
-        let point_bytes = size_of::<Point>() + size_of::<ResultPoint>() + size_of::<&Point>();
-        points * point_bytes as u64 + self.held_bytes as u64
-    }
-
     /// The work of all leaves added.
     #[must_use]
     pub fn stats(&self) -> LeafStats {
@@ -151,12 +155,23 @@ impl MergeState {
     /// The answer.
     ///
     /// # Errors
-    /// When a leaf failed, samples cannot be paired, or there are too many series.
+    /// When a leaf failed, samples cannot be paired, there are too many series, or there is no
+    /// memory or time for it.
     pub fn finish(self) -> Result<QueryResult, EvalError> {
-        if let Some(failure) = self.failure {
+        self.finish_held().map(|(result, _)| result)
+    }
+
+    /// The answer, and what holds its memory.
+    ///
+    /// # Errors
+    /// As for [`MergeState::finish`].
+    pub fn finish_held(self) -> Result<(QueryResult, Box<dyn Allowance>), EvalError> {
+        let Self { root, leaves, failure, meter, .. } = self;
+        meter.check()?;
+        if let Some(failure) = failure {
             return Err(failure);
         }
-        match &*self.root {
+        let result = match &*root {
             Root::Log { direction, limit, interval_ns, categorize_labels } => {
                 let merge = LogMerge {
                     direction: *direction,
@@ -164,35 +179,62 @@ impl MergeState {
                     interval_ns: *interval_ns,
                     categorize_labels: *categorize_labels,
                 };
-                let partials = self.leaves.into_iter().flat_map(|leaf| leaf.logs).collect();
-                Ok(QueryResult::Streams(merge.finish(partials)))
+                let partials = leaves.into_iter().flat_map(|leaf| leaf.logs).collect();
+                QueryResult::Streams(merge.finish(&meter, partials))
             }
             Root::Patterns { step_ns } => {
-                let found = self.leaves.into_iter().flat_map(|leaf| leaf.patterns).collect();
-                Ok(QueryResult::Matrix(patterns::merge(found, *step_ns)))
+                let found: Vec<_> = leaves.into_iter().flat_map(|leaf| leaf.patterns).collect();
+                let found_bytes: usize = found.iter().map(FoundTemplate::held_bytes).sum();
+                // Once joined, once as series, and once as the texts that they are sorted by.
+                if !meter.work(PATTERN_WORK * found_bytes) || !meter.admit(3 * found_bytes) {
+                    return Err(stopped(&meter));
+                }
+                QueryResult::Matrix(patterns::merge(found, *step_ns))
             }
             Root::Metric { node, grid, is_instant, max_series } => {
-                let leaves: Vec<MergedLeaf> = self
-                    .leaves
+                let leaves: Vec<MergedLeaf> = leaves
                     .into_iter()
-                    .map(|leaf| MergedLeaf { sums: leaf.sums, samples: leaf.samples.finish() })
+                    .map(|leaf| MergedLeaf {
+                        sums: leaf.sums,
+                        samples: leaf.samples.finish(&meter),
+                    })
                     .collect();
-                let evaluation =
-                    Evaluation { leaves: &leaves, grid: *grid, is_instant: *is_instant };
+                meter.check()?;
+                let (meter, grid, is_instant) = (&meter, *grid, *is_instant);
+                let evaluation = Evaluation { meter, leaves: &leaves, grid, is_instant };
                 let value = evaluation.evaluate(node)?;
-                shape(value, node, *grid, *is_instant, *max_series)
+                drop(leaves);
+                meter.release_to(value.held_bytes());
+                shape(meter, value, node, grid, is_instant, *max_series)?
             }
-        }
+        };
+        // What there is of parts that were not made a part of the answer is gone.
+        meter.settle(result.held_bytes());
+        Ok((result, meter.into_allowance()?))
     }
 }
 
+impl From<Stop> for EvalError {
+    fn from(stop: Stop) -> Self {
+        EvalError::Stopped(stop)
+    }
+}
+
+/// What it costs to join a byte of patterns.
+const PATTERN_WORK: usize = 16;
+
 /// Adds points to points, steps ascending on both sides.
-fn add_points(merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) {
+fn add_points(meter: &Meter, merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) {
     if merged.is_empty() {
         *merged = points;
         return;
     }
-    let mut out = Vec::with_capacity(merged.len().max(points.len()));
+    let (before, added) = (merged.capacity(), points.capacity());
+    let most = merged.len() + points.len();
+    if !meter.admit(most * size_of::<SumPoint>()) {
+        return;
+    }
+    let mut out = Vec::with_capacity(most);
     let mut left = merged.iter().copied().peekable();
     let mut right = points.into_iter().peekable();
     loop {
@@ -208,6 +250,9 @@ fn add_points(merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) {
             (None, None) => break,
         }
     }
+    // As long as it is: mostly both sides have the same steps.
+    out.shrink_to_fit();
+    meter.release((before + added + most - out.capacity()) * size_of::<SumPoint>());
     *merged = out;
 }
 
@@ -219,19 +264,31 @@ struct MergedLeaf {
 
 /// Evaluates nodes over merged leaves.
 struct Evaluation<'m> {
+    meter: &'m Meter,
     leaves: &'m [MergedLeaf],
     grid: Grid,
     is_instant: bool,
 }
 
 impl Evaluation<'_> {
+    /// The value of a node. Nothing but that is in use behind it, of what it has made.
     fn evaluate(&self, node: &Node) -> Result<Value, EvalError> {
+        let before_bytes = self.meter.used_bytes();
+        let value = self.evaluated(node)?;
+        self.meter.check()?;
+        self.meter.release_to(before_bytes.saturating_add(value.held_bytes()));
+        Ok(value)
+    }
+
+    fn evaluated(&self, node: &Node) -> Result<Value, EvalError> {
+        let meter = self.meter;
         Ok(match node {
             Node::Scalar(value) => Value::Scalar(*value),
-            Node::Vector(value) => Value::Samples(vec![self.constant(Labels::empty(), *value)]),
+            Node::Vector(value) => Value::Samples(self.constant(Labels::empty(), *value)),
             Node::Sums { leaf, divisor_s } => Value::Samples(self.sums(*leaf, *divisor_s)),
             Node::Samples { leaf, function, windows } => {
-                Value::Samples(samples::evaluate(function, windows, &self.leaves[*leaf].samples)?)
+                let samples = &self.leaves[*leaf].samples;
+                Value::Samples(samples::evaluate(meter, function, windows, samples)?)
             }
             Node::Absent { leaf, labels, windows } => {
                 Value::Samples(self.absent(*leaf, labels, windows))
@@ -241,20 +298,20 @@ impl Evaluation<'_> {
                 let k = parameter.unwrap_or(0);
                 let grouping = grouping.as_ref();
                 Value::Samples(match function {
-                    VectorFunction::Topk => select::extreme(k, true, grouping, series),
-                    VectorFunction::Bottomk => select::extreme(k, false, grouping, series),
+                    VectorFunction::Topk => select::extreme(meter, k, true, grouping, series),
+                    VectorFunction::Bottomk => select::extreme(meter, k, false, grouping, series),
                     VectorFunction::Sort => self.sorted(false, series),
                     VectorFunction::SortDesc => self.sorted(true, series),
-                    folding => aggregate::aggregate(*folding, grouping, &series),
+                    folding => aggregate::aggregate(meter, *folding, grouping, &series),
                 })
             }
             Node::Binary { op, return_bool, matching, left, right } => {
                 let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
-                binary::evaluate(*op, *return_bool, matching, left, right)?
+                binary::evaluate(meter, *op, *return_bool, matching, left, right)?
             }
             Node::LabelReplace { replace, input } => {
                 let mut series = self.samples(input)?;
-                label_replace::relabel(replace, &mut series);
+                label_replace::relabel(meter, replace, &mut series)?;
                 Value::Samples(series)
             }
         })
@@ -264,13 +321,13 @@ impl Evaluation<'_> {
     fn samples(&self, node: &Node) -> Result<Vec<Series>, EvalError> {
         Ok(match self.evaluate(node)? {
             Value::Samples(series) => series,
-            Value::Scalar(value) => vec![self.constant(Labels::empty(), value)],
+            Value::Scalar(value) => self.constant(Labels::empty(), value),
         })
     }
 
-    fn constant(&self, labels: Labels, value: f64) -> Series {
-        let points = (0..self.grid.steps).map(|step| Point { step, value }).collect();
-        Series { labels, points }
+    /// One series with the same value at each step.
+    fn constant(&self, labels: Labels, value: f64) -> Vec<Series> {
+        constant(self.meter, self.grid, labels, value)
     }
 
     fn sums(&self, leaf: usize, divisor_s: Option<f64>) -> Vec<Series> {
@@ -278,42 +335,67 @@ impl Evaluation<'_> {
             Some(divisor_s) => sum as f64 / divisor_s,
             None => sum as f64,
         };
-        self.leaves[leaf]
-            .sums
-            .iter()
-            .map(|(labels, points)| Series {
-                labels: labels.0.clone(),
-                points: points
-                    .iter()
-                    .map(|point| Point { step: point.step, value: value(point.sum) })
-                    .collect(),
-            })
-            .collect()
+        let sums = &self.leaves[leaf].sums;
+        if !self.meter.admit(sums.len() * size_of::<Series>()) {
+            return Vec::new();
+        }
+        let mut out = Vec::with_capacity(sums.len());
+        for (labels, points) in sums {
+            let bytes = labels.0.as_bytes().len() + points.len() * size_of::<Point>();
+            if !self.meter.work(SERIES_WORK + bytes) || !self.meter.admit(bytes) {
+                break;
+            }
+            let point = |point: &SumPoint| Point { step: point.step, value: value(point.sum) };
+            let points = points.iter().map(point).collect();
+            out.push(Series { labels: labels.0.clone(), points });
+        }
+        out
     }
 
     fn absent(&self, leaf: usize, labels: &Labels, windows: &Windows) -> Vec<Series> {
         let mut series = self.constant(labels.clone(), 1.0);
         let leaf = &self.leaves[leaf];
         let mut present = samples::steps_with_samples(windows, &leaf.samples);
-        for point in leaf.sums.values().flatten() {
-            present[point.step as usize] = true;
+        for points in leaf.sums.values() {
+            if !self.meter.work(points.len() * size_of::<SumPoint>()) {
+                break;
+            }
+            for point in points {
+                present[point.step as usize] = true;
+            }
         }
-        series.points.retain(|point| !present[point.step as usize]);
-        if series.points.is_empty() { Vec::new() } else { vec![series] }
+        for one in &mut series {
+            one.points.retain(|point| !present[point.step as usize]);
+        }
+        series.retain(|one| !one.points.is_empty());
+        series
     }
 
     /// Sorting shows in instant queries only.
     fn sorted(&self, descending: bool, mut series: Vec<Series>) -> Vec<Series> {
-        if self.is_instant {
+        let scratch_bytes = series.len() * size_of::<Series>();
+        let work = series.len() * SERIES_WORK;
+        if self.is_instant && self.meter.work(work) && self.meter.admit(scratch_bytes) {
             select::sort(descending, &mut series);
         }
         series
     }
 }
 
+/// One series with the same value at each step.
+fn constant(meter: &Meter, grid: Grid, labels: Labels, value: f64) -> Vec<Series> {
+    let bytes = size_of::<Series>() + grid.steps as usize * size_of::<Point>();
+    if !meter.work(bytes) || !meter.admit(bytes + labels.as_bytes().len()) {
+        return Vec::new();
+    }
+    let points = (0..grid.steps).map(|step| Point { step, value }).collect();
+    vec![Series { labels, points }]
+}
+
 /// Puts a value into the form and order of the response: a vector is ordered by the pairs of
 /// its labels, a matrix by their printed form, in which `{}` comes last, as in the reference.
 fn shape(
+    meter: &Meter,
     value: Value,
     node: &Node,
     grid: Grid,
@@ -324,37 +406,35 @@ fn shape(
         Value::Scalar(value) if is_instant => {
             return Ok(QueryResult::Scalar { timestamp_ms: grid.time_ms(0), value });
         }
-        Value::Scalar(value) => {
-            let points = (0..grid.steps).map(|step| Point { step, value }).collect();
-            vec![Series { labels: Labels::empty(), points }]
-        }
+        Value::Scalar(value) => constant(meter, grid, Labels::empty(), value),
         Value::Samples(series) => series,
     };
-    if !is_instant {
-        series.sort_by(|a, b| a.labels.cmp(&b.labels));
-    } else if !node.sorts() {
-        series.sort_by(|a, b| a.labels.cmp_pairs(&b.labels));
+    let row_bytes = size_of::<MatrixSeries>().max(size_of::<VectorSample>());
+    let rows =
+        if is_instant { series.iter().map(|one| one.points.len()).sum() } else { series.len() };
+    // Sorted beside itself, and as rows of the answer.
+    let lists_bytes = series.len() * size_of::<Series>() + rows * row_bytes;
+    if !meter.work(series.iter().map(Series::work).sum()) || !meter.admit(lists_bytes) {
+        return Err(stopped(meter));
     }
-    let point =
-        |point: &Point| ResultPoint { timestamp_ms: grid.time_ms(point.step), value: point.value };
-    let result = if is_instant {
-        let samples = series.iter().flat_map(|one| {
-            one.points
-                .iter()
-                .map(|sample| VectorSample { labels: one.labels.clone(), point: point(sample) })
+    if !(is_instant && node.sorts()) {
+        series.sort_by(|a, b| {
+            // Who sorts cannot end early.
+            meter.work(SERIES_WORK / 4);
+            match is_instant {
+                true => a.labels.cmp_pairs(&b.labels),
+                false => a.labels.cmp(&b.labels),
+            }
         });
-        QueryResult::Vector(samples.collect())
+    }
+    let result = if is_instant {
+        QueryResult::Vector(vector(meter, grid, rows, series))
     } else {
-        let mut matrix: Vec<MatrixSeries> = Vec::with_capacity(series.len());
-        for same in series.chunk_by(|a, b| a.labels == b.labels) {
-            // Series that became equal are one, with several points at a time (Q14).
-            let mut points: Vec<&Point> = same.iter().flat_map(|one| &one.points).collect();
-            points.sort_by_key(|point| point.step);
-            let points = points.into_iter().map(point).collect();
-            matrix.push(MatrixSeries { labels: same[0].labels.clone(), points });
-        }
-        QueryResult::Matrix(matrix)
+        QueryResult::Matrix(matrix(meter, grid, series))
     };
+    if meter.is_stopped() {
+        return Err(stopped(meter));
+    }
     let count = match &result {
         QueryResult::Matrix(matrix) => matrix.len(),
         QueryResult::Vector(samples) => samples.len(),
@@ -364,4 +444,61 @@ fn shape(
         return Err(EvalError::TooManySeries { max_series });
     }
     Ok(result)
+}
+
+/// Why a meter is stopped that is.
+fn stopped(meter: &Meter) -> EvalError {
+    EvalError::Stopped(meter.stop().unwrap_or(Stop::Busy))
+}
+
+/// The samples of series, each with its labels. So many there are.
+fn vector(meter: &Meter, grid: Grid, count: usize, series: Vec<Series>) -> Vec<VectorSample> {
+    let mut out = Vec::with_capacity(count);
+    for Series { labels, points } in series {
+        let (mut points, labels_bytes) = (points.into_iter(), labels.as_bytes().len());
+        let last = points.next_back();
+        let copies_bytes = points.len().saturating_mul(labels_bytes);
+        if !meter.work(SERIES_WORK + copies_bytes) || !meter.admit(copies_bytes) {
+            break;
+        }
+        out.extend(
+            points.map(|one| VectorSample { labels: labels.clone(), point: point(grid, one) }),
+        );
+        out.extend(last.map(|one| VectorSample { labels, point: point(grid, one) }));
+    }
+    out
+}
+
+/// Series as they are answered; those with equal labels are one, with several points at a
+/// time (Q14).
+fn matrix(meter: &Meter, grid: Grid, series: Vec<Series>) -> Vec<MatrixSeries> {
+    let mut out: Vec<MatrixSeries> = Vec::with_capacity(series.len());
+    let mut series = series.into_iter().peekable();
+    while let Some(Series { labels, mut points }) = series.next() {
+        if !meter.work(points.len() * size_of::<Point>()) {
+            break;
+        }
+        let mut is_alone = true;
+        while let Some(same) = series.next_if(|other| other.labels == labels) {
+            is_alone = false;
+            // A list that doubles, and is sorted beside itself.
+            if !meter.work(SERIES_WORK + 4 * same.points.len() * size_of::<Point>())
+                || !meter.admit(4 * same.points.len() * size_of::<Point>())
+            {
+                break;
+            }
+            points.extend(same.points);
+        }
+        if !is_alone {
+            points.sort_by_key(|point| point.step);
+        }
+        // In place: both kinds of points are equally large.
+        let points = points.into_iter().map(|one| point(grid, one)).collect();
+        out.push(MatrixSeries { labels, points });
+    }
+    out
+}
+
+fn point(grid: Grid, point: Point) -> ResultPoint {
+    ResultPoint { timestamp_ms: grid.time_ms(point.step), value: point.value }
 }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::super::error::EvalError;
 use super::super::leaf::samples::{Sample, SamplePartial};
+use super::super::meter::Meter;
 use super::super::params::Windows;
 use super::super::range::{SampleFunction, Sliding, Summary, WindowSample};
-use super::PairOrder;
-use super::series::{Point, Series};
+use super::series::{Point, SERIES_WORK, Series};
+use super::{MAP_ENTRY_BYTES, PairOrder};
 
 /// The samples of a leaf, merged.
 #[derive(Debug, Default)]
@@ -22,21 +23,44 @@ impl MergedSamples {
         self.partials.push(partial);
     }
 
-    /// Series so far; those of several shards count for each.
-    pub(crate) fn series_count_max(&self) -> usize {
-        self.partials.iter().map(|partial| partial.series.len()).sum()
-    }
-
-    /// The samples of each series in their one order.
-    pub(crate) fn finish(mut self) -> BTreeMap<PairOrder, Vec<WindowSample>> {
+    /// The samples of each series in their one order. A meter that is stopped ends it early.
+    pub(crate) fn finish(mut self, meter: &Meter) -> BTreeMap<PairOrder, Vec<WindowSample>> {
+        let streams = self.partials.iter().flat_map(|partial| &partial.streams);
+        let streams_bytes = streams.map(|(_, text)| text.len() + STREAM_BYTES).sum();
+        let before_bytes = meter.used_bytes();
+        if !meter.work(streams_bytes) || !meter.admit(streams_bytes) {
+            return BTreeMap::new();
+        }
         SamplePartial::align(&mut self.partials);
+        meter.release_to(before_bytes);
         let mut merged: BTreeMap<PairOrder, Vec<Vec<Sample>>> = BTreeMap::new();
         for one in self.partials.into_iter().flat_map(|partial| partial.series) {
+            // Once here, and once with their samples in order.
+            let work = one.labels.as_bytes().len() + one.samples.len() * size_of::<Sample>();
+            if !meter.work(SERIES_WORK + work) || !meter.admit(2 * MAP_ENTRY_BYTES) {
+                return BTreeMap::new();
+            }
             merged.entry(PairOrder(one.labels)).or_default().push(one.samples);
         }
-        merged.into_iter().map(|(labels, parts)| (labels, in_order(&parts))).collect()
+        let mut ordered = BTreeMap::new();
+        for (labels, parts) in merged {
+            let count: usize = parts.iter().map(Vec::len).sum();
+            if !meter.work(count * 2 * size_of::<Sample>())
+                || !meter.admit(count * size_of::<WindowSample>())
+            {
+                break;
+            }
+            ordered.insert(labels, in_order(&parts));
+            let held: usize = parts.iter().map(Vec::capacity).sum();
+            drop(parts);
+            meter.release(held * size_of::<Sample>());
+        }
+        ordered
     }
 }
+
+/// What a stream takes while the numbers of all are made the same, besides its text.
+const STREAM_BYTES: usize = 3 * size_of::<((u64, Box<str>), u32)>();
 
 /// The samples of parts, each of which is in order, in their one order.
 fn in_order(parts: &[Vec<Sample>]) -> Vec<WindowSample> {
@@ -99,29 +123,51 @@ fn spans(windows: &Windows, samples: &[WindowSample]) -> Spans {
     spans
 }
 
-/// Evaluates a function over all windows of all series.
+/// What a window of a series takes while it is evaluated: in a list that doubles, and folded.
+const SPAN_BYTES: usize = 3 * size_of::<(u32, usize, usize)>();
+
+/// What a sample takes that a function sorts or folds.
+const READ_BYTES: usize = 3 * size_of::<Summary>();
+
+/// Evaluates a function over all windows of all series. A meter that is stopped ends it early.
 ///
 /// # Errors
 /// When the function would read too many samples again and again.
 pub(crate) fn evaluate(
+    meter: &Meter,
     function: &SampleFunction,
     windows: &Windows,
     merged: &BTreeMap<PairOrder, Vec<WindowSample>>,
 ) -> Result<Vec<Series>, EvalError> {
+    let most = merged.values().map(Vec::len).max().unwrap_or(0);
+    let scratch_bytes = windows.grid.steps as usize * SPAN_BYTES + most * READ_BYTES;
+    if !meter.admit(scratch_bytes + merged.len() * size_of::<Series>()) {
+        return Ok(Vec::new());
+    }
     let mut out = Vec::with_capacity(merged.len());
     let mut reads_in_all = 0usize;
     for (labels, samples) in merged {
         let spans = spans(windows, samples);
+        let labels_bytes = labels.0.as_bytes().len();
+        let work = samples.len() * size_of::<WindowSample>() + spans.len() * SPAN_BYTES;
+        if !meter.work(SERIES_WORK + labels_bytes + work)
+            || !meter.admit(labels_bytes + spans.len() * size_of::<Point>())
+        {
+            break;
+        }
         let reads: usize = spans.iter().map(|(_, first, end)| end - first).sum();
         let overlaps = reads > MAX_OVERLAP.saturating_mul(samples.len());
         let points: Vec<Point> = if overlaps && function.is_foldable() {
-            slide(function, windows, samples, &spans)
+            slide(meter, function, windows, samples, &spans)
         } else {
             reads_in_all = reads_in_all.saturating_add(reads);
             if reads_in_all > MAX_READS {
                 return Err(EvalError::TooManyReads { max_reads: MAX_READS });
             }
             let value = |step, first: usize, end: usize| {
+                if !meter.work((end - first) * size_of::<WindowSample>()) {
+                    return f64::NAN;
+                }
                 function.evaluate(&windows.window(step), &samples[first..end])
             };
             let point = |&(step, first, end)| Point { step, value: value(step, first, end) };
@@ -135,20 +181,24 @@ pub(crate) fn evaluate(
 }
 
 fn slide(
+    meter: &Meter,
     function: &SampleFunction,
     windows: &Windows,
     samples: &[WindowSample],
     spans: &Spans,
 ) -> Vec<Point> {
     let mut sliding = Sliding::new();
-    spans
-        .iter()
-        .filter_map(|&(step, first, end)| {
-            let summary = sliding.fold(first, end, |i| Summary::of(&samples[i]));
-            let value = summary.value(function.function, &windows.window(step))?;
-            Some(Point { step, value })
-        })
-        .collect()
+    let mut points = Vec::with_capacity(spans.len());
+    for &(step, first, end) in spans {
+        if !meter.work(SPAN_BYTES) {
+            break;
+        }
+        let summary = sliding.fold(first, end, |i| Summary::of(&samples[i]));
+        if let Some(value) = summary.value(function.function, &windows.window(step)) {
+            points.push(Point { step, value });
+        }
+    }
+    points
 }
 
 /// For each step of the grid whether its window holds a sample.
@@ -210,7 +260,7 @@ mod tests {
                 let windows = Windows { grid, range_ns, offset_ns: 2 };
                 let function = SampleFunction { function, parameter: 0.0 };
                 let spans = spans(&windows, &samples);
-                for point in slide(&function, &windows, &samples, &spans) {
+                for point in slide(&Meter::default(), &function, &windows, &samples, &spans) {
                     let (_, first, end) = spans[spans
                         .binary_search_by_key(&point.step, |(step, ..)| *step)
                         .expect("a point of a window")];

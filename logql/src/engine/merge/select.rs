@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use super::super::meter::Meter;
 use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::Grouping;
@@ -14,23 +15,38 @@ use crate::syntax::ast::Grouping;
 const MAX_RANKED: usize = 64;
 
 /// The `k` largest (or smallest) samples of each group, step by step. NaN goes
-/// first; among equal values the series whose labels come first stays.
+/// first; among equal values the series whose labels come first stays. A meter that is stopped
+/// ends it early.
 pub(crate) fn extreme(
+    meter: &Meter,
     k: u64,
     largest: bool,
     grouping: Option<&Grouping>,
     series: Vec<Series>,
 ) -> Vec<Series> {
     let k = usize::try_from(k).unwrap_or(usize::MAX);
-    let mut groups = Groups::of(&series, |labels| group_labels(labels, grouping));
-    groups.order_members(&series);
+    let mut groups = Groups::of(meter, &series, |labels| group_labels(labels, grouping));
+    groups.order_members(meter, &series);
+    let lists_bytes = size_of::<Vec<Point>>() + size_of::<Series>();
+    if !meter.admit(series.len() * lists_bytes) {
+        return Vec::new();
+    }
     let mut kept: Vec<Vec<Point>> = series.iter().map(|_| Vec::new()).collect();
     for members in &groups.members {
-        if k <= MAX_RANKED {
-            keep_ranked(k, largest, members, &series, &mut kept);
-        } else {
-            keep_sorted(k, largest, members, &series, &mut kept);
+        let points = members.iter().map(|&member| series[member].points.len()).sum();
+        let before_bytes = meter.used_bytes();
+        let kept_bytes = kept_bytes(k, points);
+        let scratch_bytes =
+            if k <= MAX_RANKED { RANKING_BYTES * points } else { SAMPLE_BYTES * points };
+        if !meter.work(members.len() * MEMBER_WORK) || !meter.admit(kept_bytes + scratch_bytes) {
+            break;
         }
+        if k <= MAX_RANKED {
+            keep_ranked(meter, k, largest, members, &series, &mut kept);
+        } else {
+            keep_sorted(meter, k, largest, members, &series, &mut kept);
+        }
+        meter.release_to(before_bytes + kept_bytes);
     }
     series
         .into_iter()
@@ -40,8 +56,24 @@ pub(crate) fn extreme(
         .collect()
 }
 
+/// What a sample takes in a ranking of its step, the ranking included, in lists that double.
+const RANKING_BYTES: usize = size_of::<Vec<(usize, f64)>>() + 4 * size_of::<(usize, f64)>();
+
+/// What a sample takes in a list that doubles, and to sort it.
+const SAMPLE_BYTES: usize = 4 * size_of::<(u32, usize, f64)>();
+
+/// What looking at a member costs.
+const MEMBER_WORK: usize = 64;
+
+/// What the points take that are kept of so many, in lists that double.
+fn kept_bytes(k: usize, points: usize) -> usize {
+    // A list has room for four points at least.
+    if k == 0 { 0 } else { 4 * points * size_of::<Point>() }
+}
+
 /// Takes the samples of a group one by one into the ranking of their step.
 fn keep_ranked(
+    meter: &Meter,
     k: usize,
     largest: bool,
     members: &[usize],
@@ -55,6 +87,9 @@ fn keep_ranked(
     // Best first; among equals in the order of the members.
     let mut rankings: Vec<Vec<(usize, f64)>> = vec![Vec::new(); (last - first + 1) as usize];
     for (member, points) in points() {
+        if !meter.work(points.len() * 2 * k.max(8) * size_of::<f64>()) {
+            return;
+        }
         for point in points {
             let ranking = &mut rankings[(point.step - first) as usize];
             let is_behind =
@@ -77,6 +112,7 @@ fn keep_ranked(
 
 /// Sorts all samples of a group by step, and those of a step by value.
 fn keep_sorted(
+    meter: &Meter,
     k: usize,
     largest: bool,
     members: &[usize],
@@ -89,6 +125,9 @@ fn keep_sorted(
             series[member].points.iter().map(move |point| (point.step, member, point.value))
         })
         .collect();
+    if !meter.work(samples.len() * 2 * SAMPLE_BYTES) {
+        return;
+    }
     // In the order of the members within a step.
     samples.sort_by_key(|(step, ..)| *step);
     for of_step in samples.chunk_by_mut(|a, b| a.0 == b.0) {
@@ -143,12 +182,12 @@ mod tests {
             series("b", &[(0, f64::NAN), (1, 5.0)]),
             series("c", &[(0, 2.0), (1, 9.0), (2, f64::NAN)]),
         ];
-        let top = extreme(1, true, None, input.clone());
+        let top = extreme(&Meter::default(), 1, true, None, input.clone());
         assert_eq!(top.len(), 2);
         assert_eq!(top[0], series("a", &[(1, 9.0)]));
         assert_eq!(top[1].points[0], Point { step: 0, value: 2.0 });
         assert!(top[1].points[1].value.is_nan());
-        let bottom = extreme(1, false, None, input);
+        let bottom = extreme(&Meter::default(), 1, false, None, input);
         assert_eq!(bottom[0], series("a", &[(0, 1.0)]));
         assert_eq!(bottom[1], series("b", &[(1, 5.0)]));
     }
@@ -172,7 +211,7 @@ mod tests {
                 let others = (0..k).map(|n| series(&format!("z{n:03}"), &[(0, 1.0), (1, 3.0)]));
                 input.splice(0..0, others);
                 input.reverse();
-                let chosen = extreme(k, largest, None, input);
+                let chosen = extreme(&Meter::default(), k, largest, None, input);
                 let mut at_0: Vec<Series> = chosen.clone();
                 at_0.retain(|one| one.points.iter().any(|point| point.step == 0));
                 let mut found = names(&at_0);
@@ -196,7 +235,7 @@ mod tests {
 
     #[test]
     fn rankings_hold_what_sorting_finds() {
-        let mut rng = crate::testing::Rng::new(8);
+        let (meter, mut rng) = (Meter::default(), crate::testing::Rng::new(8));
         for round in 0..300 {
             let input: Vec<Series> = (0..1 + rng.below(12))
                 .map(|number| {
@@ -214,8 +253,8 @@ mod tests {
             let (k, largest) = (rng.below(8), rng.one_in(2));
             let mut ranked: Vec<Vec<Point>> = vec![Vec::new(); input.len()];
             let mut sorted = ranked.clone();
-            keep_ranked(k, largest, &members, &input, &mut ranked);
-            keep_sorted(k, largest, &members, &input, &mut sorted);
+            keep_ranked(&meter, k, largest, &members, &input, &mut ranked);
+            keep_sorted(&meter, k, largest, &members, &input, &mut sorted);
             assert_eq!(format!("{ranked:?}"), format!("{sorted:?}"), "round {round}");
         }
     }

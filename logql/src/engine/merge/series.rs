@@ -3,6 +3,7 @@
 use logsvc_proto::Labels;
 
 use super::super::hash::{FixedMap, new_map};
+use super::super::meter::Meter;
 
 /// The value of a series at one step of the grid.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,6 +20,23 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
 }
 
+impl Series {
+    /// Memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.labels.as_bytes().len()
+            + self.points.capacity() * size_of::<Point>()
+    }
+
+    /// What reading it once costs, for [`Meter::work`].
+    pub(crate) fn work(&self) -> usize {
+        SERIES_WORK + self.labels.as_bytes().len() + self.points.len() * size_of::<Point>()
+    }
+}
+
+/// What any series costs in addition: it is allocated, hashed or compared.
+pub(crate) const SERIES_WORK: usize = 256;
+
 /// The value of an expression.
 #[derive(Debug)]
 pub(crate) enum Value {
@@ -26,6 +44,16 @@ pub(crate) enum Value {
     Scalar(f64),
     /// The samples of all steps, by series, none of them empty.
     Samples(Vec<Series>),
+}
+
+impl Value {
+    /// Memory in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Scalar(_) => 0,
+            Self::Samples(series) => series.iter().map(Series::held_bytes).sum(),
+        }
+    }
 }
 
 /// Series numbers by a key derived from their labels, in order of first sight.
@@ -37,16 +65,39 @@ pub(crate) struct Groups {
     pub(crate) members: Vec<Vec<usize>>,
 }
 
+/// What a group takes besides its keys: places in a table and two lists that double, and its first
+/// members.
+const GROUP_BYTES: usize = 3 * (size_of::<(Labels, usize)>() + size_of::<Labels>())
+    + 3 * size_of::<Vec<usize>>()
+    + 4 * size_of::<usize>();
+
+/// What a further member takes in a list that doubles.
+const MEMBER_BYTES: usize = 3 * size_of::<usize>();
+
 impl Groups {
     pub(crate) fn new() -> Self {
         Self { index: new_map(), keys: Vec::new(), members: Vec::new() }
     }
 
-    /// Groups series by `key`.
-    pub(crate) fn of(series: &[Series], key: impl Fn(&Labels) -> Labels) -> Self {
+    /// Groups series by `key`, which is about as long as the labels at most. A meter that is
+    /// stopped ends it early.
+    pub(crate) fn of(meter: &Meter, series: &[Series], key: impl Fn(&Labels) -> Labels) -> Self {
         let mut groups = Self::new();
         for (number, one) in series.iter().enumerate() {
-            groups.add(key(&one.labels), number);
+            let labels_bytes = one.labels.as_bytes().len();
+            let before_bytes = meter.used_bytes();
+            // The key once in the index, once in the list, and once while it is made.
+            if !meter.work(SERIES_WORK + labels_bytes)
+                || !meter.admit(3 * labels_bytes + GROUP_BYTES)
+            {
+                break;
+            }
+            let key = key(&one.labels);
+            let (key_bytes, count) = (key.as_bytes().len(), groups.keys.len());
+            groups.add(key, number);
+            let is_new = groups.keys.len() > count;
+            let kept_bytes = if is_new { 2 * key_bytes + GROUP_BYTES } else { MEMBER_BYTES };
+            meter.release_to(before_bytes + kept_bytes);
         }
         groups
     }
@@ -63,8 +114,12 @@ impl Groups {
 
     /// Puts the members of each group into the order of their labels, so that what is made of
     /// them depends on the series alone, not on which others there are.
-    pub(crate) fn order_members(&mut self, series: &[Series]) {
-        let order = |&a: &usize, &b: &usize| series[a].labels.cmp_pairs(&series[b].labels);
+    pub(crate) fn order_members(&mut self, meter: &Meter, series: &[Series]) {
+        let order = |&a: &usize, &b: &usize| {
+            // Who sorts cannot end early.
+            meter.work(SERIES_WORK / 4);
+            series[a].labels.cmp_pairs(&series[b].labels)
+        };
         for members in &mut self.members {
             if !members.is_sorted_by(|a, b| order(a, b).is_le()) {
                 members.sort_by(order);

@@ -1,13 +1,16 @@
 //! `and`, `or` and `unless`: samples chosen by whether their signature occurs on
 //! the other side at the same step.
 
+use super::super::meter::Meter;
 use super::binary::signature;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::{BinaryOp, VectorMatching};
 use logsvc_proto::Labels;
 
-/// Evaluates a logical operator; any other operator is taken for `unless`.
+/// Evaluates a logical operator; any other operator is taken for `unless`. A meter that is
+/// stopped ends it early.
 pub(crate) fn evaluate(
+    meter: &Meter,
     op: BinaryOp,
     matching: &VectorMatching,
     left: Vec<Series>,
@@ -15,26 +18,40 @@ pub(crate) fn evaluate(
 ) -> Vec<Series> {
     match op {
         BinaryOp::Or => {
-            let rest = filtered(right, &left, matching, false);
-            joined(left, rest)
+            let rest = filtered(meter, right, &left, matching, false);
+            joined(meter, left, rest)
         }
-        BinaryOp::And => filtered(left, &right, matching, true),
-        _ => filtered(left, &right, matching, false),
+        BinaryOp::And => filtered(meter, left, &right, matching, true),
+        _ => filtered(meter, left, &right, matching, false),
     }
 }
 
+/// What it costs to sort a step into many.
+const SORT_WORK: usize = 32;
+
 /// The samples whose signature occurs (`present`) or does not occur in `other`.
 fn filtered(
+    meter: &Meter,
     series: Vec<Series>,
     other: &[Series],
     matching: &VectorMatching,
     present: bool,
 ) -> Vec<Series> {
-    let groups = Groups::of(other, |labels| signature(labels, matching));
+    let groups = Groups::of(meter, other, |labels| signature(labels, matching));
+    // Lists that double while they are made.
+    let points: usize = other.iter().map(|one| one.points.len()).sum();
+    let lists_bytes = points * 3 * size_of::<u32>() + groups.keys.len() * size_of::<Vec<u32>>();
+    if !meter.admit(lists_bytes + series.len() * size_of::<Series>()) {
+        return Vec::new();
+    }
     let steps: Vec<Vec<u32>> =
-        groups.members.iter().map(|members| steps_of(other, members)).collect();
+        groups.members.iter().map(|members| steps_of(meter, other, members)).collect();
     let mut kept = Vec::with_capacity(series.len());
     for mut one in series {
+        let (work, labels_bytes) = (one.work(), one.labels.as_bytes().len());
+        if !meter.work(2 * work) || !meter.admit(2 * labels_bytes) {
+            break;
+        }
         let key: Labels = signature(&one.labels, matching);
         match groups.find(&key) {
             Some(group) => {
@@ -44,6 +61,7 @@ fn filtered(
             None if present => one.points.clear(),
             None => {}
         }
+        meter.release(2 * labels_bytes);
         if !one.points.is_empty() {
             kept.push(one);
         }
@@ -52,9 +70,10 @@ fn filtered(
 }
 
 /// The steps at which any member has a sample, ascending.
-fn steps_of(series: &[Series], members: &[usize]) -> Vec<u32> {
+fn steps_of(meter: &Meter, series: &[Series], members: &[usize]) -> Vec<u32> {
     let mut steps: Vec<u32> =
         members.iter().flat_map(|&m| series[m].points.iter().map(|point| point.step)).collect();
+    meter.work(steps.len() * SORT_WORK);
     steps.sort_unstable();
     steps.dedup();
     steps
@@ -62,10 +81,18 @@ fn steps_of(series: &[Series], members: &[usize]) -> Vec<u32> {
 
 /// All series of both; where the same labels occur on both sides at different
 /// steps they are one series.
-fn joined(left: Vec<Series>, right: Vec<Series>) -> Vec<Series> {
-    let groups = Groups::of(&left, Labels::clone);
+fn joined(meter: &Meter, left: Vec<Series>, right: Vec<Series>) -> Vec<Series> {
+    // The list of the left ones grows to hold those of the right.
+    let bytes = |series: &[Series]| series.iter().map(Series::held_bytes).sum::<usize>();
+    if !meter.admit(2 * size_of::<Series>() * (left.len() + right.len()) + bytes(&right)) {
+        return Vec::new();
+    }
+    let groups = Groups::of(meter, &left, Labels::clone);
     let mut out = left;
     for one in right {
+        if !meter.work(2 * one.work()) {
+            break;
+        }
         match groups.find(&one.labels).map(|group| groups.members[group].as_slice()) {
             Some(&[member]) if is_disjoint(&out[member].points, &one.points) => {
                 out[member].points.extend(one.points);

@@ -1,10 +1,11 @@
 //! `| decolorize`: the line without ANSI sequences, section 8.5 of the language
 //! reference.
 
+use std::sync::LazyLock;
+
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::super::meter::Meter;
-use super::super::regex as patterns;
 use super::Entry;
 
 /// A sequence of colours or other terminal control: an introducer, then either a
@@ -20,27 +21,26 @@ const HIT_WORK: usize = 64;
 /// What a byte costs to search.
 const SEARCH_FACTOR: usize = 2;
 
-/// What [`patterns::held_bytes`] knows the pattern by.
-const SEQUENCE_COST: u64 = 24;
+/// [`SEQUENCE`], compiled once for all stages.
+static SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
+    RegexBuilder::new(SEQUENCE).unicode(false).build().expect("the pattern is valid")
+});
 
 /// A compiled `decolorize`.
 #[derive(Debug)]
 pub(crate) struct Decolorize {
-    sequence: Regex,
     /// Scratch: the line without sequences.
     line: Vec<u8>,
 }
 
 impl Decolorize {
     pub(crate) fn new() -> Self {
-        let sequence =
-            RegexBuilder::new(SEQUENCE).unicode(false).build().expect("the pattern is valid");
-        Self { sequence, line: Vec::new() }
+        Self { line: Vec::new() }
     }
 
     /// Heap memory in bytes, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.line.capacity() + patterns::held_bytes(SEQUENCE_COST)
+        self.line.capacity()
     }
 
     /// Gives back what an outlier among the lines has made large.
@@ -58,7 +58,7 @@ impl Decolorize {
             return;
         }
         let mut copied = 0;
-        for hit in self.sequence.find_iter(line) {
+        for hit in SEQUENCES.find_iter(line) {
             self.line.extend_from_slice(&line[copied..hit.start()]);
             if !entry.meter().work(HIT_WORK + SEARCH_FACTOR * (hit.end() - copied)) {
                 return;

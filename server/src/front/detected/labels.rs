@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use logsvc_http::{Request, Response};
-use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 use logsvc_proto::encode::write_detected_labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use super::super::answer::json_response;
-use super::super::catalogue::{NO_TIME, compiled, selection};
+use super::super::catalogue::{NO_TIME, answers_in, selection};
+use super::super::encode::escaped_bytes;
 use super::super::query_limits::check_length;
+use super::super::queue::Looked;
 use super::super::scatter::shard_gone;
+use super::super::volume::matchers_of;
 use super::super::{Front, params};
 use super::sketch::Sketch;
 
@@ -30,29 +31,41 @@ impl<R: Runtime> Front<R> {
         let params = params::of(&request)?;
         let now_ns = self.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let mut groups = Vec::new();
+        let (mut groups, mut _memory) = (Vec::new(), None);
         if let Some(text) = params.get_non_empty("query") {
-            let bad_request =
-                |error: syntax::SelectorError| ApiError::bad_request(error.to_string());
             // `{}` stands for every stream here.
-            if !syntax::parse_matchers(text).map_err(bad_request)?.matchers.is_empty() {
-                groups.push(compiled(&syntax::parse_selector(text).map_err(bad_request)?)?);
+            let matchers = self.read_matchers(text, matchers_of);
+            let (group, memory) = self.bounded(&inquiry, matchers).await?.into_parts();
+            _memory = memory;
+            if !group.is_empty() {
+                groups.push(group);
             }
         }
         check_length(&inquiry.limits, range)?;
         let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
         let selection = selection(inquiry.tenants.merged(), groups, range);
-        let mut found = Found::default();
         let ask = || ShardRequest::Series(selection.clone());
-        for reply in self.look_up(&inquiry, ask).await? {
-            let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
-            found.add(&series);
-        }
-        let mut out = Vec::new();
-        write_detected_labels(found.detected(), &mut out);
-        json_response(out, &self.queries)
+        let Looked { replies, memory } = self.look_up(&inquiry, ask).await?;
+        let count = replies.iter().map(answers_in).sum();
+        self.written(&inquiry, count, move |room| {
+            let _memory = memory;
+            let mut found = Found::default();
+            for reply in replies {
+                let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
+                found.add(&series);
+            }
+            let mut out = Vec::new();
+            let names = found.0.keys().map(|name| escaped_bytes(name.len()) + NAME_BYTES);
+            room.make(&mut out, NAME_BYTES + names.sum::<usize>())?;
+            write_detected_labels(found.detected(), &mut out);
+            Ok(out)
+        })
+        .await
     }
 }
+
+/// What a label takes in the answer besides its name, and what the answer takes besides labels.
+const NAME_BYTES: usize = 128;
 
 /// Labels with what their values tell.
 #[derive(Default)]

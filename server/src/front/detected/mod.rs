@@ -10,11 +10,12 @@ mod sketch;
 mod value;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{
-    FieldReader, Plan, QueryParams, QueryResult, QueryTime, ResultEntry, StreamResult,
+    FieldReader, QueryParams, QueryResult, QueryTime, ResultEntry, StreamResult,
 };
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::Labels;
@@ -23,6 +24,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::answer::json_response;
+use super::compile::bad_selector;
 use super::query_limits::{check_entries, check_length};
 use super::{Front, params};
 use fields::{FIELDS_MAX, Fields, line_bytes, values_of};
@@ -74,23 +76,25 @@ impl<R: Runtime> Front<R> {
         let line_limit = params::line_limit(params)?;
         params::step(params, range)?;
         let text = params.get("query").unwrap_or_default();
-        let log = syntax::parse_log_selector(text)
-            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let read = |text: &str| syntax::parse_log_selector(text).map_err(bad_selector);
+        let expr = self.read(text, move |text| read(text).map(|log| Arc::new(Expr::Log(log))));
+        let expr = self.bounded(&inquiry, expr).await?;
         let limits = &inquiry.limits;
         check_entries(limits, line_limit as usize)?;
         check_length(limits, range)?;
         let Some(range) = self.visible(limits, range) else {
             return Ok((Sample::default(), limit));
         };
-        inquiry.tenants.check_selector(&log.selector)?;
+        if let Expr::Log(log) = &**expr {
+            inquiry.tenants.check_selector(&log.selector)?;
+        }
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
         let time = QueryTime::Range { start_ns, end_ns, step_ns: 1 };
         let mut query_params = QueryParams::new(time);
         query_params.now_ns = now_ns;
         query_params.limit = line_limit as usize;
         query_params.categorize_labels = true;
-        let plan = Plan::new(&Expr::Log(log), &query_params)
-            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let plan = self.bounded(&inquiry, self.plan(&expr, query_params)).await?;
         let executed = self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?;
         let QueryResult::Streams(streams) = executed.result else {
             return Err(ApiError::internal("a log query has no streams"));

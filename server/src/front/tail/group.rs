@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use logsvc_logql::engine::Effort;
 use logsvc_logql::syntax::ast::LogExpr;
-use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_runtime::{Account, Monotonic, Runtime, SideQueue};
+use logsvc_shards::messages::Cancellation;
+use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::tail::{TailBatch, TailPart};
 
 use super::evaluate::{Live, RUN_ENTRIES, shared};
@@ -24,6 +27,8 @@ use super::missed::{Missed, MissedEntry};
 use super::outbox::Outbox;
 use super::timeline::Timeline;
 use super::{GroupKey, params};
+use crate::front::execute::CancelOnDrop;
+use crate::front::leaves::here_or_aside;
 
 /// New entries are sent together, at most once in this time: more rarely to many.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -86,7 +91,10 @@ pub(super) async fn run<R: Runtime>(
     id: u64,
     inbox: Rc<Inbox>,
 ) {
-    let live = match Live::new(&log, key.form, hub.runtime.unix_nanos()) {
+    let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.runtime.unix_nanos());
+    let queue = (!Effort::of_stages(&log).is_short()).then_some(SideQueue::Queries);
+    let live = here_or_aside(&hub.runtime, queue, move || Live::new(&expr, form, now_ns)).await;
+    let live = match live {
         Ok(live) => live,
         Err(reason) => {
             inbox.take_joins().iter().for_each(|join| join.outbox.end(reason.clone()));
@@ -224,7 +232,7 @@ impl<R: Runtime> Group<R> {
             let (parts, later) = rest.split_at(taken);
             rest = later;
             let now_ns = self.hub.runtime.unix_nanos();
-            for entry in shared(self.live.run(parts, now_ns, &self.hub.queries)?) {
+            for entry in shared(self.entries_of(parts, now_ns).await?) {
                 if let Err(entry) = self.timeline.push(entry, first.epoch, now_ns) {
                     self.overloaded = true;
                     self.missed.add(&missed_list(&[entry]), 1);
@@ -233,6 +241,23 @@ impl<R: Runtime> Group<R> {
             self.hub.runtime.yield_now().await;
         }
         Ok(())
+    }
+
+    /// The entries of parts that pass the pipeline.
+    async fn entries_of(&mut self, parts: &[TailPart], now_ns: i64) -> Result<Vec<Entry>, String> {
+        let queries = &self.hub.queries;
+        let busy = || "too many outstanding requests".to_owned();
+        let account = Account::open(queries, 0, queries.max_bytes()).ok_or_else(busy)?;
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let allowance =
+            PartAllowance { grant: account.grant(), cancellation: cancellation.0.clone() };
+        let run = self.live.run(now_ns)?;
+        if !self.live.is_long(parts) {
+            return run.over(parts, &allowance);
+        }
+        let parts = parts.to_vec();
+        let work = move || run.over(&parts, &allowance);
+        self.hub.runtime.offload_to(SideQueue::Queries, work).await
     }
 
     /// Sends everything that is due. Returns whether there was anything.

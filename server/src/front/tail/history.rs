@@ -20,7 +20,7 @@ use super::evaluate::flatten;
 use super::frame::{Entry, Form};
 use super::hub::Hub;
 use crate::front::execute::CancelOnDrop;
-use crate::front::leaves::{LeafError, gather_leaves};
+use crate::front::leaves::{LeafError, Merged, gather_leaves};
 
 /// The entries, oldest first, or why there are none.
 pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;
@@ -53,7 +53,9 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         categorize_labels: ask.key.form == Form::Categorized,
         ..QueryParams::new(time)
     };
-    let plan = Plan::new(&Expr::Log(ask.log.clone()), &params).map_err(|e| e.to_string())?;
+    // Whoever joined has had it checked.
+    let plan = Plan::of_checked(&Expr::Log(ask.log.clone()), &params);
+    let plan = plan.map_err(|error| error.to_string())?;
     let [leaf] = plan.leaves() else { return Err("only log selector is supported".to_owned()) };
     let leaf = Arc::new(leaf.clone());
     let busy = || "too many outstanding requests".to_owned();
@@ -79,22 +81,17 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let (runtime, caller, cores) =
         (hub.runtime.clone(), hub.caller.clone(), hub.runtime.core_count());
     let gather = async move {
-        let _cancellation = cancellation;
         let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
         let gathered = gather_leaves(ask, cores, replies, account.grant()).await;
         let gathered = gathered.map_err(|error| error.to_string())?;
-        let merged = gathered.merged(&runtime, &plan).await;
-        let finished = merged.finish(&runtime).await.map_err(|error| error.message)?;
-        let (result, _memory) = finished;
-        match result {
-            Ok(QueryResult::Streams(mut streams)) => {
-                // Newest first became oldest first, also among equal times.
-                streams.iter_mut().for_each(|stream| stream.entries.reverse());
-                Ok(flatten(streams, false))
-            }
-            Ok(_) => Err("only log selector is supported".to_owned()),
-            Err(error) => Err(error.to_string()),
-        }
+        let merged = gathered.merged(&runtime, &plan, cancellation.0.clone()).await;
+        let Merged { result, memory: _memory, .. } = merged.map_err(|error| error.message)?;
+        let QueryResult::Streams(mut streams) = result else {
+            return Err("only log selector is supported".to_owned());
+        };
+        // Newest first became oldest first, also among equal times.
+        streams.iter_mut().for_each(|stream| stream.entries.reverse());
+        Ok(flatten(streams, false))
     };
     let timeout_ns = hub.limits.of(&ask.key.tenant).query_timeout_ns;
     let hub = Rc::clone(hub);

@@ -84,23 +84,32 @@ struct TailRequest {
 }
 
 impl<R: Runtime> Front<R> {
-    pub(super) fn tail(&self, request: &Request, dialect: Dialect) -> Result<Response, ApiError> {
+    pub(super) async fn tail(
+        &self,
+        request: &Request,
+        dialect: Dialect,
+    ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
         let limits = self.limits(&tenant);
         let params = params::of(request)?;
         let bad_request = |error: String| ApiError::bad_request(error);
         let text = params.get("query").unwrap_or_default();
-        let mut expr = syntax::parse(text).map_err(|error| bad_request(error.to_string()))?;
-        if dialect == Dialect::Legacy
-            && let Some(pattern) = params.get_non_empty("regexp")
-        {
-            expr = with_line_filter(&expr, pattern).map_err(bad_request)?;
-        }
-        syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
+        let pattern = params.get_non_empty("regexp").filter(|_| dialect == Dialect::Legacy);
+        let pattern = pattern.map(str::to_owned);
+        let read = move |text: &str| {
+            let mut expr = syntax::parse(text).map_err(|error| bad_request(error.to_string()))?;
+            if let Some(pattern) = &pattern {
+                expr = with_line_filter(&expr, pattern).map_err(bad_request)?;
+            }
+            syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
+            Ok(Arc::new(expr))
+        };
+        let expr = self.read(text, read).await?;
         let form = form(request, dialect);
-        if let Expr::Log(log) = &expr {
+        if let Expr::Log(log) = &**expr {
             // Patterns that do not compile are found here, as long as there is a status.
-            Live::new(log, form, self.runtime.unix_nanos()).map_err(bad_request)?;
+            let params = Live::params(log, form, self.runtime.unix_nanos());
+            self.plan(&expr, params).await?;
         }
         let limit = params::limit(&params)?;
         let start_ns = match params.get_non_empty("start") {
@@ -127,7 +136,7 @@ impl<R: Runtime> Front<R> {
                 socket.close(code::INTERNAL_ERROR, text);
             })
         };
-        let log = match &expr {
+        let log = match &**expr {
             Expr::Log(log) => Arc::new(log.clone()),
             Expr::Metric(_) => return Ok(refuse("only log selector is supported".to_owned())),
         };

@@ -103,6 +103,7 @@ impl LeafExecutor {
         // The executor itself, wherever it is put.
         let _is_admitted = meter.admit(size_of::<Self>());
         let mut labels = EntryLabels::with_meter(meter);
+        labels.meter().check().map_err(PlanError::Stopped)?;
         let wanted = wanted(&plan.kind, &plan.log, &mut labels);
         labels.want(&wanted);
         let keeps_line = match &plan.kind {

@@ -1,0 +1,199 @@
+//! What a leaf costs for each entry that it reads, as far as that decides where it is computed.
+//!
+//! Guarantees: what is computed on a core at once takes some milliseconds at most. What can go
+//! wrong: none of it knows the entries, so a batch of very many short lines takes longer than one
+//! of few long ones.
+
+use super::{LeafPlan, for_each_filter, is_plain};
+use crate::syntax::ast::{
+    LabelFilter, LabelFormatValue, LineFilterOp, LineOperand, Matcher, NameOrMatcher, Stage, Text,
+};
+use crate::syntax::go_regex::{Purpose, translate};
+
+impl LeafPlan {
+    /// How many bytes of entries may be computed on a core at once, 0 if none may be: many for
+    /// filters of plain texts, parsers, and filters of labels, a few for a simple pattern or two
+    /// besides, which in the worst case read some megabytes a second.
+    #[must_use]
+    pub fn core_batch_bytes(&self) -> usize {
+        let stages = &self.log.stages;
+        let weights = || stages.iter().map(weight_of);
+        let patterns: usize = weights().map(|weight| weight.patterns).sum();
+        if stages.len() > LIGHT_STAGES || weights().any(|weight| weight.is_heavy) {
+            0
+        } else if patterns == 0 {
+            PLAIN_BATCH_BYTES
+        } else if patterns <= LIGHT_PATTERNS {
+            PATTERN_BATCH_BYTES
+        } else {
+            0
+        }
+    }
+}
+
+/// Parsers read one or two hundred megabytes a second.
+const PLAIN_BATCH_BYTES: usize = 256 << 10;
+const PATTERN_BATCH_BYTES: usize = 32 << 10;
+
+/// Stages of a leaf that is computed on a core at most.
+const LIGHT_STAGES: usize = 16;
+
+/// Alternatives of a stage of such a leaf at most.
+const LIGHT_ITEMS: usize = 16;
+
+/// Patterns of such a leaf at most.
+const LIGHT_PATTERNS: usize = 2;
+
+/// States of such a pattern at most, see [`crate::syntax::go_regex::Translation::cost`].
+const LIGHT_STATES: u64 = 64;
+
+/// What a stage costs for each entry.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    is_heavy: bool,
+    /// Simple patterns in it.
+    patterns: usize,
+}
+
+impl Weight {
+    const PLAIN: Weight = Weight { is_heavy: false, patterns: 0 };
+    const HEAVY: Weight = Weight { is_heavy: true, patterns: 0 };
+
+    /// That of several things together, of which there may be so many.
+    fn of_all(weights: impl Iterator<Item = Weight>) -> Weight {
+        let (mut sum, mut count) = (Weight::PLAIN, 0);
+        for weight in weights {
+            count += 1;
+            sum.is_heavy |= weight.is_heavy || count > LIGHT_ITEMS;
+            sum.patterns += weight.patterns;
+        }
+        sum
+    }
+
+    fn of_pattern(text: &Text) -> Weight {
+        match translate(text.as_bytes(), Purpose::Search) {
+            Ok(pattern) if pattern.cost <= LIGHT_STATES => Weight { is_heavy: false, patterns: 1 },
+            _ => Weight::HEAVY,
+        }
+    }
+
+    fn of_matcher(matcher: &Matcher) -> Weight {
+        if is_plain(matcher) { Weight::PLAIN } else { Weight::of_pattern(&matcher.value) }
+    }
+
+    fn of_template(text: &Text) -> Weight {
+        if has_plain_fields(text) { Weight::PLAIN } else { Weight::HEAVY }
+    }
+}
+
+fn weight_of(stage: &Stage) -> Weight {
+    let of_operand = |op: LineFilterOp, operand: &LineOperand| match (op, operand) {
+        (LineFilterOp::Contains | LineFilterOp::NotContains, LineOperand::Text(_)) => Weight::PLAIN,
+        (LineFilterOp::Regex | LineFilterOp::NotRegex, LineOperand::Text(text)) => {
+            Weight::of_pattern(text)
+        }
+        _ => Weight::HEAVY,
+    };
+    let few = |count: usize| if count <= LIGHT_ITEMS { Weight::PLAIN } else { Weight::HEAVY };
+    match stage {
+        Stage::LineFilters(filters) => Weight::of_all(
+            filters
+                .iter()
+                .flat_map(|filter| filter.operands.iter().map(|one| of_operand(filter.op, one))),
+        ),
+        Stage::Json(list) => few(list.len()),
+        Stage::Logfmt(parser) => few(parser.extractions.len()),
+        Stage::Drop(list) | Stage::Keep(list) => {
+            Weight::of_all(list.iter().map(|item| match item {
+                NameOrMatcher::Name(_) => Weight::PLAIN,
+                NameOrMatcher::Matcher(matcher) => Weight::of_matcher(matcher),
+            }))
+        }
+        Stage::LabelFilter(filter) => {
+            let mut weights = Vec::new();
+            for_each_filter(filter, &mut |filter| {
+                weights.push(match filter {
+                    LabelFilter::String(matcher) => Weight::of_matcher(matcher),
+                    LabelFilter::Ip { .. } => Weight::HEAVY,
+                    _ => Weight::PLAIN,
+                });
+            });
+            Weight::of_all(weights.into_iter())
+        }
+        Stage::LabelFormat(list) => Weight::of_all(list.iter().map(|item| match &item.value {
+            LabelFormatValue::Rename(_) => Weight::PLAIN,
+            LabelFormatValue::Template(text) => Weight::of_template(text),
+        })),
+        Stage::LineFormat(text) => Weight::of_template(text),
+        Stage::Pattern(text) => few(text.as_bytes().len() / 16),
+        Stage::Unpack | Stage::Decolorize => Weight::PLAIN,
+        // Groups are looked for by slower means.
+        Stage::Regexp(_) => Weight::HEAVY,
+    }
+}
+
+/// Whether a template has nothing but text and a few fields, `{{.name}}`.
+fn has_plain_fields(text: &Text) -> bool {
+    let (mut rest, mut count) = (text.as_bytes(), 0);
+    while let Some(start) = memchr::memmem::find(rest, b"{{") {
+        let Some(len) = memchr::memmem::find(&rest[start..], b"}}") else { return false };
+        let action = rest[start + 2..start + len].trim_ascii();
+        let is_field = action.strip_prefix(b".").is_some_and(|name| {
+            !name.is_empty()
+                && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        });
+        count += 1;
+        if !is_field || count > LIGHT_ITEMS {
+            return false;
+        }
+        rest = &rest[start + len + 2..];
+    }
+    text.as_bytes().len() <= 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::plan;
+    use super::*;
+
+    fn core_batch_bytes(query: &str) -> usize {
+        let plan = plan(query);
+        plan.leaves().iter().map(LeafPlan::core_batch_bytes).min().expect("a leaf")
+    }
+
+    #[test]
+    fn only_what_costs_little_for_each_line_is_computed_on_a_core() {
+        for query in [
+            r#"{a="b"}"#,
+            r#"{a="b"} |= "x" != "y" | logfmt | level="error" | status>=500 or d>1s"#,
+            r#"{a=~"b.+"} | json x="y.z" | line_format "{{.x}} {{ .y }}" | drop z"#,
+            r#"sum by (x) (rate({a="b"} | pattern "<x> <_>" | label_format y="{{.x}}-" [1m]))"#,
+        ] {
+            assert_eq!(core_batch_bytes(query), PLAIN_BATCH_BYTES, "{query}");
+        }
+        for query in [
+            r#"{a="b"} |~ "x.+y""#,
+            r#"{a="b"} |~ "x|y" | json | x=~"y.+""#,
+            r#"{a="b"} | drop x=~"y+""#,
+        ] {
+            assert_eq!(core_batch_bytes(query), PATTERN_BATCH_BYTES, "{query}");
+        }
+        for query in [
+            r#"{a="b"} |~ "x" |~ "y.+" !~ "z.+" | a=~"b.+""#,
+            r#"{a="b"} |~ "[^x]{30}""#,
+            r#"{a="b"} | regexp "(?P<x>.+)""#,
+            r#"{a="b"} | line_format "{{ repeat 1000 .x }}""#,
+            r#"{a="b"} | line_format "{{.x | upper}}""#,
+            r#"{a="b"} | label_format x="{{ if .y }}z{{ end }}""#,
+            r#"{a="b"} |= ip("10.0.0.0/8")"#,
+        ] {
+            assert_eq!(core_batch_bytes(query), 0, "{query}");
+        }
+        let stages = " | logfmt".repeat(LIGHT_STAGES + 1);
+        assert_eq!(core_batch_bytes(&format!("{{a=\"b\"}}{stages}")), 0);
+        let filters = " |= `x`".repeat(LIGHT_ITEMS + 1);
+        assert_eq!(core_batch_bytes(&format!("{{a=\"b\"}}{filters}")), 0);
+        let fields = "{{.x}}".repeat(LIGHT_ITEMS + 1);
+        assert_eq!(core_batch_bytes(&format!("{{a=\"b\"}} | line_format \"{fields}\"")), 0);
+    }
+}
