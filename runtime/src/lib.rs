@@ -29,6 +29,7 @@
 //!   do the latter, the same operations use the cache.
 //! - [`Runtime::yield_now`] lets every other ready task and the I/O driver run.
 
+mod accounts;
 mod aligned;
 mod balance;
 mod budget;
@@ -63,6 +64,7 @@ mod testing;
 mod traits;
 mod turns;
 
+pub use accounts::{OWNER_KINDS, Owner};
 pub use aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 pub use budget::{Budget, Reservation};
 pub use fair_queue::{FairQueue, KeyBounds, Place, QueueFull, Ticket};
