@@ -15,6 +15,7 @@ use crate::connection::{Connection, Shared};
 use crate::date::DateCache;
 use crate::gzip::Compressors;
 use crate::limit::ConnectionPermit;
+use crate::receiving::Receiving;
 use crate::service::Service;
 use crate::signal::Signal;
 use crate::turn_away::{MAX_TURNED_AWAY, turn_away};
@@ -38,10 +39,13 @@ pub async fn serve<R: Runtime, L: Listener, S: Service>(
     config: Rc<ServerConfig>,
     stop: Latch,
 ) {
+    config.body_budget.set_secret(runtime.random_u64());
+    let receiving = Receiving::new(runtime.clone(), Rc::clone(&config));
     let shared = Rc::new(Shared {
         runtime: runtime.clone(),
         service,
         config,
+        receiving,
         stopping: Signal::new(),
         date: DateCache::new(),
         compressors: Compressors::default(),
