@@ -401,7 +401,8 @@ mod tests {
         let budget = Budget::with_accounts("test", 64 << 20);
         let owner = budget.owner([Some(1), None]);
         let pool = BufferPool::new(4 << 20);
-        for (sent_bytes, most_bytes) in [(1000, 16 << 10), (65_536, 256 << 10), (300_000, 1 << 20)] {
+        for (sent_bytes, most_bytes) in [(1000, 16 << 10), (65_536, 256 << 10), (300_000, 1 << 20)]
+        {
             let mut readers = Vec::new();
             for _ in 0..150 {
                 let framing = Framing::Length(if sent_bytes == 1000 { 1 << 20 } else { 60 << 20 });

@@ -343,8 +343,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 let held_bytes = body.held_bytes() + self.inbound.input.held_bytes();
                 ticket.note(body.received_bytes(), held_bytes);
                 let timeout = config.with_rate(config.body_timeout, body.received_bytes());
-                let interrupt =
-                    |cx: &mut Context<'_>| ticket.poll_ended(cx).map(Fill::Interrupted);
+                let interrupt = |cx: &mut Context<'_>| ticket.poll_ended(cx).map(Fill::Interrupted);
                 let filled = self.inbound.fill_body(
                     &shared.runtime,
                     &config.body_budget,

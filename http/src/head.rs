@@ -145,11 +145,7 @@ impl HeadDecoder {
 }
 
 /// Parses a complete head, which ends in an empty line and has `max_fields` at most.
-fn parse_head(
-    head: &[u8],
-    max_fields: usize,
-    limits: &HeadLimits,
-) -> Result<RequestHead, Refusal> {
+fn parse_head(head: &[u8], max_fields: usize, limits: &HeadLimits) -> Result<RequestHead, Refusal> {
     // One copy that all header values share.
     let bytes = Bytes::copy_from_slice(head);
     let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
@@ -178,8 +174,8 @@ fn parse_head(
     let version = if minor == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
 
     // The map has a bound of its own, which is 24,576 names.
-    let mut headers = HeaderMap::try_with_capacity(parsed.headers.len())
-        .map_err(|_| Refusal::HeadTooLarge)?;
+    let mut headers =
+        HeaderMap::try_with_capacity(parsed.headers.len()).map_err(|_| Refusal::HeadTooLarge)?;
     for field in parsed.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes())
             .map_err(|_| Refusal::BadRequest("malformed header name"))?;

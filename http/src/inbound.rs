@@ -51,9 +51,7 @@ pub(crate) fn uninterrupted(_: &mut Context<'_>) -> Option<Fill> {
 /// The signal ends the wait.
 pub(crate) fn until(stop: &Signal) -> impl Interrupt {
     let mut stopped = stop.wait();
-    move |cx: &mut Context<'_>| {
-        Pin::new(&mut stopped).poll(cx).is_ready().then_some(Fill::Stopped)
-    }
+    move |cx: &mut Context<'_>| Pin::new(&mut stopped).poll(cx).is_ready().then_some(Fill::Stopped)
 }
 
 pub(crate) struct Inbound<Rd> {

@@ -184,7 +184,9 @@ impl Entries {
         let mut is_candidate = is_candidate;
         let places = self.places.iter().enumerate();
         places
-            .filter_map(|(place, entry)| entry.as_ref().is_some_and(&mut is_candidate).then_some(place))
+            .filter_map(|(place, entry)| {
+                entry.as_ref().is_some_and(&mut is_candidate).then_some(place)
+            })
             .collect()
     }
 

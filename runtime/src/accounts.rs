@@ -116,8 +116,7 @@ impl Accounts {
                 is_wanted = true;
             } else {
                 // If it was moved meanwhile, it holds.
-                let _ =
-                    wanted.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = wanted.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
         is_wanted

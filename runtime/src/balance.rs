@@ -97,6 +97,11 @@ impl Door {
         }
     }
 
+    /// A connection that was accepted here and stays.
+    pub(crate) fn keep(&self, stream: net::TcpStream, address: SocketAddr) -> Arrival {
+        Arrival { stream, address, seat: Seat::new(&self.open) }
+    }
+
     /// A connection that was accepted elsewhere, if one is there.
     pub(crate) fn arrived(&self) -> Option<Arrival> {
         self.inbox.try_recv().ok()

@@ -58,6 +58,7 @@ mod side_thread;
 mod signals;
 pub mod sim;
 mod socket;
+mod spare;
 mod streak;
 #[cfg(test)]
 mod testing;
@@ -77,5 +78,6 @@ pub use shared_cache::SharedCache;
 pub use shared_run::{Follower, Joined, Leader, SharedRuns};
 pub(crate) use side_thread::SideThreads;
 pub use signals::{FORCED_EXIT_CODE, stop_on_signals};
+pub use spare::is_lack_of_descriptors;
 pub use traits::*;
 pub use turns::{TURN_BYTES, Turns};

@@ -92,7 +92,8 @@ async fn read_loop<R: Runtime, Rd: Reader>(
                 }
             }
         }
-        let filled = inbound.fill(runtime, budget, IDLE_BUFFER_BYTES, Monotonic::NEVER, uninterrupted);
+        let filled =
+            inbound.fill(runtime, budget, IDLE_BUFFER_BYTES, Monotonic::NEVER, uninterrupted);
         if filled.await != Fill::Data {
             return state.fail();
         }

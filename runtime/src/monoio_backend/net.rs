@@ -16,8 +16,9 @@ use super::{ChosenDriver, MonoioRuntime, sleep_once};
 use crate::balance::{Arrival, Door, Seat};
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
+use crate::spare::SpareDescriptors;
 use crate::streak::Streak;
-use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
+use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
 /// A listening socket of the monoio backend. One task at a time may accept.
 pub struct MonoioListener {
@@ -25,6 +26,7 @@ pub struct MonoioListener {
     /// The same socket, registered with the driver.
     readiness: monoio::net::TcpListener,
     door: Door,
+    spare: SpareDescriptors,
     streak: Streak,
     runtime: MonoioRuntime,
 }
@@ -34,7 +36,8 @@ impl MonoioListener {
         let listener = socket::listen(address)?;
         let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
         let door = runtime.shared.place.balance.door(listener.local_addr()?);
-        Ok(MonoioListener { listener, readiness, door, streak: Streak::default(), runtime })
+        let (spare, streak) = (SpareDescriptors::new(), Streak::default());
+        Ok(MonoioListener { listener, readiness, door, spare, streak, runtime })
     }
 
     fn take(&self, arrival: Arrival) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
@@ -59,6 +62,7 @@ impl Listener for MonoioListener {
         if self.streak.is_over() {
             self.runtime.yield_now().await;
         }
+        self.spare.refill();
         let mut arrived = self.door.arrived();
         loop {
             if let Some(arrival) = arrived.take() {
@@ -69,6 +73,25 @@ impl Listener for MonoioListener {
                 None => {
                     // Not relaxed: on epoll that would report the readiness of the last
                     // connection for ever.
+                    let readable = pin!(self.readiness.readable(false));
+                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                }
+            }
+        }
+    }
+
+    async fn accept_with_spare(&self) -> io::Result<SpareConnection<MonoioReader, MonoioWriter>> {
+        self.spare.refill();
+        let mut arrived = self.door.arrived();
+        loop {
+            if let Some(arrival) = arrived.take() {
+                let has_descriptor = self.spare.refill();
+                let (reader, writer, peer) = self.take(arrival)?;
+                return Ok(SpareConnection { reader, writer, peer, has_descriptor });
+            }
+            match self.spare.accept(&self.listener)? {
+                Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
+                None => {
                     let readable = pin!(self.readiness.readable(false));
                     race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
                 }

@@ -443,12 +443,10 @@ impl<R: Runtime> Service for Front<R> {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
                 Admission::Refuse(route.error_response(&error.with_newline()))
             }
-            Match::Found(route, _) if route.is_push() => {
-                Admission::Body {
-                    max_bytes: self.config.push_body_max_bytes,
-                    account: self.account_of(head),
-                }
-            }
+            Match::Found(route, _) if route.is_push() => Admission::Body {
+                max_bytes: self.config.push_body_max_bytes,
+                account: self.account_of(head),
+            },
             Match::Found(..) => Admission::Body {
                 max_bytes: self.config.form_body_max_bytes,
                 account: self.account_of(head),
