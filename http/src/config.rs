@@ -24,7 +24,7 @@ pub struct ServerConfig {
     /// Time for a body to arrive, besides what `min_rate_bytes_per_s` allows for
     /// the bytes that have come.
     pub body_timeout: Duration,
-    /// Time for one write to be taken by the client, besides what
+    /// Time for all writes of an answer to be taken by the client, besides what
     /// `min_rate_bytes_per_s` allows for its bytes.
     pub write_timeout: Duration,
     /// Slowest client that is served: each byte of a body or of a write extends

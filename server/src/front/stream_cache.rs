@@ -26,6 +26,9 @@ const GENERATION_MAX_BYTES: usize = 32 << 20;
 /// What a stream costs besides its labels, in bytes, roughly.
 const STREAM_OVERHEAD_BYTES: usize = 192;
 
+/// What a tenant costs in a generation besides its streams, in bytes, roughly.
+const TENANT_OVERHEAD_BYTES: usize = 640;
+
 /// A resolved stream.
 #[derive(Debug)]
 pub(super) struct CachedStream {
@@ -156,12 +159,16 @@ impl StreamCache {
         stream: Rc<CachedStream>,
     ) {
         let bytes = stream.labels.as_bytes().len() + STREAM_OVERHEAD_BYTES;
-        if self.young_bytes + bytes > self.generation_max_bytes {
+        let tenant_bytes = TENANT_OVERHEAD_BYTES + tenant.as_str().len();
+        let is_known = self.young.contains_key(tenant);
+        let more_bytes = if is_known { bytes } else { bytes + tenant_bytes };
+        if self.young_bytes + more_bytes > self.generation_max_bytes {
             self.old = std::mem::replace(&mut self.young, new_map());
             self.young_bytes = 0;
         }
         if !self.young.contains_key(tenant) {
             self.young.insert(tenant.clone(), TenantStreams::new(limits));
+            self.young_bytes += tenant_bytes;
         }
         if let Some(streams) = self.young.get_mut(tenant) {
             if !Arc::ptr_eq(&streams.limits, limits) {
