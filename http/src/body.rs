@@ -2,7 +2,7 @@
 //!
 //! Guarantees: memory is taken from the budget before it is allocated, and for what has come,
 //! not for what is announced: a body begins with [`FIRST_BYTES`] and at most doubles with what
-//! has come. Only while half of the budget is free, and its owner holds less than an eighth of
+//! has come. Only while half of the budget is free, and its owner holds less than a quarter of
 //! it, a `Content-Length` allocates as much as will probably come, [`FIRST_STEP_BYTES`] at
 //! most or the memory of a body of usual size. That is kept for others on the core: memory that
 //! is touched for the first time costs a page fault for every 4 KiB. After a refusal for lack
@@ -22,7 +22,7 @@ use crate::refusal::Refusal;
 
 /// Most that is allocated for bytes that have not come yet while there is much memory, as long
 /// as few have.
-pub const FIRST_STEP_BYTES: usize = 256 * 1024;
+pub const FIRST_STEP_BYTES: usize = 64 * 1024;
 /// The same while there is little.
 pub const FIRST_BYTES: usize = 16 * 1024;
 /// First allocation for a body of unknown length.
@@ -254,7 +254,7 @@ impl BodyReader {
     fn is_memory_free(&self) -> bool {
         let max_bytes = self.budget.max_bytes();
         self.budget.used_bytes() < max_bytes / 2
-            && self.budget.held_bytes(self.owner) < max_bytes / 8
+            && self.budget.held_bytes(self.owner) < max_bytes / 4
     }
 
     /// Makes room for `count` more bytes, and for some that will come after them.
@@ -427,7 +427,7 @@ mod tests {
             let last_bytes = readers.last().expect("there are some").held_bytes();
             assert!(last_bytes <= most_bytes, "{last_bytes} bytes for {sent_bytes}");
             // What is taken at once, as long as there is much, is bounded.
-            let all_bytes = readers.len() as u64 * most_bytes + budget.max_bytes() / 8 + (1 << 20);
+            let all_bytes = readers.len() as u64 * most_bytes + budget.max_bytes() / 4 + (1 << 20);
             assert!(budget.used_bytes() <= all_bytes, "{} bytes", budget.used_bytes());
         }
     }

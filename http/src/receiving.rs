@@ -3,8 +3,8 @@
 //! A client decides how long its request takes to arrive, and the request holds memory
 //! meanwhile. Guarantees: a body that comes slower than [`ServerConfig::pace_min_bytes`] in
 //! each [`ServerConfig::pace_window`] is ended; when seven eighths of the memory for bodies
-//! are used, those that come slowest are ended, the one first that has been slow for longest,
-//! until there is room; and while somebody wants memory, who holds more than its share of it
+//! are used, slow ones are ended, the one first that has been slow for longest, until there is
+//! room, and where nobody lacks memory only those that have been slow for a second; and while somebody wants memory, who holds more than its share of it
 //! gives some back. What can go wrong: everybody sends fast and nobody is over its share; then
 //! a request waits for room for [`ServerConfig::room_patience`] and is refused.
 //!
@@ -29,6 +29,8 @@ use crate::refusal::Refusal;
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 /// Over this time it is measured whether a request comes slowly.
 const PACE_INTERVAL: Duration = Duration::from_millis(250);
+/// Who has been slow for so long is ended even if nobody lacks memory.
+const SLOW_TIME: Duration = Duration::from_secs(1);
 /// How often who waits for room looks for it.
 const ROOM_INTERVAL: Duration = Duration::from_millis(10);
 /// How long others keep to their shares for somebody who found no room.
@@ -40,6 +42,8 @@ pub(crate) struct Receiving<R> {
     config: Rc<ServerConfig>,
     entries: RefCell<Entries>,
     is_sweeping: Cell<bool>,
+    /// Refusals that the budget had counted at the last look, and when there was a new one.
+    refused: Cell<(u64, Monotonic)>,
 }
 
 #[derive(Default)]
@@ -113,7 +117,8 @@ fn bytes_at_rate(config: &ServerConfig, time: Duration) -> u64 {
 impl<R: Runtime> Receiving<R> {
     pub(crate) fn new(runtime: R, config: Rc<ServerConfig>) -> Rc<Receiving<R>> {
         let entries = RefCell::default();
-        Rc::new(Receiving { runtime, config, entries, is_sweeping: Cell::new(false) })
+        let (is_sweeping, refused) = (Cell::new(false), Cell::new((0, Monotonic(0))));
+        Rc::new(Receiving { runtime, config, entries, is_sweeping, refused })
     }
 
     /// Begins to watch a body, or a head.
@@ -171,8 +176,21 @@ impl<R: Runtime> Receiving<R> {
             entries.end_excess(|owner| budget.excess_bytes(owner));
         }
         let threshold_bytes = budget.max_bytes() / 8 * 7;
-        entries.end_slow(budget.used_bytes().saturating_sub(threshold_bytes));
+        let is_lacking = self.is_lacking(now);
+        let is_meant = |since: Monotonic| is_lacking || now.since(since) >= SLOW_TIME;
+        entries.end_slow(budget.used_bytes().saturating_sub(threshold_bytes), is_meant);
         !is_empty
+    }
+
+    /// Whether somebody on any core found no memory lately.
+    fn is_lacking(&self, now: Monotonic) -> bool {
+        let (known, mut at) = self.refused.get();
+        let count = self.config.body_budget.refused_count();
+        if count != known {
+            at = now;
+        }
+        self.refused.set((count, at));
+        at > Monotonic(0) && now.since(at) < SLOW_TIME
     }
 }
 
@@ -195,11 +213,11 @@ impl Entries {
     }
 
     /// Ends requests that come slowly until so many bytes are free.
-    fn end_slow(&mut self, mut wanted_bytes: u64) {
+    fn end_slow(&mut self, mut wanted_bytes: u64, is_meant: impl Fn(Monotonic) -> bool) {
         if wanted_bytes == 0 {
             return;
         }
-        let mut slow = self.holding(|entry| entry.slow_since.is_some());
+        let mut slow = self.holding(|entry| entry.slow_since.is_some_and(&is_meant));
         slow.sort_by_key(|&place| self.places[place].as_ref().and_then(|entry| entry.slow_since));
         for place in slow {
             let entry = self.entry(place);
