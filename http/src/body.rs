@@ -404,7 +404,7 @@ mod tests {
         for (sent_bytes, most_bytes) in [(1000, 16 << 10), (65_536, 256 << 10), (300_000, 1 << 20)]
         {
             let mut readers = Vec::new();
-            for _ in 0..150 {
+            for _ in 0..400 {
                 let framing = Framing::Length(if sent_bytes == 1000 { 1 << 20 } else { 60 << 20 });
                 let reader = BodyReader::new(framing, 64 << 20, &budget, &pool);
                 let mut reader = reader.expect("within the limit").for_owner(owner);

@@ -33,6 +33,11 @@ use crate::websocket::{self, Upgrade};
 #[cfg(test)]
 const MAX_TASK_BYTES: usize = 2560;
 
+/// A body is expected to take so much more memory when it is unpacked and read.
+const UNPACKED_FACTOR: u64 = 8;
+/// Of the memory for bodies, the part that is waited for at most.
+const HEADROOM_PART: u64 = 16;
+
 /// What all connections of one server share.
 pub(crate) struct Shared<R, S> {
     pub(crate) runtime: R,
@@ -333,7 +338,11 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         let mut waits_since = None;
         loop {
             let has_memory = match body.decode(&mut self.inbound.input) {
-                Ok(true) => return Ok(body.finish()),
+                Ok(true) => {
+                    let body = body.finish();
+                    self.make_headroom(&body, owner, ticket).await;
+                    return Ok(body);
+                }
                 Ok(false) => true,
                 Err(Refusal::BudgetExhausted) => false,
                 Err(refusal) => return Err(BodyEnd::Refused(refusal)),
@@ -364,6 +373,25 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                     let room = Box::pin(ticket.wait_for_room(&mut waits_since));
                     room.await.map_err(BodyEnd::Refused)?;
                 }
+            }
+        }
+    }
+
+    /// Waits until there is memory for what the service will make of a complete body, as far
+    /// as the driver can know. It is the service that refuses the request if there is none.
+    async fn make_headroom(&self, body: &Body, owner: Owner, ticket: Option<Ticket<R>>) {
+        let budget = &self.shared.config.body_budget;
+        let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
+        let wanted_bytes = wanted_bytes.min(budget.max_bytes() / HEADROOM_PART);
+        if budget.max_bytes() - budget.used_bytes() >= wanted_bytes {
+            return;
+        }
+        let ticket = ticket.unwrap_or_else(|| self.ticket(owner, true));
+        let mut waits_since = None;
+        // Dropped at once: it says that somebody lacks memory, if there is none.
+        while budget.try_reserve_for(owner, wanted_bytes).is_none() {
+            if Box::pin(ticket.wait_for_room(&mut waits_since)).await.is_err() {
+                return;
             }
         }
     }

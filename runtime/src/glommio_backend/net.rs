@@ -15,7 +15,7 @@ use glommio::net::TcpStream;
 use super::{GlommioRuntime, sleep_until, spawn_as_it_is};
 use crate::balance::{Arrival, Door, Seat};
 use crate::race::race;
-use crate::spare::{SpareDescriptors, is_lack_of_descriptors};
+use crate::spare::is_lack_of_descriptors;
 use crate::streak::Streak;
 use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
@@ -23,7 +23,6 @@ use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock
 pub struct GlommioListener {
     listener: net::TcpListener,
     door: Door,
-    spare: SpareDescriptors,
     streak: Streak,
     runtime: GlommioRuntime,
 }
@@ -37,7 +36,6 @@ impl GlommioListener {
         Ok(GlommioListener {
             door: runtime.shared.place.balance.door(listener.local_addr()?),
             listener,
-            spare: SpareDescriptors::new(),
             streak: Streak::default(),
             runtime,
         })
@@ -56,7 +54,7 @@ impl GlommioListener {
         // over a second descriptor of the socket polls it; the read that follows
         // fails, as it must on a listener, and tells that the poll has ended.
         let mut second = self.listener.try_clone();
-        if second.as_ref().is_err_and(is_lack_of_descriptors) && self.spare.release() {
+        if second.as_ref().is_err_and(is_lack_of_descriptors) && self.door.spare().release() {
             second = self.listener.try_clone();
         }
         let mut poller = stream(second?);
@@ -73,13 +71,12 @@ impl Listener for GlommioListener {
         if self.streak.is_over() {
             self.runtime.yield_now().await;
         }
-        self.spare.refill();
         let mut arrived = self.door.arrived();
         loop {
             if let Some(arrival) = arrived.take() {
                 return Ok(self.take(arrival));
             }
-            match socket::accept(&self.listener)? {
+            match self.door.spare().accept_if_all(&self.listener)? {
                 Some((stream, address)) => arrived = self.door.place(stream, address),
                 None => {
                     let readable = pin!(self.readable());
@@ -90,20 +87,20 @@ impl Listener for GlommioListener {
     }
 
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<GlommioReader, GlommioWriter>> {
-        self.spare.refill();
+        self.door.spare().refill();
         let mut arrived = self.door.arrived();
         loop {
             if let Some(arrival) = arrived.take() {
-                let has_descriptor = self.spare.refill();
+                let has_descriptor = self.door.spare().refill();
                 let (reader, writer, peer) = self.take(arrival);
                 return Ok(SpareConnection { reader, writer, peer, has_descriptor });
             }
-            match self.spare.accept(&self.listener)? {
+            match self.door.spare().accept(&self.listener)? {
                 Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
                 None => {
                     let readable = pin!(self.readable());
                     race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
-                    self.spare.refill();
+                    self.door.spare().refill();
                 }
             }
         }

@@ -16,7 +16,6 @@ use super::{ChosenDriver, MonoioRuntime, sleep_once};
 use crate::balance::{Arrival, Door, Seat};
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
-use crate::spare::SpareDescriptors;
 use crate::streak::Streak;
 use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
@@ -26,7 +25,6 @@ pub struct MonoioListener {
     /// The same socket, registered with the driver.
     readiness: monoio::net::TcpListener,
     door: Door,
-    spare: SpareDescriptors,
     streak: Streak,
     runtime: MonoioRuntime,
 }
@@ -36,8 +34,7 @@ impl MonoioListener {
         let listener = socket::listen(address)?;
         let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
         let door = runtime.shared.place.balance.door(listener.local_addr()?);
-        let (spare, streak) = (SpareDescriptors::new(), Streak::default());
-        Ok(MonoioListener { listener, readiness, door, spare, streak, runtime })
+        Ok(MonoioListener { listener, readiness, door, streak: Streak::default(), runtime })
     }
 
     fn take(&self, arrival: Arrival) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
@@ -62,13 +59,12 @@ impl Listener for MonoioListener {
         if self.streak.is_over() {
             self.runtime.yield_now().await;
         }
-        self.spare.refill();
         let mut arrived = self.door.arrived();
         loop {
             if let Some(arrival) = arrived.take() {
                 return self.take(arrival);
             }
-            match socket::accept(&self.listener)? {
+            match self.door.spare().accept_if_all(&self.listener)? {
                 Some((stream, address)) => arrived = self.door.place(stream, address),
                 None => {
                     // Not relaxed: on epoll that would report the readiness of the last
@@ -81,15 +77,15 @@ impl Listener for MonoioListener {
     }
 
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<MonoioReader, MonoioWriter>> {
-        self.spare.refill();
+        self.door.spare().refill();
         let mut arrived = self.door.arrived();
         loop {
             if let Some(arrival) = arrived.take() {
-                let has_descriptor = self.spare.refill();
+                let has_descriptor = self.door.spare().refill();
                 let (reader, writer, peer) = self.take(arrival)?;
                 return Ok(SpareConnection { reader, writer, peer, has_descriptor });
             }
-            match self.spare.accept(&self.listener)? {
+            match self.door.spare().accept(&self.listener)? {
                 Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
                 None => {
                     let readable = pin!(self.readiness.readable(false));

@@ -62,14 +62,14 @@ struct TenantStreams {
     limits: Arc<Limits>,
     /// By the form of the label strings and their hash.
     by_form: [HashMap<u128, Rc<CachedStream>>; 4],
-    /// What they count for in their generation.
+    /// What they and their tenant count for in their generation.
     bytes: usize,
 }
 
 impl TenantStreams {
-    fn new(limits: &Arc<Limits>) -> TenantStreams {
+    fn new(limits: &Arc<Limits>, tenant_bytes: usize) -> TenantStreams {
         let by_form = [new_map(), new_map(), new_map(), new_map()];
-        TenantStreams { limits: Arc::clone(limits), by_form, bytes: 0 }
+        TenantStreams { limits: Arc::clone(limits), by_form, bytes: tenant_bytes }
     }
 }
 
@@ -167,13 +167,13 @@ impl StreamCache {
             self.young_bytes = 0;
         }
         if !self.young.contains_key(tenant) {
-            self.young.insert(tenant.clone(), TenantStreams::new(limits));
+            self.young.insert(tenant.clone(), TenantStreams::new(limits, tenant_bytes));
             self.young_bytes += tenant_bytes;
         }
         if let Some(streams) = self.young.get_mut(tenant) {
             if !Arc::ptr_eq(&streams.limits, limits) {
-                self.young_bytes -= streams.bytes;
-                *streams = TenantStreams::new(limits);
+                self.young_bytes = self.young_bytes - streams.bytes + tenant_bytes;
+                *streams = TenantStreams::new(limits, tenant_bytes);
             }
             self.young_bytes += bytes;
             streams.bytes += bytes;

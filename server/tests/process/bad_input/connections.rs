@@ -311,7 +311,7 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
     // Also if they come one after the other, and if clients keep what they were refused on.
     let begun = Instant::now();
     let mut refused = Vec::new();
-    for number in 0..100 {
+    for number in 0..40 {
         let mut connection = connect(victim.server.address()).expect("the kernel accepts");
         if number % 2 == 0 {
             connection.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").expect("a request");
@@ -320,7 +320,8 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
         assert_eq!(reply.expect(503), "too many connections\n");
         refused.push(connection);
     }
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    // Later the idle ones make room.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     drop(refused);
     let before = victim.server.cpu_ticks();
     std::thread::sleep(Duration::from_secs(2));
