@@ -13,7 +13,7 @@ struct Hello;
 
 impl Service for Hello {
     fn admit(&self, _head: &RequestHead) -> Admission {
-        Admission::Body { max_bytes: 16 << 20 }
+        Admission::Body { max_bytes: 16 << 20, account: None }
     }
 
     async fn call(&self, request: Request) -> Response {

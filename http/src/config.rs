@@ -24,12 +24,20 @@ pub struct ServerConfig {
     /// Time for a body to arrive, besides what `min_rate_bytes_per_s` allows for
     /// the bytes that have come.
     pub body_timeout: Duration,
-    /// Time for one write to be taken by the client, besides what
+    /// Time for all writes of an answer to be taken by the client, besides what
     /// `min_rate_bytes_per_s` allows for its bytes.
     pub write_timeout: Duration,
     /// Slowest client that is served: each byte of a body or of a write extends
     /// its deadline by this rate.
     pub min_rate_bytes_per_s: u64,
+    /// Fewest bytes of a body that must come within each `pace_window`, however much came at
+    /// once.
+    pub pace_min_bytes: u64,
+    /// Time over which the pace of a body is measured.
+    pub pace_window: Duration,
+    /// How long a request waits for memory before it is refused, and a quarter of it if it
+    /// holds some already. Meanwhile slow ones are ended.
+    pub room_patience: Duration,
     /// Time for requests under way to finish after the stop latch; then their
     /// connections are dropped.
     pub drain_timeout: Duration,
@@ -40,7 +48,9 @@ pub struct ServerConfig {
     pub linger_timeout: Duration,
     /// Compressible bodies from this length on are compressed.
     pub compress_min_bytes: usize,
-    /// Memory for request bodies, and for heads longer than the idle buffer.
+    /// Memory for request bodies, and for heads longer than the idle buffer. With accounts,
+    /// one of each client's address and one of [`crate::Admission::Body::account`], nobody
+    /// takes more than half of it while others want some.
     pub body_budget: Budget,
     /// Where large buffers come from and go to.
     pub pool: BufferPool,
@@ -57,6 +67,9 @@ impl ServerConfig {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             min_rate_bytes_per_s: 16 * 1024,
+            pace_min_bytes: 10 * 1024,
+            pace_window: Duration::from_secs(10),
+            room_patience: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(30),
             linger_max_bytes: 1024 * 1024,
             linger_timeout: Duration::from_secs(2),

@@ -5,13 +5,13 @@
 //! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use http::{Method, Version};
-use logsvc_runtime::{Listener, Monotonic, Runtime, Writer};
+use logsvc_runtime::{Listener, Monotonic, Owner, Runtime, Writer};
 
 use crate::accept::accepts_gzip;
 use crate::body::{Body, BodyReader};
@@ -20,7 +20,9 @@ use crate::date::DateCache;
 use crate::framing::Framing;
 use crate::gzip::Compressors;
 use crate::head::{HeadDecoder, RequestHead};
-use crate::inbound::{Fill, Inbound};
+use crate::inbound::{Fill, Inbound, uninterrupted, until};
+use crate::input::InputBuffer;
+use crate::receiving::{Receiving, Ticket};
 use crate::refusal::Refusal;
 use crate::response::Response;
 use crate::service::{Admission, Request, Service};
@@ -31,6 +33,11 @@ use crate::websocket::{self, Upgrade};
 #[cfg(test)]
 const MAX_TASK_BYTES: usize = 2560;
 
+/// A body is expected to take so much more memory when it is unpacked and read.
+const UNPACKED_FACTOR: u64 = 8;
+/// Of the memory for bodies, the part that is waited for at most.
+const HEADROOM_PART: u64 = 16;
+
 /// What all connections of one server share.
 pub(crate) struct Shared<R, S> {
     pub(crate) runtime: R,
@@ -40,6 +47,7 @@ pub(crate) struct Shared<R, S> {
     pub(crate) stopping: Signal,
     pub(crate) date: DateCache,
     pub(crate) compressors: Compressors,
+    pub(crate) receiving: Rc<Receiving<R>>,
 }
 
 /// A connection that was accepted from an `L`, which may be another listener than the
@@ -49,6 +57,8 @@ pub(crate) struct Connection<R: Runtime, L: Listener, S> {
     pub(crate) inbound: Inbound<L::Reader>,
     pub(crate) writer: L::Writer,
     peer: SocketAddr,
+    /// Who holds the memory of heads.
+    owner: Owner,
     pub(crate) disconnect: Disconnect,
     heads: HeadDecoder,
 }
@@ -93,9 +103,11 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         writer: L::Writer,
         peer: SocketAddr,
     ) -> Connection<R, L, S> {
-        let heads = HeadDecoder::new(shared.config.head, shared.config.body_budget.clone());
-        let inbound = Inbound::new(reader);
-        Connection { shared, inbound, writer, peer, disconnect: Disconnect::new(), heads }
+        let budget = &shared.config.body_budget;
+        let owner = budget.owner([Some(address_key(peer.ip())), None]);
+        let heads = HeadDecoder::new(shared.config.head, budget.clone()).for_owner(owner);
+        let inbound = Inbound::new(reader, InputBuffer::for_owner(owner));
+        Connection { shared, inbound, writer, peer, owner, disconnect: Disconnect::new(), heads }
     }
 
     pub(crate) async fn run(mut self: Box<Self>) {
@@ -129,10 +141,19 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         let config = &shared.config;
         let mut deadline = None;
         let mut begun = false;
+        let mut ticket = None;
+        let mut waits_since = None;
         loop {
             match self.heads.decode(&mut self.inbound.input) {
                 Ok(Some(head)) => return NextHead::Head(head),
                 Ok(None) => {}
+                Err(Refusal::BudgetExhausted) => {
+                    let ticket = &*ticket.get_or_insert_with(|| self.ticket(self.owner, false));
+                    match Box::pin(ticket.wait_for_room(&mut waits_since)).await {
+                        Ok(()) => continue,
+                        Err(refusal) => return NextHead::Refused(refusal),
+                    }
+                }
                 Err(refusal) => return NextHead::Refused(refusal),
             }
             if !begun && self.heads.has_begun() {
@@ -146,26 +167,44 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                     if first || begun { config.head_timeout } else { config.idle_timeout };
                 shared.runtime.now().after(timeout)
             });
-            let stop = if begun {
-                None
-            } else {
+            if !begun {
                 self.inbound.input.shrink();
-                Some(&shared.stopping)
+            } else {
+                let ticket = ticket.get_or_insert_with(|| self.ticket(self.owner, false));
+                let input = &self.inbound.input;
+                ticket.note(input.unread().len() as u64, input.held_bytes());
+            }
+            let mut stop = (!begun).then(|| until(&shared.stopping));
+            let interrupt = |cx: &mut Context<'_>| match (&mut stop, &ticket) {
+                (Some(stop), _) => stop(cx),
+                (None, Some(ticket)) => ticket.poll_ended(cx).map(Fill::Interrupted),
+                (None, None) => None,
             };
             let filled = self.inbound.fill(
                 &shared.runtime,
                 &config.body_budget,
                 IDLE_BUFFER_BYTES,
                 deadline,
-                stop,
+                interrupt,
             );
             match filled.await {
-                Fill::Data => {}
+                Fill::Data => waits_since = None,
                 Fill::TimedOut if begun => return NextHead::Refused(Refusal::HeadTimeout),
-                Fill::Refused(refusal) => return NextHead::Refused(refusal),
+                Fill::Interrupted(refusal) => return NextHead::Refused(refusal),
+                Fill::NoMemory => {
+                    let ticket = &*ticket.get_or_insert_with(|| self.ticket(self.owner, false));
+                    if let Err(refusal) = Box::pin(ticket.wait_for_room(&mut waits_since)).await {
+                        return NextHead::Refused(refusal);
+                    }
+                }
                 Fill::TimedOut | Fill::Ended | Fill::Stopped => return NextHead::Ended,
             }
         }
+    }
+
+    /// Begins to watch what is received.
+    fn ticket(&self, owner: Owner, is_body: bool) -> Ticket<R> {
+        self.shared.receiving.begin(owner, is_body)
     }
 
     /// Answers a request that has no usable head.
@@ -192,8 +231,8 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             started: self.shared.runtime.now(),
             received_bytes: 0,
         };
-        let max_bytes = match self.shared.service.admit(&head) {
-            Admission::Body { max_bytes } => max_bytes,
+        let (max_bytes, account) = match self.shared.service.admit(&head) {
+            Admission::Body { max_bytes, account } => (max_bytes, account),
             Admission::Refuse(response) => {
                 return Box::pin(self.refuse_admission(exchange, &head, response)).await;
             }
@@ -201,7 +240,9 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         let body = if head.framing == Framing::None {
             Body::default()
         } else {
-            match self.read_body(&head, max_bytes, exchange.started).await {
+            let keys = [Some(address_key(self.peer.ip())), account];
+            let owner = self.shared.config.body_budget.owner(keys);
+            match self.read_body(&head, max_bytes, owner, exchange.started).await {
                 Ok(body) => body,
                 Err(BodyEnd::Gone) => return After::Close,
                 Err(BodyEnd::Refused(refusal)) => {
@@ -266,7 +307,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 &config.body_budget,
                 IDLE_BUFFER_BYTES,
                 deadline,
-                None,
+                uninterrupted,
             );
             if filled.await != Fill::Data {
                 return After::Close;
@@ -278,34 +319,81 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         &mut self,
         head: &RequestHead,
         max_bytes: u64,
+        owner: Owner,
         started: Monotonic,
     ) -> Result<Body, BodyEnd> {
         let shared = Rc::clone(&self.shared);
         let config = &shared.config;
         let mut body = BodyReader::new(head.framing, max_bytes, &config.body_budget, &config.pool)
-            .map_err(BodyEnd::Refused)?;
+            .map_err(BodyEnd::Refused)?
+            .for_owner(owner);
         if head.expects_continue && self.inbound.input.unread().is_empty() {
             let deadline = shared.runtime.now().after(config.write_timeout);
             let line = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
             let (written, _) = self.writer.write_all(line, deadline).await;
             written.map_err(|_| BodyEnd::Gone)?;
         }
-        while !body.decode(&mut self.inbound.input).map_err(BodyEnd::Refused)? {
-            let timeout = config.with_rate(config.body_timeout, body.received_bytes());
-            let filled = self.inbound.fill_body(
-                &shared.runtime,
-                &config.body_budget,
-                &mut body,
-                started.after(timeout),
-            );
-            match filled.await {
-                Fill::Data => {}
+        // Most bodies are there when they are first looked at, and are not watched.
+        let mut ticket = None;
+        let mut waits_since = None;
+        loop {
+            let has_memory = match body.decode(&mut self.inbound.input) {
+                Ok(true) => {
+                    let body = body.finish();
+                    self.make_headroom(&body, owner, ticket).await;
+                    return Ok(body);
+                }
+                Ok(false) => true,
+                Err(Refusal::BudgetExhausted) => false,
+                Err(refusal) => return Err(BodyEnd::Refused(refusal)),
+            };
+            let ticket = &*ticket.get_or_insert_with(|| self.ticket(owner, true));
+            let filled = if has_memory {
+                let held_bytes = body.held_bytes() + self.inbound.input.held_bytes();
+                ticket.note(body.received_bytes(), held_bytes);
+                let timeout = config.with_rate(config.body_timeout, body.received_bytes());
+                let interrupt = |cx: &mut Context<'_>| ticket.poll_ended(cx).map(Fill::Interrupted);
+                let filled = self.inbound.fill_body(
+                    &shared.runtime,
+                    &config.body_budget,
+                    &mut body,
+                    started.after(timeout),
+                    interrupt,
+                );
+                filled.await
+            } else {
+                Fill::NoMemory
+            };
+            match filled {
+                Fill::Data => waits_since = None,
                 Fill::Ended | Fill::Stopped => return Err(BodyEnd::Gone),
                 Fill::TimedOut => return Err(BodyEnd::Refused(Refusal::BodyTimeout)),
-                Fill::Refused(refusal) => return Err(BodyEnd::Refused(refusal)),
+                Fill::Interrupted(refusal) => return Err(BodyEnd::Refused(refusal)),
+                Fill::NoMemory => {
+                    let room = Box::pin(ticket.wait_for_room(&mut waits_since));
+                    room.await.map_err(BodyEnd::Refused)?;
+                }
             }
         }
-        Ok(body.finish())
+    }
+
+    /// Waits until there is memory for what the service will make of a complete body, as far
+    /// as the driver can know. It is the service that refuses the request if there is none.
+    async fn make_headroom(&self, body: &Body, owner: Owner, ticket: Option<Ticket<R>>) {
+        let budget = &self.shared.config.body_budget;
+        let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
+        let wanted_bytes = wanted_bytes.min(budget.max_bytes() / HEADROOM_PART);
+        if budget.max_bytes() - budget.used_bytes() >= wanted_bytes {
+            return;
+        }
+        let ticket = ticket.unwrap_or_else(|| self.ticket(owner, true));
+        let mut waits_since = None;
+        // Dropped at once: it says that somebody lacks memory, if there is none.
+        while budget.try_reserve_for(owner, wanted_bytes).is_none() {
+            if Box::pin(ticket.wait_for_room(&mut waits_since)).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Waits for `future` and watches meanwhile whether the client goes away.
@@ -342,6 +430,15 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     }
 }
 
+/// What tells clients apart by their addresses. Of IPv6 that is the network, since one client
+/// has as many addresses of it as it likes.
+fn address_key(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,7 +448,7 @@ mod tests {
 
     impl Service for NoService {
         fn admit(&self, _head: &RequestHead) -> Admission {
-            Admission::Body { max_bytes: 0 }
+            Admission::Body { max_bytes: 0, account: None }
         }
 
         async fn call(&self, request: Request) -> Response {

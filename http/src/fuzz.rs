@@ -20,7 +20,7 @@ pub const MAX_BODY_BYTES: u64 = 4096;
 /// left after the last one comes at once.
 pub fn parse_requests(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
     let limits = HeadLimits { max_target_bytes: 1024, max_headers_bytes: 2048 };
-    let budget = Budget::new("fuzz", 16 * 1024);
+    let budget = Budget::new("fuzz", 1 << 20);
     let pool = BufferPool::new(16 * 1024);
     let mut heads = HeadDecoder::new(limits, budget.clone());
     let mut body: Option<BodyReader> = None;

@@ -3,14 +3,17 @@
 //! Guarantees: a head that is given out is unambiguous. It has exactly one way
 //! to find its body's end, its names and values have no control characters, and
 //! its path is valid UTF-8. The shapes that make two parsers disagree (RFC 9112,
-//! section 11.2) are refused.
+//! section 11.2) are refused. Heads are limited by their bytes alone, however many fields
+//! they have. What the fields of a larger head take in memory is reserved before they are
+//! parsed; after a refusal for lack of memory the same call may be tried again.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Version};
-use logsvc_runtime::{Budget, Reservation};
+use logsvc_runtime::{Budget, Owner, Reservation};
 
 use crate::config::IDLE_BUFFER_BYTES;
 use crate::framing::{self, Framing};
@@ -19,8 +22,11 @@ use crate::percent;
 use crate::refusal::Refusal;
 use crate::scan::HeadScanner;
 
-/// Most header fields that a request may have.
-pub const MAX_HEADERS: usize = 100;
+/// Fields that are parsed without an allocation, and held without a reservation.
+const USUAL_FIELDS: usize = 64;
+/// What a field takes in the map of headers, and while it is parsed: at most twice the room
+/// of an entry and of its place in the index, since both grow by doubling.
+const FIELD_BYTES: u64 = 320;
 
 /// Limits of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +65,7 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// Accounts for a head that is larger than an idle buffer.
+    /// Owners for a head that is larger than an idle buffer, or has many fields.
     reservation: Option<Reservation>,
 }
 
@@ -83,34 +89,52 @@ impl RequestHead {
 pub struct HeadDecoder {
     limits: HeadLimits,
     budget: Budget,
+    owner: Owner,
     scanner: HeadScanner,
+    /// Where a complete head is that has not been parsed yet.
+    complete: Option<Range<usize>>,
 }
 
 impl HeadDecoder {
-    /// A decoder for a new connection. Heads larger than an idle buffer are
-    /// taken from the budget.
+    /// A decoder for a new connection. Heads larger than an idle buffer, or with many fields,
+    /// are taken from the budget.
     pub fn new(limits: HeadLimits, budget: Budget) -> HeadDecoder {
-        HeadDecoder { limits, budget, scanner: HeadScanner::default() }
+        let (owner, scanner) = (Owner::default(), HeadScanner::default());
+        HeadDecoder { limits, budget, owner, scanner, complete: None }
+    }
+
+    /// Takes the memory on this account.
+    #[must_use]
+    pub fn for_owner(mut self, owner: Owner) -> HeadDecoder {
+        self.owner = owner;
+        self
     }
 
     /// Takes the next head from `input`, or gives `None` if more bytes are
-    /// needed. After a refusal the connection must be closed.
+    /// needed. After a refusal, unless it was for lack of memory, the connection must be
+    /// closed.
     pub fn decode(&mut self, input: &mut InputBuffer) -> Result<Option<RequestHead>, Refusal> {
-        let Some(range) = self.scanner.scan(input.unread(), &self.limits)? else {
-            return Ok(None);
-        };
-        let reservation = if range.len() > IDLE_BUFFER_BYTES {
+        if self.complete.is_none() {
+            self.complete = self.scanner.scan(input.unread(), &self.limits)?;
+        }
+        let Some(range) = self.complete.clone() else { return Ok(None) };
+        let bytes = &input.unread()[range.clone()];
+        // Each has a line; the request line and the empty one are two more.
+        let fields = memchr::memchr_iter(b'\n', bytes).count();
+        let reservation = if range.len() > IDLE_BUFFER_BYTES || fields > USUAL_FIELDS {
             // The head's own copy, and the decoded and raw target at most.
-            let taken = self.budget.try_reserve(range.len() as u64 * 3);
+            let copies_bytes = range.len() as u64 * 3;
+            let bytes = copies_bytes + fields as u64 * FIELD_BYTES;
+            let taken = self.budget.try_reserve_for(self.owner, bytes);
             Some(taken.ok_or(Refusal::BudgetExhausted)?)
         } else {
             None
         };
         let end = range.end;
-        let mut head = parse_head(&input.unread()[range], &self.limits)?;
+        let mut head = parse_head(bytes, fields, &self.limits)?;
         head.reservation = reservation;
         input.consume(end);
-        self.scanner = HeadScanner::default();
+        (self.scanner, self.complete) = (HeadScanner::default(), None);
         Ok(Some(head))
     }
 
@@ -120,13 +144,20 @@ impl HeadDecoder {
     }
 }
 
-/// Parses a complete head, which ends in an empty line.
-fn parse_head(head: &[u8], limits: &HeadLimits) -> Result<RequestHead, Refusal> {
+/// Parses a complete head, which ends in an empty line and has `max_fields` at most.
+fn parse_head(head: &[u8], max_fields: usize, limits: &HeadLimits) -> Result<RequestHead, Refusal> {
     // One copy that all header values share.
     let bytes = Bytes::copy_from_slice(head);
-    let mut fields = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+    let mut many = Vec::new();
+    let fields = if max_fields <= USUAL_FIELDS {
+        &mut usual[..]
+    } else {
+        many.resize_with(max_fields, MaybeUninit::uninit);
+        &mut many[..]
+    };
     let mut parsed = httparse::Request::new(&mut []);
-    match parsed.parse_with_uninit_headers(&bytes, &mut fields) {
+    match parsed.parse_with_uninit_headers(&bytes, fields) {
         Ok(httparse::Status::Complete(len)) if len == head.len() => {}
         Ok(_) => return Err(Refusal::BadRequest("malformed request head")),
         Err(error) => return Err(refusal_of(error, head)),
@@ -142,7 +173,9 @@ fn parse_head(head: &[u8], limits: &HeadLimits) -> Result<RequestHead, Refusal> 
         .map_err(|_| Refusal::BadRequest("malformed method"))?;
     let version = if minor == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
 
-    let mut headers = HeaderMap::with_capacity(parsed.headers.len());
+    // The map has a bound of its own, which is 24,576 names.
+    let mut headers =
+        HeaderMap::try_with_capacity(parsed.headers.len()).map_err(|_| Refusal::HeadTooLarge)?;
     for field in parsed.headers.iter() {
         let name = HeaderName::from_bytes(field.name.as_bytes())
             .map_err(|_| Refusal::BadRequest("malformed header name"))?;
@@ -153,7 +186,7 @@ fn parse_head(head: &[u8], limits: &HeadLimits) -> Result<RequestHead, Refusal> 
             HeaderValue::from_maybe_shared(bytes.slice_ref(field.value))
                 .map_err(|_| Refusal::BadRequest("malformed header value"))?
         };
-        headers.append(name, value);
+        headers.try_append(name, value).map_err(|_| Refusal::HeadTooLarge)?;
     }
 
     let (raw_path, query) = split_target(&method, target)?;
@@ -214,7 +247,6 @@ fn refusal_of(error: httparse::Error, head: &[u8]) -> Refusal {
     match error {
         httparse::Error::HeaderName => Refusal::BadRequest("malformed header name"),
         httparse::Error::HeaderValue => Refusal::BadRequest("malformed header value"),
-        httparse::Error::TooManyHeaders => Refusal::HeadTooLarge,
         httparse::Error::Version if names_other_version(head) => Refusal::VersionNotSupported,
         _ => Refusal::BadRequest("malformed request line"),
     }

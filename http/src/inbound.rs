@@ -19,10 +19,6 @@ use crate::input::InputBuffer;
 use crate::refusal::Refusal;
 use crate::signal::{Disconnect, Signal};
 
-/// Size of reads for bodies of unknown length, which pass through the input
-/// buffer.
-const CHUNKED_READ_BYTES: usize = 64 * 1024;
-
 type ReadAhead<Rd> = Pin<Box<dyn Future<Output = (io::Result<usize>, Vec<u8>, Rd)>>>;
 
 /// How waiting for bytes ended.
@@ -36,8 +32,26 @@ pub(crate) enum Fill {
     TimedOut,
     /// The server stops. The connection must be closed.
     Stopped,
-    /// There is no memory for more bytes.
-    Refused(Refusal),
+    /// The request was ended while it came. The connection must be closed.
+    Interrupted(Refusal),
+    /// Bytes have come for which there is no memory. Nothing is lost if this is tried again.
+    NoMemory,
+}
+
+/// What ends waiting for bytes besides the deadline; otherwise it has the task woken.
+pub(crate) trait Interrupt: FnMut(&mut Context<'_>) -> Option<Fill> {}
+
+impl<F: FnMut(&mut Context<'_>) -> Option<Fill>> Interrupt for F {}
+
+/// Nothing ends the wait but the deadline.
+pub(crate) fn uninterrupted(_: &mut Context<'_>) -> Option<Fill> {
+    None
+}
+
+/// The signal ends the wait.
+pub(crate) fn until(stop: &Signal) -> impl Interrupt {
+    let mut stopped = stop.wait();
+    move |cx: &mut Context<'_>| Pin::new(&mut stopped).poll(cx).is_ready().then_some(Fill::Stopped)
 }
 
 pub(crate) struct Inbound<Rd> {
@@ -46,11 +60,13 @@ pub(crate) struct Inbound<Rd> {
     reader: Option<Rd>,
     ahead: Option<ReadAhead<Rd>>,
     ended: bool,
+    /// Bytes for which there was no room in the input buffer; no more than an idle one holds.
+    spilled: Vec<u8>,
 }
 
 impl<Rd: Reader> Inbound<Rd> {
-    pub(crate) fn new(reader: Rd) -> Inbound<Rd> {
-        Inbound { input: InputBuffer::new(), reader: Some(reader), ahead: None, ended: false }
+    pub(crate) fn new(reader: Rd, input: InputBuffer) -> Inbound<Rd> {
+        Inbound { input, reader: Some(reader), ahead: None, ended: false, spilled: Vec::new() }
     }
 
     /// Waits for more bytes in the input buffer.
@@ -60,16 +76,11 @@ impl<Rd: Reader> Inbound<Rd> {
         budget: &Budget,
         min_capacity_bytes: usize,
         deadline: Monotonic,
-        stop: Option<&Signal>,
+        mut interrupt: impl Interrupt,
     ) -> Fill {
         if self.ended {
             return Fill::Ended;
         }
-        let mut stopped = stop.map(Signal::wait);
-        let mut is_stopped = move |cx: &mut Context<'_>| match &mut stopped {
-            Some(stopped) => Pin::new(stopped).poll(cx).is_ready(),
-            None => false,
-        };
         if let Some(ahead) = &mut self.ahead {
             // The deadline of this read was not known when it began.
             let mut passed = pin!(runtime.sleep_until(deadline));
@@ -80,7 +91,7 @@ impl<Rd: Reader> Inbound<Rd> {
                 if passed.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Err(Fill::TimedOut));
                 }
-                if is_stopped(cx) { Poll::Ready(Err(Fill::Stopped)) } else { Poll::Pending }
+                interrupt(cx).map_or(Poll::Pending, |fill| Poll::Ready(Err(fill)))
             });
             return match done.await {
                 Ok((result, buffer, reader)) => {
@@ -92,26 +103,40 @@ impl<Rd: Reader> Inbound<Rd> {
                 Err(fill) => self.give_up(fill),
             };
         }
+        if !self.spilled.is_empty() {
+            return self.take_spilled(budget);
+        }
         let Some(reader) = &mut self.reader else { return Fill::Ended };
-        let buffer = match self.input.take_for_read(min_capacity_bytes, budget) {
-            Ok(buffer) => buffer,
-            Err(refusal) => return Fill::Refused(refusal),
-        };
-        let done = {
-            let mut read = pin!(reader.read(buffer, deadline));
-            poll_fn(|cx| match read.as_mut().poll(cx) {
-                Poll::Ready(done) => Poll::Ready(Some(done)),
-                Poll::Pending if is_stopped(cx) => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            })
-            .await
-        };
-        match done {
-            Some((result, buffer)) => {
+        let buffer = self.input.take_for_read(min_capacity_bytes, budget);
+        let is_input = buffer.is_ok();
+        // Whether there is more to read has to be known before memory is waited for.
+        let buffer = buffer.unwrap_or_else(|_| Vec::with_capacity(IDLE_BUFFER_BYTES));
+        match read(reader, buffer, deadline, interrupt).await {
+            Ok((result, buffer)) if is_input => {
                 self.input.put_back(buffer);
                 self.note(result)
             }
-            None => self.give_up(Fill::Stopped),
+            Ok((result, buffer)) => {
+                self.spilled = buffer;
+                match self.note(result) {
+                    Fill::Data => self.take_spilled(budget),
+                    other => other,
+                }
+            }
+            Err(fill) => self.give_up(fill),
+        }
+    }
+
+    fn take_spilled(&mut self, budget: &Budget) -> Fill {
+        let wanted_bytes = self.input.unread().len() + self.spilled.len();
+        match self.input.take_for_read(wanted_bytes, budget) {
+            Ok(mut buffer) => {
+                buffer.append(&mut self.spilled);
+                self.spilled = Vec::new();
+                self.input.put_back(buffer);
+                Fill::Data
+            }
+            Err(_) => Fill::NoMemory,
         }
     }
 
@@ -123,22 +148,23 @@ impl<Rd: Reader> Inbound<Rd> {
         budget: &Budget,
         body: &mut BodyReader,
         deadline: Monotonic,
+        interrupt: impl Interrupt,
     ) -> Fill {
         if self.ahead.is_none()
             && !self.ended
             && let Some(reader) = &mut self.reader
         {
-            match body.take_for_read() {
-                Ok(Some(buffer)) => {
-                    let (result, buffer) = reader.read(buffer, deadline).await;
-                    body.put_back(buffer, &mut self.input);
-                    return self.note(result);
-                }
-                Ok(None) => {}
-                Err(refusal) => return Fill::Refused(refusal),
+            if let Some(buffer) = body.take_for_read() {
+                return match read(reader, buffer, deadline, interrupt).await {
+                    Ok((result, buffer)) => {
+                        body.put_back(buffer, &mut self.input);
+                        self.note(result)
+                    }
+                    Err(fill) => self.give_up(fill),
+                };
             }
         }
-        self.fill(runtime, budget, CHUNKED_READ_BYTES, deadline, None).await
+        self.fill(runtime, budget, body.read_bytes(), deadline, interrupt).await
     }
 
     /// Reads and drops up to `max_bytes`. True if the client ended the
@@ -154,14 +180,16 @@ impl<Rd: Reader> Inbound<Rd> {
         loop {
             let unread_bytes = self.input.unread().len();
             self.input.consume(unread_bytes);
+            self.input.shrink();
             dropped_bytes += unread_bytes as u64;
             if dropped_bytes > max_bytes {
                 return false;
             }
-            match self.fill(runtime, budget, IDLE_BUFFER_BYTES, deadline, None).await {
+            let fill = self.fill(runtime, budget, IDLE_BUFFER_BYTES, deadline, uninterrupted);
+            match fill.await {
                 Fill::Data => {}
                 Fill::Ended => return true,
-                Fill::TimedOut | Fill::Stopped | Fill::Refused(_) => return false,
+                _ => return false,
             }
         }
     }
@@ -213,11 +241,29 @@ impl<Rd: Reader> Inbound<Rd> {
         }
     }
 
-    /// Nothing may be read any more: a read was cut off.
+    /// Nothing may be read any more: a read was cut off. Others get the memory at once,
+    /// however long the client takes to read why.
     fn give_up(&mut self, fill: Fill) -> Fill {
         self.ended = true;
+        self.input = InputBuffer::new();
+        self.spilled = Vec::new();
         self.ahead = None;
         self.reader = None;
         fill
     }
+}
+
+/// Reads until bytes come or the wait is interrupted, after which nothing may be read any more.
+async fn read<Rd: Reader>(
+    reader: &mut Rd,
+    buffer: Vec<u8>,
+    deadline: Monotonic,
+    mut interrupt: impl Interrupt,
+) -> Result<(io::Result<usize>, Vec<u8>), Fill> {
+    let mut read = pin!(reader.read(buffer, deadline));
+    poll_fn(|cx| match read.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => interrupt(cx).map_or(Poll::Pending, |fill| Poll::Ready(Err(fill))),
+    })
+    .await
 }

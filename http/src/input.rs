@@ -1,6 +1,6 @@
 //! The bytes of a connection that were received and not yet consumed.
 
-use logsvc_runtime::{Budget, Reservation};
+use logsvc_runtime::{Budget, Owner, Reservation};
 
 use crate::config::IDLE_BUFFER_BYTES;
 use crate::refusal::Refusal;
@@ -10,14 +10,25 @@ use crate::refusal::Refusal;
 pub struct InputBuffer {
     data: Vec<u8>,
     start: usize,
-    /// Accounts for capacity beyond the idle buffer.
+    /// Owners for capacity beyond the idle buffer.
     reservation: Option<Reservation>,
+    owner: Owner,
 }
 
 impl InputBuffer {
     /// An empty buffer without memory of its own.
     pub fn new() -> InputBuffer {
         InputBuffer::default()
+    }
+
+    /// The same, which takes memory on this account.
+    pub fn for_owner(owner: Owner) -> InputBuffer {
+        InputBuffer { owner, ..InputBuffer::default() }
+    }
+
+    /// Bytes of the budget that the buffer holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
     /// The bytes that wait to be consumed.
@@ -112,7 +123,7 @@ impl InputBuffer {
                 }
             }
             None => {
-                let taken = budget.try_reserve(capacity_bytes as u64);
+                let taken = budget.try_reserve_for(self.owner, capacity_bytes as u64);
                 self.reservation = Some(taken.ok_or(Refusal::BudgetExhausted)?);
             }
         }

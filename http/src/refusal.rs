@@ -34,7 +34,11 @@ pub enum Refusal {
     /// No memory is left for request bodies; the client should retry later.
     #[error("too many bytes of requests in flight")]
     BudgetExhausted,
-    /// The header block is too long, or has too many fields.
+    /// The request came too slowly while others had no memory; the client should retry
+    /// later.
+    #[error("the request came too slowly while memory for others was short")]
+    GaveWay,
+    /// The header block is too long.
     #[error("request header fields are too large")]
     HeadTooLarge,
     /// `Transfer-Encoding` is something other than exactly `chunked`.
@@ -55,6 +59,7 @@ impl Refusal {
             Refusal::TargetTooLong { .. } => StatusCode::URI_TOO_LONG,
             Refusal::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
             Refusal::BudgetExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Refusal::GaveWay => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Refusal::TransferEncodingNotSupported => StatusCode::NOT_IMPLEMENTED,
             Refusal::VersionNotSupported => StatusCode::HTTP_VERSION_NOT_SUPPORTED,

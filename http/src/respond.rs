@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Method, StatusCode, Version};
@@ -37,6 +38,8 @@ struct Outgoing<'a> {
     vary: bool,
     keep_alive: bool,
     sent_bytes: u64,
+    /// Time in which writes waited for the client.
+    waited: Duration,
 }
 
 impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
@@ -50,6 +53,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             vary: compressible,
             keep_alive: exchange.keep_alive && !close && !self.shared.stopping.is_set(),
             sent_bytes: 0,
+            waited: Duration::ZERO,
         };
         let gzip = compressible
             && exchange.accepts_gzip
@@ -261,9 +265,13 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     ) -> Result<Vec<u8>, CutOff> {
         let config = &self.shared.config;
         let len_bytes = out.len() as u64;
-        let timeout = config.with_rate(config.write_timeout, len_bytes);
-        let deadline = self.shared.runtime.now().after(timeout);
+        // An answer holds memory until it is sent, so its writes share one timeout: each of
+        // them alone might take nearly as long without an end.
+        let timeout = config.with_rate(config.write_timeout, outgoing.sent_bytes + len_bytes);
+        let begun = self.shared.runtime.now();
+        let deadline = begun.after(timeout.saturating_sub(outgoing.waited));
         let (written, mut buffer) = self.writer.write_all(out, deadline).await;
+        outgoing.waited += self.shared.runtime.now().since(begun);
         if written.is_err() {
             self.disconnect.set_gone();
             return Err(CutOff);

@@ -2,25 +2,29 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use logsvc_runtime::{Latch, Listener, Monotonic, Runtime};
+use logsvc_runtime::{
+    Latch, Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, is_lack_of_descriptors,
+};
 
 use crate::config::ServerConfig;
 use crate::connection::{Connection, Shared};
 use crate::date::DateCache;
 use crate::gzip::Compressors;
 use crate::limit::ConnectionPermit;
+use crate::receiving::Receiving;
 use crate::service::Service;
 use crate::signal::Signal;
-use crate::turn_away::{MAX_TURNED_AWAY, turn_away};
+use crate::turn_away::{MAX_TURNED_AWAY, PATIENCE, SPARE_PATIENCE, turn_away};
 
 /// First and longest pause after a failed accept.
-const ACCEPT_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+const ACCEPT_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 /// How often the log says that connections are refused.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Accepts in a row before other tasks get their turn.
@@ -38,10 +42,13 @@ pub async fn serve<R: Runtime, L: Listener, S: Service>(
     config: Rc<ServerConfig>,
     stop: Latch,
 ) {
+    config.body_budget.set_secret(runtime.random_u64());
+    let receiving = Receiving::new(runtime.clone(), Rc::clone(&config));
     let shared = Rc::new(Shared {
         runtime: runtime.clone(),
         service,
         config,
+        receiving,
         stopping: Signal::new(),
         date: DateCache::new(),
         compressors: Compressors::default(),
@@ -76,42 +83,39 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
     let mut stopped = stop.wait();
     let mut pause = ACCEPT_PAUSES.0;
     let mut burst = 0;
-    let mut warned = None;
+    let mut warned = Warnings::default();
+    // Whether the last accept failed for lack of descriptors.
+    let mut is_lacking = false;
     loop {
-        let accepted = match select(pin!(listener.accept()), &mut stopped).await {
+        let accepted = match select(pin!(accept(listener, is_lacking)), &mut stopped).await {
             Either::Left((accepted, _)) => accepted,
             Either::Right(_) => return,
         };
         match accepted {
-            Ok((reader, writer, peer)) => {
+            Ok(connection) => {
                 pause = ACCEPT_PAUSES.0;
-                if let Some(permit) = shared.config.connections.try_enter() {
-                    let guard = OpenGuard::new(shared, open, permit);
-                    let shared = Rc::clone(shared);
-                    let connection =
-                        Box::new(Connection::<R, L, S>::new(shared, reader, writer, peer));
-                    let aborted = abort.wait();
-                    drop(runtime.spawn(async move {
-                        let _guard = guard;
-                        select(pin!(connection.run()), aborted).await;
-                    }));
-                } else {
-                    shared.service.connection_refused();
-                    warn_of_refusals(shared, &mut warned);
-                    if let Some(guard) = TurnedAwayGuard::new(open) {
-                        let shared = Rc::clone(shared);
-                        drop(runtime.spawn(async move {
-                            let _guard = guard;
-                            let told = pin!(turn_away(&shared.runtime, reader, writer));
-                            select(told, shared.stopping.wait()).await;
-                        }));
-                    }
+                is_lacking &= !connection.has_descriptor;
+                let permit = match connection.has_descriptor {
+                    true => shared.config.connections.try_enter(),
+                    false => None,
+                };
+                match permit {
+                    Some(permit) => begin::<R, L, S>(shared, connection, open, abort, permit),
+                    None => refuse(shared, connection, open, &mut warned),
+                }
+            }
+            Err(error) if !is_lacking && is_lack_of_descriptors(&error) => {
+                is_lacking = true;
+                if warned.lacks_descriptors.is_due(runtime.now()) {
+                    tracing::warn!(%error, "accept failed: connections are refused");
                 }
             }
             Err(error) => {
-                // Mostly too many open files: only the end of a connection
-                // helps, so there is no use in trying at once.
-                tracing::warn!(%error, pause_ms = pause.as_millis(), "accept failed");
+                // Only the end of a connection helps, so there is no use in trying at once.
+                if !is_lacking || pause >= ACCEPT_PAUSES.1 {
+                    tracing::warn!(%error, pause_ms = pause.as_millis(), "accept failed");
+                }
+                is_lacking = false;
                 let resume = pin!(runtime.sleep_until(runtime.now().after(pause)));
                 pause = (pause * 2).min(ACCEPT_PAUSES.1);
                 if let Either::Right(_) = select(resume, &mut stopped).await {
@@ -127,13 +131,80 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
     }
 }
 
-/// Says that connections are refused, unless that was said a moment ago.
-fn warn_of_refusals<R: Runtime, S: Service>(shared: &Shared<R, S>, warned: &mut Option<Monotonic>) {
-    let now = shared.runtime.now();
-    if warned.is_none_or(|then| now.since(then) >= WARNING_INTERVAL) {
-        *warned = Some(now);
+/// The next connection, by way of the listener's spare descriptors if there are no others.
+async fn accept<L: Listener>(
+    listener: &L,
+    is_lacking: bool,
+) -> io::Result<SpareConnection<L::Reader, L::Writer>> {
+    if is_lacking {
+        return listener.accept_with_spare().await;
+    }
+    let (reader, writer, peer) = listener.accept().await?;
+    Ok(SpareConnection { reader, writer, peer, has_descriptor: true })
+}
+
+/// Serves a connection on a task of its own.
+fn begin<R: Runtime, L: Listener, S: Service>(
+    shared: &Rc<Shared<R, S>>,
+    connection: SpareConnection<L::Reader, L::Writer>,
+    open: &Rc<Open>,
+    abort: &Signal,
+    permit: ConnectionPermit,
+) {
+    let SpareConnection { reader, writer, peer, .. } = connection;
+    let guard = OpenGuard::new(shared, open, permit);
+    let connection = Box::new(Connection::<R, L, S>::new(Rc::clone(shared), reader, writer, peer));
+    let aborted = abort.wait();
+    drop(shared.runtime.spawn(async move {
+        let _guard = guard;
+        select(pin!(connection.run()), aborted).await;
+    }));
+}
+
+/// Tells a connection that it is one too many, if not too many are being told.
+fn refuse<R: Runtime, S: Service>(
+    shared: &Rc<Shared<R, S>>,
+    connection: SpareConnection<impl Reader, impl Writer>,
+    open: &Rc<Open>,
+    warned: &mut Warnings,
+) {
+    let SpareConnection { reader, writer, has_descriptor, .. } = connection;
+    shared.service.connection_refused();
+    if has_descriptor && warned.too_many.is_due(shared.runtime.now()) {
         let max = shared.config.connections.max();
         tracing::warn!(max, "connections are refused: as many are open as may be");
+    }
+    if let Some(guard) = TurnedAwayGuard::new(open) {
+        let shared = Rc::clone(shared);
+        let patience = if has_descriptor { PATIENCE } else { SPARE_PATIENCE };
+        drop(shared.runtime.clone().spawn(async move {
+            let _guard = guard;
+            let told = pin!(turn_away(&shared.runtime, reader, writer, patience));
+            select(told, shared.stopping.wait()).await;
+        }));
+    }
+}
+
+/// What the log was told lately.
+#[derive(Default)]
+struct Warnings {
+    too_many: Warning,
+    lacks_descriptors: Warning,
+}
+
+#[derive(Default)]
+struct Warning {
+    last: Option<Monotonic>,
+}
+
+impl Warning {
+    /// Whether it is time to say it again.
+    fn is_due(&mut self, now: Monotonic) -> bool {
+        let is_due = self.last.is_none_or(|last| now.since(last) >= WARNING_INTERVAL);
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
     }
 }
 

@@ -32,6 +32,9 @@ pub enum Admission {
     Body {
         /// Longest body that is admitted; over it the answer is 413.
         max_bytes: u64,
+        /// Whom the body's memory is counted for besides the client's address: a hash, for
+        /// example of a tenant.
+        account: Option<u64>,
     },
     /// The request is answered without its body. A short body is read and
     /// dropped; after a long one, or one that waits for `100 Continue`, the
@@ -82,7 +85,7 @@ pub trait Service: 'static {
         text.push('\n');
         let response = Response::text(refusal.status(), text);
         match refusal {
-            Refusal::BudgetExhausted => response.with_header(RETRY_AFTER, "1"),
+            Refusal::BudgetExhausted | Refusal::GaveWay => response.with_header(RETRY_AFTER, "1"),
             _ => response,
         }
     }

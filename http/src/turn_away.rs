@@ -1,4 +1,5 @@
-//! What becomes of connections over the limit: they are told, as far as that is cheap.
+//! What becomes of connections over the limit, and of those for which there is no descriptor:
+//! they are told, as far as that is cheap.
 
 use std::time::Duration;
 
@@ -8,7 +9,10 @@ use logsvc_runtime::{Reader, Runtime, Writer};
 pub(crate) const MAX_TURNED_AWAY: usize = 64;
 
 /// Time for the answer to be taken and for the client to stop sending.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same where the connection takes one of a few descriptors that are kept for this.
+pub(crate) const SPARE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Bytes of the client that are read and dropped meanwhile.
 const MAX_DROPPED_BYTES: usize = 64 * 1024;
@@ -26,8 +30,9 @@ pub(crate) async fn turn_away<R: Runtime>(
     runtime: &R,
     mut reader: impl Reader,
     mut writer: impl Writer,
+    patience: Duration,
 ) {
-    let deadline = runtime.now().after(PATIENCE);
+    let deadline = runtime.now().after(patience);
     if writer.write_all(ANSWER.to_vec(), deadline).await.0.is_err()
         || writer.shutdown().await.is_err()
     {

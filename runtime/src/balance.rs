@@ -16,6 +16,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use crate::spare::SpareDescriptors;
+
 /// Connections on their way to one listener; with more, cores keep what they accept.
 const INBOX_CONNECTIONS: usize = 1024;
 
@@ -26,6 +28,7 @@ pub(crate) struct Balance {
     /// accepted.
     #[expect(clippy::disallowed_types, reason = "see the module's header")]
     doors: Arc<Mutex<Vec<Entry>>>,
+    spare: SpareDescriptors,
 }
 
 struct Entry {
@@ -68,6 +71,7 @@ pub(crate) struct Door {
 impl Balance {
     /// The door of a listener with this address.
     pub(crate) fn door(&self, address: SocketAddr) -> Door {
+        self.spare.refill();
         let (sender, inbox) = flume::bounded(INBOX_CONNECTIONS);
         let open = Arc::new(AtomicUsize::new(0));
         let entry = Entry { address, open: Arc::clone(&open), inbox: sender };
@@ -95,6 +99,16 @@ impl Door {
                 flume::TrySendError::Full(arrival) | flume::TrySendError::Disconnected(arrival),
             ) => Some(Arrival { seat: Seat::new(&self.open), ..arrival }),
         }
+    }
+
+    /// Descriptors that all listeners keep together.
+    pub(crate) fn spare(&self) -> &SpareDescriptors {
+        &self.balance.spare
+    }
+
+    /// A connection that was accepted here and stays.
+    pub(crate) fn keep(&self, stream: net::TcpStream, address: SocketAddr) -> Arrival {
+        Arrival { stream, address, seat: Seat::new(&self.open) }
     }
 
     /// A connection that was accepted elsewhere, if one is there.

@@ -5,10 +5,15 @@
 //! bytes. Refusal is immediate: nobody waits for a budget, the caller answers
 //! "too busy". What can go wrong: a budget counts what callers say, not what they
 //! allocate, so a caller that reserves less than it takes breaks the ceiling.
+//!
+//! A budget may have accounts of who holds how much, see [`crate::Owner`].
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Monotonic;
+use crate::owners::{OWNER_KINDS, Owner, Owners};
 
 /// A node-wide ceiling in bytes. Clones share the same count.
 #[derive(Clone)]
@@ -22,13 +27,18 @@ struct Shared {
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     refused_count: AtomicU64,
+    accounts: Option<Owners>,
 }
 
 impl Shared {
     /// The counters guard no other memory, so relaxed ordering is enough: a
     /// single atomic's modification order already keeps the sum under the
     /// ceiling.
-    fn try_add(&self, bytes: u64) -> bool {
+    fn try_add(&self, owner: Owner, bytes: u64) -> bool {
+        if self.excess_bytes(owner, bytes) > 0 {
+            self.refused_count.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
         let added =
             self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used_bytes| {
                 used_bytes.checked_add(bytes).filter(|sum| *sum <= self.max_bytes)
@@ -36,6 +46,9 @@ impl Shared {
         match added {
             Ok(before_bytes) => {
                 self.peak_bytes.fetch_max(before_bytes + bytes, Ordering::Relaxed);
+                if let Some(accounts) = &self.accounts {
+                    accounts.add(owner, bytes);
+                }
                 true
             }
             Err(_) => {
@@ -45,15 +58,32 @@ impl Shared {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn give_back(&self, owner: Owner, bytes: u64) {
+        if let Some(accounts) = &self.accounts {
+            accounts.subtract(owner, bytes);
+        }
         let before_bytes = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before_bytes >= bytes, "budget {} returned more than it lent", self.name);
+    }
+
+    fn excess_bytes(&self, owner: Owner, more_bytes: u64) -> u64 {
+        let accounts = self.accounts.as_ref();
+        accounts.map_or(0, |accounts| accounts.excess_bytes(owner, more_bytes, self.max_bytes))
     }
 }
 
 impl Budget {
     /// A budget of `max_bytes`. The name appears in metrics and in refusals.
     pub fn new(name: &'static str, max_bytes: u64) -> Budget {
+        Budget::build(name, max_bytes, None)
+    }
+
+    /// The same, with accounts of who holds how much.
+    pub fn with_accounts(name: &'static str, max_bytes: u64) -> Budget {
+        Budget::build(name, max_bytes, Some(Owners::new()))
+    }
+
+    fn build(name: &'static str, max_bytes: u64, accounts: Option<Owners>) -> Budget {
         Budget {
             shared: Arc::new(Shared {
                 name,
@@ -61,6 +91,7 @@ impl Budget {
                 used_bytes: AtomicU64::new(0),
                 peak_bytes: AtomicU64::new(0),
                 refused_count: AtomicU64::new(0),
+                accounts,
             }),
         }
     }
@@ -68,7 +99,50 @@ impl Budget {
     /// Takes `bytes` from the budget, or gives `None` and counts a refusal if
     /// the ceiling would be passed. Reserving zero bytes always works.
     pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.shared.try_add(bytes).then(|| Reservation { shared: Arc::clone(&self.shared), bytes })
+        self.try_reserve_for(Owner::default(), bytes)
+    }
+
+    /// The same on the account of `owner`. Also gives `None` if others want memory and the
+    /// owner would have more than its share, half of the budget.
+    pub fn try_reserve_for(&self, owner: Owner, bytes: u64) -> Option<Reservation> {
+        let reserved = self.shared.try_add(owner, bytes);
+        reserved.then(|| Reservation { shared: Arc::clone(&self.shared), bytes, owner })
+    }
+
+    /// The accounts of those with these keys, one of each kind; nobody's without a key, and
+    /// in a budget without accounts.
+    pub fn owner(&self, keys: [Option<u64>; OWNER_KINDS]) -> Owner {
+        self.shared.accounts.as_ref().map_or(Owner::default(), |accounts| accounts.owner(keys))
+    }
+
+    /// Sets what decides which keys share an account. Only the first call counts, and it
+    /// comes before owners are asked for.
+    pub fn set_secret(&self, secret: u64) {
+        if let Some(accounts) = &self.shared.accounts {
+            accounts.set_secret(secret);
+        }
+    }
+
+    /// What the owner holds, on that of its accounts that holds most.
+    pub fn held_bytes(&self, owner: Owner) -> u64 {
+        self.shared.accounts.as_ref().map_or(0, |accounts| accounts.held_bytes(owner))
+    }
+
+    /// How much more the owner holds than its share, if others want it.
+    pub fn excess_bytes(&self, owner: Owner) -> u64 {
+        self.shared.excess_bytes(owner, 0)
+    }
+
+    /// Says that the owner found no memory, so that until then others keep to their shares.
+    pub fn want(&self, owner: Owner, until: Monotonic) {
+        if let Some(accounts) = &self.shared.accounts {
+            accounts.want(owner, self.shared.max_bytes, until);
+        }
+    }
+
+    /// Forgets what was wanted until `now` at most. True if somebody wants memory still.
+    pub fn expire_wants(&self, now: Monotonic) -> bool {
+        self.shared.accounts.as_ref().is_some_and(|accounts| accounts.expire_wants(now))
     }
 
     /// The name given at construction.
@@ -113,6 +187,7 @@ impl fmt::Debug for Budget {
 pub struct Reservation {
     shared: Arc<Shared>,
     bytes: u64,
+    owner: Owner,
 }
 
 impl Reservation {
@@ -124,7 +199,7 @@ impl Reservation {
     /// Takes `more_bytes` in addition; on refusal nothing changes.
     #[must_use = "a refused growth must stop the allocation"]
     pub fn try_grow(&mut self, more_bytes: u64) -> bool {
-        let grown = self.shared.try_add(more_bytes);
+        let grown = self.shared.try_add(self.owner, more_bytes);
         if grown {
             self.bytes += more_bytes;
         }
@@ -134,7 +209,7 @@ impl Reservation {
     /// Returns what exceeds `bytes`. Does nothing if less is held.
     pub fn shrink_to(&mut self, bytes: u64) {
         let surplus_bytes = self.bytes.saturating_sub(bytes);
-        self.shared.give_back(surplus_bytes);
+        self.shared.give_back(self.owner, surplus_bytes);
         self.bytes -= surplus_bytes;
     }
 
@@ -146,7 +221,7 @@ impl Reservation {
     pub fn split(&mut self, bytes: u64) -> Reservation {
         assert!(bytes <= self.bytes, "split of {bytes} from {} bytes", self.bytes);
         self.bytes -= bytes;
-        Reservation { shared: Arc::clone(&self.shared), bytes }
+        Reservation { shared: Arc::clone(&self.shared), bytes, owner: self.owner }
     }
 
     /// Moves all bytes of `other` into this reservation.
@@ -155,13 +230,20 @@ impl Reservation {
     /// If the two belong to different budgets.
     pub fn merge(&mut self, mut other: Reservation) {
         assert!(Arc::ptr_eq(&self.shared, &other.shared), "reservations of different budgets");
-        self.bytes += std::mem::take(&mut other.bytes);
+        let bytes = std::mem::take(&mut other.bytes);
+        if let Some(accounts) = &self.shared.accounts
+            && self.owner != other.owner
+        {
+            accounts.add(self.owner, bytes);
+            accounts.subtract(other.owner, bytes);
+        }
+        self.bytes += bytes;
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.give_back(self.bytes);
+        self.shared.give_back(self.owner, self.bytes);
     }
 }
 

@@ -338,6 +338,18 @@ pub trait File: 'static {
     async fn len_bytes(&self) -> io::Result<u64>;
 }
 
+/// A connection that was accepted in spite of a lack of descriptors.
+pub struct SpareConnection<Rd, W> {
+    /// Its receiving half.
+    pub reader: Rd,
+    /// Its sending half.
+    pub writer: W,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Whether there are descriptors again, so that it need not be one of the spare ones.
+    pub has_descriptor: bool,
+}
+
 /// A listening socket of one core.
 #[allow(async_fn_in_trait)]
 pub trait Listener: 'static {
@@ -351,6 +363,15 @@ pub trait Listener: 'static {
     /// be dropped at any time; no connection is lost. One task at a time may
     /// accept from a listener.
     async fn accept(&self) -> io::Result<(Self::Reader, Self::Writer, SocketAddr)>;
+
+    /// Waits for the next connection after [`Listener::accept`] has failed for lack of
+    /// descriptors ([`crate::is_lack_of_descriptors`]), and takes it with one of a few that
+    /// the listener keeps for this. The connection has to be told and closed soon, unless
+    /// [`SpareConnection::has_descriptor`]. Fails in the same way if those are in use, too, and
+    /// if there are none. May be dropped like `accept`.
+    async fn accept_with_spare(&self) -> io::Result<SpareConnection<Self::Reader, Self::Writer>> {
+        Err(io::Error::from_raw_os_error(libc::EMFILE))
+    }
 
     /// The bound address; tells the port when port 0 was asked for.
     fn local_address(&self) -> io::Result<SocketAddr>;

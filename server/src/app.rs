@@ -125,6 +125,9 @@ pub(crate) struct Boot {
     pub(crate) cache_generation: Arc<AtomicI64>,
     /// Memory for request bodies.
     pub(crate) bodies: Budget,
+    /// Memory for handshakes of TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
+    pub(crate) handshakes: Budget,
     /// Memory for entries that are not in segments.
     pub(crate) heads: Budget,
     /// Memory for streams, besides their entries.
@@ -187,7 +190,8 @@ impl Boot {
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),
             cache_generation: Arc::new(AtomicI64::new(0)),
-            bodies: Budget::new("bodies", config.body_budget_bytes),
+            bodies: Budget::with_accounts("bodies", config.body_budget_bytes),
+            handshakes: Budget::new("handshakes", config.body_budget_bytes / 32),
             heads: Budget::new("heads", config.heads_budget_bytes),
             streams: Budget::new("streams", config.stream_budget_bytes),
             cache: Budget::new("cache", config.cache_budget_bytes),

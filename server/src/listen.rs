@@ -1,5 +1,6 @@
 //! The HTTP server of one core: its listener, its limits, and TLS where that is set.
 
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use logsvc_http::{ConnectionLimit, ServerConfig, serve};
@@ -10,8 +11,8 @@ use crate::config::Config;
 use crate::front::Front;
 use crate::services::{Part, State};
 
-/// Most files that are kept for what is no connection.
-const OWN_FILES_MAX: u64 = 4096;
+/// Fewest and most files that are kept for what is no connection.
+const OWN_FILES: RangeInclusive<u64> = 64..=4096;
 
 /// One connection for so much of the memory: eight times what an idle one takes.
 const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
@@ -32,7 +33,9 @@ pub(crate) fn start<R: Runtime>(
             listener,
             acceptor,
             config.head_timeout,
-            boot.bodies.clone(),
+            // Handshakes have a memory of their own, so that they neither wait for bodies nor
+            // bodies for them.
+            boot.handshakes.clone(),
         );
         return Some(spawn(runtime, boot, front, listener, config));
     }
@@ -98,9 +101,10 @@ pub(crate) fn connection_limit(config: &Config, open_files: u64) -> ConnectionLi
     if set > 0 {
         return ConnectionLimit::new(set);
     }
-    let own_files = (open_files / 4).min(OWN_FILES_MAX);
+    let own_files = (open_files / 4).clamp(*OWN_FILES.start(), *OWN_FILES.end());
     let by_memory = config.memory_max_bytes / MEMORY_BYTES_PER_CONNECTION;
-    let max = by_memory.min(open_files - own_files);
+    // Where there are next to none, half of them are for connections.
+    let max = by_memory.min(open_files - own_files.min(open_files / 2));
     ConnectionLimit::new(usize::try_from(max).unwrap_or(usize::MAX))
 }
 
@@ -123,5 +127,7 @@ mod tests {
         assert_eq!(max(1024, 1024, 0), 768);
         assert_eq!(max(1024, 20_000, 0), 15_904);
         assert_eq!(max(64, 1024, 5000), 5000);
+        assert_eq!(max(64, 200, 0), 136);
+        assert_eq!(max(64, 64, 0), 32);
     }
 }

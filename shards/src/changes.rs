@@ -38,7 +38,7 @@ const STAMP_COUNTS_MAX: i64 = 1_024;
 const STAMP_BUCKETS_MAX: i64 = 1 << 19;
 
 /// What tells a tenant's counters from another one's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TenantKey(u32);
 
 impl TenantKey {

@@ -8,6 +8,7 @@
 //! that the shard assigns. Mostly they come in rising order, but a stream may be indexed
 //! long after its slot was assigned.
 
+mod chunks;
 mod postings;
 mod select;
 mod slot_set;
@@ -19,6 +20,9 @@ use logsvc_proto::{Labels, TenantId};
 
 pub(crate) use slot_set::SlotSet;
 use values::Values;
+
+/// Up to so many names of labels take just the memory that they need.
+const FEW_NAMES: usize = 8;
 
 /// Number of a stream within its shard, from zero.
 pub type Slot = u32;
@@ -32,7 +36,8 @@ pub struct LabelIndex {
 /// Label index of one tenant.
 #[derive(Debug, Default)]
 pub struct TenantIndex {
-    names: BTreeMap<Box<str>, Values>,
+    /// Sorted by name. Streams have few names, and tenants are many.
+    names: Vec<(Box<str>, Values)>,
     /// In rising order.
     streams: Vec<Slot>,
 }
@@ -46,10 +51,18 @@ impl LabelIndex {
         };
         postings::add(&mut index.streams, slot);
         for (name, value) in labels.iter() {
-            match index.names.get_mut(name) {
-                Some(values) => values.add(value, slot),
-                None => index.names.entry(name.into()).or_default().add(value, slot),
-            }
+            let place = match index.find(name) {
+                Ok(place) => place,
+                Err(place) => {
+                    // Most tenants have the names of their first stream and no others.
+                    if index.names.len() < FEW_NAMES {
+                        index.names.reserve_exact(1);
+                    }
+                    index.names.insert(place, (name.into(), Values::default()));
+                    place
+                }
+            };
+            index.names[place].1.add(value, slot);
         }
     }
 
@@ -59,10 +72,11 @@ impl LabelIndex {
         let Some(index) = self.tenants.get_mut(tenant) else { return };
         postings::take(&mut index.streams, slot);
         for (name, value) in labels.iter() {
-            let Some(values) = index.names.get_mut(name) else { continue };
+            let Ok(place) = index.find(name) else { continue };
+            let values = &mut index.names[place].1;
             values.remove(value, slot);
             if values.count() == 0 {
-                index.names.remove(name);
+                index.names.remove(place);
             }
         }
         if index.streams.is_empty() {
@@ -82,6 +96,15 @@ impl LabelIndex {
 }
 
 impl TenantIndex {
+    /// The place of a label name, or where it would be.
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.names.binary_search_by(|(held, _)| (**held).cmp(name))
+    }
+
+    fn values_of(&self, name: &str) -> Option<&Values> {
+        self.find(name).ok().map(|place| &self.names[place].1)
+    }
+
     /// All streams of the tenant, in rising order.
     pub fn streams(&self) -> &[Slot] {
         &self.streams
@@ -89,7 +112,7 @@ impl TenantIndex {
 
     /// Label names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.keys().map(|name| &**name)
+        self.names.iter().map(|(name, _)| &**name)
     }
 
     /// Whether a stream of the set has the label.
@@ -99,12 +122,12 @@ impl TenantIndex {
 
     /// How many values a label has.
     pub(crate) fn value_count(&self, name: &str) -> usize {
-        self.names.get(name).map_or(0, Values::count)
+        self.values_of(name).map_or(0, Values::count)
     }
 
     /// Values of a label with the streams that have them, sorted by value.
     pub fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
-        self.names.get(name).into_iter().flat_map(Values::iter)
+        self.values_of(name).into_iter().flat_map(Values::iter)
     }
 }
 

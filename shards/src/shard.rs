@@ -50,10 +50,19 @@ use tails::{Places, Tails};
 /// state, its places in the table of ids and in the index. `benches/index.rs` measures it.
 const STREAM_OVERHEAD_BYTES: u64 = 512;
 
+/// What a tenant costs in memory besides its streams and its name, in bytes: its part of the
+/// index, with the first values of some labels. `benches/index.rs` measures it.
+const TENANT_OVERHEAD_BYTES: u64 = 768;
+
 /// What a stream costs in memory besides its entries, in bytes. Most streams have a
 /// value of a label to themselves, which is in the index, too.
 fn stream_cost(labels: &Labels) -> u64 {
     STREAM_OVERHEAD_BYTES + labels.as_bytes().len() as u64 * 5 / 4
+}
+
+/// What a tenant costs that has a stream, in bytes.
+fn tenant_cost(tenant: &TenantId) -> u64 {
+    TENANT_OVERHEAD_BYTES + tenant.as_str().len() as u64
 }
 
 /// Settings of a shard.
@@ -236,9 +245,34 @@ struct StreamMemory {
     uncounted_bytes: u64,
     /// How many times a stream was refused.
     refused: u64,
+    /// Streams that are known, by the tenant's hash. Tenants that share one are few, and
+    /// counted as one.
+    tenants: HashMap<TenantKey, u32>,
 }
 
 impl StreamMemory {
+    /// What a stream costs, with its tenant if that has no other.
+    fn cost_of(&self, tenant: &TenantId, labels: &Labels) -> u64 {
+        let is_first = !self.tenants.contains_key(&TenantKey::of(tenant));
+        stream_cost(labels) + if is_first { tenant_cost(tenant) } else { 0 }
+    }
+
+    /// Notes that a stream is known.
+    fn add_stream(&mut self, key: TenantKey) {
+        *self.tenants.entry(key).or_insert(0) += 1;
+    }
+
+    /// Releases the memory of a stream that was forgotten.
+    fn forget_stream(&mut self, tenant: &TenantId, key: TenantKey, labels: &Labels) {
+        if let Some(streams) = self.tenants.get_mut(&key) {
+            *streams -= 1;
+            if *streams == 0 {
+                self.tenants.remove(&key);
+            }
+        }
+        self.release(self.cost_of(tenant, labels));
+    }
+
     fn release(&mut self, bytes: u64) {
         let uncounted_bytes = bytes.min(self.uncounted_bytes);
         self.uncounted_bytes -= uncounted_bytes;
@@ -281,6 +315,7 @@ impl Shard {
                 reserved: config.streams.try_reserve(0)?,
                 uncounted_bytes: 0,
                 refused: 0,
+                tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             },
             pool: BlockPool::default(),
             in_log_bytes: 0,
@@ -351,7 +386,7 @@ impl Shard {
     /// Makes a replayed stream known; it is kept even if the budget is smaller today.
     pub(crate) fn redefine(&mut self, definition: StreamDefinition) {
         if !self.by_id.contains_key(&definition.id) {
-            let cost_bytes = stream_cost(&definition.labels);
+            let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
             if !self.stream_memory.reserved.try_grow(cost_bytes) {
                 self.stream_memory.uncounted_bytes += cost_bytes;
                 self.recovery.over_budget_bytes += cost_bytes;
@@ -372,10 +407,12 @@ impl Shard {
         if self.by_id.contains_key(&id) {
             return;
         }
+        let tenant_key = TenantKey::of(&tenant);
+        self.stream_memory.add_stream(tenant_key);
         let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
         let state = StreamState {
             id,
-            tenant_key: TenantKey::of(&tenant),
+            tenant_key,
             definition_len: (text_len + tenant.as_str().len() + 64) as u32,
             tenant,
             labels,

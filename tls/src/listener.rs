@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_runtime::{Budget, Listener, Runtime};
+use logsvc_runtime::{Budget, Listener, Runtime, SpareConnection};
 use rustls::{Connection, ServerConfig, ServerConnection};
 
 use crate::session::Session;
@@ -70,15 +70,32 @@ impl<R: Runtime> Listener for TlsListener<R> {
 
     async fn accept(&self) -> io::Result<(TlsReader<R>, TlsWriter<R>, SocketAddr)> {
         let (reader, writer, peer) = self.listener.accept().await?;
-        let tls = ServerConnection::new(Arc::clone(&self.acceptor.config))
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let session = Session::new(Connection::Server(tls), writer, self.budget.clone());
-        let deadline = self.runtime.now().after(self.handshake_timeout);
-        let (reader, writer) = halves(self.runtime.clone(), session, reader, deadline, true);
+        let (reader, writer) = self.wrap(reader, writer)?;
         Ok((reader, writer, peer))
+    }
+
+    async fn accept_with_spare(&self) -> io::Result<SpareConnection<TlsReader<R>, TlsWriter<R>>> {
+        let SpareConnection { reader, writer, peer, has_descriptor } =
+            self.listener.accept_with_spare().await?;
+        let (reader, writer) = self.wrap(reader, writer)?;
+        Ok(SpareConnection { reader, writer, peer, has_descriptor })
     }
 
     fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_address()
+    }
+}
+
+impl<R: Runtime> TlsListener<R> {
+    fn wrap(
+        &self,
+        reader: R::Reader,
+        writer: R::Writer,
+    ) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
+        let tls = ServerConnection::new(Arc::clone(&self.acceptor.config))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let session = Session::new(Connection::Server(tls), writer, self.budget.clone());
+        let deadline = self.runtime.now().after(self.handshake_timeout);
+        Ok(halves(self.runtime.clone(), session, reader, deadline, true))
     }
 }

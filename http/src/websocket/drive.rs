@@ -12,7 +12,7 @@ use super::message::{Event, MessageDecoder};
 use super::socket::{State, Upgrade, WebSocket};
 use super::{CloseReason, code};
 use crate::config::{IDLE_BUFFER_BYTES, ServerConfig};
-use crate::inbound::{Fill, Inbound};
+use crate::inbound::{Fill, Inbound, uninterrupted};
 use crate::signal::Signal;
 
 /// Write buffers up to this size are used again.
@@ -92,7 +92,8 @@ async fn read_loop<R: Runtime, Rd: Reader>(
                 }
             }
         }
-        let filled = inbound.fill(runtime, budget, IDLE_BUFFER_BYTES, Monotonic::NEVER, None);
+        let filled =
+            inbound.fill(runtime, budget, IDLE_BUFFER_BYTES, Monotonic::NEVER, uninterrupted);
         if filled.await != Fill::Data {
             return state.fail();
         }

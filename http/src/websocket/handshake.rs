@@ -8,7 +8,7 @@ use http::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use http::{Method, StatusCode, Version};
+use http::{Method, StatusCode};
 use sha1::{Digest, Sha1};
 
 use super::socket::{Upgrade, WebSocket, WebSocketConfig};
@@ -21,8 +21,8 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// A request is not the opening handshake of a WebSocket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotAWebSocket {
-    /// It is something else than a GET of HTTP/1.1 without a body.
-    #[error("a WebSocket starts with a GET request of HTTP/1.1")]
+    /// It is something else than a GET without a body.
+    #[error("a WebSocket starts with a GET request without a body")]
     Method,
     /// `Upgrade: websocket` or `Connection: Upgrade` is missing.
     #[error("the request does not ask for an upgrade to a WebSocket")]
@@ -44,10 +44,9 @@ pub struct Handshake {
 impl Handshake {
     /// Checks whether a request opens a WebSocket.
     pub fn of_request(head: &RequestHead) -> Result<Handshake, NotAWebSocket> {
-        if head.method != Method::GET
-            || head.version != Version::HTTP_11
-            || head.framing != Framing::None
-        {
+        // RFC 6455 wants HTTP/1.1, but proxies that speak HTTP/1.0 to their backends pass the
+        // handshake on, and every common server takes it.
+        if head.method != Method::GET || head.framing != Framing::None {
             return Err(NotAWebSocket::Method);
         }
         if !has_token(&head.headers, UPGRADE, "websocket")

@@ -166,11 +166,17 @@ pub(crate) async fn a_body_over_the_budget_is_refused<R: Runtime>(runtime: R) {
     let budget = Budget::new("small", 100_000);
     let server = Server::start_with(&runtime, |config| config.body_budget = budget);
     let mut client = server.client().await;
-    // A claim that cannot be met is refused before it arrives.
+    // A claim that can never be met is refused for good, before it arrives.
     let answer = client.exchange(&post("/echo", &"x".repeat(150_000))[..1000]).await;
+    assert_eq!((answer.status(), answer.header("connection")), (413, Some("close")));
+    drop(client);
+    // One that cannot be met now is refused for now.
+    let others = server.budget.try_reserve(50_000).expect("there is room");
+    let mut client = server.client().await;
+    let answer = client.exchange(post("/echo", &"x".repeat(90_000))).await;
     assert_eq!((answer.status(), answer.header("connection")), (429, Some("close")));
     assert_eq!(answer.header("retry-after"), Some("1"));
-    drop(client);
+    drop((client, others));
     let mut client = server.client().await;
     assert_eq!(client.exchange(post("/echo", &"x".repeat(90_000))).await.status(), 200);
     drop(client);

@@ -5,6 +5,7 @@
 
 mod client;
 mod exchanges;
+mod memory;
 mod responses;
 mod sockets;
 mod support;
@@ -88,6 +89,12 @@ cases! {
         connections_over_the_limit_are_turned_away
         a_stop_lets_requests_finish
         a_stop_does_not_wait_for_ever;
+    memory:
+        slow_bodies_give_way
+        slow_heads_give_way
+        a_trickle_after_a_burst_is_refused
+        a_slow_body_goes_on_where_there_is_memory
+        a_body_waits_for_memory;
     sockets:
         messages_go_both_ways
         frames_right_behind_the_handshake_count
@@ -96,6 +103,7 @@ cases! {
         a_slow_client_holds_the_handler_back
         a_stop_closes_sockets
         a_vanished_client_ends_the_handler
+        http_1_0_may_open_one
         other_requests_are_refused;
 }
 

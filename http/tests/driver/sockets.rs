@@ -139,12 +139,24 @@ pub(crate) async fn a_vanished_client_ends_the_handler<R: Runtime>(runtime: R) {
     server.finish().await;
 }
 
+/// Proxies that speak HTTP/1.0 to their backends pass handshakes on.
+pub(crate) async fn http_1_0_may_open_one<R: Runtime>(runtime: R) {
+    let server = Server::start(&runtime);
+    let mut client = server.client().await;
+    client.send(HANDSHAKE.replace("HTTP/1.1", "HTTP/1.0")).await;
+    let head = client.receive_until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
+    assert!(!head.to_ascii_lowercase().contains("connection: close"), "{head}");
+    drop(client);
+    server.until(|service| service.open.get() == 0).await;
+    server.finish().await;
+}
+
 pub(crate) async fn other_requests_are_refused<R: Runtime>(runtime: R) {
     let server = Server::start(&runtime);
     let mut client = server.client().await;
     for (from, to) in [
         ("GET", "POST"),
-        ("HTTP/1.1", "HTTP/1.0"),
         ("Upgrade: WebSocket\r\n", ""),
         ("keep-alive, Upgrade", "keep-alive"),
         ("Version: 13", "Version: 8"),

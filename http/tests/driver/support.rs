@@ -36,8 +36,8 @@ impl<R: Runtime> Service for TestService<R> {
             "/refused" => {
                 Admission::Refuse(Response::text(StatusCode::UNAUTHORIZED, "no org id\n"))
             }
-            "/tiny" => Admission::Body { max_bytes: 10 },
-            _ => Admission::Body { max_bytes: 8 << 20 },
+            "/tiny" => Admission::Body { max_bytes: 10, account: None },
+            _ => Admission::Body { max_bytes: 8 << 20, account: None },
         }
     }
 

@@ -15,8 +15,9 @@ use glommio::net::TcpStream;
 use super::{GlommioRuntime, sleep_until, spawn_as_it_is};
 use crate::balance::{Arrival, Door, Seat};
 use crate::race::race;
+use crate::spare::is_lack_of_descriptors;
 use crate::streak::Streak;
-use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
+use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
 /// A listening socket of the glommio backend.
 pub struct GlommioListener {
@@ -40,12 +41,23 @@ impl GlommioListener {
         })
     }
 
+    fn take(&self, arrival: Arrival) -> (GlommioReader, GlommioWriter, SocketAddr) {
+        let Arrival { stream: accepted, address, seat } = arrival;
+        self.streak.add();
+        let (reader, writer) = split(stream(accepted), Some(seat), self.runtime.clone());
+        (reader, writer, address)
+    }
+
     /// Waits until a connection may be there.
     async fn readable(&self) -> io::Result<()> {
         // glommio offers readiness as a part of reading a stream only. A stream
         // over a second descriptor of the socket polls it; the read that follows
         // fails, as it must on a listener, and tells that the poll has ended.
-        let mut poller = stream(self.listener.try_clone()?);
+        let mut second = self.listener.try_clone();
+        if second.as_ref().is_err_and(is_lack_of_descriptors) && self.door.spare().release() {
+            second = self.listener.try_clone();
+        }
+        let mut poller = stream(second?);
         poll_fn(|cx| Pin::new(&mut poller).poll_read(cx, &mut [0])).await.ok();
         Ok(())
     }
@@ -61,16 +73,34 @@ impl Listener for GlommioListener {
         }
         let mut arrived = self.door.arrived();
         loop {
-            if let Some(Arrival { stream: accepted, address, seat }) = arrived.take() {
-                self.streak.add();
-                let (reader, writer) = split(stream(accepted), Some(seat), self.runtime.clone());
-                return Ok((reader, writer, address));
+            if let Some(arrival) = arrived.take() {
+                return Ok(self.take(arrival));
             }
-            match socket::accept(&self.listener)? {
+            match self.door.spare().accept_if_all(&self.listener)? {
                 Some((stream, address)) => arrived = self.door.place(stream, address),
                 None => {
                     let readable = pin!(self.readable());
                     race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                }
+            }
+        }
+    }
+
+    async fn accept_with_spare(&self) -> io::Result<SpareConnection<GlommioReader, GlommioWriter>> {
+        self.door.spare().refill();
+        let mut arrived = self.door.arrived();
+        loop {
+            if let Some(arrival) = arrived.take() {
+                let has_descriptor = self.door.spare().refill();
+                let (reader, writer, peer) = self.take(arrival);
+                return Ok(SpareConnection { reader, writer, peer, has_descriptor });
+            }
+            match self.door.spare().accept(&self.listener)? {
+                Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
+                None => {
+                    let readable = pin!(self.readable());
+                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                    self.door.spare().refill();
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::balance::{Arrival, Door, Seat};
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
 use crate::streak::Streak;
-use crate::{Listener, Monotonic, Reader, Runtime, Writer, clock, socket};
+use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
 /// A listening socket of the monoio backend. One task at a time may accept.
 pub struct MonoioListener {
@@ -64,11 +64,30 @@ impl Listener for MonoioListener {
             if let Some(arrival) = arrived.take() {
                 return self.take(arrival);
             }
-            match socket::accept(&self.listener)? {
+            match self.door.spare().accept_if_all(&self.listener)? {
                 Some((stream, address)) => arrived = self.door.place(stream, address),
                 None => {
                     // Not relaxed: on epoll that would report the readiness of the last
                     // connection for ever.
+                    let readable = pin!(self.readiness.readable(false));
+                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                }
+            }
+        }
+    }
+
+    async fn accept_with_spare(&self) -> io::Result<SpareConnection<MonoioReader, MonoioWriter>> {
+        self.door.spare().refill();
+        let mut arrived = self.door.arrived();
+        loop {
+            if let Some(arrival) = arrived.take() {
+                let has_descriptor = self.door.spare().refill();
+                let (reader, writer, peer) = self.take(arrival)?;
+                return Ok(SpareConnection { reader, writer, peer, has_descriptor });
+            }
+            match self.door.spare().accept(&self.listener)? {
+                Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
+                None => {
                     let readable = pin!(self.readiness.readable(false));
                     race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
                 }

@@ -71,16 +71,16 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Port to listen on. 0 lets the system choose; the log names it then.";
     "server.http_server_read_timeout", "server.http-read-timeout",
         |c| Duration(&mut c.http_read_timeout),
-        "Longest time to receive a whole request.";
+        "Longest time to receive a whole request; each 16KB that have come are worth a second more, and of a body at least 10KB must come within each 10 seconds.";
     "server.http_server_write_timeout", "server.http-write-timeout",
         |c| Duration(&mut c.http_write_timeout),
-        "Longest time in which a client takes nothing of an answer.";
+        "Longest time in which a client takes nothing of an answer, over all its parts; each 16KB that it takes are worth a second more.";
     "server.http_server_idle_timeout", "server.http-idle-timeout",
         |c| Duration(&mut c.http_idle_timeout),
         "Longest time that a connection stays open without a request.";
     "server.http_listen_conn_limit", "server.http-conn-limit",
         |c| Count(&mut c.http_listen_conn_limit),
-        "Most connections that may be open; those beyond are answered with 503. 0 follows from the memory, one for each 64KB of memory.max_bytes, and from the limit of open files, which the server raises as far as it may, less a quarter but at most 4096 for its own files.";
+        "Most connections that may be open; those beyond are answered with 503. 0 follows from the memory, one for each 64KB of memory.max_bytes, and from the limit of open files, which the server raises as far as it may, less a quarter, but at least 64 and at most 4096, for its own files.";
     "server.http_tls_config.cert_file", "server.http-tls-cert-path",
         |c| Text(&mut c.tls.cert_file),
         "File with the server's certificate, and with those that lead to its issuer behind it, as PEM. With it and the key the port speaks HTTPS only.";

@@ -455,12 +455,14 @@ impl<R: Runtime> Service for Front<R> {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
                 Admission::Refuse(route.error_response(&error.with_newline()))
             }
-            Match::Found(route, _) if route.is_push() => {
-                Admission::Body { max_bytes: self.body_max_bytes(self.config.push_body_max_bytes) }
-            }
-            Match::Found(..) => {
-                Admission::Body { max_bytes: self.body_max_bytes(self.config.form_body_max_bytes) }
-            }
+            Match::Found(route, _) if route.is_push() => Admission::Body {
+                max_bytes: self.body_max_bytes(self.config.push_body_max_bytes),
+                account: self.account_of(head),
+            },
+            Match::Found(..) => Admission::Body {
+                max_bytes: self.body_max_bytes(self.config.form_body_max_bytes),
+                account: self.account_of(head),
+            },
             Match::MethodNotAllowed => {
                 Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
             }
@@ -493,6 +495,10 @@ impl<R: Runtime> Service for Front<R> {
                 ApiError::too_many_requests("too many bytes of requests in flight", 1)
                     .with_newline()
             }
+            Refusal::GaveWay => ApiError {
+                retry_after_s: Some(1),
+                ..ApiError::unavailable(refusal.to_string()).with_newline()
+            },
             other => ApiError::new(other.status(), other.to_string()).with_newline(),
         };
         let route = head.and_then(|head| match self.router.find(&head.method, &head.path) {

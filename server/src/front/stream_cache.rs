@@ -26,6 +26,9 @@ const GENERATION_MAX_BYTES: usize = 32 << 20;
 /// What a stream costs besides its labels, in bytes, roughly.
 const STREAM_OVERHEAD_BYTES: usize = 192;
 
+/// What a tenant costs in a generation besides its streams, in bytes, roughly.
+const TENANT_OVERHEAD_BYTES: usize = 640;
+
 /// A resolved stream.
 #[derive(Debug)]
 pub(super) struct CachedStream {
@@ -59,14 +62,14 @@ struct TenantStreams {
     limits: Arc<Limits>,
     /// By the form of the label strings and their hash.
     by_form: [HashMap<u128, Rc<CachedStream>>; 4],
-    /// What they count for in their generation.
+    /// What they and their tenant count for in their generation.
     bytes: usize,
 }
 
 impl TenantStreams {
-    fn new(limits: &Arc<Limits>) -> TenantStreams {
+    fn new(limits: &Arc<Limits>, tenant_bytes: usize) -> TenantStreams {
         let by_form = [new_map(), new_map(), new_map(), new_map()];
-        TenantStreams { limits: Arc::clone(limits), by_form, bytes: 0 }
+        TenantStreams { limits: Arc::clone(limits), by_form, bytes: tenant_bytes }
     }
 }
 
@@ -156,17 +159,21 @@ impl StreamCache {
         stream: Rc<CachedStream>,
     ) {
         let bytes = stream.labels.as_bytes().len() + STREAM_OVERHEAD_BYTES;
-        if self.young_bytes + bytes > self.generation_max_bytes {
+        let tenant_bytes = TENANT_OVERHEAD_BYTES + tenant.as_str().len();
+        let is_known = self.young.contains_key(tenant);
+        let more_bytes = if is_known { bytes } else { bytes + tenant_bytes };
+        if self.young_bytes + more_bytes > self.generation_max_bytes {
             self.old = std::mem::replace(&mut self.young, new_map());
             self.young_bytes = 0;
         }
         if !self.young.contains_key(tenant) {
-            self.young.insert(tenant.clone(), TenantStreams::new(limits));
+            self.young.insert(tenant.clone(), TenantStreams::new(limits, tenant_bytes));
+            self.young_bytes += tenant_bytes;
         }
         if let Some(streams) = self.young.get_mut(tenant) {
             if !Arc::ptr_eq(&streams.limits, limits) {
-                self.young_bytes -= streams.bytes;
-                *streams = TenantStreams::new(limits);
+                self.young_bytes = self.young_bytes - streams.bytes + tenant_bytes;
+                *streams = TenantStreams::new(limits, tenant_bytes);
             }
             self.young_bytes += bytes;
             streams.bytes += bytes;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use http::header::HeaderValue;
 use logsvc_http::RequestHead;
 use logsvc_logql::syntax::{self, ast::Selector};
@@ -117,6 +118,15 @@ impl<R: Runtime> Front<R> {
             Arc::make_mut(&mut limits).tighten(&self.limits(tenant));
         }
         limits
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Whom the memory of a request's body is counted for: its tenant as the header has it,
+    /// if there are tenants.
+    pub(super) fn account_of(&self, head: &RequestHead) -> Option<u64> {
+        let header = header_of(head).filter(|_| self.config.auth_enabled)?;
+        Some(RandomState::with_seeds(17, 18, 19, 20).hash_one(header))
     }
 }
 

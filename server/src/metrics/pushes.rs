@@ -12,13 +12,13 @@ use logsvc_proto::TenantId;
 use super::{Exposition, add};
 
 /// Tenants that a core counts apart.
-const TENANTS_MAX: usize = 1024;
+pub(super) const TENANTS_MAX: usize = 1024;
 
 /// Rows that are looked at for a tenant.
 const PROBES: usize = 16;
 
 /// The tenants without a row; no tenant can have this name.
-const OTHERS: &str = "(others)";
+pub(super) const OTHERS: &str = "(others)";
 
 /// Why entries are refused; the names are those of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,12 @@
 //! What the shards have done, each with its number, and what a compactor would tell.
 
+use logsvc_proto::TenantId;
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
 use super::Gauges;
 use super::exposition::Exposition;
 use super::histogram::Counted;
+use super::pushes::{OTHERS, TENANTS_MAX};
 
 /// A metric of which each shard has a value: name, kind, help and value.
 pub(super) type ShardFamily = (&'static str, &'static str, &'static str, fn(&ShardStatus) -> u64);
@@ -28,8 +30,17 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in shards.iter().flat_map(|shard| &shard.streams) {
         *per_tenant.entry(tenant).or_insert(0) += streams;
     }
-    for (tenant, streams) in per_tenant {
-        out.sample("loki_ingester_memory_streams", &[("tenant", tenant.as_str())], streams as f64);
+    // Those with fewest streams are counted together where there are too many for one answer.
+    let mut per_tenant: Vec<(&TenantId, u64)> = per_tenant.into_iter().collect();
+    let mut others = 0;
+    if per_tenant.len() > TENANTS_MAX {
+        per_tenant.sort_by_key(|&(tenant, streams)| (std::cmp::Reverse(streams), tenant));
+        others = per_tenant.drain(TENANTS_MAX..).map(|(_, streams)| streams).sum();
+        per_tenant.sort_unstable();
+    }
+    let named = per_tenant.iter().map(|&(tenant, streams)| (tenant.as_str(), streams));
+    for (tenant, streams) in named.chain((others > 0).then_some((OTHERS, others))) {
+        out.sample("loki_ingester_memory_streams", &[("tenant", tenant)], streams as f64);
     }
     let families: [ShardFamily; 35] = [
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),

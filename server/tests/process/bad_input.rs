@@ -7,6 +7,7 @@ mod connections;
 mod entries;
 mod framing;
 mod queries;
+mod slow;
 
 use std::time::{Duration, Instant};
 

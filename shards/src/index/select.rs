@@ -47,7 +47,7 @@ impl TenantIndex {
 
     /// How much there is to do for a matcher: what comes first is less.
     fn cost(&self, matcher: &CompiledMatcher) -> (u8, usize) {
-        let Some(values) = self.names.get(matcher.name()) else { return (0, 0) };
+        let Some(values) = self.values_of(matcher.name()) else { return (0, 0) };
         if matcher.pattern_literals().is_some() || matcher.pattern_accepts_all() {
             (0, 0)
         } else if matcher.pattern_rejects_beginnings() {
@@ -61,7 +61,7 @@ impl TenantIndex {
     /// given, it need not be right.
     fn told(&self, matcher: &CompiledMatcher, left: Option<&SlotSet>) -> Told {
         let accepts_absent = matcher.pattern_matches("");
-        let streams = match self.names.get(matcher.name()) {
+        let streams = match self.values_of(matcher.name()) {
             Some(values) if accepts_absent => rejected(values, matcher, left),
             Some(values) => accepted(values, matcher, left),
             None => SlotSet::default(),

@@ -9,10 +9,10 @@
 //! and the length of a chunk; values come out sorted by their bytes; of two chunks that
 //! follow each other one is not small, so values that go leave no memory behind.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::Slot;
+use super::chunks::{Chunks, up_to};
 use super::postings::Postings;
 
 /// A chunk that would have more values is divided.
@@ -24,14 +24,13 @@ const CHUNK_TEXT_MAX_BYTES: usize = 8 << 10;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// By a lower bound of their values that is above all values of the chunk before.
-    chunks: BTreeMap<Box<str>, Chunk>,
+    chunks: Chunks,
     count: usize,
 }
 
 /// Some values that follow each other, at least one.
 #[derive(Debug, Default)]
-struct Chunk {
+pub(super) struct Chunk {
     text: String,
     /// Exclusive ends of the values in `text`.
     ends: Vec<u32>,
@@ -46,21 +45,21 @@ impl Values {
 
     /// The streams that have a value; none if there is no such value.
     pub(super) fn slots(&self, value: &str) -> &[Slot] {
-        let chunk = self.chunks.range::<str, _>(up_to(value)).next_back();
-        let place = chunk.and_then(|(_, chunk)| Some((chunk, chunk.find(value).ok()?)));
+        let chunk = self.chunks.of_value(value);
+        let place = chunk.and_then(|chunk| Some((chunk, chunk.find(value).ok()?)));
         place.map_or(&[], |(chunk, place)| chunk.postings[place].slots())
     }
 
     /// All values with their streams, sorted.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &[Slot])> {
-        self.chunks.values().flat_map(Chunk::iter)
+        self.chunks.iter().flat_map(|(_, chunk)| chunk.iter())
     }
 
     /// Visits values with their streams, sorted. What `visit` returns is the length of a
     /// beginning of the value, in bytes: others that begin so are passed over, at the cost of
     /// a search.
     pub(super) fn walk<'v>(&'v self, mut visit: impl FnMut(&'v str, &'v [Slot]) -> Option<usize>) {
-        let mut chunks = self.chunks.range::<str, _>(..);
+        let mut chunks = self.chunks.iter();
         let mut place = 0;
         while let Some((_, chunk)) = chunks.next() {
             let mut passed = None;
@@ -81,19 +80,19 @@ impl Values {
             // What begins so and is not below is visited, or found to be passed over again.
             let bound = format!("{beginning}{}", char::MAX);
             if next.value(next.len() - 1) < &*bound
-                && let Some((from, chunk)) = self.chunks.range::<str, _>(up_to(&bound)).next_back()
+                && let Some((from, chunk)) = self.chunks.last_up_to(&bound)
             {
                 place = chunk.find(&bound).unwrap_or_else(|place| place);
-                chunks = self.chunks.range::<str, _>((Bound::Included(&**from), Bound::Unbounded));
+                chunks = self.chunks.range(Bound::Included(from));
             }
         }
     }
 
     /// Adds a stream that has a value.
     pub(super) fn add(&mut self, value: &str, slot: Slot) {
-        let Some((_, chunk)) = self.chunks.range_mut::<str, _>(up_to(value)).next_back() else {
+        let Some(chunk) = self.chunks.of_value_mut(value) else {
             // Below all bounds, so that there is none like this.
-            self.chunks.insert("".into(), Chunk::of(value, slot));
+            self.chunks.insert("", Chunk::of(value, slot));
             self.count += 1;
             return;
         };
@@ -108,7 +107,7 @@ impl Values {
             chunk.insert(place, value, slot);
         } else if place == chunk.len() {
             // Rising values, which is how many come, fill their chunks.
-            self.chunks.insert(value.into(), Chunk::of(value, slot));
+            self.chunks.insert(value, Chunk::of(value, slot));
         } else {
             let middle = chunk.len() / 2;
             let mut behind = chunk.split_off(middle);
@@ -117,14 +116,14 @@ impl Values {
             } else {
                 behind.insert(place - middle, value, slot);
             }
-            self.chunks.insert(behind.value(0).into(), behind);
+            let bound = behind.value(0).to_owned();
+            self.chunks.insert(&bound, behind);
         }
     }
 
     /// Takes out a stream that has a value. A value without streams goes, too.
     pub(super) fn remove(&mut self, value: &str, slot: Slot) {
-        let mut up_to = self.chunks.range_mut::<str, _>(up_to(value));
-        let Some((bound, chunk)) = up_to.next_back() else { return };
+        let Some(chunk) = self.chunks.of_value_mut(value) else { return };
         let Ok(place) = chunk.find(value) else { return };
         if !chunk.postings[place].take(slot) {
             return;
@@ -132,35 +131,44 @@ impl Values {
         chunk.remove(place);
         self.count -= 1;
         if chunk.is_small() {
-            let bound = bound.clone();
-            let before = (Bound::Unbounded, Bound::Excluded(&*bound));
-            let before = self.chunks.range::<str, _>(before).next_back();
-            let before = before.filter(|(_, before)| before.is_small());
-            let joined = before.map(|(bound, _)| bound.clone());
-            self.shrink(&joined.unwrap_or(bound));
+            self.shrink(value);
         }
     }
 
-    /// Joins a small chunk with the one behind it if that is small, too.
-    fn shrink(&mut self, bound: &str) {
-        let behind = (Bound::Excluded(bound), Bound::Unbounded);
-        let next = self.chunks.range::<str, _>(behind).next();
+    /// Joins the small chunk of a value with one beside it if that is small, too.
+    fn shrink(&mut self, value: &str) {
+        let tree = match &mut self.chunks {
+            Chunks::None => return,
+            Chunks::One(chunk) => {
+                chunk.shrink_to_fit();
+                if chunk.len() == 0 {
+                    self.chunks = Chunks::None;
+                }
+                return;
+            }
+            Chunks::Many(tree) => tree,
+        };
+        let mut before = tree.range::<str, _>(up_to(value)).rev();
+        let Some((bound, _)) = before.next() else { return };
+        let joined = before.next().filter(|(_, before)| before.is_small());
+        let bound = joined.map_or(bound, |(bound, _)| bound).clone();
+        let behind = (Bound::Excluded(&*bound), Bound::Unbounded);
+        let next = tree.range::<str, _>(behind).next();
         let next = next.filter(|(_, next)| next.is_small());
         let next = next.map(|(bound, _)| bound.clone());
-        let next = next.and_then(|bound| self.chunks.remove(&bound));
-        let Some(chunk) = self.chunks.get_mut(bound) else { return };
+        let next = next.and_then(|bound| tree.remove(&bound));
+        let Some(chunk) = tree.get_mut(&bound) else { return };
         if let Some(next) = next {
             chunk.append(next);
         }
         chunk.shrink_to_fit();
         if chunk.len() == 0 {
-            self.chunks.remove(bound);
+            tree.remove(&bound);
+        }
+        if tree.is_empty() {
+            self.chunks = Chunks::None;
         }
     }
-}
-
-fn up_to(value: &str) -> (Bound<&str>, Bound<&str>) {
-    (Bound::Unbounded, Bound::Included(value))
 }
 
 impl Chunk {
@@ -294,7 +302,7 @@ mod tests {
             for (slot, text) in (0..).zip(&texts) {
                 values.add(text, slot);
             }
-            let few = values.chunks.len();
+            let few = values.chunks.iter().count();
             assert!(few <= 5000 / CHUNK_VALUES_MAX + 1, "rising values fill chunks: {few}");
             let mut slots: Vec<Slot> = (0..5000).collect();
             match order {
@@ -306,7 +314,7 @@ mod tests {
             for slot in slots {
                 values.remove(&texts[slot as usize], slot);
             }
-            let lens: Vec<bool> = values.chunks.values().map(Chunk::is_small).collect();
+            let lens: Vec<bool> = values.chunks.iter().map(|(_, chunk)| chunk.is_small()).collect();
             assert!(lens.windows(2).all(|pair| pair != [true, true]), "{lens:?}");
             texts = stay.iter().map(|&slot| texts[slot as usize].clone()).collect();
             texts.sort_unstable();
@@ -316,7 +324,7 @@ mod tests {
                 let [slot] = *values.slots(text) else { panic!("{text} has one stream") };
                 values.remove(text, slot);
             }
-            assert!(values.chunks.is_empty());
+            assert!(matches!(values.chunks, Chunks::None));
         }
     }
 
@@ -329,7 +337,7 @@ mod tests {
             values.add(text, slot);
             values.add(text, slot + 10);
         }
-        assert!(values.chunks.len() > 2);
+        assert!(values.chunks.iter().count() > 2);
         let mut sorted: Vec<&str> = texts.iter().map(String::as_str).collect();
         sorted.sort_unstable();
         assert!(values.iter().map(|(value, _)| value).eq(sorted));
@@ -381,7 +389,7 @@ mod tests {
             assert!(wanted.eq(expected));
             // One of each beginning, and a few that a jump stops at.
             let useless = visited.iter().filter(|value| passed(value).is_some()).count();
-            let chunks = values.chunks.len();
+            let chunks = values.chunks.iter().count();
             assert!(useless <= beginnings.len() + chunks, "{useless} {chunks}");
         }
     }

@@ -108,7 +108,7 @@ struct State {
     held_bytes: usize,
     /// Counts the uses.
     uses: u64,
-    /// Accounts for `held_bytes`; `None` if the budget allows nothing.
+    /// Owners for `held_bytes`; `None` if the budget allows nothing.
     memory: Option<Reservation>,
     /// Bytes of all columns that came when the cache was full.
     clock_bytes: u64,

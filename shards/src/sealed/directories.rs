@@ -36,7 +36,7 @@ use crate::segment::{Directory, SegmentError};
 #[derive(Debug)]
 pub struct HeldDirectory {
     directory: Directory,
-    /// Accounts for it, if the budget had room.
+    /// Owners for it, if the budget had room.
     _memory: Option<Reservation>,
     excess: Option<Excess>,
 }

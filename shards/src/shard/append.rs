@@ -8,7 +8,7 @@ use logsvc_proto::StreamId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
-use super::{Effect, Moment, PendingAppend, Shard, stream_cost};
+use super::{Effect, Moment, PendingAppend, Shard};
 use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
@@ -287,7 +287,8 @@ impl Shard {
             if self.by_id.contains_key(&definition.id) {
                 continue;
             }
-            if self.stream_memory.reserved.try_grow(stream_cost(&definition.labels)) {
+            let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
+            if self.stream_memory.reserved.try_grow(cost_bytes) {
                 self.define(definition.clone());
                 new.extend(self.by_id.get(&definition.id));
             } else {

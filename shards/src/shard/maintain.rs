@@ -21,7 +21,7 @@ use ahash::{AHashMap, AHashSet};
 use logsvc_proto::Labels;
 use logsvc_runtime::Monotonic;
 
-use super::{Effect, Moment, Shard, stream_cost};
+use super::{Effect, Moment, Shard};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
     MergeJob, RETRY_PAUSE_MAX, RemovedSegment, Throttle, choose,
@@ -481,11 +481,11 @@ impl Shard {
                 self.index.remove(&stream.tenant, slot, &stream.labels);
             }
             self.by_id.remove(&stream.id);
-            let cost_bytes = stream_cost(&stream.labels);
+            let (tenant, key) = (&stream.tenant, stream.tenant_key);
+            self.stream_memory.forget_stream(tenant, key, &stream.labels);
             stream.labels = Arc::new(Labels::default());
             self.free.push(slot);
             self.maintenance.status.forgotten_streams += 1;
-            self.stream_memory.release(cost_bytes);
             false
         });
         self.maintenance.doomed = doomed;

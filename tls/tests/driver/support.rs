@@ -104,7 +104,7 @@ pub(crate) struct TestService {
 
 impl Service for TestService {
     fn admit(&self, _head: &RequestHead) -> Admission {
-        Admission::Body { max_bytes: 8 << 20 }
+        Admission::Body { max_bytes: 8 << 20, account: None }
     }
 
     async fn call(&self, request: Request) -> Response {

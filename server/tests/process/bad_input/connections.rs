@@ -298,8 +298,8 @@ fn connections_over_the_limit_are_told() {
     victim.survives();
 }
 
-/// Without descriptors nothing can be accepted; the server waits for better times
-/// instead of trying all the time.
+/// Without descriptors connections are told so, with the few that are kept for this; the
+/// server does not try all the time.
 fn outlasts_a_lack_of_descriptors(args: &[&str]) {
     let victim = Victim::new(&[args, &["--server.http-conn-limit", "5000"]].concat());
     victim.server.get("/ready").expect(200);
@@ -308,6 +308,21 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
         (0..200).map(|_| connect(victim.server.address()).expect("the kernel accepts")).collect();
     let failed = |log: &str| log.contains("accept failed").then_some(());
     victim.server.await_log(failed).expect("the server runs");
+    // Also if they come one after the other, and if clients keep what they were refused on.
+    let begun = Instant::now();
+    let mut refused = Vec::new();
+    for number in 0..40 {
+        let mut connection = connect(victim.server.address()).expect("the kernel accepts");
+        if number % 2 == 0 {
+            connection.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").expect("a request");
+        }
+        let reply = read_reply(&mut BufReader::new(&connection), false).expect("an answer");
+        assert_eq!(reply.expect(503), "too many connections\n");
+        refused.push(connection);
+    }
+    // Later the idle ones make room.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(refused);
     let before = victim.server.cpu_ticks();
     std::thread::sleep(Duration::from_secs(2));
     let ticks = victim.server.cpu_ticks() - before;

@@ -1,0 +1,115 @@
+//! Descriptors that are kept for the time when the process has no others.
+//!
+//! Without descriptors nothing can be accepted, and clients would hang without a word. So the
+//! listeners of a process hold a few that nobody needs, and give one up for a connection that is
+//! told so and closed. They share them: as long as one is missing, no connection stays, so that
+//! what one listener's connection leaves is not taken by another one's for good. What can go
+//! wrong: something else takes a descriptor in between, say a file that is opened; then
+//! connections wait until one is free again.
+
+use std::fs::File;
+use std::io;
+use std::net::{self, SocketAddr};
+
+use crate::socket;
+
+/// Descriptors that are kept.
+const SPARE_COUNT: usize = 8;
+
+/// See the module. Clones share them.
+#[derive(Clone)]
+pub(crate) struct SpareDescriptors {
+    sender: flume::Sender<File>,
+    receiver: flume::Receiver<File>,
+}
+
+impl Default for SpareDescriptors {
+    fn default() -> SpareDescriptors {
+        let (sender, receiver) = flume::bounded(SPARE_COUNT);
+        SpareDescriptors { sender, receiver }
+    }
+}
+
+impl SpareDescriptors {
+    /// Takes descriptors until there are enough. True if there are.
+    pub(crate) fn refill(&self) -> bool {
+        while !self.sender.is_full() {
+            // Fails if there are none, which is what the spare ones are for.
+            let Ok(file) = File::open("/dev/null") else { return false };
+            if self.sender.try_send(file).is_err() {
+                // Another thread was faster.
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Accepts without waiting, unless a spare descriptor is missing.
+    ///
+    /// # Errors
+    /// There are no descriptors, or those of [`socket::accept`].
+    pub(crate) fn accept_if_all(
+        &self,
+        listener: &net::TcpListener,
+    ) -> io::Result<Option<(net::TcpStream, SocketAddr)>> {
+        if self.refill() { socket::accept(listener) } else { Err(lack()) }
+    }
+
+    /// Gives one up, so that something else may have it. False if there is none.
+    pub(crate) fn release(&self) -> bool {
+        self.receiver.try_recv().is_ok()
+    }
+
+    /// Accepts with one of them, without waiting: `None` if nobody is there.
+    ///
+    /// # Errors
+    /// All are in use, or those of [`socket::accept`].
+    pub(crate) fn accept(
+        &self,
+        listener: &net::TcpListener,
+    ) -> io::Result<Option<(net::TcpStream, SocketAddr)>> {
+        if !self.release() {
+            return Err(lack());
+        }
+        let accepted = socket::accept(listener);
+        if !matches!(accepted, Ok(Some(_))) {
+            self.refill();
+        }
+        accepted
+    }
+}
+
+fn lack() -> io::Error {
+    io::Error::from_raw_os_error(libc::EMFILE)
+}
+
+/// Whether an error says that the process, or the system, has no descriptors left.
+pub fn is_lack_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spare_one_is_used_for_a_connection_only() {
+        let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let spare = SpareDescriptors::default();
+        assert!(spare.refill());
+        assert!(spare.accept(&listener).unwrap().is_none());
+        assert_eq!(spare.receiver.len(), SPARE_COUNT);
+        let clients: Vec<_> =
+            (0..=SPARE_COUNT).map(|_| net::TcpStream::connect(address).unwrap()).collect();
+        let mut accepted = Vec::new();
+        for _ in 0..SPARE_COUNT {
+            accepted.push(spare.accept(&listener).unwrap().expect("a connection waits"));
+        }
+        let error = spare.accept(&listener).err().expect("all are in use");
+        assert!(is_lack_of_descriptors(&error));
+        assert!(spare.clone().refill());
+        assert!(spare.accept_if_all(&listener).unwrap().is_some());
+        drop(clients);
+    }
+}
