@@ -243,7 +243,10 @@ impl Plan {
     ) -> Result<Self, PlanError> {
         let plan = Self::of_checked(expr, params)?;
         for leaf in plan.leaves.iter() {
-            LeafExecutor::with_allowance(leaf, allowance.sibling())?;
+            let executor = LeafExecutor::with_allowance(leaf, allowance.sibling())?;
+            if let Some(stop) = executor.stop() {
+                return Err(PlanError::Stopped(stop));
+            }
             leaf.compiled_matchers()?;
         }
         Ok(plan)
