@@ -8,6 +8,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::changes::NodeChanges;
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
-use crate::retention::RetentionPolicy;
+use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
@@ -111,6 +112,7 @@ pub async fn start<R: Runtime>(
         disk_max_bytes,
         retention: config.retention,
         node: Arc::clone(&plan.node_segments),
+        clock: Some(plan.clock),
     };
     let shard_config = ShardConfig {
         wal: config.wal,
@@ -143,7 +145,8 @@ pub async fn start<R: Runtime>(
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
     let log = Log { files: logs, sync: config.wal.sync, file: None };
-    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox)));
+    let clock_path = Rc::from(plan.clock_path());
+    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox, clock_path)));
     Ok(found)
 }
 
@@ -155,8 +158,10 @@ async fn run<R: Runtime>(
     log: Log<R>,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
+    clock_path: Rc<Path>,
 ) {
     let mut driver = Driver {
+        clock_path,
         runtime: env.runtime.clone(),
         env,
         log,
@@ -212,6 +217,8 @@ struct Driver<R: Runtime> {
     maintaining: Running<R, MaintainEnd<R>>,
     /// What the lane had brought at the last event.
     lane: InboxCounters,
+    /// Where the time is kept for the next start.
+    clock_path: Rc<Path>,
 }
 
 /// A task that gives this at its end, if there is one.
@@ -271,6 +278,12 @@ impl<R: Runtime> Driver<R> {
                     let result = compactor.run(*job).await;
                     (compactor, result)
                 })));
+            }
+            Effect::KeepClock { unix_ns } => {
+                let (runtime, path) = (self.runtime.clone(), Rc::clone(&self.clock_path));
+                drop(self.runtime.spawn(async move {
+                    keep_clock(&runtime, &path, unix_ns).await;
+                }));
             }
             Effect::Retire { name, path } => {
                 self.env.directories.forget(name);

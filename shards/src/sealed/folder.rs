@@ -1,8 +1,8 @@
 //! Where one shard puts its segments: their names, their files, and the manifest
 //! that makes them live.
 //!
-//! Guarantees: no name is given twice; a segment appears under its name only when
-//! its bytes and the name are on stable storage.
+//! Guarantees: no name is given twice; a complete segment has a pending name until the edit
+//! that makes it live is in force, so that a file with the name itself has been live.
 
 use std::cell::Cell;
 use std::io;
@@ -42,6 +42,8 @@ pub(crate) struct NewSegment<R: Runtime> {
     pub(crate) name: SegmentName,
     day: Day,
     path: PathBuf,
+    /// Its name until it is live.
+    pending: PathBuf,
     temporary: PathBuf,
     /// Whether its file goes around the page cache.
     is_direct: bool,
@@ -76,8 +78,9 @@ impl<R: Runtime> SegmentFolder<R> {
         self.next_seq.set(next_seq.ok_or_else(too_many)?);
         let name = SegmentName { seq, ..self.first };
         let path = name.path(&self.segments_dir, day);
+        let pending = name.pending_path(&self.segments_dir, day);
         let temporary = temporary_path(&path);
-        Ok(NewSegment { name, day, path, temporary, is_direct: false, output: None })
+        Ok(NewSegment { name, day, path, pending, temporary, is_direct: false, output: None })
     }
 
     /// The same for a segment that is a draft from its first byte on: it goes around the page
@@ -129,8 +132,9 @@ impl<R: Runtime> SegmentFolder<R> {
         output.append(bytes).await
     }
 
-    /// Writes the end of a segment, unless that was done, and gives it its name, all of it durably. It is
-    /// not live yet. `live` has the place in the live set: level and order.
+    /// Writes the end of a segment, unless that was done, and gives it its pending name, all
+    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::settle`] has
+    /// to give it its name. `level` and `order` are its place in the live set.
     pub(crate) async fn publish(
         &self,
         mut segment: NewSegment<R>,
@@ -183,10 +187,16 @@ impl<R: Runtime> SegmentFolder<R> {
         if let Some(output) = &mut segment.output {
             output.finish().await?;
         }
-        self.runtime.rename(&segment.temporary, &segment.path).await?;
+        self.runtime.rename(&segment.temporary, &segment.pending).await?;
         let folder = segment.path.parent().unwrap_or(Path::new("."));
         self.runtime.sync_dir(folder).await?;
         self.runtime.sync_dir(&self.segments_dir).await
+    }
+
+    /// Gives a segment its name that an edit has made live. Until this has returned, what it
+    /// was made of must stay. May be repeated.
+    pub(crate) async fn settle(&self, live: &LiveSegment) -> io::Result<()> {
+        live.name.settle(&self.runtime, &self.segments_dir, live.day).await
     }
 
     /// Gives a segment up that was not published.

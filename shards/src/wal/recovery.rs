@@ -25,6 +25,7 @@ use crate::batch::sections;
 use crate::manifest::{Cover, FileCovers};
 use crate::messages::StreamDefinition;
 use crate::shard::Shard;
+use crate::version::UnknownPart;
 
 /// A log file that has to be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,22 +84,50 @@ pub(crate) struct ReadHeader {
     pub(crate) has_bad_second: bool,
 }
 
-/// Reads the header of a log file; `None` if it does not check or is another file's.
+/// What stands at the beginning of a log file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FoundHeader {
+    /// The header of the file.
+    Known(ReadHeader),
+    /// It does not check, or is another file's.
+    Bad,
+    /// Another version of the program has written it.
+    Unknown(UnknownPart),
+}
+
+impl FoundHeader {
+    /// The header, if it checks.
+    pub(crate) fn known(self) -> Option<ReadHeader> {
+        match self {
+            FoundHeader::Known(header) => Some(header),
+            FoundHeader::Bad | FoundHeader::Unknown(_) => None,
+        }
+    }
+}
+
+/// Reads the header of a log file.
 pub(crate) async fn read_header<R: Runtime>(
     runtime: &R,
     path: &Path,
     name: WalName,
-) -> io::Result<Option<ReadHeader>> {
+) -> io::Result<FoundHeader> {
     let file = runtime.open(path, OpenMode::Read).await?;
     let len = file.len_bytes().await?.min(HEADERS_LEN as u64);
     let (result, bytes) = file.read_exact_at(Vec::new(), 0, len as usize).await;
     match result {
         // Cut meanwhile, or shorter than it says.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(FoundHeader::Bad);
+        }
         other => other?,
     }
+    if let Some(unknown) = FileHeader::unknown_version(&bytes) {
+        return Ok(FoundHeader::Unknown(unknown));
+    }
     let header = FileHeader::decode(&bytes).filter(|header| header.name == name);
-    Ok(header.map(|header| ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) }))
+    Ok(header.map_or(FoundHeader::Bad, |header| {
+        FoundHeader::Known(ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) })
+    }))
 }
 
 /// Whether a file of `file_len` bytes whose header does not check has nothing besides its
