@@ -25,6 +25,7 @@ use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
+use crate::version::{UnknownVersion, describe};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
@@ -73,6 +74,13 @@ pub enum StartError {
     /// The budget for entries or streams does not even allow an empty reservation.
     #[error("the memory for recent entries and streams allows nothing; raise memory.max-bytes")]
     NoMemory,
+    /// Another version of the program has written segments.
+    #[error(
+        "the data folder has segments that this version of logsvc cannot read: {}. To start \
+         without what they hold, set storage.ignore_unknown_versions",
+        describe(.0)
+    )]
+    UnknownVersions(Vec<UnknownVersion>),
     /// A log file cannot be read or mended.
     #[error("cannot replay the write-ahead log: {0}")]
     Replay(#[from] io::Error),
@@ -126,7 +134,10 @@ pub async fn start<R: Runtime>(
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
-    sealed::open_all(runtime, &directories, plan, &mut state).await;
+    let unknown = sealed::open_all(runtime, &directories, plan, &mut state).await;
+    if !unknown.is_empty() && !plan.options.ignores_unknown_versions {
+        return Err(StartError::UnknownVersions(unknown));
+    }
     let task = ReplayTask {
         wal_dir: &plan.wal_dir,
         files: &plan.files,

@@ -69,8 +69,9 @@ pub async fn check_store<R: Runtime>(
     let mut manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
     let unlisted = find_unlisted(runtime, &segments_dir, &survey, &manifest).await;
     let unlisted = unlisted.map_err(cannot_read(&segments_dir))?;
-    let lost = lost_edits(&unlisted, &manifest);
-    manifest.damage.extend(lost);
+    if manifest.damage.is_empty() {
+        manifest.damage = lost_edits(&unlisted, &manifest);
+    }
     manifest.unknown.iter().for_each(|unknown| report.other_version(unknown));
     for damage in &manifest.damage {
         report.damage(&segments_dir.join(&damage.file), damage.offset, &damage.what);

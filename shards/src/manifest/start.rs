@@ -12,6 +12,7 @@
 //! names is read, and what cannot be read is moved to the quarantine folder, which no start
 //! empties.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -115,8 +116,9 @@ impl OpenedManifest {
             let name = unknown.file.file_name().unwrap_or_default().to_string_lossy();
             state.damaged(name.into_owned(), 0, unknown.what.to_string());
         }
-        let lost = lost_edits(&unlisted, &state);
-        state.damage.extend(lost);
+        if state.damage.is_empty() {
+            state.damage = lost_edits(&unlisted, &state);
+        }
         for damage in &state.damage {
             tracing::error!(
                 file = %segments_dir.join(&damage.file).display(), offset = damage.offset,
@@ -186,6 +188,9 @@ impl OpenedManifest {
         let temporary = std::mem::take(&mut self.survey.temporary);
         self.remove_left_overs(runtime, temporary).await;
         let clearing = self.sort_unlisted(replayed);
+        // If there will be no checkpoint, the edits that are there go on counting.
+        let removed = self.state.removed.clone();
+        self.forget_removed(runtime).await;
         let mut preface = None;
         match self.checkpoint(runtime, epoch, covers.clone()).await {
             Ok(()) => {}
@@ -201,7 +206,7 @@ impl OpenedManifest {
                 self.report.checkpoint_error = Some(error.to_string());
                 preface = Some(ManifestEdit {
                     added: self.state.live.values().copied().collect(),
-                    removed: self.state.removed.iter().copied().collect(),
+                    removed: removed.into_iter().collect(),
                     covers,
                     left: self.state.left.clone(),
                 });
@@ -330,10 +335,22 @@ impl OpenedManifest {
         self.state.left.iter().filter(is_live).copied().collect()
     }
 
-    /// Segments that are not live any more and whose files are there.
-    fn removed_that_are_there(&self) -> Vec<SegmentName> {
-        let is_removed = |name: &SegmentName| self.state.removed.contains(name);
-        self.survey.segments.iter().map(|found| found.name).filter(is_removed).collect()
+    /// Forgets segments that are not live any more, once their files are gone for good: what
+    /// was removed without a sync may be there again after a power loss.
+    async fn forget_removed<R: Runtime>(&mut self, runtime: &R) {
+        let files = self.survey.segments.iter().chain(&self.survey.pending);
+        let there: BTreeSet<SegmentName> = files.map(|found| found.name).collect();
+        if self.state.removed.iter().all(|name| there.contains(name)) {
+            return;
+        }
+        for day in &self.survey.days {
+            let folder = self.segments_dir.join(day.folder_name());
+            if let Err(error) = runtime.sync_dir(&folder).await {
+                tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
+                return;
+            }
+        }
+        self.state.removed.retain(|name| there.contains(name));
     }
 
     /// Replaces `MANIFEST`.
@@ -347,7 +364,7 @@ impl OpenedManifest {
         let left = self.left_of_live();
         // Should the removal of a file be cut short, or fail, the next start has to know that
         // it is no segment which the manifest has forgotten.
-        let removed = self.removed_that_are_there();
+        let removed = self.state.removed.iter().copied().collect();
         let content = ManifestEdit { added, covers, left, removed };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
         let path = self.segments_dir.join(CHECKPOINT_NAME);

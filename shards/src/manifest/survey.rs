@@ -10,6 +10,8 @@ use super::names::{CHECKPOINT_NAME, Day, ManifestLogName, QUARANTINE_NAME, Segme
 /// The files of the segments folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentsSurvey {
+    /// Folders of days.
+    pub days: Vec<Day>,
     /// Segment files.
     pub segments: Vec<FoundSegment>,
     /// Complete files of segments whose edits were not known to be in force.
@@ -75,6 +77,7 @@ async fn survey_day<R: Runtime>(
     day: Day,
     survey: &mut SegmentsSurvey,
 ) -> io::Result<()> {
+    survey.days.push(day);
     for entry in runtime.read_dir(folder).await? {
         let path = folder.join(&entry.name);
         let found = |name| FoundSegment { day, name, len_bytes: entry.len_bytes };

@@ -90,13 +90,15 @@ impl<'a> LiveFiles<'a> {
         true
     }
 
-    /// Whether all live segments of a day are there that may have streams in common with a
-    /// segment, and there is one at least: it was merged of some of them.
+    /// Whether all live segments are there that may have streams in common with a segment, and
+    /// there is one at least: it was merged of some of them.
     fn has_inputs(&self, merged: &LiveSegment) -> bool {
         let file = |name: SegmentName| (name.shards, name.shard);
-        let mut inputs = self.state.live.values().filter(|live| {
-            live.day == merged.day && may_share_streams(file(live.name), file(merged.name))
-        });
+        let mut inputs = self
+            .state
+            .live
+            .values()
+            .filter(|live| may_share_streams(file(live.name), file(merged.name)));
         let mut has_some = false;
         inputs.all(|live| {
             has_some = true;

@@ -16,7 +16,9 @@ use logsvc_shards::manifest::{
     SegmentName, StreamParts, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
+use logsvc_shards::segment::{
+    Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter,
+};
 use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::files::LogFiles;
@@ -176,6 +178,8 @@ pub(crate) struct Writer {
     failed: Option<ManifestEdit>,
     /// Files that only failed edits name.
     orphans: Vec<LiveSegment>,
+    /// Live segments that have not got their names. Nothing else is done before they have.
+    unsettled: Vec<LiveSegment>,
 }
 
 impl Writer {
@@ -208,6 +212,7 @@ impl Writer {
             left: BTreeSet::new(),
             failed: None,
             orphans: Vec::new(),
+            unsettled: Vec::new(),
         }
     }
 
@@ -255,6 +260,7 @@ impl Writer {
         rng: &mut Rng,
         live: &mut Vec<LiveSegment>,
     ) -> io::Result<()> {
+        self.settle().await?;
         let edit = match self.failed.take() {
             Some(edit) if !edit.covers.is_empty() && rng.one_in(2) => edit,
             _ => {
@@ -297,6 +303,7 @@ impl Writer {
     /// Merges some live segments that hold streams of this shard only, and removes the
     /// inputs.
     pub(crate) async fn compact(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        self.settle().await?;
         let is_mine = |segment: &LiveSegment| self.is_mine(segment);
         let inputs: Vec<LiveSegment> = live.iter().filter(|s| is_mine(s)).copied().collect();
         if inputs.len() < 2 {
@@ -333,6 +340,7 @@ impl Writer {
     /// Takes the streams of this shard out of a live segment that others share, and puts
     /// them into another one.
     pub(crate) async fn leave(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        self.settle().await?;
         let of_others = live.iter().filter(|segment| {
             let has_left = self.left.contains(&segment.name);
             !has_left && !self.is_mine(segment) && self.may_be_in(segment)
@@ -372,8 +380,19 @@ impl Writer {
         self.failed = None;
         for orphan in std::mem::take(&mut self.orphans) {
             if !self.model.borrow().known.added.contains(&orphan.name) {
-                remove(&self.runtime, &orphan.name.path(&self.plan.segments_dir, orphan.day)).await;
+                let path = orphan.name.pending_path(&self.plan.segments_dir, orphan.day);
+                remove(&self.runtime, &path).await;
             }
+        }
+        self.unsettled.extend(&edit.added);
+        self.settle().await
+    }
+
+    /// Gives segments that are live their names.
+    async fn settle(&mut self) -> io::Result<()> {
+        while let Some(live) = self.unsettled.last() {
+            live.name.settle(&self.runtime, &self.plan.segments_dir, live.day).await?;
+            self.unsettled.pop();
         }
         Ok(())
     }
@@ -401,6 +420,9 @@ impl Writer {
             created_ns: 1,
         };
         let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
+        if let (1.., Some(order)) = (level, order) {
+            writer.set_merged(MergedPlace { level, order });
+        }
         let (tenant, labels) = stream(u64::from(name.seq));
         let id = StreamId::new(&tenant, &labels);
         writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;
@@ -432,7 +454,8 @@ impl Writer {
         let file = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
         file.write_all_at(bytes, 0).await.0?;
         file.sync_data().await?;
-        self.runtime.rename(&temporary, &path).await?;
+        let pending = name.pending_path(&self.plan.segments_dir, day);
+        self.runtime.rename(&temporary, &pending).await?;
         self.runtime.sync_dir(&folder).await?;
         Ok(segment)
     }
