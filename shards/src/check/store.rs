@@ -98,8 +98,7 @@ pub async fn check_store<R: Runtime>(
     let none = StreamParts::default();
     for segment in manifest.live.values() {
         report.segments += 1;
-        let is_of =
-            |found: &&FoundSegment| (found.name, found.day) == (segment.name, segment.day);
+        let is_of = |found: &&FoundSegment| (found.name, found.day) == (segment.name, segment.day);
         let is_pending = survey.pending.iter().find(is_of).is_some()
             && survey.segments.iter().find(is_of).is_none();
         let path = if is_pending {

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::batch::sections;
+use crate::version::UnknownVersion;
 use crate::wal::format::{
     FRAME_HEADER_LEN, FileHeader, Layout, Record, SECOND_HEADER_AT, WalName, records,
 };
 use crate::wal::frames::{FrameReader, Frames};
-use crate::version::UnknownVersion;
 use crate::wal::recovery::{FoundHeader, ReadHeader, counts_len, has_frames, is_bare, read_header};
 
 use super::CheckReport;

@@ -18,8 +18,8 @@ use crate::filter::RegionFilters;
 use crate::messages::StreamDefinition;
 use crate::sealed::WRITE_BYTES;
 use crate::segment::{
-    BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd,
-    MergedPlace, SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
+    BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, MergedPlace, RunInfo,
+    SegmentEnd, SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
 };
 
 /// Where merges compute.

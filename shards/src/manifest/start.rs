@@ -233,8 +233,7 @@ impl OpenedManifest {
         let mut clearing = Clearing::default();
         let files = LiveFiles::new(&self.state, &self.survey);
         let is_pending = |live: &&LiveSegment| {
-            let is_of =
-                |found: &FoundSegment| (found.name, found.day) == (live.name, live.day);
+            let is_of = |found: &FoundSegment| (found.name, found.day) == (live.name, live.day);
             files.is_sound(live)
                 && self.survey.pending.iter().any(is_of)
                 && !self.survey.segments.iter().any(is_of)
@@ -245,6 +244,8 @@ impl OpenedManifest {
             match file.kind {
                 UnlistedKind::Removed => clearing.left_overs.push(path),
                 UnlistedKind::Unborn(segment) if is_replayed(&segment, replayed) => {
+                    // It may outlive what it was made of, if it cannot be removed.
+                    self.state.removed.insert(segment.name);
                     clearing.left_overs.push(path);
                 }
                 UnlistedKind::Unborn(segment) | UnlistedKind::Lost(segment) => {
@@ -278,7 +279,8 @@ impl OpenedManifest {
         }
         if self.report.adopted_segments > 0 {
             tracing::error!(
-                segments = self.report.adopted_segments, entries = self.report.adopted_entries,
+                segments = self.report.adopted_segments,
+                entries = self.report.adopted_entries,
                 "the manifest has lost edits; segments that none of the others names are read"
             );
         }

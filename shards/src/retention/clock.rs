@@ -184,9 +184,8 @@ impl RetentionClock {
             }
             (certain, _) => {
                 self.jumped = Some(reading);
-                let by_ns = certain.map_or(unix_ns, |certain| {
-                    unix_ns.saturating_sub(certain.at(now))
-                });
+                let by_ns =
+                    certain.map_or(unix_ns, |certain| unix_ns.saturating_sub(certain.at(now)));
                 Some(ClockChange::Jumped { by_ns })
             }
         };

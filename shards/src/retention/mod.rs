@@ -19,8 +19,8 @@ use std::sync::Arc;
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, TenantId};
 
-pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
+pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
 pub(crate) use expiry::{DropExpired, expired_share};
 pub use node::NodeSegments;
 

@@ -245,7 +245,8 @@ impl Shard {
         maintenance.phase = Phase::Idle;
         self.forget_doomed();
         // What a failure has left undone comes first.
-        let job = if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment, effects) };
+        let job =
+            if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment, effects) };
         let maintenance = &mut self.maintenance;
         let config = &maintenance.config;
         let expires = config.retention.periods.is_some() || config.disk_max_bytes.is_some();

@@ -554,9 +554,9 @@ async fn torn_frame<F: File>(
     // An older file's frames are behind. A frame of this file has its nonce, unless the sector
     // with its header is the one that was not written.
     let sector = reader.bytes(tail.start, 512).await?;
-    let has_nonce = planned.nonce.is_some_and(|nonce| {
-        sector.get(8..16).is_some_and(|bytes| bytes == nonce.to_le_bytes())
-    });
+    let has_nonce = planned
+        .nonce
+        .is_some_and(|nonce| sector.get(8..16).is_some_and(|bytes| bytes == nonce.to_le_bytes()));
     if !has_nonce && sector.iter().any(|byte| *byte != 0) {
         return Ok(none);
     }

@@ -43,8 +43,7 @@ impl Directory {
         }
         let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(&bytes)
             .map_err(|_| fail("it is not an archive of a directory"))?;
-        let unknown =
-            |part| SegmentError::other_version(Part::Directory, UnknownPart::Part(part));
+        let unknown = |part| SegmentError::other_version(Part::Directory, UnknownPart::Part(part));
         // The checksum holds, so nothing but a later version wrote it.
         validate::check(root, &footer).map_err(|what| match what {
             validate::UNKNOWN_CODEC => unknown("the codec of a column"),

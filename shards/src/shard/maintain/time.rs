@@ -23,12 +23,15 @@ impl Shard {
         let wait_s = STEADY_AFTER.as_secs();
         match look.change {
             Some(ClockChange::Jumped { .. }) if look.now_ns == i64::MIN => tracing::warn!(
-                unix_ns = moment.unix_ns, wait_s,
+                unix_ns = moment.unix_ns,
+                wait_s,
                 "nothing tells whether the clock is right; retention removes nothing by age until \
                  it has gone on for so long"
             ),
             Some(ClockChange::Jumped { by_ns }) => tracing::warn!(
-                unix_ns = moment.unix_ns, by_s = by_ns / SECOND_NS, wait_s,
+                unix_ns = moment.unix_ns,
+                by_s = by_ns / SECOND_NS,
+                wait_s,
                 "the clock has jumped; retention goes on by the time before until it has stayed \
                  for so long"
             ),
