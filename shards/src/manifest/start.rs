@@ -21,6 +21,7 @@ use logsvc_runtime::Runtime;
 use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
 use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
+use super::parts::may_share_streams;
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
 use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
@@ -45,6 +46,8 @@ pub struct ManifestReport {
     pub adopted_segments: u64,
     /// Entries in them.
     pub adopted_entries: u64,
+    /// Segments that were live and are given up, since lost edits have merged them.
+    pub merged_segments: u64,
     /// Segment files without a footer that checks, which could not be adopted. They are
     /// in the quarantine folder.
     pub unreadable_segments: u64,
@@ -191,6 +194,7 @@ impl OpenedManifest {
         // If there will be no checkpoint, the edits that are there go on counting.
         let removed = self.state.removed.clone();
         self.forget_removed(runtime).await;
+        self.forget_merged();
         let mut preface = None;
         match self.checkpoint(runtime, epoch, covers.clone()).await {
             Ok(()) => {}
@@ -335,6 +339,42 @@ impl OpenedManifest {
     fn left_of_live(&self) -> Vec<LeftPart> {
         let is_live = |part: &&LeftPart| self.state.live.contains_key(&part.segment);
         self.state.left.iter().filter(is_live).copied().collect()
+    }
+
+    /// Gives live segments up that are not there, and that lost edits have most likely removed:
+    /// merged segments begin as early and end as late. If they were lost in another way, that is
+    /// said once here, and not at every start; a copy that is put back is read like any segment
+    /// that no edit names.
+    fn forget_merged(&mut self) {
+        if self.state.damage.is_empty() {
+            return;
+        }
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let file = |name: SegmentName| (name.shards, name.shard);
+        let is_merged = |gone: &&LiveSegment| {
+            let holds = |merged: &&LiveSegment| {
+                merged.level > 0
+                    && files.is_sound(merged)
+                    && merged.day == gone.day
+                    && merged.order >= gone.order
+                    && may_share_streams(file(merged.name), file(gone.name))
+            };
+            let merged = || self.state.live.values().filter(holds);
+            files.len_bytes(gone).is_none()
+                && merged().any(|merged| merged.min_ns <= gone.min_ns)
+                && merged().any(|merged| merged.max_ns >= gone.max_ns)
+        };
+        let gone: Vec<LiveSegment> = self.state.live.values().filter(is_merged).copied().collect();
+        for segment in gone {
+            tracing::error!(
+                file = %segment.name.path(&self.segments_dir, segment.day).display(),
+                entries = segment.entries,
+                "a segment is missing; the damaged manifest must have lost the edit by which it was \
+                 merged into another one, so it is given up"
+            );
+            self.state.live.remove(&segment.name);
+            self.report.merged_segments += 1;
+        }
     }
 
     /// Forgets segments that are not live any more, once their files are gone for good: what
