@@ -76,6 +76,11 @@ impl Store {
         (simulation, disk)
     }
 
+    /// Everything that was on the disk.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
+        self.files.iter()
+    }
+
     /// The files of the manifest.
     fn manifest(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.files.iter().filter(|(path, _)| path.parent() == Some(Path::new(SEGMENTS_DIR)))
