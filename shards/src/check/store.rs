@@ -69,7 +69,8 @@ pub async fn check_store<R: Runtime>(
     let mut manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
     let unlisted = find_unlisted(runtime, &segments_dir, &survey, &manifest).await;
     let unlisted = unlisted.map_err(cannot_read(&segments_dir))?;
-    if manifest.damage.is_empty() {
+    let is_known = manifest.unknown.is_empty();
+    if manifest.damage.is_empty() && is_known {
         manifest.damage = lost_edits(&unlisted, &manifest);
     }
     manifest.unknown.iter().for_each(|unknown| report.other_version(unknown));
@@ -86,7 +87,7 @@ pub async fn check_store<R: Runtime>(
     for path in &survey.strangers {
         report.note(path, 0, "not a file of the store");
     }
-    tell_unlisted(runtime, &segments_dir, unlisted, &mut report).await;
+    tell_unlisted(runtime, &segments_dir, unlisted, is_known, &mut report).await;
     let files = LiveFiles::new(&manifest, &survey);
     let left = left_by_segment(&manifest);
     // What has lost edits may have lost that a segment is live.
@@ -122,7 +123,7 @@ pub async fn check_store<R: Runtime>(
             Some(_) => check_segment(runtime, &path, segment, left, &mut report).await,
         }
     }
-    let covers = if manifest.damage.is_empty() { manifest.covers } else { Vec::new() };
+    let covers = if manifest.damage.is_empty() && is_known { manifest.covers } else { Vec::new() };
     let wal_dir = data_dir.join("wal");
     let mut files = Vec::new();
     let entries = match runtime.read_dir(&wal_dir).await {
@@ -157,11 +158,13 @@ const MISSING: &str = "the segment is missing; a copy that is put back is live a
                        manifest has lost edits, it may have been merged: then its entries are in \
                        a segment that no edit names";
 
-/// Tells of segments that the manifest does not name, and what becomes of them.
+/// Tells of segments that the manifest does not name, and what becomes of them. `is_known` says
+/// whether all of the manifest is of a version that can be read.
 async fn tell_unlisted<R: Runtime>(
     runtime: &R,
     segments_dir: &Path,
     unlisted: Vec<Unlisted>,
+    is_known: bool,
     report: &mut CheckReport,
 ) {
     for file in unlisted {
@@ -178,6 +181,9 @@ async fn tell_unlisted<R: Runtime>(
                 "a segment that has never been live; the next start removes it if what it was \
                  made of is there, and reads it otherwise",
             ),
+            UnlistedKind::Lost(_) if !is_known => {
+                report.note(&path, 0, "a segment; what this program can read does not name it");
+            }
             UnlistedKind::Lost(segment) => {
                 let what = format!(
                     "no edit of the manifest names this segment of {} entries, which may be \

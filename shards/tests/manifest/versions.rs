@@ -67,6 +67,10 @@ fn files_of_another_version_keep_a_start_from_going_on_unless_it_is_told_to() {
             if is_segment && !live.iter().any(|live| live.name.file_name() == name) {
                 continue;
             }
+            // What the checkpoint contains is not read.
+            if name.ends_with(".log") && !name.starts_with("manifest-00000002-") {
+                continue;
+            }
             cases += 1;
             let (simulation, disk) = store.on_disk(cases);
             disk.write(path, &changed);
