@@ -7,7 +7,6 @@ use logsvc_logql::engine::{QueryParams, QueryTime};
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::check::check_store;
 use logsvc_shards::compact::CompactionPolicy;
-use logsvc_shards::manifest::CHECKPOINT_NAME;
 use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
@@ -124,4 +123,38 @@ fn a_manifest_that_has_lost_something_answers_every_line_once() {
         );
     }
     assert!(cases < 150 || adopted > 100, "{adopted} in {cases}");
+}
+
+#[test]
+fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
+    let simulation = Simulation::new(3);
+    let ledger = Ledger::new(&["acme"], 2);
+    let cluster = start(&simulation, 2, CompactionPolicy::OFF);
+    for stream in 0..2 {
+        push(&cluster, &ledger, stream, &[(NOON_NS, "text".to_owned(), None)]);
+    }
+    flush(&cluster);
+    cluster.stop().expect("a healthy disk");
+    let disk = simulation.disk();
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "seg");
+    let path = disk.files(SEGMENTS_DIR).into_iter().find(is_segment).expect("a segment");
+    let bytes = disk.read(&path).expect("it is there");
+    let mut newer = bytes.clone();
+    let footer = newer.len() - 160;
+    newer[footer + 8] = 3;
+    newer[footer + 12..footer + 16].fill(0);
+    let crc = crc32c::crc32c(&newer[footer..]);
+    newer[footer + 12..footer + 16].copy_from_slice(&crc.to_le_bytes());
+    disk.write(&path, &newer);
+    let upkeep = upkeep(eager(), RetentionPolicy::default());
+    let started = Cluster::start_sealing(&simulation, 2, WalConfig::default(), upkeep);
+    let failure = started.err().expect("it cannot start");
+    assert!(failure.contains("written by a newer version of logsvc"), "{failure}");
+    assert!(failure.contains("storage.ignore_unknown_versions"), "{failure}");
+    assert_eq!(disk.read(&path), Some(newer));
+    // What can read it finds everything.
+    disk.write(&path, &bytes);
+    let cluster = start(&simulation, 2, eager());
+    assert_eq!(cluster.plan().manifest.damage, []);
+    cluster.stop().expect("a healthy disk");
 }
