@@ -4,7 +4,7 @@
 //! Guarantees: no name is given twice; a complete segment has a pending name until the edit
 //! that makes it live is in force, so that a file with the name itself has been live.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,6 +34,9 @@ pub struct SegmentFolder<R: Runtime> {
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
+    /// Segments that may have their pending names and that nobody will make live. Until an
+    /// edit removes them, a start could take them for what the log has.
+    orphans: RefCell<Vec<(SegmentName, Day)>>,
 }
 
 /// A segment that is being written under a temporary name.
@@ -66,8 +69,8 @@ impl<R: Runtime> SegmentFolder<R> {
             .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
-        let next_seq = Cell::new(0);
-        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq }
+        let (next_seq, orphans) = (Cell::new(0), RefCell::default());
+        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq, orphans }
     }
 
     /// Begins a segment of a day; makes no file before it has bytes.
@@ -143,6 +146,7 @@ impl<R: Runtime> SegmentFolder<R> {
         order: u64,
     ) -> io::Result<OpenedSegment> {
         if let Err(error) = self.finish_file(&mut segment, &mut finished).await {
+            self.abandon(segment.name, segment.day);
             self.discard(segment).await;
             return Err(error);
         }
@@ -197,6 +201,32 @@ impl<R: Runtime> SegmentFolder<R> {
     /// was made of must stay. May be repeated.
     pub(crate) async fn settle(&self, live: &LiveSegment) -> io::Result<()> {
         live.name.settle(&self.runtime, &self.segments_dir, live.day).await
+    }
+
+    /// Notes that nobody will make a segment live that may have its pending name. The next edit
+    /// has to remove it, see [`SegmentFolder::orphans`].
+    pub(crate) fn abandon(&self, name: SegmentName, day: Day) {
+        self.orphans.borrow_mut().push((name, day));
+    }
+
+    /// Segments that the next edit has to remove.
+    pub(crate) fn orphans(&self) -> Vec<SegmentName> {
+        self.orphans.borrow().iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Removes the files of orphans that an edit in force has removed. What cannot be removed
+    /// is removed by the next start.
+    pub(crate) async fn remove_orphans(&self, removed: &[SegmentName]) {
+        let is_removed = |(name, _): &mut (SegmentName, Day)| removed.contains(name);
+        let gone: Vec<_> = self.orphans.borrow_mut().extract_if(.., is_removed).collect();
+        for (name, day) in gone {
+            let path = name.pending_path(&self.segments_dir, day);
+            if let Err(error) = self.runtime.remove_file(&path).await
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, file = %path.display(), "cannot remove a half-made segment");
+            }
+        }
     }
 
     /// Gives a segment up that was not published.

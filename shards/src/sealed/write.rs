@@ -97,6 +97,8 @@ impl<R: Runtime> Sealer<R> {
                 let segments = self.write_segments(job.streams, &job.haste).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
+                    // An attempt before may have come to some of its segments only.
+                    removed: self.folder.orphans(),
                     covers: self.covers(job.closed_wal_index),
                     ..ManifestEdit::default()
                 };
@@ -121,6 +123,7 @@ impl<R: Runtime> Sealer<R> {
         for live in &pending.edit.added {
             self.folder.settle(live).await?;
         }
+        self.folder.remove_orphans(&pending.edit.removed).await;
         Ok(())
     }
 
@@ -149,10 +152,18 @@ impl<R: Runtime> Sealer<R> {
         haste: &Arc<Haste>,
     ) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
-        let mut added = Vec::new();
+        let mut added: Vec<OpenedSegment> = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
         for part in parts(blocks.map(|block| &**block)) {
-            added.extend(self.write_segment(&streams, part, haste).await?);
+            match self.write_segment(&streams, part, haste).await {
+                Ok(segment) => added.extend(segment),
+                Err(error) => {
+                    for OpenedSegment { segment, .. } in added {
+                        self.folder.abandon(segment.live.name, segment.live.day);
+                    }
+                    return Err(error);
+                }
+            }
         }
         Ok(added)
     }
