@@ -22,12 +22,14 @@ use std::time::Duration;
 
 use logsvc_http::ConnectionLimit;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
-use logsvc_runtime::{Budget, Latch, Runtime};
+use logsvc_runtime::{
+    Budget, LEAVING_INTERVAL, LEAVING_PATIENCE, Latch, Runtime, lock_holder_is_leaving,
+};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
-use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_with};
 use logsvc_shards::scan::ScanConfig;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
@@ -298,12 +300,37 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     drop(node);
 }
 
-async fn claim_folder<R: Runtime>(
-    runtime: &R,
-    boot: &Boot,
-) -> Option<logsvc_shards::node::Node<R>> {
+/// Opens the data folder. Waits for a process that holds it and is going.
+async fn open_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Result<Node<R>, NodeError> {
+    let data_dir = &boot.config.data_dir;
+    let options = OpenOptions { ignores_unknown_versions: boot.config.ignore_unknown_versions };
+    let deadline = runtime.now().after(LEAVING_PATIENCE);
+    let mut has_waited = false;
+    loop {
+        let opened = open_node_with(runtime, data_dir, options).await;
+        let is_over = runtime.now() >= deadline || boot.stop.is_triggered();
+        if is_over || !matches!(opened, Err(NodeError::InUse(_))) {
+            return opened;
+        }
+        let lock = data_dir.join("LOCK");
+        if !runtime.offload(move || lock_holder_is_leaving(&lock)).await {
+            return opened;
+        }
+        if !has_waited {
+            tracing::warn!(
+                folder = %data_dir.display(), patience_ms = LEAVING_PATIENCE.as_millis() as u64,
+                "the data folder is held by a process that has ended; waiting for the kernel to \
+                 let go of it"
+            );
+            has_waited = true;
+        }
+        runtime.sleep_until(runtime.now().after(LEAVING_INTERVAL)).await;
+    }
+}
+
+async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
     boot.services.set_whole(Part::Store, State::Starting);
-    let opened = open_node(runtime, &boot.config.data_dir).await;
+    let opened = open_folder(runtime, boot).await;
     let (plan, node) = match opened {
         Ok(node) => {
             boot.services.set_whole(Part::Store, State::Running);

@@ -17,14 +17,13 @@ mod services;
 mod tools;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use logsvc_runtime::{
-    Latch, LaunchOptions, glommio_backend, monoio_backend, raise_open_files_limit,
-    refuse_huge_pages, stop_on_signals,
+    Latch, LaunchOptions, await_free_address, glommio_backend, monoio_backend,
+    raise_open_files_limit, refuse_huge_pages, stop_on_signals,
 };
 
 use crate::app::Boot;
@@ -91,7 +90,10 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
         // It costs time and memory only.
         tracing::debug!(%error, "the system backs memory with huge pages");
     }
-    if let Err(error) = check_address(config.http_address) {
+    // The cores share their port with SO_REUSEPORT, which another process may do too: it would
+    // silently take a part of the connections. So the port must be free for one who does not
+    // share it.
+    if let Err(error) = await_free_address(config.http_address, &stop) {
         tracing::error!("cannot listen on {}: {error}", config.http_address);
         return Ok(ExitCode::FAILURE);
     }
@@ -118,13 +120,6 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     }
     // The node has logged its failure.
     Ok(if boot.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// The cores share their port with SO_REUSEPORT, which another process may do too:
-/// it would silently take a part of the connections. So the port must be free for one
-/// who does not share it.
-fn check_address(address: SocketAddr) -> std::io::Result<()> {
-    TcpListener::bind(address).map(drop)
 }
 
 /// Runs the cores until the node stops.

@@ -2,7 +2,7 @@
 //! segments.
 //!
 //! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot
-//! tell. `inspect` exits with 0 or, if the file is damaged or cannot be read, 1.
+//! tell, be it of some files that another version has written. `inspect` exits with 0 or, if the file is damaged or cannot be read, 1.
 //! Findings go to standard output, one line each.
 
 use std::io::{self, BufWriter, Write};
@@ -111,12 +111,21 @@ fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
             report.left_segments, report.left_streams, report.left_entries
         )?;
     }
-    let damaged = report.damaged_places();
+    let (damaged, unknown) = (report.damaged_places(), report.unknown_files());
+    if unknown > 0 {
+        writeln!(out, "files that another version of logsvc has written: {unknown}")?;
+    }
     if damaged > 0 {
         writeln!(out, "damaged places: {damaged}")?;
+    } else if unknown > 0 {
+        writeln!(out, "nothing is damaged that this version of logsvc knows")?;
     } else {
         writeln!(out, "nothing is damaged")?;
     }
     out.flush()?;
-    Ok(if damaged > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match (damaged, unknown) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    })
 }

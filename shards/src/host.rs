@@ -8,6 +8,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use crate::changes::NodeChanges;
 use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
-use crate::retention::RetentionPolicy;
+use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
+use crate::version::{UnknownVersion, describe};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
@@ -72,6 +74,13 @@ pub enum StartError {
     /// The budget for entries or streams does not even allow an empty reservation.
     #[error("the memory for recent entries and streams allows nothing; raise memory.max-bytes")]
     NoMemory,
+    /// Another version of the program has written segments.
+    #[error(
+        "the data folder has segments that this version of logsvc cannot read: {}. To start \
+         without what they hold, set storage.ignore_unknown_versions",
+        describe(.0)
+    )]
+    UnknownVersions(Vec<UnknownVersion>),
     /// A log file cannot be read or mended.
     #[error("cannot replay the write-ahead log: {0}")]
     Replay(#[from] io::Error),
@@ -111,6 +120,7 @@ pub async fn start<R: Runtime>(
         disk_max_bytes,
         retention: config.retention,
         node: Arc::clone(&plan.node_segments),
+        clock: Some(plan.clock),
     };
     let shard_config = ShardConfig {
         wal: config.wal,
@@ -124,7 +134,10 @@ pub async fn start<R: Runtime>(
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
-    sealed::open_all(runtime, &directories, plan, &mut state).await;
+    let unknown = sealed::open_all(runtime, &directories, plan, &mut state).await;
+    if !unknown.is_empty() && !plan.options.ignores_unknown_versions {
+        return Err(StartError::UnknownVersions(unknown));
+    }
     let task = ReplayTask {
         wal_dir: &plan.wal_dir,
         files: &plan.files,
@@ -143,7 +156,8 @@ pub async fn start<R: Runtime>(
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
     let log = Log { files: logs, sync: config.wal.sync, file: None };
-    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox)));
+    let clock_path = Rc::from(plan.clock_path());
+    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox, clock_path)));
     Ok(found)
 }
 
@@ -155,8 +169,10 @@ async fn run<R: Runtime>(
     log: Log<R>,
     mut state: Shard,
     mut inbox: Inbox<ShardRequest, ShardReply>,
+    clock_path: Rc<Path>,
 ) {
     let mut driver = Driver {
+        clock_path,
         runtime: env.runtime.clone(),
         env,
         log,
@@ -212,6 +228,8 @@ struct Driver<R: Runtime> {
     maintaining: Running<R, MaintainEnd<R>>,
     /// What the lane had brought at the last event.
     lane: InboxCounters,
+    /// Where the time is kept for the next start.
+    clock_path: Rc<Path>,
 }
 
 /// A task that gives this at its end, if there is one.
@@ -271,6 +289,12 @@ impl<R: Runtime> Driver<R> {
                     let result = compactor.run(*job).await;
                     (compactor, result)
                 })));
+            }
+            Effect::KeepClock { unix_ns } => {
+                let (runtime, path) = (self.runtime.clone(), Rc::clone(&self.clock_path));
+                drop(self.runtime.spawn(async move {
+                    keep_clock(&runtime, &path, unix_ns).await;
+                }));
             }
             Effect::Retire { name, path } => {
                 self.env.directories.forget(name);

@@ -30,4 +30,5 @@ pub mod segment;
 pub mod shard;
 pub mod tail;
 pub mod testing;
+pub mod version;
 pub mod wal;

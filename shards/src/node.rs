@@ -2,8 +2,9 @@
 //! before the shards begin.
 //!
 //! Guarantees: two processes never use one folder; a folder of another format is
-//! refused; left-overs of a crash are removed; the order in which log files are to
-//! be replayed is decided in one place. What can go wrong is in [`NodeError`].
+//! refused, and so are files of another version in it, unless told to do without them;
+//! left-overs of a crash are removed if what they hold is elsewhere; the order in which log
+//! files are to be replayed is decided in one place. What can go wrong is in [`NodeError`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,12 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use crate::manifest::{
     Cover, FileCovers, LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME,
 };
-use crate::retention::NodeSegments;
+use crate::retention::{NodeSegments, StartClock, clock_path};
+use crate::version::{UnknownVersion, describe};
 use crate::wal::format::{FileHeader, WalName};
-use crate::wal::recovery::{PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header};
+use crate::wal::recovery::{
+    FoundHeader, PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header,
+};
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 
 /// What the FORMAT file says.
@@ -29,13 +33,24 @@ pub enum NodeError {
     #[error("the data folder {0} is in use by another process")]
     InUse(PathBuf),
     /// Another version wrote it.
-    #[error("the data folder {path} has the format {found:?}, this version knows \"logsvc 1\"")]
+    #[error(
+        "the data folder {path} was written by {}: it has the format {found:?}, and this program \
+         knows \"logsvc 1\"",
+        if is_newer(found) { "a newer version of logsvc" } else { "another program" }
+    )]
     OtherFormat {
         /// The folder.
         path: PathBuf,
         /// What its FORMAT file says.
         found: String,
     },
+    /// Another version wrote some of its files.
+    #[error(
+        "the data folder has files that this version of logsvc cannot read: {}. To start without \
+         what they hold, set storage.ignore_unknown_versions",
+        describe(.0)
+    )]
+    UnknownVersions(Vec<UnknownVersion>),
     /// An operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -46,6 +61,21 @@ pub enum NodeError {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// Whether a FORMAT file says a later version than ours.
+pub(crate) fn is_newer(found: &str) -> bool {
+    let version = found.strip_prefix("logsvc ").and_then(|version| version.parse::<u64>().ok());
+    version.is_some_and(|version| version > 1)
+}
+
+/// How a data folder is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Whether to go on without what files hold that another version of the program has
+    /// written. Segments and log files of that kind stay where they are; files of the manifest
+    /// are kept in its quarantine folder.
+    pub ignores_unknown_versions: bool,
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NodeError {
@@ -81,6 +111,17 @@ pub struct NodePlan {
     pub preface: Option<Arc<ManifestEdit>>,
     /// What was found in the segments folder.
     pub manifest: ManifestReport,
+    /// What the clock has to go on from.
+    pub clock: StartClock,
+    /// How the folder was opened.
+    pub options: OpenOptions,
+}
+
+impl NodePlan {
+    /// Where looks at the clock are kept.
+    pub(crate) fn clock_path(&self) -> PathBuf {
+        clock_path(self.wal_dir.parent().unwrap_or(Path::new(".")))
+    }
 }
 
 /// A claimed data folder. The claim ends when the value is dropped.
@@ -101,6 +142,18 @@ impl<R: Runtime> std::fmt::Debug for Node<R> {
 /// # Errors
 /// The folder is in use, of another format, or cannot be read or written.
 pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<R>, NodeError> {
+    open_node_with(runtime, data_dir, OpenOptions::default()).await
+}
+
+/// The same with options.
+///
+/// # Errors
+/// See [`open_node`].
+pub async fn open_node_with<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    options: OpenOptions,
+) -> Result<Node<R>, NodeError> {
     let wal_dir = data_dir.join("wal");
     let segments_dir = data_dir.join("segments");
     for folder in [wal_dir.join("quarantine"), segments_dir.join(QUARANTINE_NAME)] {
@@ -117,6 +170,14 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
     let opened = OpenedManifest::open(runtime, &segments_dir).await;
     let manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
     let survey = survey(runtime, &wal_dir, manifest.covers()).await?;
+    let unknown = [manifest.unknown_versions(), survey.unknown].concat();
+    if !unknown.is_empty() && !options.ignores_unknown_versions {
+        return Err(NodeError::UnknownVersions(unknown));
+    }
+    for file in &unknown {
+        tracing::error!("left out: {file}");
+    }
+    let is_new = manifest.is_new();
     let last_epoch = survey.all.iter().map(|name| name.epoch).max().max(manifest.max_epoch());
     let epoch = match last_epoch {
         None => 0,
@@ -126,7 +187,8 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         })?,
     };
     let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.all).into();
-    let settled = manifest.settle(runtime, epoch, covers.to_vec()).await;
+    let replayed: Vec<WalName> = survey.planned.iter().map(|file| file.name).collect();
+    let settled = manifest.settle(runtime, epoch, covers.to_vec(), &replayed).await;
     let mut settled = settled.map_err(io_error("write the manifest in", &segments_dir))?;
     if settled.report.checkpoint_error.is_none() {
         // The files of a writer come in the order of their numbers, so that none stays
@@ -136,6 +198,8 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
             settled.report.removed_wal_files += u64::from(is_gone);
         }
     }
+    settled.report.unknown_files = unknown;
+    let clock = StartClock::read(runtime, data_dir, is_new).await;
     let shards = runtime.core_count();
     let plan = NodePlan {
         wal_dir,
@@ -149,6 +213,8 @@ pub async fn open_node<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<Node<
         unusable_segments: settled.unusable.into(),
         preface: settled.preface.map(Arc::new),
         manifest: settled.report,
+        clock,
+        options,
     };
     Ok(Node { _lock: lock, plan })
 }
@@ -210,6 +276,8 @@ struct Survey {
     covered: Vec<WalName>,
     /// All others.
     planned: Vec<PlannedFile>,
+    /// Those of another version of the program.
+    unknown: Vec<UnknownVersion>,
 }
 
 /// Reads the headers of the log files that hold more than segments do, and links each
@@ -225,6 +293,7 @@ async fn survey<R: Runtime>(
     let mut damaged = Vec::new();
     let mut all = Vec::new();
     let mut covered = Vec::new();
+    let mut unknown = Vec::new();
     for entry in entries.iter().filter(|entry| !entry.is_dir) {
         let path = wal_dir.join(&entry.name);
         let Some(name) = WalName::parse(&entry.name) else {
@@ -236,11 +305,21 @@ async fn survey<R: Runtime>(
             continue;
         };
         all.push(name);
-        if FileCovers::of(covers, name).covers_file(name) {
+        let is_covered = FileCovers::of(covers, name).covers_file(name);
+        let found = match read_header(runtime, &path, name).await {
+            // Nobody needs what it holds.
+            Err(_) if is_covered => FoundHeader::Bad,
+            other => other.map_err(io_error("read", &path))?,
+        };
+        if let FoundHeader::Unknown(what) = found {
+            unknown.push(UnknownVersion::new(&path, what));
+            continue;
+        }
+        if is_covered {
             covered.push(name);
             continue;
         }
-        match read_header(runtime, &path, name).await.map_err(io_error("read", &path))? {
+        match found.known() {
             Some(ReadHeader { header, has_bad_second }) => {
                 planned.push(PlannedFile {
                     nonce: Some(header.nonce),
@@ -270,5 +349,5 @@ async fn survey<R: Runtime>(
     for file in &mut planned {
         file.counts_len = counts_len(&headers, file.name);
     }
-    Ok(Survey { all, covered, planned })
+    Ok(Survey { all, covered, planned, unknown })
 }

@@ -143,6 +143,11 @@ pub enum Effect {
         /// Where it is; `None`: it is not to be removed.
         path: Option<PathBuf>,
     },
+    /// Leave the wall clock's time for the next start: it is right.
+    KeepClock {
+        /// In ns since the Unix epoch.
+        unix_ns: i64,
+    },
 }
 
 /// A stream that this shard owns.

@@ -119,6 +119,8 @@ pub(crate) struct Config {
     pub(crate) compaction_enabled: bool,
     /// Whether entries are removed when their period is over.
     pub(crate) retention_enabled: bool,
+    /// Whether to start without what files hold that another version has written.
+    pub(crate) ignore_unknown_versions: bool,
     /// What segments may take on the disk; 0: anything.
     pub(crate) retention_max_disk_bytes: u64,
     /// The same in percent of the file system; 0: anything.
@@ -225,6 +227,7 @@ impl Default for Config {
             tail_budget_bytes: 0,
             head_max_bytes: 0,
             head_max_age: Duration::from_secs(30 * 60),
+            ignore_unknown_versions: false,
             compaction_enabled: true,
             retention_enabled: false,
             retention_max_disk_bytes: 0,

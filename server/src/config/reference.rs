@@ -174,6 +174,29 @@ the files are good again. `loki_runtime_config_hash` has the SHA-256 of the file
 that is in force.
 
 `/config/tenant/v1/limits` shows what holds for the tenant that asks.
+
+## Retention and the clock
+
+Retention by age goes by the wall clock as long as that goes on like the monotonic clock, within 10
+seconds. When it jumps, a warning says so, and retention goes on by the time before the jump, or by
+the clock if that is earlier, until the clock has gone on from there for an hour. The same holds at a
+start if the clock is more than an hour behind or ahead of what it was when the server last looked,
+which it leaves in the file `CLOCK` of the data folder every ten minutes: after a longer break
+retention begins an hour late. Retention by the disk's share needs no clock. Limits on the age of
+entries (`reject_old_samples`, `creation_grace_period`) and `block_ingestion_until` go by the wall
+clock as it is.
+
+## Starts
+
+A start waits up to 5 seconds for an address that is taken although nobody answers on it, and for a
+data folder whose holder has ended: the kernel takes down what a killed process had a moment after
+that is gone. It says so in the log. An address on which somebody answers ends the start at once.
+
+A start removes nothing that might be nowhere else. Complete segments that the manifest does not name
+are read, with an error in the log that has their numbers of entries. What cannot be used goes to
+`wal/quarantine` and `segments/quarantine`, which no start empties: `logsvc check` lists what is
+there, and whoever operates the server removes it. Files that a newer version has written end the
+start, unless `storage.ignore_unknown_versions` is set; then they are left alone.
 ";
 
 const ENVIRONMENT: &str = "

@@ -147,6 +147,9 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "storage.head_max_age", "storage.head-max-age",
         |c| Duration(&mut c.head_max_age),
         "Recent entries are written to a segment when they have been in memory for so long.";
+    "storage.ignore_unknown_versions", "storage.ignore-unknown-versions",
+        |c| Bool(&mut c.ignore_unknown_versions),
+        "Whether to start although another version has written files in the data folder that this one cannot read. They are left as they are, and queries lack what they hold.";
     "compaction.enabled", "compaction.enabled",
         |c| Bool(&mut c.compaction_enabled),
         "Whether small segments of a day are merged into large ones when a core has time.";

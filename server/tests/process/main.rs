@@ -18,6 +18,7 @@ mod crash;
 mod full_disk;
 mod queue;
 mod reference;
+mod restarts;
 mod runtime_config;
 mod settings;
 mod support;

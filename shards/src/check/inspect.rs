@@ -8,7 +8,7 @@ use logsvc_runtime::{OpenMode, Runtime};
 use crate::manifest::{
     CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, StreamParts, read_manifest,
 };
-use crate::segment::{Decoder, HEADER_LEN, Part};
+use crate::segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 
 use super::left::{LeftTotals, left_by_segment};
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
@@ -27,7 +27,7 @@ pub async fn inspect_segment<R: Runtime>(
     let file = runtime.open(path, OpenMode::Read).await?;
     let mut segment = OpenSegment::open(file).await.map_err(|stop| match stop {
         Stop::Io(error) => error,
-        Stop::Damaged(error) if error.part == Part::Footer => {
+        Stop::Damaged(error) if error.part == Part::Footer && error.unknown_version().is_none() => {
             io::Error::new(io::ErrorKind::InvalidData, format!("{error}; is this a segment?"))
         }
         Stop::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
@@ -47,6 +47,9 @@ pub async fn inspect_segment<R: Runtime>(
     print(format!("  runs       {}", totals.runs));
     print(format!("  blocks     {}", totals.blocks));
     print(format!("  draft      {}", if footer.is_draft { "yes" } else { "no" }));
+    if let Some(MergedPlace { level, order }) = footer.merged {
+        print(format!("  merged     level {level}, order {order}"));
+    }
     let name = name_of(&footer.identity);
     let directory = &segment.directory;
     let mut left = StreamParts::default();
@@ -56,6 +59,9 @@ pub async fn inspect_segment<R: Runtime>(
         Some(Ok(manifest)) => {
             let is_live = manifest.live.contains_key(&name);
             print(format!("  live       {}", if is_live { "yes" } else { "no" }));
+            for unknown in &manifest.unknown {
+                print(format!("  manifest   {unknown}"));
+            }
             if !manifest.damage.is_empty() {
                 print("  manifest   is damaged, or written to at this moment".to_owned());
             }

@@ -13,6 +13,9 @@ mod wal;
 
 use std::path::{Path, PathBuf};
 
+use crate::segment::SegmentError;
+use crate::version::UnknownVersion;
+
 pub use inspect::inspect_segment;
 pub use store::{CheckError, check_store};
 
@@ -61,6 +64,8 @@ pub struct Finding {
 pub enum Severity {
     /// What a crash leaves behind and the next start clears up, or what is under way.
     Note,
+    /// Another version of the program has written it, so this one cannot tell.
+    OtherVersion,
     /// Bytes are not what was written, or what they say does not fit together.
     Damage,
 }
@@ -69,6 +74,7 @@ impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let severity = match self.severity {
             Severity::Note => "note",
+            Severity::OtherVersion => "UNKNOWN",
             Severity::Damage => "DAMAGE",
         };
         write!(f, "{severity}: {} at byte {}: {}", self.file.display(), self.offset, self.what)
@@ -88,6 +94,24 @@ impl CheckReport {
 
     fn damage(&mut self, file: &Path, offset: u64, what: impl Into<String>) {
         self.find(Severity::Damage, file, offset, what);
+    }
+
+    /// How many files another version of the program has written.
+    pub fn unknown_files(&self) -> usize {
+        let unknown = |finding: &&Finding| finding.severity == Severity::OtherVersion;
+        self.findings.iter().filter(unknown).count()
+    }
+
+    fn other_version(&mut self, unknown: &UnknownVersion) {
+        self.find(Severity::OtherVersion, &unknown.file, 0, unknown.what.to_string());
+    }
+
+    /// What is wrong with a segment.
+    fn segment(&mut self, file: &Path, offset: u64, error: &SegmentError) {
+        match error.unknown_version() {
+            Some(version) => self.find(Severity::OtherVersion, file, offset, version.to_string()),
+            None => self.damage(file, offset, error.to_string()),
+        }
     }
 
     fn note(&mut self, file: &Path, offset: u64, what: impl Into<String>) {

@@ -90,7 +90,7 @@ pub(super) async fn check_segment<R: Runtime>(
                 Part::Footer => expected.file_len.saturating_sub(FOOTER_LEN as u64),
                 _ => 0,
             };
-            return report.damage(path, offset, error.to_string());
+            return report.segment(path, offset, &error);
         }
         Err(Stop::Io(error)) => return report.damage(path, 0, format!("cannot read it: {error}")),
     };
@@ -119,7 +119,7 @@ async fn check_parts<R: Runtime>(
     match SegmentIdentity::decode_header(&header) {
         Ok(identity) if identity == footer.identity => {}
         Ok(_) => report.damage(path, 0, "header and footer are of different segments"),
-        Err(error) => report.damage(path, 0, error.to_string()),
+        Err(error) => report.segment(path, 0, &error),
     }
     let footer_offset = footer.file_len - FOOTER_LEN as u64;
     if name_of(&footer.identity) != expected.name {

@@ -1,13 +1,15 @@
 //! Walks a store: lock, format, manifest, segments, write-ahead log.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
-use crate::manifest::{CHECKPOINT_NAME, FileCovers, StreamParts, read_manifest, survey_segments};
-use crate::node::FORMAT;
+use crate::manifest::{
+    CHECKPOINT_NAME, FileCovers, FoundSegment, LiveFiles, StreamParts, Unlisted, UnlistedKind,
+    find_unlisted, lost_edits, path_of, read_manifest, survey_segments,
+};
+use crate::node::{FORMAT, is_newer};
 use crate::wal::format::WalName;
 
 use super::left::{left_by_segment, strangers};
@@ -62,9 +64,16 @@ pub async fn check_store<R: Runtime>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Default::default(),
         Err(error) => return Err(cannot_read(&segments_dir)(error)),
     };
-    let has_segments = !survey.segments.is_empty();
-    let manifest = read_manifest(runtime, &segments_dir, survey.logs, has_segments).await;
-    let manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
+    let has_segments = !survey.segments.is_empty() || !survey.pending.is_empty();
+    let manifest = read_manifest(runtime, &segments_dir, survey.logs.clone(), has_segments).await;
+    let mut manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
+    let unlisted = find_unlisted(runtime, &segments_dir, &survey, &manifest).await;
+    let unlisted = unlisted.map_err(cannot_read(&segments_dir))?;
+    let is_known = manifest.unknown.is_empty();
+    if manifest.damage.is_empty() && is_known {
+        manifest.damage = lost_edits(&unlisted, &manifest);
+    }
+    manifest.unknown.iter().for_each(|unknown| report.other_version(unknown));
     for damage in &manifest.damage {
         report.damage(&segments_dir.join(&damage.file), damage.offset, &damage.what);
     }
@@ -72,22 +81,14 @@ pub async fn check_store<R: Runtime>(
         let what = format!("{} edits were cut short by a crash", manifest.torn_edits);
         report.note(&segments_dir, 0, what);
     }
-    for path in survey.temporary {
-        report.note(&path, 0, "the left-over of a write that did not end");
+    for path in &survey.temporary {
+        report.note(path, 0, "the left-over of a write that did not end");
     }
-    for path in survey.strangers {
-        report.note(&path, 0, "not a file of the store");
+    for path in &survey.strangers {
+        report.note(path, 0, "not a file of the store");
     }
-    let mut found = BTreeMap::new();
-    for file in survey.segments {
-        let is_live = manifest.live.get(&file.name).is_some_and(|live| live.day == file.day);
-        if is_live {
-            found.insert(file.name, file.len_bytes);
-        } else {
-            let path = file.name.path(&segments_dir, file.day);
-            report.note(&path, 0, "a segment that is not live");
-        }
-    }
+    tell_unlisted(runtime, &segments_dir, unlisted, is_known, &mut report).await;
+    let files = LiveFiles::new(&manifest, &survey);
     let left = left_by_segment(&manifest);
     // What has lost edits may have lost that a segment is live.
     let unknown = left.keys().filter(|name| !manifest.live.contains_key(name));
@@ -98,21 +99,31 @@ pub async fn check_store<R: Runtime>(
     let none = StreamParts::default();
     for segment in manifest.live.values() {
         report.segments += 1;
-        let path = segment.name.path(&segments_dir, segment.day);
+        let is_of = |found: &&FoundSegment| (found.name, found.day) == (segment.name, segment.day);
+        let is_pending = survey.pending.iter().find(is_of).is_some()
+            && survey.segments.iter().find(is_of).is_none();
+        let path = if is_pending {
+            segment.name.pending_path(&segments_dir, segment.day)
+        } else {
+            segment.name.path(&segments_dir, segment.day)
+        };
+        if is_pending {
+            report.note(&path, 0, "a live segment that the next start gives its name");
+        }
         let left = left.get(&segment.name).unwrap_or(&none);
         for what in strangers(segment.name, left) {
             report.damage(&path, 0, what);
         }
-        match found.get(&segment.name) {
-            None => report.damage(&path, 0, "the segment is missing"),
-            Some(len) if *len != segment.file_len => {
+        match files.len_bytes(segment) {
+            None => report.damage(&path, 0, MISSING),
+            Some(len) if len != segment.file_len => {
                 let what = format!("the segment has {len} bytes instead of {}", segment.file_len);
-                report.damage(&path, *len, what);
+                report.damage(&path, len, what);
             }
             Some(_) => check_segment(runtime, &path, segment, left, &mut report).await,
         }
     }
-    let covers = if manifest.damage.is_empty() { manifest.covers } else { Vec::new() };
+    let covers = if manifest.damage.is_empty() && is_known { manifest.covers } else { Vec::new() };
     let wal_dir = data_dir.join("wal");
     let mut files = Vec::new();
     let entries = match runtime.read_dir(&wal_dir).await {
@@ -142,12 +153,72 @@ pub async fn check_store<R: Runtime>(
     Ok(report)
 }
 
+/// What is to be done about a segment that is not there.
+const MISSING: &str = "the segment is missing; a copy that is put back is live again. If the \
+                       manifest has lost edits, it may have been merged: then its entries are in \
+                       a segment that no edit names";
+
+/// Tells of segments that the manifest does not name, and what becomes of them. `is_known` says
+/// whether all of the manifest is of a version that can be read.
+async fn tell_unlisted<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    unlisted: Vec<Unlisted>,
+    is_known: bool,
+    report: &mut CheckReport,
+) {
+    for file in unlisted {
+        let path = path_of(segments_dir, &file.found, file.is_pending);
+        match file.kind {
+            UnlistedKind::Removed => report.note(
+                &path,
+                0,
+                "a segment that is not live any more; the next start removes it",
+            ),
+            UnlistedKind::Unborn(_) => report.note(
+                &path,
+                0,
+                "a segment that has never been live; the next start removes it if what it was \
+                 made of is there, and reads it otherwise",
+            ),
+            UnlistedKind::Lost(_) if !is_known => {
+                report.note(&path, 0, "a segment; what this program can read does not name it");
+            }
+            UnlistedKind::Lost(segment) => {
+                let what = format!(
+                    "no edit of the manifest names this segment of {} entries, which may be \
+                     nowhere else; the next start reads it. To be rid of it, move it away",
+                    segment.entries
+                );
+                report.damage(&path, 0, what);
+                check_segment(runtime, &path, &segment, &StreamParts::default(), report).await;
+            }
+            UnlistedKind::Misplaced => report.damage(
+                &path,
+                0,
+                "another file has the name of this segment and is live; the next start moves this \
+                 one to segments/quarantine",
+            ),
+            UnlistedKind::Unreadable(what) => {
+                let what = format!(
+                    "no edit of the manifest names this segment, and it cannot be read ({what}); \
+                     the next start moves it to segments/quarantine"
+                );
+                report.damage(&path, 0, what);
+            }
+            UnlistedKind::OtherVersion(unknown) => report.other_version(&unknown),
+        }
+    }
+}
+
 async fn check_format<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<(), CheckError> {
     let path = data_dir.join("FORMAT");
     match runtime.read_file(&path, 4096).await {
         Ok(found) if found == FORMAT => Ok(()),
         Ok(found) => {
-            let says = format!("FORMAT says {:?}", String::from_utf8_lossy(&found).trim_end());
+            let found = String::from_utf8_lossy(&found);
+            let by = if is_newer(found.trim_end()) { "a newer version" } else { "another program" };
+            let says = format!("written by {by}: FORMAT says {:?}", found.trim_end());
             Err(CheckError::NotAStore(data_dir.to_owned(), says))
         }
         Err(error) => Err(CheckError::NotAStore(data_dir.to_owned(), format!("FORMAT: {error}"))),
@@ -161,7 +232,12 @@ async fn list_quarantine<R: Runtime>(runtime: &R, data_dir: &Path, report: &mut 
         match runtime.read_dir(&folder).await {
             Ok(entries) => {
                 for entry in entries {
-                    report.note(&folder.join(entry.name), 0, "damage that an earlier start met");
+                    let what = format!(
+                        "{} bytes that an earlier start could not use; no start removes them, so \
+                         remove the file when nobody needs it",
+                        entry.len_bytes
+                    );
+                    report.note(&folder.join(entry.name), 0, what);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

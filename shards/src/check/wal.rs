@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::batch::sections;
+use crate::version::UnknownVersion;
 use crate::wal::format::{
     FRAME_HEADER_LEN, FileHeader, Layout, Record, SECOND_HEADER_AT, WalName, records,
 };
 use crate::wal::frames::{FrameReader, Frames};
-use crate::wal::recovery::{ReadHeader, counts_len, has_frames, is_bare, read_header};
+use crate::wal::recovery::{FoundHeader, ReadHeader, counts_len, has_frames, is_bare, read_header};
 
 use super::CheckReport;
 
@@ -32,18 +33,26 @@ pub(super) async fn check_wal<R: Runtime>(
 ) {
     let mut headers = Vec::new();
     let mut bad_seconds = Vec::new();
+    let mut unknown = Vec::new();
     for file in &files {
         match read_header(runtime, &file.path, file.name).await {
-            Ok(Some(ReadHeader { header, has_bad_second })) => {
+            Ok(FoundHeader::Known(ReadHeader { header, has_bad_second })) => {
                 headers.push(header);
                 bad_seconds.extend(has_bad_second.then_some(file.name));
             }
-            Ok(None) => {}
+            Ok(FoundHeader::Bad) => {}
+            Ok(FoundHeader::Unknown(what)) => {
+                report.other_version(&UnknownVersion::new(&file.path, what));
+                unknown.push(file.name);
+            }
             Err(error) => report.damage(&file.path, 0, format!("cannot read it: {error}")),
         }
     }
     for file in files {
         report.wal_files += 1;
+        if unknown.contains(&file.name) {
+            continue;
+        }
         if file.is_covered {
             report.note(&file.path, 0, "segments hold all of it; the next start removes it");
             continue;

@@ -18,8 +18,8 @@ use crate::filter::RegionFilters;
 use crate::messages::StreamDefinition;
 use crate::sealed::WRITE_BYTES;
 use crate::segment::{
-    BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, RunInfo, SegmentEnd,
-    SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
+    BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, MergedPlace, RunInfo,
+    SegmentEnd, SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
 };
 
 /// Where merges compute.
@@ -96,8 +96,13 @@ pub(super) enum Ending {
 }
 
 impl Workshop {
-    pub(super) fn new(identity: SegmentIdentity, buffers: WriterBuffers) -> Box<Workshop> {
-        let writer = SegmentWriter::with_buffers(identity, buffers);
+    pub(super) fn new(
+        identity: SegmentIdentity,
+        merged: MergedPlace,
+        buffers: WriterBuffers,
+    ) -> Box<Workshop> {
+        let mut writer = SegmentWriter::with_buffers(identity, buffers);
+        writer.set_merged(merged);
         Box::new(Workshop { decoder: Decoder::new(), writer, stream: None })
     }
 

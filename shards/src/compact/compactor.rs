@@ -12,7 +12,7 @@ use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedS
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
 use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder, Spare};
-use crate::segment::WriterBuffers;
+use crate::segment::{MergedPlace, WriterBuffers};
 
 /// Works beside one shard.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ struct Pending {
     outcome: MaintenanceOutcome,
     /// Files that no shard reads.
     unlink: Vec<LiveSegment>,
+    /// Whether the edit is in force, so that only names and removals are left to do.
+    is_in_force: bool,
 }
 
 impl<R: Runtime> Compactor<R> {
@@ -47,14 +49,14 @@ impl<R: Runtime> Compactor<R> {
     /// # Errors
     /// See [`CompactError`].
     pub async fn run(&mut self, job: MaintenanceJob) -> Result<MaintenanceOutcome, CompactError> {
-        let pending = match self.pending.take() {
+        let mut pending = match self.pending.take() {
             Some(pending) => pending,
             None => self.prepare(job).await?,
         };
         if pending.edit.is_empty() {
             return Ok(pending.outcome);
         }
-        if let Err(error) = self.folder.manifest.append(&pending.edit).await {
+        if let Err(error) = self.bring_into_force(&mut pending).await {
             self.pending = Some(pending);
             return Err(error.into());
         }
@@ -63,6 +65,18 @@ impl<R: Runtime> Compactor<R> {
             unlink(&self.folder.runtime, &path).await;
         }
         Ok(pending.outcome)
+    }
+
+    /// Appends the edit, unless that was done, and gives the segment that it adds its name.
+    async fn bring_into_force(&self, pending: &mut Pending) -> io::Result<()> {
+        if !pending.is_in_force {
+            self.folder.manifest.append(&pending.edit).await?;
+            pending.is_in_force = true;
+        }
+        for live in &pending.edit.added {
+            self.folder.settle(live).await?;
+        }
+        Ok(())
     }
 
     async fn prepare(&self, job: MaintenanceJob) -> Result<Pending, CompactError> {
@@ -90,7 +104,7 @@ impl<R: Runtime> Compactor<R> {
             }
             MaintenanceJob::Resume => {}
         }
-        Ok(Pending { edit, outcome, unlink })
+        Ok(Pending { edit, outcome, unlink, is_in_force: false })
     }
 
     /// Says that the streams of this shard have left a segment.
@@ -127,6 +141,7 @@ impl<R: Runtime> Compactor<R> {
         let last = lives.last().ok_or_else(|| io::Error::other("nothing to merge"))?;
         let level = lives.iter().map(|live| live.level).max().unwrap_or(0).saturating_add(1);
         self.check_space(lives.iter().map(|live| live.file_len).sum()).await?;
+        let place = MergedPlace { level, order: last.order };
         let mut output = self.folder.begin(last.day)?;
         let mut directories = Vec::with_capacity(job.inputs.len());
         let merged = async {
@@ -138,7 +153,10 @@ impl<R: Runtime> Compactor<R> {
             }
             let keep = &mut *job.keep;
             let buffers = self.buffers.take();
-            Merge::new(&self.folder, inputs, keep, &job.throttle, buffers, &mut output)?.run().await
+            let throttle = &job.throttle;
+            Merge::new(&self.folder, inputs, keep, throttle, place, buffers, &mut output)?
+                .run()
+                .await
         };
         let totals_in;
         let added = match merged.await {
@@ -180,7 +198,7 @@ impl<R: Runtime> Compactor<R> {
             removed: names.into_iter().zip(directories).map(with_name).collect(),
             ..MaintenanceOutcome::default()
         };
-        Ok(Pending { edit, outcome, unlink: Vec::new() })
+        Ok(Pending { edit, outcome, unlink: Vec::new(), is_in_force: false })
     }
 }
 

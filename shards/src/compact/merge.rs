@@ -33,7 +33,7 @@ use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
 use crate::messages::StreamDefinition;
 use crate::sealed::{NewSegment, SegmentFolder};
-use crate::segment::{Decoder, Finished, RunInfo, WriterBuffers, stream_order};
+use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 
 /// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
 /// before: what takes about two milliseconds. Steps hold the blocks of so many lines besides
@@ -77,11 +77,12 @@ impl<'a, R: Runtime> Merge<'a, R> {
         inputs: Vec<Input<R>>,
         keep: &'a mut dyn Keep,
         throttle: &'a Throttle,
+        place: MergedPlace,
         buffers: Option<WriterBuffers>,
         output: &'a mut NewSegment<R>,
     ) -> Result<Merge<'a, R>, CompactError> {
         let buffers = buffers.map_or_else(WriterBuffers::new, Ok)?;
-        let workshop = Some(Workshop::new(folder.identity(output), buffers));
+        let workshop = Some(Workshop::new(folder.identity(output), place, buffers));
         let pace = Pace::new(&folder.runtime, throttle);
         let (steps, gathered_bytes) = (Vec::new(), 0);
         let (decoder, read) = (Decoder::new(), ReadTotals::default());

@@ -92,7 +92,9 @@ async fn write_as(
     }
     let order = segment.name.sealed_order();
     let finished = writer.finish().unwrap();
-    Arc::new(folder.publish(segment, finished, level, order).await.unwrap().segment)
+    let opened = folder.publish(segment, finished, level, order).await.unwrap();
+    folder.settle(&opened.segment.live).await.unwrap();
+    Arc::new(opened.segment)
 }
 
 async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) -> Content {

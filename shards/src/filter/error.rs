@@ -6,6 +6,9 @@ pub enum FilterError {
     /// The index does not decode.
     #[error("the index of the block filters is damaged: {0}")]
     Index(&'static str),
+    /// The index is of a version that this program does not know.
+    #[error("the index of the block filters was written by another version of logsvc")]
+    Version,
     /// A piece of the region is not as long as the range that was asked for.
     #[error("a piece of the block filters at {offset} has the wrong length")]
     Length {

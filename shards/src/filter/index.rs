@@ -62,7 +62,7 @@ impl FilterIndex {
             bytes.split_first_chunk::<HEADER_LEN>().ok_or(FilterError::Index("it is too short"))?;
         let [version, _, _, _, count @ ..] = *header;
         if version != VERSION {
-            return Err(FilterError::Index("its version is not known"));
+            return Err(FilterError::Version);
         }
         let count = u32::from_le_bytes(count) as usize;
         if count > MAX_BLOCKS {

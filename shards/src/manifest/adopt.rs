@@ -1,42 +1,59 @@
-//! Makes a segment live of which a damaged manifest knows nothing.
+//! Makes a segment live that no edit names.
 
 use std::io;
 use std::path::Path;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::segment::{FOOTER_LEN, Footer};
+use crate::segment::{FOOTER_LEN, Footer, SegmentError};
 
 use super::edit::LiveSegment;
 use super::survey::FoundSegment;
 
-/// What the manifest would say of a segment file, by its own footer. Files appear under
-/// their names only when they are whole, so that one whose footer checks can be read.
-/// The level and the place of a compacted segment are lost: it counts as sealed. Its day
-/// is what its folder says, since it may hold several.
+/// Why a file cannot be made live.
+#[derive(Debug)]
+pub(super) enum NotAdopted {
+    /// Another version of the program has written it.
+    OtherVersion(SegmentError),
+    /// It is not the whole segment that its name says.
+    Unreadable(String),
+    /// It cannot be read now.
+    Io(io::Error),
+}
+
+/// What the manifest would say of a segment file, by its own footer. Files get names only
+/// when they are whole, so that one whose footer checks can be read. A merged one tells its
+/// level and its place; one that was merged by a program that did not note them counts as
+/// sealed. Its day is what its folder says, since it may hold several.
 ///
 /// # Errors
-/// The file cannot be read, or is not the segment that its name says.
+/// See [`NotAdopted`].
 pub(super) async fn adopted<R: Runtime>(
     runtime: &R,
     path: &Path,
     found: FoundSegment,
-) -> io::Result<LiveSegment> {
-    let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-    let offset = found
-        .len_bytes
-        .checked_sub(FOOTER_LEN as u64)
-        .ok_or_else(|| invalid("it is too short".to_owned()))?;
-    let file = runtime.open(path, OpenMode::Read).await?;
+) -> Result<LiveSegment, NotAdopted> {
+    let unreadable = |what: &str| NotAdopted::Unreadable(what.to_owned());
+    let offset = found.len_bytes.checked_sub(FOOTER_LEN as u64);
+    let offset = offset.ok_or_else(|| unreadable("it is too short"))?;
+    let file = runtime.open(path, OpenMode::Read).await.map_err(NotAdopted::Io)?;
     let (result, tail) = file.read_exact_at(Vec::new(), offset, FOOTER_LEN).await;
-    result?;
-    let footer = Footer::parse(&tail, found.len_bytes).map_err(|e| invalid(e.to_string()))?;
+    result.map_err(NotAdopted::Io)?;
+    let footer = Footer::parse(&tail, found.len_bytes).map_err(|error| {
+        if error.unknown_version().is_some() {
+            NotAdopted::OtherVersion(error)
+        } else {
+            unreadable(&error.to_string())
+        }
+    })?;
     let (name, says, totals) = (found.name, footer.identity, footer.totals);
     if (says.epoch, says.shards, says.shard, says.seq)
         != (name.epoch, name.shards, name.shard, name.seq)
     {
-        return Err(invalid("its footer is that of another segment".to_owned()));
+        return Err(unreadable("its footer is that of another segment"));
     }
+    let (level, order) =
+        footer.merged.map_or((0, name.sealed_order()), |place| (place.level, place.order));
     Ok(LiveSegment {
         name,
         day: found.day,
@@ -45,7 +62,7 @@ pub(super) async fn adopted<R: Runtime>(
         max_ns: totals.max_ns,
         entries: totals.entries,
         line_bytes: totals.line_bytes,
-        level: 0,
-        order: name.sealed_order(),
+        level,
+        order,
     })
 }

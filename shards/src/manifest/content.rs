@@ -7,10 +7,11 @@ use std::io;
 
 use logsvc_runtime::File;
 
+use crate::version::UnknownPart;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader};
 use crate::wal::frames::{FrameReader, Frames};
 
-use super::edit::ManifestEdit;
+use super::edit::{EditError, ManifestEdit};
 use super::format::{MANIFEST_HEADER_LEN, ManifestHeader, SECTOR_LEN, next_frame_offset};
 
 /// What a file holds.
@@ -24,6 +25,9 @@ pub(super) struct Content {
     pub(super) faults: Vec<(u64, &'static str)>,
     /// Whether the last append was cut short by a crash.
     pub(super) is_torn: bool,
+    /// What another version of the program has written. Without a header that is known,
+    /// nothing else is read.
+    pub(super) unknown: Option<UnknownPart>,
 }
 
 /// Reads a file.
@@ -37,6 +41,10 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
     let (result, first) = file.read_exact_at(Vec::new(), 0, first_len).await;
     result?;
     content.header = ManifestHeader::decode(&first);
+    content.unknown = ManifestHeader::unknown_version(&first);
+    if content.unknown.is_some() {
+        return Ok(content);
+    }
     if content.header.is_some() && first[MANIFEST_HEADER_LEN..].iter().any(|byte| *byte != 0) {
         content.faults.push((MANIFEST_HEADER_LEN as u64, "a gap is not empty"));
     }
@@ -61,6 +69,9 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
         {
             match ManifestEdit::decode(payload) {
                 Ok(edit) => content.edits.push((header.number, edit)),
+                Err(EditError { unknown_kind: Some(kind), .. }) => {
+                    content.unknown = Some(UnknownPart::Record { kind });
+                }
                 Err(error) => content.faults.push((offset, error.what)),
             }
             let Some(number) = header.number.checked_add(1) else { break };

@@ -90,6 +90,8 @@ pub struct EditError {
     pub what: &'static str,
     /// Where the record begins.
     pub offset: usize,
+    /// Its kind, if that is not known: a later version has written it.
+    pub unknown_kind: Option<u8>,
 }
 
 const KIND_ADDED: u8 = 1;
@@ -174,7 +176,7 @@ impl ManifestEdit {
         let mut edit = ManifestEdit::default();
         let mut offset = 0;
         loop {
-            let error = |what| EditError { what, offset };
+            let error = |what| EditError { what, offset, unknown_kind: None };
             let len = match *payload.get(offset).ok_or(error("the end is missing"))? {
                 KIND_ADDED => ADDED_LEN,
                 KIND_REMOVED => REMOVED_LEN,
@@ -182,7 +184,10 @@ impl ManifestEdit {
                 KIND_LEFT => LEFT_LEN,
                 KIND_END if offset + 1 == payload.len() => return Ok(edit),
                 KIND_END => return Err(error("it does not end at the end")),
-                _ => return Err(error("unknown kind")),
+                0 => return Err(error("a record without a kind")),
+                kind => {
+                    return Err(EditError { unknown_kind: Some(kind), ..error("unknown kind") });
+                }
             };
             let body = payload.get(offset + 1..offset + 1 + len).ok_or(error("it is cut short"))?;
             match payload[offset] {

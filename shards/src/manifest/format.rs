@@ -2,6 +2,7 @@
 //! inside the frames are in [`super::edit`].
 
 use crate::batch::{u32_at, u64_at};
+use crate::version::{UnknownPart, checked_version};
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Layout};
 
 use super::edit::ManifestEdit;
@@ -72,6 +73,15 @@ impl ManifestHeader {
         out
     }
 
+    /// What of a header is not known although it checks; `None` if it is known, or does not
+    /// check.
+    pub(super) fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
+        let bytes = bytes.get(..MANIFEST_HEADER_LEN)?;
+        let mut magics = [CHECKPOINT_MAGIC, LOG_MAGIC].into_iter();
+        let found = magics.find_map(|magic| checked_version(bytes, magic))?;
+        (found != VERSION).then_some(UnknownPart::Format { found, known: VERSION })
+    }
+
     /// Reads a header; `None` if it does not check.
     pub fn decode(bytes: &[u8]) -> Option<ManifestHeader> {
         let mut bytes: [u8; MANIFEST_HEADER_LEN] =
@@ -136,7 +146,7 @@ pub(super) fn push_frame(
 /// Records per frame of a checkpoint, so that damage to one frame leaves the others.
 const CHECKPOINT_FRAME_RECORDS: usize = 256;
 
-/// The bytes of a checkpoint that holds an edit's additions, covers and parts that left.
+/// The bytes of a checkpoint that holds what an edit says.
 pub(super) fn encode_checkpoint(
     epoch: u32,
     nonce: u64,
@@ -155,10 +165,14 @@ pub(super) fn encode_checkpoint(
         .left
         .chunks(CHECKPOINT_FRAME_RECORDS)
         .map(|chunk| ManifestEdit { left: chunk.to_vec(), ..ManifestEdit::default() });
-    let frames = added.len() + covers.len() + left.len();
+    let removed = content
+        .removed
+        .chunks(CHECKPOINT_FRAME_RECORDS)
+        .map(|chunk| ManifestEdit { removed: chunk.to_vec(), ..ManifestEdit::default() });
+    let frames = added.len() + covers.len() + left.len() + removed.len();
     let role = Role::Checkpoint { epoch, frames: frames as u64 };
     let mut out = ManifestHeader { role, nonce, created_ns }.encode().to_vec();
-    for (number, edit) in added.chain(covers).chain(left).enumerate() {
+    for (number, edit) in added.chain(covers).chain(left).chain(removed).enumerate() {
         push_frame(&mut out, 0, nonce, number as u64, &edit)
             .expect("a few hundred records fit a frame");
     }

@@ -76,10 +76,11 @@ impl<R: Runtime> ManifestLog<R> {
         self.edits.get()
     }
 
-    /// Brings an edit into force. What it adds must be on stable storage under its
+    /// Brings an edit into force. What it adds must be on stable storage under its pending
     /// name: written, synced, renamed, the folder of its day and the segments folder
     /// synced. What it removes, and what it covers of the write-ahead log, must stay
-    /// until this has returned `Ok`.
+    /// until this has returned `Ok` and what it adds has its name
+    /// ([`SegmentName::settle`](super::SegmentName::settle)).
     ///
     /// # Errors
     /// The edit could not be written or synced; or, without any effect, it is too
@@ -88,9 +89,9 @@ impl<R: Runtime> ManifestLog<R> {
     /// - keep all files that the edit names: the segments that it adds, those that it
     ///   removes, and the log files that it covers;
     /// - append the same edit again (the easiest), or another one that serves the same
-    ///   end. Once an append has returned `Ok`, edits that failed before it never come
-    ///   into force, and segments that only they name may be removed. That holds for
-    ///   an empty edit, too.
+    ///   end and removes the segments that only failed edits have added. Once an append has
+    ///   returned `Ok`, edits that failed before it never come into force, and the files of
+    ///   those segments may be removed. That holds for an edit without other changes, too.
     ///
     /// If the future is dropped before its end, that counts as an error.
     pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {

@@ -23,13 +23,15 @@ mod read;
 mod start;
 mod survey;
 mod turn;
+mod unlisted;
 
 pub use covers::FileCovers;
 pub use edit::{Cover, EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use format::{MANIFEST_HEADER_LEN, ManifestHeader, Role, SECTOR_LEN};
 pub use log::ManifestLog;
 pub use names::{
-    CHECKPOINT_NAME, Day, ManifestLogName, QUARANTINE_NAME, SegmentName, make_day_folder,
+    CHECKPOINT_NAME, Day, ManifestLogName, PENDING_ENDING, QUARANTINE_NAME, SegmentName,
+    make_day_folder,
 };
 pub use parts::StreamParts;
 pub(crate) use parts::may_share_streams;
@@ -37,3 +39,4 @@ pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
 pub(crate) use start::OpenedManifest;
 pub use survey::{FoundSegment, SegmentsSurvey, survey_segments};
+pub(crate) use unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};

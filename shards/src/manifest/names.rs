@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use logsvc_proto::time::{date_of_day, days_from_epoch};
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{OpenMode, Runtime};
 
 /// Nanoseconds of a UTC day; leap seconds do not exist in Unix time.
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -13,6 +13,9 @@ pub const CHECKPOINT_NAME: &str = "MANIFEST";
 
 /// Name of the folder for damaged parts of the manifest.
 pub const QUARANTINE_NAME: &str = "quarantine";
+
+/// What a segment's name ends with, besides, until the edit that makes it live is in force.
+pub const PENDING_ENDING: &str = ".new";
 
 /// A UTC day, counted from 1970-01-01. Prints as `yyyy-mm-dd`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -97,6 +100,12 @@ impl SegmentName {
         Some(SegmentName { epoch, shards, shard, seq })
     }
 
+    /// Reads the name that a file has before its edit is in force, see
+    /// [`SegmentName::pending_path`]; `None` if it is no such name.
+    pub fn parse_pending(name: &str) -> Option<SegmentName> {
+        SegmentName::parse(name.strip_suffix(PENDING_ENDING)?)
+    }
+
     /// The place of a segment that a shard has sealed (and not compacted) in arrival
     /// order, see [`super::LiveSegment::order`].
     pub fn sealed_order(self) -> u64 {
@@ -106,6 +115,37 @@ impl SegmentName {
     /// The file's path.
     pub fn path(self, segments_dir: &Path, day: Day) -> PathBuf {
         segments_dir.join(day.folder_name()).join(self.file_name())
+    }
+
+    /// The path of the complete file until the edit that makes it live is in force. So a
+    /// file with the path of [`SegmentName::path`] has been live, whatever the manifest says
+    /// now.
+    pub fn pending_path(self, segments_dir: &Path, day: Day) -> PathBuf {
+        let name = format!("{}{PENDING_ENDING}", self.file_name());
+        segments_dir.join(day.folder_name()).join(name)
+    }
+
+    /// Gives the file of a segment its name once the edit that makes it live is in force,
+    /// durably. Until this has returned, what the segment was made of must stay. May be
+    /// repeated.
+    ///
+    /// # Errors
+    /// The file cannot be renamed, or the folder not synced.
+    pub async fn settle<R: Runtime>(
+        self,
+        runtime: &R,
+        segments_dir: &Path,
+        day: Day,
+    ) -> std::io::Result<()> {
+        let (from, to) = (self.pending_path(segments_dir, day), self.path(segments_dir, day));
+        match runtime.rename(&from, &to).await {
+            // It has its name, but the folder could not be synced.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                runtime.open(&to, OpenMode::Read).await?;
+            }
+            other => other?,
+        }
+        runtime.sync_dir(&segments_dir.join(day.folder_name())).await
     }
 }
 

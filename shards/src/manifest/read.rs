@@ -15,6 +15,7 @@ use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
 use super::parts::StreamParts;
+use crate::version::UnknownVersion;
 
 /// What the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct ManifestState {
     pub live: BTreeMap<SegmentName, LiveSegment>,
     /// Segments that are no longer live: a log says so, or all of their streams have left.
     pub removed: BTreeSet<SegmentName>,
+    /// For segments that edits have removed, or that streams have left by them: the segments
+    /// that the same edits have added, which have their entries. None if they were deleted.
+    pub outputs: BTreeMap<SegmentName, Vec<SegmentName>>,
     /// Streams that have left segments which were not removed.
     pub left: Vec<LeftPart>,
     /// What is covered of the write-ahead log. Not to be heeded if there is damage.
@@ -37,6 +41,10 @@ pub struct ManifestState {
     pub contained_logs: Vec<ManifestLogName>,
     /// Edits that a crash cut short; they were never acknowledged.
     pub torn_edits: u64,
+    /// The logs that end in them.
+    pub torn_logs: Vec<ManifestLogName>,
+    /// Files that another version of the program has written, with what is known of them.
+    pub unknown: Vec<UnknownVersion>,
     /// What is damaged.
     pub damage: Vec<ManifestDamage>,
 }
@@ -53,8 +61,14 @@ pub struct ManifestDamage {
 }
 
 impl ManifestState {
-    fn damaged(&mut self, file: String, offset: u64, what: impl Into<String>) {
+    pub(super) fn damaged(&mut self, file: String, offset: u64, what: impl Into<String>) {
         self.damage.push(ManifestDamage { file, offset, what: what.into() });
+    }
+
+    fn note_unknown(&mut self, segments_dir: &Path, file: &str, content: &Content) {
+        if let Some(what) = content.unknown {
+            self.unknown.push(UnknownVersion::new(&segments_dir.join(file), what));
+        }
     }
 
     fn faults(&mut self, file: &str, content: &Content) {
@@ -77,7 +91,10 @@ pub async fn read_manifest<R: Runtime>(
 ) -> io::Result<ManifestState> {
     let mut state = ManifestState::default();
     match read_file(runtime, &segments_dir.join(CHECKPOINT_NAME)).await? {
-        Some(content) => apply_checkpoint(&mut state, content),
+        Some(content) => {
+            state.note_unknown(segments_dir, CHECKPOINT_NAME, &content);
+            apply_checkpoint(&mut state, content);
+        }
         None if logs.is_empty() && !has_segments => {}
         None => state.damaged(CHECKPOINT_NAME.to_owned(), 0, "it is gone"),
     }
@@ -92,6 +109,7 @@ pub async fn read_manifest<R: Runtime>(
             let path = segments_dir.join(name.file_name());
             let content = read_file(runtime, &path).await?;
             let content = content.ok_or(io::ErrorKind::NotFound)?;
+            state.note_unknown(segments_dir, &name.file_name(), &content);
             promised = promised.max(apply_log(&mut state, *name, content, &mut edits));
         }
         let expected = edits.keys().next_back().map_or(0, |last| last.saturating_add(1));
@@ -101,7 +119,6 @@ pub async fn read_manifest<R: Runtime>(
             state.damaged(of_writer[of_writer.len() - 1].file_name(), 0, what);
         }
         for (_, edit) in edits {
-            state.removed.extend(&edit.removed);
             take(&mut state, edit);
         }
     }
@@ -122,6 +139,9 @@ async fn read_file<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<Co
 
 fn apply_checkpoint(state: &mut ManifestState, content: Content) {
     state.has_checkpoint = true;
+    if content.unknown.is_some() && content.header.is_none() {
+        return;
+    }
     state.faults(CHECKPOINT_NAME, &content);
     let promised = match content.header.map(|header| header.role) {
         Some(Role::Checkpoint { epoch, frames }) => {
@@ -143,8 +163,17 @@ fn apply_checkpoint(state: &mut ManifestState, content: Content) {
     }
 }
 
-/// Takes everything of an edit but its removals.
+/// Takes an edit over. One of a checkpoint removes what was removed in the start before and
+/// whose file was still there.
 fn take(state: &mut ManifestState, edit: ManifestEdit) {
+    let added: Vec<SegmentName> = edit.added.iter().map(|segment| segment.name).collect();
+    let of_left = edit.left.iter().map(|part| &part.segment);
+    if !added.is_empty() {
+        for name in edit.removed.iter().chain(of_left) {
+            state.outputs.entry(*name).or_default().extend(&added);
+        }
+    }
+    state.removed.extend(&edit.removed);
     state.covers.extend(edit.covers);
     state.left.extend(edit.left);
     state.live.extend(edit.added.into_iter().map(|segment| (segment.name, segment)));
@@ -180,19 +209,20 @@ fn apply_log(
             state.damaged(file, 0, "its header is that of another file");
             return 0;
         }
+        None if content.unknown.is_some() => return 0,
         None => content.edits.first().map(|(number, _)| *number),
     };
-    let Some(first_edit) = first_edit else {
-        state.torn_edits += u64::from(content.is_torn);
-        return 0;
-    };
+    if content.is_torn {
+        state.torn_edits += 1;
+        state.torn_logs.push(name);
+    }
+    let Some(first_edit) = first_edit else { return 0 };
     // What failed before this log was made.
     edits.split_off(&first_edit);
     if content.edits.iter().any(|(number, _)| *number < first_edit) {
         state.damaged(file, 0, "an edit has the number of an earlier one");
     }
     edits.extend(content.edits);
-    state.torn_edits += u64::from(content.is_torn);
     first_edit
 }
 

@@ -7,19 +7,26 @@
 //! full disk), the old files go on counting, nothing is cleared up, the first edit of
 //! each shard repeats what was read ([`SettledManifest::preface`]), and the next start
 //! tries again.
+//!
+//! Nothing is removed whose entries might be nowhere else: a complete segment that no edit
+//! names is read, and what cannot be read is moved to the quarantine folder, which no start
+//! empties.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
-use super::adopt::adopted;
 use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
-use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME};
+use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
+use super::parts::may_share_streams;
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
+use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
+use crate::version::UnknownVersion;
+use crate::wal::format::WalName;
 
 /// A manifest larger than this is not copied to the quarantine folder.
 const COPIED_MAX_BYTES: usize = 256 << 20;
@@ -35,11 +42,17 @@ pub struct ManifestReport {
     pub misfit_segments: u64,
     /// Damaged places of the manifest itself.
     pub damage: Vec<ManifestDamage>,
-    /// Segments that are live because the manifest is damaged and they are there.
+    /// Segments that are live although no edit names them: their entries were acknowledged.
     pub adopted_segments: u64,
+    /// Entries in them.
+    pub adopted_entries: u64,
+    /// Segments that were live and are given up, since lost edits have merged them.
+    pub merged_segments: u64,
     /// Segment files without a footer that checks, which could not be adopted. They are
-    /// left alone.
+    /// in the quarantine folder.
     pub unreadable_segments: u64,
+    /// Files that were moved to the quarantine folder, those of the manifest besides.
+    pub quarantined_files: u64,
     /// Edits that a crash cut short.
     pub torn_edits: u64,
     /// Left-overs of a crash that were removed.
@@ -48,6 +61,8 @@ pub struct ManifestReport {
     pub removed_wal_files: u64,
     /// Why no checkpoint could be written, if so.
     pub checkpoint_error: Option<String>,
+    /// Files of another version of the program that are left alone.
+    pub unknown_files: Vec<UnknownVersion>,
 }
 
 /// The manifest of a folder that this process has claimed.
@@ -55,8 +70,11 @@ pub(crate) struct OpenedManifest {
     segments_dir: PathBuf,
     survey: SegmentsSurvey,
     state: ManifestState,
+    unlisted: Vec<Unlisted>,
     /// Whether there has never been a checkpoint.
     is_new: bool,
+    /// Whether the file of a live segment is not there as it ought to be.
+    lacks_files: bool,
     pub(crate) report: ManifestReport,
 }
 
@@ -74,16 +92,36 @@ pub(crate) struct SettledManifest {
     pub(crate) report: ManifestReport,
 }
 
+/// What is to be done with files once the checkpoint is written.
+#[derive(Default)]
+struct Clearing {
+    /// Files whose entries are elsewhere, or nowhere needed.
+    left_overs: Vec<PathBuf>,
+    /// Files that are kept in the quarantine folder, and their segments.
+    quarantined: Vec<(PathBuf, FoundSegment)>,
+    /// Live segments that have their pending names.
+    pending: Vec<LiveSegment>,
+}
+
 impl OpenedManifest {
-    /// Reads the manifest of a claimed folder.
+    /// Reads the manifest of a claimed folder, and looks at the segments that it does not
+    /// name.
     pub(crate) async fn open<R: Runtime>(
         runtime: &R,
         segments_dir: &Path,
     ) -> io::Result<OpenedManifest> {
         let survey = survey_segments(runtime, segments_dir).await?;
-        let has_segments = !survey.segments.is_empty();
+        let has_segments = !survey.segments.is_empty() || !survey.pending.is_empty();
         let logs = survey.logs.clone();
-        let state = read_manifest(runtime, segments_dir, logs, has_segments).await?;
+        let mut state = read_manifest(runtime, segments_dir, logs, has_segments).await?;
+        let unlisted = find_unlisted(runtime, segments_dir, &survey, &state).await?;
+        for unknown in &state.unknown.clone() {
+            let name = unknown.file.file_name().unwrap_or_default().to_string_lossy();
+            state.damaged(name.into_owned(), 0, unknown.what.to_string());
+        }
+        if state.damage.is_empty() {
+            state.damage = lost_edits(&unlisted, &state);
+        }
         for damage in &state.damage {
             tracing::error!(
                 file = %segments_dir.join(&damage.file).display(), offset = damage.offset,
@@ -91,13 +129,30 @@ impl OpenedManifest {
             );
         }
         let is_new = state.damage.is_empty() && !state.has_checkpoint;
+        let files = LiveFiles::new(&state, &survey);
+        let lacks_files = state.live.values().any(|live| !files.is_sound(live));
         let report = ManifestReport {
             damage: state.damage.clone(),
             torn_edits: state.torn_edits,
             ..ManifestReport::default()
         };
         let segments_dir = segments_dir.to_owned();
-        Ok(OpenedManifest { segments_dir, survey, state, is_new, report })
+        Ok(OpenedManifest { segments_dir, survey, state, unlisted, is_new, lacks_files, report })
+    }
+
+    /// Files of the manifest, and segments that it does not name, of another version of the
+    /// program.
+    pub(crate) fn unknown_versions(&self) -> Vec<UnknownVersion> {
+        let of_segments = self.unlisted.iter().filter_map(|file| match &file.kind {
+            UnlistedKind::OtherVersion(unknown) => Some(unknown),
+            _ => None,
+        });
+        self.state.unknown.iter().chain(of_segments).cloned().collect()
+    }
+
+    /// Whether nothing was ever stored in the folder.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// The largest epoch that any name or file tells of.
@@ -107,21 +162,26 @@ impl OpenedManifest {
     }
 
     /// What of the write-ahead log need not be replayed. Nothing, if the manifest is
-    /// damaged: a segment that is not live any more may be the only reason for a cover.
+    /// damaged: a segment that is not live any more may be the only reason for a cover. Nor
+    /// if a live segment is not there: the log may still have what it held.
     pub(crate) fn covers(&self) -> &[Cover] {
-        if self.state.damage.is_empty() { &self.state.covers } else { &[] }
+        let counts = self.state.damage.is_empty() && !self.lacks_files;
+        if counts { &self.state.covers } else { &[] }
     }
 
     /// Writes the checkpoint of this start, with those covers that are still of use, and
-    /// clears up. [`ManifestReport::checkpoint_error`] tells whether it could.
+    /// clears up. [`ManifestReport::checkpoint_error`] tells whether it could. `replayed` are
+    /// the log files that will be replayed.
     ///
     /// # Errors
-    /// The first checkpoint of a folder cannot be written.
+    /// The first checkpoint of a folder cannot be written, or a live segment cannot be given
+    /// its name.
     pub(crate) async fn settle<R: Runtime>(
         mut self,
         runtime: &R,
         epoch: u32,
         covers: Vec<Cover>,
+        replayed: &[WalName],
     ) -> io::Result<SettledManifest> {
         for path in &self.survey.strangers {
             tracing::warn!(file = %path.display(), "not a segment, left alone");
@@ -130,14 +190,14 @@ impl OpenedManifest {
         // need the space.
         let temporary = std::mem::take(&mut self.survey.temporary);
         self.remove_left_overs(runtime, temporary).await;
-        let left_overs = self.tell_unknown(runtime).await;
-        let (mut usable, unusable) = self.tell_apart();
+        let clearing = self.sort_unlisted(replayed);
+        // If there will be no checkpoint, the edits that are there go on counting.
+        let removed = self.state.removed.clone();
+        self.forget_removed(runtime).await;
+        self.forget_merged();
         let mut preface = None;
         match self.checkpoint(runtime, epoch, covers.clone()).await {
-            Ok(()) => {
-                self.remove_logs(runtime).await;
-                self.remove_left_overs(runtime, left_overs).await;
-            }
+            Ok(()) => {}
             // Without any, the logs to come would look like the rest of a manifest whose
             // checkpoint was lost.
             Err(error) if self.is_new => return Err(error),
@@ -150,69 +210,106 @@ impl OpenedManifest {
                 self.report.checkpoint_error = Some(error.to_string());
                 preface = Some(ManifestEdit {
                     added: self.state.live.values().copied().collect(),
-                    removed: self.state.removed.iter().copied().collect(),
+                    removed: removed.into_iter().collect(),
                     covers,
                     left: self.state.left.clone(),
                 });
             }
         }
+        for live in &clearing.pending {
+            live.name.settle(runtime, &self.segments_dir, live.day).await?;
+        }
+        if preface.is_none() {
+            self.remove_logs(runtime).await;
+            self.quarantine_segments(runtime, epoch, clearing.quarantined).await;
+            self.remove_left_overs(runtime, clearing.left_overs).await;
+        }
+        let (mut usable, unusable) = self.tell_apart();
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
         let left = self.left_of_live();
         Ok(SettledManifest { usable, unusable, left, preface, report: self.report })
     }
 
-    /// Segment files that are not live. If the manifest has lost what it knew, they
-    /// become live, unless a log says that they are not.
-    async fn tell_unknown<R: Runtime>(&mut self, runtime: &R) -> Vec<PathBuf> {
-        let live = &self.state.live;
-        let is_live = |found: &FoundSegment| {
-            live.get(&found.name).is_some_and(|segment| segment.day == found.day)
+    /// Decides about segment files that are not live: those whose entries may be nowhere else
+    /// become live.
+    fn sort_unlisted(&mut self, replayed: &[WalName]) -> Clearing {
+        let mut clearing = Clearing::default();
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let is_pending = |live: &&LiveSegment| {
+            let is_of = |found: &FoundSegment| (found.name, found.day) == (live.name, live.day);
+            files.is_sound(live)
+                && self.survey.pending.iter().any(is_of)
+                && !self.survey.segments.iter().any(is_of)
         };
-        let unknown: Vec<FoundSegment> =
-            self.survey.segments.iter().filter(|found| !is_live(found)).copied().collect();
-        let is_damaged = !self.state.damage.is_empty();
-        let mut left_overs = Vec::new();
-        for found in unknown {
-            let path = found.name.path(&self.segments_dir, found.day);
-            if !is_damaged || self.state.removed.contains(&found.name) {
-                left_overs.push(path);
-                continue;
-            }
-            let adopted = match self.state.live.get(&found.name) {
-                None => adopted(runtime, &path, found).await,
-                Some(_) => Err(io::Error::other("another file has the same name")),
-            };
-            match adopted {
-                Ok(segment) => {
-                    tracing::warn!(
-                        file = %path.display(), entries = segment.entries,
-                        "a segment that the damaged manifest does not name is read"
-                    );
-                    self.state.live.insert(segment.name, segment);
-                    self.report.adopted_segments += 1;
+        clearing.pending = self.state.live.values().filter(is_pending).copied().collect();
+        for file in std::mem::take(&mut self.unlisted) {
+            let path = path_of(&self.segments_dir, &file.found, file.is_pending);
+            match file.kind {
+                UnlistedKind::Removed => clearing.left_overs.push(path),
+                UnlistedKind::Unborn(segment) if is_replayed(&segment, replayed) => {
+                    // It may outlive what it was made of, if it cannot be removed.
+                    self.state.removed.insert(segment.name);
+                    clearing.left_overs.push(path);
                 }
-                Err(error) => {
+                UnlistedKind::Unborn(segment) | UnlistedKind::Lost(segment) => {
+                    if file.is_pending {
+                        clearing.pending.push(segment);
+                    }
+                    self.adopt(&path, segment);
+                }
+                UnlistedKind::Misplaced => {
                     tracing::error!(
-                        %error, file = %path.display(),
-                        "a segment that the damaged manifest does not name cannot be read; it is \
-                         left alone"
+                        file = %path.display(),
+                        "another file has the name of this segment and is live; this one goes to \
+                         the quarantine folder"
+                    );
+                    clearing.quarantined.push((path, file.found));
+                }
+                UnlistedKind::Unreadable(what) => {
+                    tracing::error!(
+                        file = %path.display(),
+                        "a segment that no edit of the manifest names cannot be read ({what}); it \
+                         goes to the quarantine folder"
                     );
                     self.report.unreadable_segments += 1;
+                    clearing.quarantined.push((path, file.found));
+                }
+                UnlistedKind::OtherVersion(unknown) => {
+                    tracing::error!("left alone: {unknown}");
+                    self.report.unknown_files.push(unknown);
                 }
             }
         }
-        left_overs
+        if self.report.adopted_segments > 0 {
+            tracing::error!(
+                segments = self.report.adopted_segments,
+                entries = self.report.adopted_entries,
+                "the manifest has lost edits; segments that none of the others names are read"
+            );
+        }
+        clearing
+    }
+
+    fn adopt(&mut self, path: &Path, segment: LiveSegment) {
+        tracing::error!(
+            file = %path.display(), entries = segment.entries,
+            "no edit of the manifest names a segment whose entries may be nowhere else; it is read"
+        );
+        // What removed it is of no use without what took its place.
+        self.state.removed.remove(&segment.name);
+        self.state.live.insert(segment.name, segment);
+        self.report.adopted_segments += 1;
+        self.report.adopted_entries += segment.entries;
     }
 
     /// Live segments whose files are there as they ought to be, and the others.
     fn tell_apart(&mut self) -> (Vec<LiveSegment>, Vec<LiveSegment>) {
         let mut usable = Vec::new();
         let mut unusable = Vec::new();
-        let lengths: BTreeMap<_, _> =
-            self.survey.segments.iter().map(|f| ((f.name, f.day), f.len_bytes)).collect();
+        let files = LiveFiles::new(&self.state, &self.survey);
         for segment in self.state.live.values() {
-            let len_bytes = lengths.get(&(segment.name, segment.day)).copied();
+            let len_bytes = files.len_bytes(segment);
             let file = segment.name.path(&self.segments_dir, segment.day);
             match len_bytes {
                 Some(len_bytes) if len_bytes == segment.file_len => {
@@ -244,6 +341,60 @@ impl OpenedManifest {
         self.state.left.iter().filter(is_live).copied().collect()
     }
 
+    /// Gives live segments up that are not there, and that lost edits have most likely removed:
+    /// merged segments begin as early and end as late. If they were lost in another way, that is
+    /// said once here, and not at every start; a copy that is put back is read like any segment
+    /// that no edit names.
+    fn forget_merged(&mut self) {
+        if self.state.damage.is_empty() {
+            return;
+        }
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let file = |name: SegmentName| (name.shards, name.shard);
+        let is_merged = |gone: &&LiveSegment| {
+            let holds = |merged: &&LiveSegment| {
+                merged.level > 0
+                    && files.is_sound(merged)
+                    && merged.day == gone.day
+                    && merged.order >= gone.order
+                    && may_share_streams(file(merged.name), file(gone.name))
+            };
+            let merged = || self.state.live.values().filter(holds);
+            files.len_bytes(gone).is_none()
+                && merged().any(|merged| merged.min_ns <= gone.min_ns)
+                && merged().any(|merged| merged.max_ns >= gone.max_ns)
+        };
+        let gone: Vec<LiveSegment> = self.state.live.values().filter(is_merged).copied().collect();
+        for segment in gone {
+            tracing::error!(
+                file = %segment.name.path(&self.segments_dir, segment.day).display(),
+                entries = segment.entries,
+                "a segment is missing; the damaged manifest must have lost the edit by which it was \
+                 merged into another one, so it is given up"
+            );
+            self.state.live.remove(&segment.name);
+            self.report.merged_segments += 1;
+        }
+    }
+
+    /// Forgets segments that are not live any more, once their files are gone for good: what
+    /// was removed without a sync may be there again after a power loss.
+    async fn forget_removed<R: Runtime>(&mut self, runtime: &R) {
+        let files = self.survey.segments.iter().chain(&self.survey.pending);
+        let there: BTreeSet<SegmentName> = files.map(|found| found.name).collect();
+        if self.state.removed.iter().all(|name| there.contains(name)) {
+            return;
+        }
+        for day in &self.survey.days {
+            let folder = self.segments_dir.join(day.folder_name());
+            if let Err(error) = runtime.sync_dir(&folder).await {
+                tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
+                return;
+            }
+        }
+        self.state.removed.retain(|name| there.contains(name));
+    }
+
     /// Replaces `MANIFEST`.
     async fn checkpoint<R: Runtime>(
         &self,
@@ -253,7 +404,10 @@ impl OpenedManifest {
     ) -> io::Result<()> {
         let added = self.state.live.values().copied().collect();
         let left = self.left_of_live();
-        let content = ManifestEdit { added, covers, left, removed: Vec::new() };
+        // Should the removal of a file be cut short, or fail, the next start has to know that
+        // it is no segment which the manifest has forgotten.
+        let removed = self.state.removed.iter().copied().collect();
+        let content = ManifestEdit { added, covers, left, removed };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
         let path = self.segments_dir.join(CHECKPOINT_NAME);
         if self.is_damaged(CHECKPOINT_NAME) {
@@ -268,7 +422,7 @@ impl OpenedManifest {
         for name in contained.into_iter().chain(std::mem::take(&mut self.state.logs)) {
             let file_name = name.file_name();
             let path = self.segments_dir.join(&file_name);
-            if self.is_damaged(&file_name) {
+            if self.is_damaged(&file_name) || self.state.torn_logs.contains(&name) {
                 let target = self.segments_dir.join(QUARANTINE_NAME).join(&file_name);
                 if let Err(error) = runtime.rename(&path, &target).await {
                     tracing::warn!(%error, file = %path.display(), "cannot keep a damaged file");
@@ -276,6 +430,32 @@ impl OpenedManifest {
             } else if let Err(error) = runtime.remove_file(&path).await {
                 // It does not count any more.
                 tracing::warn!(%error, file = %path.display(), "cannot remove an old log");
+            }
+        }
+    }
+
+    /// Moves segments to the quarantine folder.
+    async fn quarantine_segments<R: Runtime>(
+        &mut self,
+        runtime: &R,
+        epoch: u32,
+        files: Vec<(PathBuf, FoundSegment)>,
+    ) {
+        for (path, found) in files {
+            // No start has the epoch of another, so nothing is written over.
+            let name = format!("{epoch:08x}-{}-{}", found.day, found.name.file_name());
+            let target = self.segments_dir.join(QUARANTINE_NAME).join(name);
+            match runtime.rename(&path, &target).await {
+                Ok(()) => {
+                    self.report.quarantined_files += 1;
+                    tracing::error!(
+                        file = %path.display(), to = %target.display(), len_bytes = found.len_bytes,
+                        "moved a file to the quarantine folder"
+                    );
+                }
+                Err(error) => tracing::error!(
+                    %error, file = %path.display(), "cannot move a file to the quarantine folder"
+                ),
             }
         }
     }
@@ -313,4 +493,14 @@ impl OpenedManifest {
             }
         }
     }
+}
+
+/// Whether the log still has the entries that a segment was sealed from: log files of its
+/// writer are replayed, or of earlier starts, which its writer had replayed.
+fn is_replayed(sealed: &LiveSegment, replayed: &[WalName]) -> bool {
+    let SegmentName { epoch, shards, shard, .. } = sealed.name;
+    let has_entries = |file: &WalName| {
+        file.epoch < epoch || (file.epoch, file.shards, file.shard) == (epoch, shards, shard)
+    };
+    sealed.level > 0 || replayed.iter().any(has_entries)
 }

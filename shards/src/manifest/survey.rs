@@ -10,8 +10,12 @@ use super::names::{CHECKPOINT_NAME, Day, ManifestLogName, QUARANTINE_NAME, Segme
 /// The files of the segments folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentsSurvey {
+    /// Folders of days.
+    pub days: Vec<Day>,
     /// Segment files.
     pub segments: Vec<FoundSegment>,
+    /// Complete files of segments whose edits were not known to be in force.
+    pub pending: Vec<FoundSegment>,
     /// Logs of the manifest.
     pub logs: Vec<ManifestLogName>,
     /// Left-overs of writes that did not end.
@@ -34,7 +38,7 @@ pub struct FoundSegment {
 impl SegmentsSurvey {
     /// The largest epoch that occurs in a name.
     pub fn max_epoch(&self) -> Option<u32> {
-        let segments = self.segments.iter().map(|found| found.name.epoch);
+        let segments = self.segments.iter().chain(&self.pending).map(|found| found.name.epoch);
         segments.chain(self.logs.iter().map(|name| name.epoch)).max()
     }
 }
@@ -73,12 +77,13 @@ async fn survey_day<R: Runtime>(
     day: Day,
     survey: &mut SegmentsSurvey,
 ) -> io::Result<()> {
+    survey.days.push(day);
     for entry in runtime.read_dir(folder).await? {
         let path = folder.join(&entry.name);
-        match SegmentName::parse(&entry.name) {
-            Some(name) if !entry.is_dir => {
-                survey.segments.push(FoundSegment { day, name, len_bytes: entry.len_bytes });
-            }
+        let found = |name| FoundSegment { day, name, len_bytes: entry.len_bytes };
+        match (SegmentName::parse(&entry.name), SegmentName::parse_pending(&entry.name)) {
+            (Some(name), _) if !entry.is_dir => survey.segments.push(found(name)),
+            (_, Some(name)) if !entry.is_dir => survey.pending.push(found(name)),
             _ if entry.name.ends_with(".tmp") && !entry.is_dir => survey.temporary.push(path),
             _ => survey.strangers.push(path),
         }

@@ -9,6 +9,7 @@
 //! Rules are plain data; [`crate::shard`] applies them to its own segments, and
 //! [`NodeSegments`] is what shards have to know of each other for it.
 
+mod clock;
 mod expiry;
 mod node;
 
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, TenantId};
 
+pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
+pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
 pub(crate) use expiry::{DropExpired, expired_share};
 pub use node::NodeSegments;
 

@@ -1,10 +1,10 @@
 //! Where one shard puts its segments: their names, their files, and the manifest
 //! that makes them live.
 //!
-//! Guarantees: no name is given twice; a segment appears under its name only when
-//! its bytes and the name are on stable storage.
+//! Guarantees: no name is given twice; a complete segment has a pending name until the edit
+//! that makes it live is in force, so that a file with the name itself has been live.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,6 +34,9 @@ pub struct SegmentFolder<R: Runtime> {
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
+    /// Segments that may have their pending names and that nobody will make live. Until an
+    /// edit removes them, a start could take them for what the log has.
+    orphans: RefCell<Vec<(SegmentName, Day)>>,
 }
 
 /// A segment that is being written under a temporary name.
@@ -42,6 +45,8 @@ pub(crate) struct NewSegment<R: Runtime> {
     pub(crate) name: SegmentName,
     day: Day,
     path: PathBuf,
+    /// Its name until it is live.
+    pending: PathBuf,
     temporary: PathBuf,
     /// Whether its file goes around the page cache.
     is_direct: bool,
@@ -64,8 +69,8 @@ impl<R: Runtime> SegmentFolder<R> {
             .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
-        let next_seq = Cell::new(0);
-        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq }
+        let (next_seq, orphans) = (Cell::new(0), RefCell::default());
+        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq, orphans }
     }
 
     /// Begins a segment of a day; makes no file before it has bytes.
@@ -76,8 +81,9 @@ impl<R: Runtime> SegmentFolder<R> {
         self.next_seq.set(next_seq.ok_or_else(too_many)?);
         let name = SegmentName { seq, ..self.first };
         let path = name.path(&self.segments_dir, day);
+        let pending = name.pending_path(&self.segments_dir, day);
         let temporary = temporary_path(&path);
-        Ok(NewSegment { name, day, path, temporary, is_direct: false, output: None })
+        Ok(NewSegment { name, day, path, pending, temporary, is_direct: false, output: None })
     }
 
     /// The same for a segment that is a draft from its first byte on: it goes around the page
@@ -129,8 +135,9 @@ impl<R: Runtime> SegmentFolder<R> {
         output.append(bytes).await
     }
 
-    /// Writes the end of a segment, unless that was done, and gives it its name, all of it durably. It is
-    /// not live yet. `live` has the place in the live set: level and order.
+    /// Writes the end of a segment, unless that was done, and gives it its pending name, all
+    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::settle`] has
+    /// to give it its name. `level` and `order` are its place in the live set.
     pub(crate) async fn publish(
         &self,
         mut segment: NewSegment<R>,
@@ -139,6 +146,7 @@ impl<R: Runtime> SegmentFolder<R> {
         order: u64,
     ) -> io::Result<OpenedSegment> {
         if let Err(error) = self.finish_file(&mut segment, &mut finished).await {
+            self.abandon(segment.name, segment.day);
             self.discard(segment).await;
             return Err(error);
         }
@@ -183,10 +191,42 @@ impl<R: Runtime> SegmentFolder<R> {
         if let Some(output) = &mut segment.output {
             output.finish().await?;
         }
-        self.runtime.rename(&segment.temporary, &segment.path).await?;
+        self.runtime.rename(&segment.temporary, &segment.pending).await?;
         let folder = segment.path.parent().unwrap_or(Path::new("."));
         self.runtime.sync_dir(folder).await?;
         self.runtime.sync_dir(&self.segments_dir).await
+    }
+
+    /// Gives a segment its name that an edit has made live. Until this has returned, what it
+    /// was made of must stay. May be repeated.
+    pub(crate) async fn settle(&self, live: &LiveSegment) -> io::Result<()> {
+        live.name.settle(&self.runtime, &self.segments_dir, live.day).await
+    }
+
+    /// Notes that nobody will make a segment live that may have its pending name. The next edit
+    /// has to remove it, see [`SegmentFolder::orphans`].
+    pub(crate) fn abandon(&self, name: SegmentName, day: Day) {
+        self.orphans.borrow_mut().push((name, day));
+    }
+
+    /// Segments that the next edit has to remove.
+    pub(crate) fn orphans(&self) -> Vec<SegmentName> {
+        self.orphans.borrow().iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Removes the files of orphans that an edit in force has removed. What cannot be removed
+    /// is removed by the next start.
+    pub(crate) async fn remove_orphans(&self, removed: &[SegmentName]) {
+        let is_removed = |(name, _): &mut (SegmentName, Day)| removed.contains(name);
+        let gone: Vec<_> = self.orphans.borrow_mut().extract_if(.., is_removed).collect();
+        for (name, day) in gone {
+            let path = name.pending_path(&self.segments_dir, day);
+            if let Err(error) = self.runtime.remove_file(&path).await
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, file = %path.display(), "cannot remove a half-made segment");
+            }
+        }
     }
 
     /// Gives a segment up that was not published.

@@ -16,8 +16,9 @@ use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::StreamDefinition;
 use crate::node::NodePlan;
-use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer};
+use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
 use crate::shard::Shard;
+use crate::version::{UnknownPart, UnknownVersion};
 
 /// What is read at once from the end of a file: mostly the whole directory.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -83,13 +84,21 @@ fn may_pass(error: &io::Error) -> bool {
     )
 }
 
-/// Opens the segments that concern a shard and makes their streams known to it.
+/// What another version of the program has written of a segment, if that is why it cannot be
+/// opened.
+fn unknown_version(error: &io::Error) -> Option<UnknownPart> {
+    error.get_ref()?.downcast_ref::<SegmentError>()?.unknown_version()
+}
+
+/// Opens the segments that concern a shard and makes their streams known to it. Gives those
+/// that another version of the program has written.
 pub(crate) async fn open_all<R: Runtime>(
     runtime: &R,
     directories: &Directories<R>,
     plan: &NodePlan,
     state: &mut Shard,
-) {
+) -> Vec<UnknownVersion> {
+    let mut unknown = Vec::new();
     let shard = runtime.core().0;
     let mut decoder = Decoder::new();
     // Those of another number of shards may have streams of several.
@@ -114,6 +123,13 @@ pub(crate) async fn open_all<R: Runtime>(
                 Err(error) => error,
             };
             let file = live.name.path(&plan.segments_dir, live.day);
+            if let Some(what) = unknown_version(&error) {
+                let file = UnknownVersion::new(&file, what);
+                tracing::error!("a segment that cannot be read is left alone: {file}");
+                unknown.push(file);
+                state.miss_segment(&live);
+                break;
+            }
             let pause = if may_pass(&error) { pauses.next() } else { None };
             let Some(pause) = pause else {
                 tracing::error!(
@@ -128,6 +144,7 @@ pub(crate) async fn open_all<R: Runtime>(
         }
         runtime.yield_now().await;
     }
+    unknown
 }
 
 /// Makes those streams of a segment known that the shard owns and does not know, unless

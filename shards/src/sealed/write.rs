@@ -1,10 +1,10 @@
 //! Writes a generation of entries to segments and makes them live.
 //!
-//! Guarantees: a segment's name appears when its bytes are on stable storage, and
-//! it counts from the manifest edit on, which names in the same breath the log
-//! files that are no longer needed. Blocks are encoded on a side thread. What can go
-//! wrong is the disk; then nothing has changed, except that files which nothing names
-//! may be left over, and the next start removes them.
+//! Guarantees: a segment counts from the manifest edit on, which names in the same breath
+//! the log files that are no longer needed. It gets its name when the edit is in force, and
+//! those log files go when it has it. Blocks are encoded on a side thread. What can go wrong
+//! is the disk; then nothing has changed, except that files with pending names may be left
+//! over, and the next start removes them.
 
 use std::io;
 use std::rc::Rc;
@@ -43,8 +43,16 @@ pub struct Sealer<R: Runtime> {
     replayed: Arc<ReplayedFiles>,
     /// Whether the manifest says that they are in segments.
     replayed_is_covered: bool,
-    /// An edit that failed and has to be tried again before anything else.
-    pending: Option<(ManifestEdit, Vec<OpenedSegment>)>,
+    /// What failed and has to be tried again before anything else.
+    pending: Option<Pending>,
+}
+
+/// Segments that are written and not in force, or have not got their names.
+#[derive(Debug)]
+struct Pending {
+    edit: ManifestEdit,
+    segments: Vec<OpenedSegment>,
+    is_in_force: bool,
 }
 
 impl<R: Runtime> Sealer<R> {
@@ -82,26 +90,41 @@ impl<R: Runtime> Sealer<R> {
     }
 
     async fn try_to_seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
-        let (edit, segments) = match self.pending.take() {
+        let mut pending = match self.pending.take() {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
             None => {
                 let segments = self.write_segments(job.streams, &job.haste).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
+                    // An attempt before may have come to some of its segments only.
+                    removed: self.folder.orphans(),
                     covers: self.covers(job.closed_wal_index),
                     ..ManifestEdit::default()
                 };
-                (edit, segments)
+                Pending { edit, segments, is_in_force: false }
             }
         };
-        if let Err(error) = self.folder.manifest.append(&edit).await {
-            self.pending = Some((edit, segments));
+        if let Err(error) = self.bring_into_force(&mut pending).await {
+            self.pending = Some(pending);
             return Err(error);
         }
         self.replayed_is_covered = true;
         self.release_logs(job.closed_wal_index).await;
-        Ok(segments)
+        Ok(pending.segments)
+    }
+
+    /// Appends the edit, unless that was done, and gives the segments their names.
+    async fn bring_into_force(&self, pending: &mut Pending) -> io::Result<()> {
+        if !pending.is_in_force {
+            self.folder.manifest.append(&pending.edit).await?;
+            pending.is_in_force = true;
+        }
+        for live in &pending.edit.added {
+            self.folder.settle(live).await?;
+        }
+        self.folder.remove_orphans(&pending.edit.removed).await;
+        Ok(())
     }
 
     /// What of the log is in segments once those of this generation are live.
@@ -129,10 +152,18 @@ impl<R: Runtime> Sealer<R> {
         haste: &Arc<Haste>,
     ) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
-        let mut added = Vec::new();
+        let mut added: Vec<OpenedSegment> = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
         for part in parts(blocks.map(|block| &**block)) {
-            added.extend(self.write_segment(&streams, part, haste).await?);
+            match self.write_segment(&streams, part, haste).await {
+                Ok(segment) => added.extend(segment),
+                Err(error) => {
+                    for OpenedSegment { segment, .. } in added {
+                        self.folder.abandon(segment.live.name, segment.live.day);
+                    }
+                    return Err(error);
+                }
+            }
         }
         Ok(added)
     }

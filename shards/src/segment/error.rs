@@ -1,20 +1,46 @@
 //! What can be wrong with a segment, and with what a writer is given.
 
+use crate::version::UnknownPart;
+
 /// A segment, or a part of one, is damaged or not a segment at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("damaged segment: {part}: {what}")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentError {
     /// Which part of the file.
     pub part: Part,
     /// What did not hold.
     pub what: &'static str,
+    /// What another version of the program has written, if it is that: then nothing is
+    /// damaged.
+    version: Option<UnknownPart>,
 }
 
 impl SegmentError {
     pub(crate) const fn new(part: Part, what: &'static str) -> SegmentError {
-        SegmentError { part, what }
+        SegmentError { part, what, version: None }
+    }
+
+    /// Another version of the program has written the part.
+    pub(crate) const fn other_version(part: Part, version: UnknownPart) -> SegmentError {
+        let what = "written by another version of logsvc";
+        SegmentError { part, what, version: Some(version) }
+    }
+
+    /// What another version of the program has written, if that is what is wrong.
+    pub fn unknown_version(&self) -> Option<UnknownPart> {
+        self.version
     }
 }
+
+impl std::fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.version {
+            Some(version) => write!(f, "{}: {version}", self.part),
+            None => write!(f, "damaged segment: {}: {}", self.part, self.what),
+        }
+    }
+}
+
+impl std::error::Error for SegmentError {}
 
 /// A part of a segment that has a checksum of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

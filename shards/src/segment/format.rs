@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::error::{Part, SegmentError};
 use crate::batch::{u32_at, u64_at};
+use crate::version::UnknownPart;
 
 /// Length of the header in bytes; the first column follows it.
 pub const HEADER_LEN: usize = 64;
@@ -138,6 +139,19 @@ pub struct Footer {
     /// Whether it was written in a hurry: at least some of its blocks are not compressed and
     /// have no filters.
     pub is_draft: bool,
+    /// Where a merged segment stands in the live set; `None` for one that a shard has
+    /// sealed, and for those of programs that did not note it.
+    pub merged: Option<MergedPlace>,
+}
+
+/// What the manifest says of a merged segment and its file repeats, so that it can be put
+/// back in its place without the manifest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MergedPlace {
+    /// How often its entries were merged; not 0.
+    pub level: u32,
+    /// Its place in arrival order.
+    pub order: u64,
 }
 
 impl Footer {
@@ -168,6 +182,10 @@ impl Footer {
         let large = [totals.entries, totals.line_bytes, totals.min_ns as u64, totals.max_ns as u64];
         for (place, number) in out[96..128].chunks_exact_mut(8).zip(large) {
             place.copy_from_slice(&number.to_le_bytes());
+        }
+        if let Some(place) = self.merged {
+            out[128..136].copy_from_slice(&place.order.to_le_bytes());
+            out[136..140].copy_from_slice(&place.level.to_le_bytes());
         }
         seal(&mut out);
         out
@@ -201,6 +219,10 @@ impl Footer {
                 max_ns: u64_at(bytes, 120) as i64,
             },
             is_draft: u32_at(bytes, 92) & FLAG_DRAFT != 0,
+            merged: match u32_at(bytes, 136) {
+                0 => None,
+                level => Some(MergedPlace { level, order: u64_at(bytes, 128) }),
+            },
         };
         if footer.file_len != file_len {
             return Err(fail("the file has another length"));
@@ -281,7 +303,8 @@ fn check_seal(bytes: &[u8], magic: &[u8; 8], part: Part) -> Result<(), SegmentEr
         return Err(SegmentError::new(part, "the checksum does not match"));
     }
     if u32_at(bytes, 8) != VERSION {
-        return Err(SegmentError::new(part, "the version is unknown"));
+        let version = UnknownPart::Format { found: u32_at(bytes, 8), known: VERSION };
+        return Err(SegmentError::other_version(part, version));
     }
     Ok(())
 }
@@ -309,6 +332,7 @@ mod tests {
                 max_ns: i64::MAX,
             },
             is_draft: false,
+            merged: None,
         }
     }
 
@@ -319,6 +343,9 @@ mod tests {
         assert_eq!(SegmentIdentity::decode_header(&header), Ok(footer.identity));
         let draft = Footer { is_draft: true, ..footer };
         assert_eq!(Footer::parse(&draft.encode(), 1000), Ok(draft));
+        let merged = Some(MergedPlace { level: 3, order: 1 << 40 });
+        let merged = Footer { merged, ..footer };
+        assert_eq!(Footer::parse(&merged.encode(), 1000), Ok(merged));
         let bytes = footer.encode();
         assert_eq!(Footer::parse(&bytes, 1000), Ok(footer));
         let longer = [b"before".as_slice(), &bytes].concat();

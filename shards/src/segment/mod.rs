@@ -83,7 +83,7 @@ pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
 pub use error::{Part, SegmentError, WriteError};
 pub use format::{
     BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, FOOTER_LEN, Footer,
-    HEADER_LEN, SegmentIdentity, Totals,
+    HEADER_LEN, MergedPlace, SegmentIdentity, Totals,
 };
 pub(crate) use reader::ChunkLabels;
 pub use reader::Decoder;

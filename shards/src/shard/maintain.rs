@@ -12,6 +12,7 @@
 mod drafts;
 mod expiry;
 mod part;
+mod time;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::compact::{
 use crate::index::Slot;
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
-use crate::retention::{DropExpired, NodeSegments, RetentionPolicy};
+use crate::retention::{DropExpired, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{OpenedSegment, SealedSegment, hasher};
 use crate::wal::format::WalName;
 use expiry::Expiry;
@@ -51,6 +52,8 @@ pub struct MaintenanceConfig {
     pub disk_max_bytes: Option<u64>,
     /// What the shards of the node share.
     pub node: Arc<NodeSegments>,
+    /// What the start knows of the time; `None`: nothing.
+    pub clock: Option<StartClock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +119,16 @@ pub(super) struct Maintenance {
     /// Streams that may have nothing left.
     doomed: Vec<Slot>,
     pub(super) throttle: Arc<Throttle>,
+    clock: RetentionClock,
+    /// The time by which entries expire, as of the last look at the clocks, in ns since the
+    /// Unix epoch.
+    looked_ns: i64,
     status: MaintenanceStatus,
 }
 
 impl Maintenance {
     pub(super) fn new(config: MaintenanceConfig, writer: WalName) -> Maintenance {
+        let clock = config.clock.as_ref().map(RetentionClock::new).unwrap_or_default();
         let is_active = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         Maintenance {
             needs_step: is_active,
@@ -143,6 +151,8 @@ impl Maintenance {
             to_release: Vec::new(),
             doomed: Vec::new(),
             throttle: Arc::default(),
+            clock,
+            looked_ns: i64::MIN,
             status: MaintenanceStatus::default(),
         }
     }
@@ -235,7 +245,8 @@ impl Shard {
         maintenance.phase = Phase::Idle;
         self.forget_doomed();
         // What a failure has left undone comes first.
-        let job = if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment) };
+        let job =
+            if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment, effects) };
         let maintenance = &mut self.maintenance;
         let config = &maintenance.config;
         let expires = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
@@ -251,11 +262,12 @@ impl Shard {
     }
 
     /// What is to be done first: what frees space, then what saves it.
-    fn next_job(&mut self, moment: Moment) -> Option<MaintenanceJob> {
+    fn next_job(&mut self, moment: Moment, effects: &mut Vec<Effect>) -> Option<MaintenanceJob> {
         if !self.maintenance.to_release.is_empty() {
             return Some(MaintenanceJob::Release(std::mem::take(&mut self.maintenance.to_release)));
         }
-        let mut expired = self.expired_segments(moment.unix_ns);
+        let now_ns = self.retention_now_ns(moment, effects);
+        let mut expired = self.expired_segments(now_ns);
         expired.extend(self.over_disk_share(&expired));
         // Shared ones leave this shard's list at once, and the node when the last shard
         // does not read them any more.
@@ -267,7 +279,7 @@ impl Shard {
         if !own.is_empty() {
             return Some(MaintenanceJob::Remove(some_of(own)));
         }
-        if let Some(segment) = self.to_be_looked_at(moment.unix_ns) {
+        if let Some(segment) = self.to_be_looked_at(now_ns) {
             return Some(MaintenanceJob::Look(segment));
         }
         let inputs = self.half_expired().or_else(|| self.small_neighbours(moment.now))?;
@@ -285,7 +297,7 @@ impl Shard {
         Some(MaintenanceJob::Merge(MergeJob {
             earlier: earlier.map(|(_, segment)| Arc::clone(segment)).collect(),
             inputs: inputs.iter().map(|&place| Arc::clone(&self.segments[place])).collect(),
-            keep: Box::new(DropExpired::new(retention, moment.unix_ns)),
+            keep: Box::new(DropExpired::new(retention, now_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
         }))
     }
@@ -368,7 +380,8 @@ impl Shard {
             maintenance.status.removed_segments += outcome.removed.len() as u64 + outcome.released;
         }
         if let Some(looked_at) = outcome.looked_at {
-            self.look(&looked_at, moment.unix_ns);
+            let looked_ns = self.maintenance.looked_ns;
+            self.look(&looked_at, looked_ns);
         }
         if let Some(added) = outcome.added {
             self.insert_segment(added);

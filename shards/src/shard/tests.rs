@@ -123,6 +123,7 @@ impl Bench {
                 }
                 Effect::Maintain(job) => panic!("too few segments for {job:?}"),
                 Effect::Retire { path, .. } => panic!("{path:?} is live"),
+                Effect::KeepClock { unix_ns } => panic!("nothing expires, at {unix_ns} or ever"),
             }
         }
     }

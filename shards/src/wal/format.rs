@@ -41,6 +41,8 @@ pub enum Layout {
 }
 
 impl Layout {
+    const ALL: [Layout; 2] = [Layout::Packed, Layout::Padded];
+
     fn version(self) -> u32 {
         match self {
             Layout::Packed => 1,
@@ -111,8 +113,7 @@ impl FrameHeader {
     /// own header, and with it their nonce, is damaged.
     pub fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_LEN)?;
-        let layouts = [Layout::Packed, Layout::Padded];
-        let layout = layouts.into_iter().find(|one| bytes[..4] == *one.frame_magic())?;
+        let layout = Layout::ALL.into_iter().find(|one| bytes[..4] == *one.frame_magic())?;
         if !header_crc_matches(bytes, 4) {
             return None;
         }

@@ -25,6 +25,7 @@ use crate::batch::sections;
 use crate::manifest::{Cover, FileCovers};
 use crate::messages::StreamDefinition;
 use crate::shard::Shard;
+use crate::version::UnknownPart;
 
 /// A log file that has to be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,22 +84,50 @@ pub(crate) struct ReadHeader {
     pub(crate) has_bad_second: bool,
 }
 
-/// Reads the header of a log file; `None` if it does not check or is another file's.
+/// What stands at the beginning of a log file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FoundHeader {
+    /// The header of the file.
+    Known(ReadHeader),
+    /// It does not check, or is another file's.
+    Bad,
+    /// Another version of the program has written it.
+    Unknown(UnknownPart),
+}
+
+impl FoundHeader {
+    /// The header, if it checks.
+    pub(crate) fn known(self) -> Option<ReadHeader> {
+        match self {
+            FoundHeader::Known(header) => Some(header),
+            FoundHeader::Bad | FoundHeader::Unknown(_) => None,
+        }
+    }
+}
+
+/// Reads the header of a log file.
 pub(crate) async fn read_header<R: Runtime>(
     runtime: &R,
     path: &Path,
     name: WalName,
-) -> io::Result<Option<ReadHeader>> {
+) -> io::Result<FoundHeader> {
     let file = runtime.open(path, OpenMode::Read).await?;
     let len = file.len_bytes().await?.min(HEADERS_LEN as u64);
     let (result, bytes) = file.read_exact_at(Vec::new(), 0, len as usize).await;
     match result {
         // Cut meanwhile, or shorter than it says.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(FoundHeader::Bad);
+        }
         other => other?,
     }
+    if let Some(unknown) = FileHeader::unknown_version(&bytes) {
+        return Ok(FoundHeader::Unknown(unknown));
+    }
     let header = FileHeader::decode(&bytes).filter(|header| header.name == name);
-    Ok(header.map(|header| ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) }))
+    Ok(header.map_or(FoundHeader::Bad, |header| {
+        FoundHeader::Known(ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) })
+    }))
 }
 
 /// Whether a file of `file_len` bytes whose header does not check has nothing besides its
@@ -323,23 +352,27 @@ impl<R: Runtime> FileReplay<'_, R> {
         if !self.task.mends(self.planned.name) {
             return Ok(());
         }
+        let mut new_len = cut_at.min(file_len);
         if file_len > cut_at {
+            // What the next file says does not count was never acknowledged. Of other bytes
+            // nobody can tell: a frame that was damaged at the very end looks the same.
+            let is_certain = counts_len.is_some();
             if !self.planned.is_reused {
                 self.summary.torn_tails += 1;
                 self.summary.torn_bytes += file_len - cut_at;
-                tracing::info!(
-                    file = %self.path.display(), offset = cut_at, len_bytes = file_len - cut_at,
-                    "cut off a torn tail that was never acknowledged"
-                );
             }
-            file.truncate(cut_at).await?;
+            if is_certain || self.keep_tail(&file, cut_at..file_len).await {
+                file.truncate(cut_at).await?;
+            } else {
+                new_len = file_len;
+            }
         }
         // From now on queries show what was replayed, so it must not get lost any more.
         // The process that wrote the file may have been killed before a sync. If a sync
         // failed, the kernel takes bytes and length for written although the disk lacks
         // them; only what is changed once more is written by the next sync.
         let tail = durable_len..cut_at.min(file_len);
-        match write_again(&file, tail).await {
+        match write_again(&file, tail, new_len).await {
             // No reason to stay down: only a power loss before the next sealing could
             // take away entries whose commit has failed.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => tracing::warn!(
@@ -420,6 +453,40 @@ impl<R: Runtime> FileReplay<'_, R> {
         Ok(())
     }
 
+    /// Keeps a copy of what was not written to its end. Gives whether it may be cut off.
+    async fn keep_tail(&mut self, file: &R::File, tail: Range<u64>) -> bool {
+        let quarantine = self.task.wal_dir.join("quarantine");
+        let name = format!("{}-{}.torn", self.planned.name.file_name(), tail.start);
+        let copy = quarantine.join(name);
+        let kept = async {
+            let torn = torn_frame(file, self.planned, tail.clone()).await?;
+            if !torn.is_empty() {
+                self.keep_copy(file, torn.clone(), &quarantine, &copy).await?;
+            }
+            Ok::<_, io::Error>(torn)
+        };
+        match kept.await {
+            Ok(torn) if torn.is_empty() => true,
+            Ok(torn) => {
+                tracing::warn!(
+                    file = %self.path.display(), offset = torn.start,
+                    len_bytes = torn.end - torn.start, copy = %copy.display(),
+                    "cut off a torn tail: bytes of a commit that was not written to its end, or \
+                     that was damaged since"
+                );
+                true
+            }
+            Err(error) => {
+                self.task.replayed.keep_bytes(self.planned.name);
+                tracing::error!(
+                    %error, file = %self.path.display(), offset = tail.start,
+                    "cannot copy a torn tail; it stays where it is"
+                );
+                false
+            }
+        }
+    }
+
     /// Copies a range of a file so that the copy is there whole or not at all.
     async fn keep_copy(
         &self,
@@ -452,15 +519,53 @@ impl<R: Runtime> FileReplay<'_, R> {
 }
 
 /// Makes the kernel take the end of a file, `tail`, and the file's length for changed.
-async fn write_again<F: File>(file: &F, tail: Range<u64>) -> io::Result<()> {
+async fn write_again<F: File>(file: &F, tail: Range<u64>, file_len: u64) -> io::Result<()> {
     if tail.is_empty() {
         return Ok(());
     }
     copy_bytes(file, tail.clone(), file, tail.start).await?;
     // Not the other way round: a crash in between must not take anything away.
-    file.truncate(tail.end + 1).await?;
-    file.truncate(tail.end).await
+    file.truncate(file_len + 1).await?;
+    file.truncate(file_len).await
 }
+
+/// What of the bytes behind the last good frame of a file may be one that was not written to
+/// its end; empty if nothing is.
+async fn torn_frame<F: File>(
+    file: &F,
+    planned: &PlannedFile,
+    tail: Range<u64>,
+) -> io::Result<Range<u64>> {
+    let none = tail.start..tail.start;
+    let mut reader = FrameReader::new(file, Frames::Any, tail.end);
+    let mut offset = tail.start;
+    let mut is_empty = true;
+    while is_empty && offset < tail.end {
+        let piece = reader.bytes(offset, TORN_PIECE_BYTES).await?;
+        is_empty = piece.iter().all(|byte| *byte == 0);
+        offset += TORN_PIECE_BYTES as u64;
+    }
+    if is_empty {
+        return Ok(none);
+    }
+    if !planned.is_reused {
+        return Ok(tail);
+    }
+    // An older file's frames are behind. A frame of this file has its nonce, unless the sector
+    // with its header is the one that was not written.
+    let sector = reader.bytes(tail.start, 512).await?;
+    let has_nonce = planned
+        .nonce
+        .is_some_and(|nonce| sector.get(8..16).is_some_and(|bytes| bytes == nonce.to_le_bytes()));
+    if !has_nonce && sector.iter().any(|byte| *byte != 0) {
+        return Ok(none);
+    }
+    let older = reader.find_frame(tail.start, 0).await?;
+    Ok(tail.start..older.map_or(tail.end, |(found, _)| found))
+}
+
+/// How many bytes of a torn tail are looked at together.
+const TORN_PIECE_BYTES: usize = 64 << 10;
 
 /// Writes the bytes of a range of `source` to `target`, from `target_offset` on.
 async fn copy_bytes<F: File>(

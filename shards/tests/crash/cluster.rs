@@ -344,6 +344,11 @@ impl<'s> Cluster<'s> {
         self.ask_all(|| ShardRequest::Status).into_iter().map(status).collect()
     }
 
+    /// What the start has found in the data folder.
+    pub(crate) fn plan(&self) -> NodePlan {
+        self.boot.plan.borrow().clone().expect("the node has started")
+    }
+
     /// What recovery found, over all shards.
     pub(crate) fn recovery(&self) -> RecoverySummary {
         let mut sum = RecoverySummary::default();

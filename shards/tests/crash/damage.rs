@@ -72,7 +72,7 @@ fn config() -> WalConfig {
 
 impl Wal {
     fn write() -> Wal {
-        let simulation = Simulation::new(1);
+        let simulation = Simulation::new(3);
         let ledger = Ledger::new(&["acme"], STREAMS);
         let cluster = Cluster::start(&simulation, SHARDS, config()).expect("a healthy disk");
         let mut lines = Lines::new();

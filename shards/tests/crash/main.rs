@@ -1,6 +1,7 @@
 //! The shards on the simulation, against disks that fail and nodes that die.
 
 mod batches;
+mod clock;
 mod cluster;
 mod covered;
 mod crafted;
@@ -9,5 +10,6 @@ mod damage;
 mod directed;
 mod ledger;
 mod load;
+mod lost;
 mod reshard;
 mod upkeep;

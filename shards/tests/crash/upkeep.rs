@@ -19,7 +19,7 @@ use logsvc_shards::messages::{
     AppendRequest, Cancellation, LeafRequest, MaintenanceStatus, ShardReply, ShardRequest,
     StreamSelection, TimeRange,
 };
-use logsvc_shards::retention::{RetentionPolicy, StreamPeriod, TenantPeriods};
+use logsvc_shards::retention::{RetentionPolicy, STEADY_AFTER, StreamPeriod, TenantPeriods};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
@@ -33,6 +33,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3_600 * SECOND_NS;
 /// 2026-01-01T12:00:00Z.
 pub(crate) const NOON_NS: i64 = 1_767_268_800 * SECOND_NS;
+
+/// After so long a clock that was set counts for retention, and what has expired is gone.
+const SETTLED: Duration = Duration::from_secs(STEADY_AFTER.as_secs() + 200);
 
 pub(crate) fn eager() -> CompactionPolicy {
     CompactionPolicy {
@@ -429,10 +432,10 @@ fn other_periods_hold_from_then_on() {
             let reply = cluster.run(async move { call(&caller, CoreId(shard), request).await });
             assert!(matches!(reply, Some(ShardReply::Retained)), "{reply:?}");
         }
-        wait(&cluster, Duration::from_secs(200));
+        wait(&cluster, SETTLED);
         indexed(&cluster, &acme, ALL).join(" ")
     };
-    simulation.set_unix_nanos(NOON_NS + 47 * HOUR_NS);
+    simulation.set_unix_nanos(NOON_NS + 45 * HOUR_NS);
     wait(&cluster, Duration::from_secs(200));
     assert_eq!(indexed(&cluster, &acme, ALL), ["0", "1"], "nothing is said of periods");
     assert_eq!(retain(None), "0");
@@ -475,7 +478,7 @@ fn whole_segments_go_when_everything_in_them_has_expired() {
         wait(&cluster, Duration::from_secs(200));
         assert_eq!(indexed(&cluster, &acme, ALL).len(), 6);
         simulation.set_unix_nanos(NOON_NS + 49 * HOUR_NS);
-        wait(&cluster, Duration::from_secs(200));
+        wait(&cluster, SETTLED);
         assert_eq!(indexed(&cluster, &acme, ALL), ["0", "1", "2"]);
         let answer = ask(&cluster, &acme, everything, &params);
         assert!(!answer.contains("old") && answer.matches("new").count() == 3, "{answer}");
@@ -484,7 +487,7 @@ fn whole_segments_go_when_everything_in_them_has_expired() {
         push(&cluster, &ledger, 5, &[(NOON_NS + 48 * HOUR_NS, "again".into(), None)]);
         assert_eq!(indexed(&cluster, &acme, ALL), ["0", "1", "2", "5"]);
         simulation.set_unix_nanos(NOON_NS + 90 * HOUR_NS);
-        wait(&cluster, Duration::from_secs(200));
+        wait(&cluster, SETTLED);
         assert_eq!(indexed(&cluster, &acme, ALL), ["5"], "it is still in memory");
         assert_eq!(file_count(&simulation), 0);
         let found = maintenance(&cluster);

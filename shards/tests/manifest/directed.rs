@@ -35,6 +35,11 @@ fn path(seq: u32) -> PathBuf {
     segment(seq).name.path(Path::new(SEGMENTS_DIR), segment(seq).day)
 }
 
+/// Where a segment is until it is live.
+fn pending_path(seq: u32) -> PathBuf {
+    segment(seq).name.pending_path(Path::new(SEGMENTS_DIR), segment(seq).day)
+}
+
 fn adds(seq: u32) -> ManifestEdit {
     ManifestEdit { added: vec![segment(seq)], ..ManifestEdit::default() }
 }
@@ -55,7 +60,7 @@ fn first_start<F: Future<Output = ()> + 'static>(
         async move {
             let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk");
             assert_eq!((node.plan.epoch, node.plan.segments.len()), (0, 0));
-            (0..5).for_each(|seq| disk.write(path(seq), CONTENT));
+            (0..5).for_each(|seq| disk.write(pending_path(seq), CONTENT));
             work.await;
         }
     });
@@ -63,9 +68,11 @@ fn first_start<F: Future<Output = ()> + 'static>(
 }
 
 fn with_segments(seqs: &'static [u32]) -> Simulation {
-    first_start(move |_, log| async move {
+    first_start(move |runtime, log| async move {
         for seq in seqs {
             log.append(&adds(*seq)).await.expect("a healthy disk");
+            let settled = segment(*seq).name.settle(&runtime, Path::new(SEGMENTS_DIR), Day(-1));
+            settled.await.expect("a healthy disk");
         }
     })
 }
@@ -93,15 +100,19 @@ fn segments_come_in_their_order_and_left_overs_go() {
     let plan = start(&simulation);
     assert_eq!(seqs(&plan), [3, 2, 1]);
     assert_eq!(plan.segments[0], segment(3));
-    // Segments 0 and 4, the temporary file and the one in the folder of another day.
-    assert_eq!(plan.manifest.removed_files, 4);
+    assert_eq!(plan.manifest.damage, []);
+    // Of segments 0 and 4, and of the one in the folder of another day, nobody can tell what
+    // they hold.
+    assert_eq!((plan.manifest.removed_files, plan.manifest.quarantined_files), (1, 3));
+    assert_eq!(disk.files(Path::new(SEGMENTS_DIR).join("quarantine")).len(), 3);
     assert!(disk.read(&stray).is_some());
-    for gone in [path(0), path(4), temporary, elsewhere, log_path(0)] {
+    for gone in [pending_path(0), pending_path(4), temporary, elsewhere, log_path(0)] {
         assert_eq!(disk.read(&gone), None, "{}", gone.display());
     }
     let again = start(&simulation);
     assert_eq!((again.epoch, seqs(&again)), (2, vec![3, 2, 1]));
-    assert_eq!(again.manifest.removed_files, 0);
+    assert_eq!((again.manifest.removed_files, again.manifest.quarantined_files), (0, 0));
+    assert_eq!(disk.files(Path::new(SEGMENTS_DIR).join("quarantine")).len(), 3);
 }
 
 #[test]
@@ -181,7 +192,7 @@ fn a_start_without_a_checkpoint_passes_on_what_has_left() {
     simulation.block_on(|runtime| async move {
         let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("it can be read");
         assert!(node.plan.manifest.checkpoint_error.is_some());
-        assert!(inner.read(path(1)).is_some(), "removed before the checkpoint");
+        assert!(inner.read(pending_path(1)).is_some(), "removed before the checkpoint");
         // The first log never reached the disk, for all that the start knows.
         inner.set_capacity_bytes(1 << 40);
         assert!(inner.remove(log_path(0)));
@@ -192,6 +203,7 @@ fn a_start_without_a_checkpoint_passes_on_what_has_left() {
     });
     let plan = start(&simulation);
     assert_eq!((seqs(&plan), left(&plan, 0)), (vec![2, 0], vec![(2, 0)]));
+    assert_eq!(disk.read(pending_path(1)), None);
     assert_eq!(disk.read(path(1)), None);
 }
 
@@ -205,13 +217,14 @@ fn a_full_disk_keeps_no_start_from_reading() {
         assert_eq!(seqs(&plan), [1, 0]);
         assert!(plan.manifest.checkpoint_error.is_some());
         assert_eq!(plan.epoch, 1, "nothing was written");
-        assert!(disk.read(path(2)).is_some(), "removed before the checkpoint");
+        assert!(disk.read(pending_path(2)).is_some(), "moved before the checkpoint");
     }
     disk.set_capacity_bytes(1 << 40);
     let plan = start(&simulation);
     assert_eq!(plan.manifest.checkpoint_error, None);
-    // Segments 2 to 4 and the checkpoint that could not be written.
-    assert_eq!((seqs(&plan), plan.manifest.removed_files), (vec![1, 0], 4));
+    // The checkpoint that could not be written, and segments 2 to 4.
+    assert_eq!((seqs(&plan), plan.manifest.removed_files), (vec![1, 0], 1));
+    assert_eq!(plan.manifest.quarantined_files, 3);
 }
 
 #[test]
@@ -242,7 +255,7 @@ fn failing_start(operation: DiskOperation) -> Simulation {
     let disk = simulation.disk().clone();
     simulation.block_on(|runtime| async move {
         open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk");
-        (0..3).for_each(|seq| disk.write(path(seq), CONTENT));
+        (0..3).for_each(|seq| disk.write(pending_path(seq), CONTENT));
         let log = ManifestLog::new(runtime, Path::new(SEGMENTS_DIR), 0, 0);
         log.append(&adds(0)).await.expect("a healthy disk");
         disk.fail_next(operation, log_path(0), 1);

@@ -5,3 +5,4 @@ mod damage;
 mod directed;
 mod left;
 mod store;
+mod versions;

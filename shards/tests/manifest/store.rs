@@ -16,7 +16,9 @@ use logsvc_shards::manifest::{
     SegmentName, StreamParts, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::segment::{Entries, EntriesMetadata, SegmentIdentity, SegmentWriter};
+use logsvc_shards::segment::{
+    Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter,
+};
 use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::files::LogFiles;
@@ -46,6 +48,9 @@ pub(crate) struct Model {
     /// Per start and shard: edits since the last successful one. At most one of each may
     /// be in force.
     pub(crate) in_doubt: BTreeMap<(u32, u16), Vec<ManifestEdit>>,
+    /// Whether a start could not write its checkpoint: it gives segments their names on the
+    /// strength of edits that may never have reached the disk.
+    pub(crate) had_no_checkpoint: bool,
 }
 
 /// What some edits say together.
@@ -176,6 +181,8 @@ pub(crate) struct Writer {
     failed: Option<ManifestEdit>,
     /// Files that only failed edits name.
     orphans: Vec<LiveSegment>,
+    /// Live segments that have not got their names. Nothing else is done before they have.
+    unsettled: Vec<LiveSegment>,
 }
 
 impl Writer {
@@ -208,6 +215,7 @@ impl Writer {
             left: BTreeSet::new(),
             failed: None,
             orphans: Vec::new(),
+            unsettled: Vec::new(),
         }
     }
 
@@ -255,6 +263,7 @@ impl Writer {
         rng: &mut Rng,
         live: &mut Vec<LiveSegment>,
     ) -> io::Result<()> {
+        self.settle().await?;
         let edit = match self.failed.take() {
             Some(edit) if !edit.covers.is_empty() && rng.one_in(2) => edit,
             _ => {
@@ -274,7 +283,8 @@ impl Writer {
                     true => Vec::new(),
                     false => vec![self.write_segment(tokens, 0, None).await?],
                 };
-                ManifestEdit { added, covers, ..ManifestEdit::default() }
+                let removed = self.orphaned(&added);
+                ManifestEdit { added, removed, covers, ..ManifestEdit::default() }
             }
         };
         self.append(&edit).await?;
@@ -297,6 +307,7 @@ impl Writer {
     /// Merges some live segments that hold streams of this shard only, and removes the
     /// inputs.
     pub(crate) async fn compact(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        self.settle().await?;
         let is_mine = |segment: &LiveSegment| self.is_mine(segment);
         let inputs: Vec<LiveSegment> = live.iter().filter(|s| is_mine(s)).copied().collect();
         if inputs.len() < 2 {
@@ -308,7 +319,8 @@ impl Writer {
             inputs.iter().flat_map(|s| model.live_in(&self.plan, s.name)).collect()
         };
         let added = self.write_segment(tokens, 1, Some(inputs[0].order)).await?;
-        let removed = inputs.iter().map(|segment| segment.name).collect();
+        let removed = inputs.iter().map(|segment| segment.name);
+        let removed = removed.chain(self.orphaned(&[])).collect();
         let edit = ManifestEdit { added: vec![added], removed, ..ManifestEdit::default() };
         self.append(&edit).await?;
         live.retain(|segment| !edit.removed.contains(&segment.name));
@@ -333,6 +345,7 @@ impl Writer {
     /// Takes the streams of this shard out of a live segment that others share, and puts
     /// them into another one.
     pub(crate) async fn leave(&mut self, live: &mut Vec<LiveSegment>) -> io::Result<()> {
+        self.settle().await?;
         let of_others = live.iter().filter(|segment| {
             let has_left = self.left.contains(&segment.name);
             !has_left && !self.is_mine(segment) && self.may_be_in(segment)
@@ -348,7 +361,8 @@ impl Writer {
             false => vec![self.write_segment(tokens, 1, Some(input.order)).await?],
         };
         let left = LeftPart { segment: input.name, by_shards: self.shards, by_shard: self.shard };
-        let edit = ManifestEdit { added, left: vec![left], ..ManifestEdit::default() };
+        let removed = self.orphaned(&[]);
+        let edit = ManifestEdit { added, removed, left: vec![left], ..ManifestEdit::default() };
         self.append(&edit).await?;
         self.left.insert(input.name);
         live.extend(&edit.added);
@@ -372,8 +386,25 @@ impl Writer {
         self.failed = None;
         for orphan in std::mem::take(&mut self.orphans) {
             if !self.model.borrow().known.added.contains(&orphan.name) {
-                remove(&self.runtime, &orphan.name.path(&self.plan.segments_dir, orphan.day)).await;
+                let path = orphan.name.pending_path(&self.plan.segments_dir, orphan.day);
+                remove(&self.runtime, &path).await;
             }
+        }
+        self.unsettled.extend(&edit.added);
+        self.settle().await
+    }
+
+    /// Segments that only failed edits have added.
+    fn orphaned(&self, added: &[LiveSegment]) -> Vec<SegmentName> {
+        let is_added = |name: &SegmentName| added.iter().any(|segment| segment.name == *name);
+        self.orphans.iter().map(|orphan| orphan.name).filter(|name| !is_added(name)).collect()
+    }
+
+    /// Gives segments that are live their names.
+    async fn settle(&mut self) -> io::Result<()> {
+        while let Some(live) = self.unsettled.last() {
+            live.name.settle(&self.runtime, &self.plan.segments_dir, live.day).await?;
+            self.unsettled.pop();
         }
         Ok(())
     }
@@ -392,28 +423,8 @@ impl Writer {
         };
         self.next_seq += 1;
         let day = Day(i32::try_from(tokens.len() % 3).expect("small"));
-        let timestamp_ns = day.first_ns() + 7;
-        let identity = SegmentIdentity {
-            epoch: name.epoch,
-            shards: name.shards,
-            shard: name.shard,
-            seq: name.seq,
-            created_ns: 1,
-        };
-        let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
-        let (tenant, labels) = stream(u64::from(name.seq));
-        let id = StreamId::new(&tenant, &labels);
-        writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;
-        let entries = Entries {
-            timestamps_ns: &[timestamp_ns],
-            lines_start: 0,
-            line_ends: &[5],
-            lines: b"a log",
-            metadata: EntriesMetadata::None,
-        };
-        writer.append(&entries).map_err(io::Error::other)?;
-        let mut bytes = writer.take_output().to_vec();
-        bytes.extend_from_slice(&writer.finish().map_err(io::Error::other)?.bytes);
+        let place = order.filter(|_| level > 0).map(|order| MergedPlace { level, order });
+        let (bytes, timestamp_ns) = encode_segment(name, day, place)?;
         self.model.borrow_mut().contents.insert(name, tokens);
         let segment = LiveSegment {
             name,
@@ -432,10 +443,45 @@ impl Writer {
         let file = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
         file.write_all_at(bytes, 0).await.0?;
         file.sync_data().await?;
-        self.runtime.rename(&temporary, &path).await?;
+        let pending = name.pending_path(&self.plan.segments_dir, day);
+        self.runtime.rename(&temporary, &pending).await?;
         self.runtime.sync_dir(&folder).await?;
         Ok(segment)
     }
+}
+
+/// The bytes of a segment of one entry, and the entry's time.
+pub(crate) fn encode_segment(
+    name: SegmentName,
+    day: Day,
+    merged: Option<MergedPlace>,
+) -> io::Result<(Vec<u8>, i64)> {
+    let timestamp_ns = day.first_ns() + 7;
+    let identity = SegmentIdentity {
+        epoch: name.epoch,
+        shards: name.shards,
+        shard: name.shard,
+        seq: name.seq,
+        created_ns: 1,
+    };
+    let mut writer = SegmentWriter::new(identity).map_err(io::Error::other)?;
+    if let Some(place) = merged {
+        writer.set_merged(place);
+    }
+    let (tenant, labels) = stream(u64::from(name.seq));
+    let id = StreamId::new(&tenant, &labels);
+    writer.begin_stream(&tenant, &labels, id).map_err(io::Error::other)?;
+    let entries = Entries {
+        timestamps_ns: &[timestamp_ns],
+        lines_start: 0,
+        line_ends: &[5],
+        lines: b"a log",
+        metadata: EntriesMetadata::None,
+    };
+    writer.append(&entries).map_err(io::Error::other)?;
+    let mut bytes = writer.take_output().to_vec();
+    bytes.extend_from_slice(&writer.finish().map_err(io::Error::other)?.bytes);
+    Ok((bytes, timestamp_ns))
 }
 
 async fn remove(runtime: &SimRuntime, path: &Path) {

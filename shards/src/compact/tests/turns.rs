@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compact::aside::{BLOCKS_IN_A_ROW, Ending, Step, Turn, WholeBlock, Workshop, next_part};
-use crate::segment::{RunInfo, SegmentIdentity, WriterBuffers};
+use crate::segment::{MergedPlace, RunInfo, SegmentIdentity, WriterBuffers};
 
 /// All of a segment, run by run: whole blocks where `rng` says so, which is not always right,
 /// and other runs in pieces.
@@ -40,7 +40,8 @@ async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>)
 /// The bytes of a segment when as many steps are done at once as `turns` says.
 fn bytes(steps: Vec<Step>, mut turns: impl FnMut() -> usize) -> Vec<u8> {
     let identity = SegmentIdentity { epoch: 1, shards: 1, shard: 0, seq: 1, created_ns: 1 };
-    let mut workshop = Workshop::new(identity, WriterBuffers::new().unwrap());
+    let place = MergedPlace { level: 1, order: 1 };
+    let mut workshop = Workshop::new(identity, place, WriterBuffers::new().unwrap());
     let mut steps = steps.into_iter().peekable();
     let mut bytes = Vec::new();
     while steps.peek().is_some() {

@@ -43,7 +43,9 @@ async fn write(
         writer.append(&entry).unwrap();
         let order = segment.name.sealed_order();
         let finished = writer.finish().unwrap();
-        segments.push(folder.publish(segment, finished, 0, order).await.unwrap().segment);
+        let opened = folder.publish(segment, finished, 0, order).await.unwrap();
+        folder.settle(&opened.segment.live).await.unwrap();
+        segments.push(opened.segment);
     }
     segments
 }

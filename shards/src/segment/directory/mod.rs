@@ -13,7 +13,8 @@ pub use access::{BlockInfo, LabelChunk, RunInfo};
 
 use super::error::{Part, SegmentError};
 use super::format::Footer;
-use crate::filter::FilterIndex;
+use crate::filter::{FilterError, FilterIndex};
+use crate::version::UnknownPart;
 use rows::{ArchivedRoot, Root};
 
 /// The directory of one segment, with its footer.
@@ -42,9 +43,16 @@ impl Directory {
         }
         let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(&bytes)
             .map_err(|_| fail("it is not an archive of a directory"))?;
-        validate::check(root, &footer).map_err(fail)?;
-        let filters = FilterIndex::decode(&root.filter_index)
-            .map_err(|_| fail("the index of the filters is malformed"))?;
+        let unknown = |part| SegmentError::other_version(Part::Directory, UnknownPart::Part(part));
+        // The checksum holds, so nothing but a later version wrote it.
+        validate::check(root, &footer).map_err(|what| match what {
+            validate::UNKNOWN_CODEC => unknown("the codec of a column"),
+            what => fail(what),
+        })?;
+        let filters = FilterIndex::decode(&root.filter_index).map_err(|error| match error {
+            FilterError::Version => unknown("the index of the filters"),
+            _ => fail("the index of the filters is malformed"),
+        })?;
         let region = footer.filters_range();
         if filters.block_count() != root.blocks.len()
             || filters.region_len() != region.end - region.start

@@ -16,6 +16,9 @@ use super::super::format::{
 };
 use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
 
+/// What is wrong with a directory whose columns have a codec of a later version.
+pub(super) const UNKNOWN_CODEC: &str = "a codec is unknown";
+
 type Check = Result<(), &'static str>;
 
 fn ensure(holds: bool, otherwise: &'static str) -> Check {
@@ -148,7 +151,7 @@ fn check_column(row: &ArchivedColumnRow, within: &Range<u64>, raw_most: usize) -
             (1..raw).contains(&stored) && raw as usize <= MAX_RAW_BYTES,
             "a column grew by compression",
         ),
-        None => Err("a codec is unknown"),
+        None => Err(UNKNOWN_CODEC),
     }
 }
 

@@ -146,6 +146,7 @@ impl SegmentWriter {
             directory_crc: crc32c::crc32c(&directory),
             totals,
             is_draft: self.is_draft,
+            merged: self.merged,
         };
         out.extend_from_slice(&footer.encode());
         let refused_blocks = self.compressor.refused_blocks();

@@ -40,7 +40,7 @@ use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 use super::columns::compress::Compressor;
 use super::directory::rows::{BlockRow, RunRow, StreamRow, TenantRow};
 use super::error::WriteError;
-use super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, SegmentIdentity};
+use super::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, MergedPlace, SegmentIdentity};
 use crate::batch::MetadataPairs;
 use crate::filter::{BlockFilterBuilder, RegionWriter};
 use pending::PendingBlock;
@@ -91,6 +91,7 @@ pub struct SegmentWriter {
     numbers: Vec<u64>,
     raw: Vec<u8>,
     is_draft: bool,
+    merged: Option<MergedPlace>,
 }
 
 #[derive(Debug)]
@@ -154,7 +155,13 @@ impl SegmentWriter {
             numbers,
             raw,
             is_draft: false,
+            merged: None,
         }
+    }
+
+    /// Notes that the segment is merged, and where it stands in the live set.
+    pub fn set_merged(&mut self, merged: MergedPlace) {
+        self.merged = Some(merged);
     }
 
     /// Makes a draft of the segment, see [`Footer`](super::Footer): what is not encoded yet takes

@@ -2,6 +2,7 @@
 
 use super::{Layout, header_crc_matches};
 use crate::batch::{u32_at, u64_at};
+use crate::version::{UnknownPart, checked_version};
 
 /// Length of a file header in bytes.
 pub const FILE_HEADER_LEN: usize = 64;
@@ -142,6 +143,15 @@ impl FileHeader {
         Some(first.second(bytes).unwrap_or(first))
     }
 
+    /// What of a header is not known although it checks; `None` if it is known, or does not
+    /// check.
+    pub fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
+        let found = checked_version(bytes.get(..FILE_HEADER_LEN)?, FILE_MAGIC)?;
+        let (mut known, newest) = (Layout::ALL.into_iter(), Layout::Padded.version());
+        let is_known = known.any(|layout| layout.version() == found);
+        (!is_known).then_some(UnknownPart::Format { found, known: newest })
+    }
+
     /// Whether something stands at the place of the second header that is none.
     pub fn has_bad_second(&self, bytes: &[u8]) -> bool {
         let place = bytes.get(SECOND_HEADER_AT..HEADERS_LEN).unwrap_or_default();
@@ -159,8 +169,7 @@ impl FileHeader {
 
     fn decode_one(bytes: &[u8]) -> Option<FileHeader> {
         let bytes = bytes.get(..FILE_HEADER_LEN)?;
-        let layouts = [Layout::Packed, Layout::Padded];
-        let layout = layouts.into_iter().find(|one| one.version() == u32_at(bytes, 8))?;
+        let layout = Layout::ALL.into_iter().find(|one| one.version() == u32_at(bytes, 8))?;
         if &bytes[0..8] != FILE_MAGIC || !header_crc_matches(bytes, 12) {
             return None;
         }
