@@ -35,6 +35,8 @@ const MAX_TASK_BYTES: usize = 2560;
 
 /// A body is expected to take so much more memory when it is unpacked and read.
 const UNPACKED_FACTOR: u64 = 8;
+/// And by so much at least, however small it is: little may unpack to much.
+const UNPACKED_MIN_BYTES: u64 = 256 << 10;
 /// Of the memory for bodies, the part that is waited for at most.
 const HEADROOM_PART: u64 = 16;
 
@@ -382,6 +384,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     async fn make_headroom(&self, body: &Body, owner: Owner, ticket: Option<Ticket<R>>) {
         let budget = &self.shared.config.body_budget;
         let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
+        let wanted_bytes = wanted_bytes.max(UNPACKED_MIN_BYTES);
         let wanted_bytes = wanted_bytes.min(budget.max_bytes() / HEADROOM_PART);
         if budget.max_bytes() - budget.used_bytes() >= wanted_bytes {
             return;

@@ -10,7 +10,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use logsvc_logql::engine::testing::{Columns, TestEntry};
-use logsvc_logql::engine::{Allowance, Direction, LeafExecutor, Plan, QueryParams, Stop};
+use logsvc_logql::engine::{
+    Allowance, Direction, LeafExecutor, LeafResult, Plan, PlanError, QueryParams, Stop,
+};
 use logsvc_logql::syntax;
 use logsvc_logql::testing::{Generator, Rng};
 use logsvc_proto::Labels;
@@ -165,6 +167,20 @@ struct Outcome {
     most_taken: u64,
 }
 
+/// What a leaf finds in the data, unless it is stopped.
+fn fed(mut executor: LeafExecutor, data: &Data) -> Result<(LeafResult, Box<dyn Allowance>), Stop> {
+    for (labels, blocks) in &data.0 {
+        if executor.is_done() {
+            break;
+        }
+        let mut state = executor.stream(labels);
+        for (arrival, columns) in (0..).zip(blocks) {
+            executor.block(&mut state, &columns.block(arrival));
+        }
+    }
+    executor.finish_counted()
+}
+
 /// Runs the leaves of a query within an allowance. `None` if it is none.
 ///
 /// # Panics
@@ -176,18 +192,11 @@ fn run(query: &str, params: &QueryParams, data: &Data, max_bytes: u64) -> Option
         BASE.set(COUNTS.get().live);
         COUNTS.set(Counts { live: COUNTS.get().live, ..NONE });
         let end = {
-            let mut executor =
-                LeafExecutor::with_allowance(leaf, Recorded::new(max_bytes)).expect("compiled");
-            for (labels, blocks) in &data.0 {
-                if executor.is_done() {
-                    break;
-                }
-                let mut state = executor.stream(labels);
-                for (arrival, columns) in (0..).zip(blocks) {
-                    executor.block(&mut state, &columns.block(arrival));
-                }
+            match LeafExecutor::with_allowance(leaf, Recorded::new(max_bytes)) {
+                Ok(executor) => fed(executor, data),
+                Err(PlanError::Stopped(stop)) => Err(stop),
+                Err(error) => panic!("{query}: {error}"),
             }
-            executor.finish_counted()
         };
         let shown: String = query.chars().take(300).collect();
         if let Ok((result, _memory)) = &end {

@@ -81,7 +81,7 @@ fn of_matcher(matcher: &Matcher) -> usize {
     let text = matcher.value.as_bytes();
     match matcher.op {
         MatchOp::Equal | MatchOp::NotEqual => of_text(text),
-        MatchOp::Regex | MatchOp::NotRegex => 2 * patterns::spare_bytes(text),
+        MatchOp::Regex | MatchOp::NotRegex => patterns::spare_bytes(text),
     }
 }
 
