@@ -305,7 +305,7 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
     victim.server.get("/ready").expect(200);
     victim.server.limit_open_files(20);
     let connections: Vec<TcpStream> =
-        (0..200).map(|_| connect(victim.server.address()).expect("the kernel accepts")).collect();
+        (0..80).map(|_| connect(victim.server.address()).expect("the kernel accepts")).collect();
     let failed = |log: &str| log.contains("accept failed").then_some(());
     victim.server.await_log(failed).expect("the server runs");
     // Also if they come one after the other, and if clients keep what they were refused on.
