@@ -153,16 +153,15 @@ impl<Rd: Reader> Inbound<Rd> {
         if self.ahead.is_none()
             && !self.ended
             && let Some(reader) = &mut self.reader
+            && let Some(buffer) = body.take_for_read()
         {
-            if let Some(buffer) = body.take_for_read() {
-                return match read(reader, buffer, deadline, interrupt).await {
-                    Ok((result, buffer)) => {
-                        body.put_back(buffer, &mut self.input);
-                        self.note(result)
-                    }
-                    Err(fill) => self.give_up(fill),
-                };
-            }
+            return match read(reader, buffer, deadline, interrupt).await {
+                Ok((result, buffer)) => {
+                    body.put_back(buffer, &mut self.input);
+                    self.note(result)
+                }
+                Err(fill) => self.give_up(fill),
+            };
         }
         self.fill(runtime, budget, body.read_bytes(), deadline, interrupt).await
     }

@@ -32,7 +32,8 @@ fn ambiguous_and_broken_heads_are_refused() {
     let long_path = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(300_000));
     let long_header =
         format!("GET /ready HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(70_000));
-    let many_headers = format!("GET /ready HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(20_000));
+    let many_headers =
+        format!("GET /ready HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(20_000));
     for (request, status) in [
         (push_head("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n") + "{}\n", 400),
         (push_head("Content-Length: 3\r\nContent-Length: 3\r\n") + "{}\n", 400),
