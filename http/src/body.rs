@@ -398,7 +398,7 @@ mod tests {
     /// Bodies that are announced to be large take memory for what has come of them.
     #[test]
     fn little_memory_is_taken_for_what_has_yet_to_come() {
-        let budget = Budget::with_accounts("test", 64 << 20);
+        let budget = Budget::with_owners("test", 64 << 20);
         let owner = budget.owner([Some(1), None]);
         let pool = BufferPool::new(4 << 20);
         for (sent_bytes, most_bytes) in [(1000, 16 << 10), (65_536, 256 << 10), (300_000, 1 << 20)]

@@ -6,7 +6,7 @@
 //! "too busy". What can go wrong: a budget counts what callers say, not what they
 //! allocate, so a caller that reserves less than it takes breaks the ceiling.
 //!
-//! A budget may have accounts of who holds how much, see [`crate::Owner`].
+//! A budget may know who holds how much, see [`crate::Owner`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Shared {
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     refused_count: AtomicU64,
-    accounts: Option<Owners>,
+    owners: Option<Owners>,
 }
 
 impl Shared {
@@ -46,8 +46,8 @@ impl Shared {
         match added {
             Ok(before_bytes) => {
                 self.peak_bytes.fetch_max(before_bytes + bytes, Ordering::Relaxed);
-                if let Some(accounts) = &self.accounts {
-                    accounts.add(owner, bytes);
+                if let Some(owners) = &self.owners {
+                    owners.add(owner, bytes);
                 }
                 true
             }
@@ -59,16 +59,16 @@ impl Shared {
     }
 
     fn give_back(&self, owner: Owner, bytes: u64) {
-        if let Some(accounts) = &self.accounts {
-            accounts.subtract(owner, bytes);
+        if let Some(owners) = &self.owners {
+            owners.subtract(owner, bytes);
         }
         let before_bytes = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before_bytes >= bytes, "budget {} returned more than it lent", self.name);
     }
 
     fn excess_bytes(&self, owner: Owner, more_bytes: u64) -> u64 {
-        let accounts = self.accounts.as_ref();
-        accounts.map_or(0, |accounts| accounts.excess_bytes(owner, more_bytes, self.max_bytes))
+        let owners = self.owners.as_ref();
+        owners.map_or(0, |owners| owners.excess_bytes(owner, more_bytes, self.max_bytes))
     }
 }
 
@@ -78,12 +78,12 @@ impl Budget {
         Budget::build(name, max_bytes, None)
     }
 
-    /// The same, with accounts of who holds how much.
-    pub fn with_accounts(name: &'static str, max_bytes: u64) -> Budget {
+    /// The same; it knows who holds how much.
+    pub fn with_owners(name: &'static str, max_bytes: u64) -> Budget {
         Budget::build(name, max_bytes, Some(Owners::new()))
     }
 
-    fn build(name: &'static str, max_bytes: u64, accounts: Option<Owners>) -> Budget {
+    fn build(name: &'static str, max_bytes: u64, owners: Option<Owners>) -> Budget {
         Budget {
             shared: Arc::new(Shared {
                 name,
@@ -91,7 +91,7 @@ impl Budget {
                 used_bytes: AtomicU64::new(0),
                 peak_bytes: AtomicU64::new(0),
                 refused_count: AtomicU64::new(0),
-                accounts,
+                owners,
             }),
         }
     }
@@ -102,30 +102,30 @@ impl Budget {
         self.try_reserve_for(Owner::default(), bytes)
     }
 
-    /// The same on the account of `owner`. Also gives `None` if others want memory and the
+    /// The same for `owner`. Also gives `None` if others want memory and the
     /// owner would have more than its share, half of the budget.
     pub fn try_reserve_for(&self, owner: Owner, bytes: u64) -> Option<Reservation> {
         let reserved = self.shared.try_add(owner, bytes);
         reserved.then(|| Reservation { shared: Arc::clone(&self.shared), bytes, owner })
     }
 
-    /// The accounts of those with these keys, one of each kind; nobody's without a key, and
-    /// in a budget without accounts.
+    /// The owner with these keys, one of each kind; nobody without a key, and in a budget that
+    /// knows no owners.
     pub fn owner(&self, keys: [Option<u64>; OWNER_KINDS]) -> Owner {
-        self.shared.accounts.as_ref().map_or(Owner::default(), |accounts| accounts.owner(keys))
+        self.shared.owners.as_ref().map_or(Owner::default(), |owners| owners.owner(keys))
     }
 
-    /// Sets what decides which keys share an account. Only the first call counts, and it
+    /// Sets what decides which keys share a place. Only the first call counts, and it
     /// comes before owners are asked for.
     pub fn set_secret(&self, secret: u64) {
-        if let Some(accounts) = &self.shared.accounts {
-            accounts.set_secret(secret);
+        if let Some(owners) = &self.shared.owners {
+            owners.set_secret(secret);
         }
     }
 
-    /// What the owner holds, on that of its accounts that holds most.
+    /// What the owner holds, in that of its places that holds most.
     pub fn held_bytes(&self, owner: Owner) -> u64 {
-        self.shared.accounts.as_ref().map_or(0, |accounts| accounts.held_bytes(owner))
+        self.shared.owners.as_ref().map_or(0, |owners| owners.held_bytes(owner))
     }
 
     /// How much more the owner holds than its share, if others want it.
@@ -135,14 +135,14 @@ impl Budget {
 
     /// Says that the owner found no memory, so that until then others keep to their shares.
     pub fn want(&self, owner: Owner, until: Monotonic) {
-        if let Some(accounts) = &self.shared.accounts {
-            accounts.want(owner, self.shared.max_bytes, until);
+        if let Some(owners) = &self.shared.owners {
+            owners.want(owner, self.shared.max_bytes, until);
         }
     }
 
     /// Forgets what was wanted until `now` at most. True if somebody wants memory still.
     pub fn expire_wants(&self, now: Monotonic) -> bool {
-        self.shared.accounts.as_ref().is_some_and(|accounts| accounts.expire_wants(now))
+        self.shared.owners.as_ref().is_some_and(|owners| owners.expire_wants(now))
     }
 
     /// The name given at construction.
@@ -231,11 +231,11 @@ impl Reservation {
     pub fn merge(&mut self, mut other: Reservation) {
         assert!(Arc::ptr_eq(&self.shared, &other.shared), "reservations of different budgets");
         let bytes = std::mem::take(&mut other.bytes);
-        if let Some(accounts) = &self.shared.accounts
+        if let Some(owners) = &self.shared.owners
             && self.owner != other.owner
         {
-            accounts.add(self.owner, bytes);
-            accounts.subtract(other.owner, bytes);
+            owners.add(self.owner, bytes);
+            owners.subtract(other.owner, bytes);
         }
         self.bytes += bytes;
     }

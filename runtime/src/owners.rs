@@ -1,26 +1,25 @@
 //! Who holds how much of a [`crate::Budget`].
 //!
-//! A budget with accounts knows two kinds of holders, for example addresses and tenants, and
-//! what is reserved may be on the account of one of each. Guarantees: as long as somebody
-//! wants memory and finds none, nobody takes more than half of the budget, who takes it alone
-//! otherwise. What can go wrong: there is a fixed number of accounts, and holders that meet in
-//! one are taken for one. Where a holder's account is depends on a secret, so that nobody can
-//! seek the account of another.
+//! A budget with owners knows two kinds of them, for example addresses and tenants, and what is
+//! reserved may be counted for one of each. Guarantees: as long as somebody wants memory and
+//! finds none, nobody takes more than half of the budget, who takes it alone otherwise. What can
+//! go wrong: there is a fixed number of places, and owners that meet in one are taken for one.
+//! Where an owner's place is depends on a secret, so that nobody can seek the place of another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Monotonic;
 
-/// Kinds of holders that a budget with accounts knows.
+/// Kinds of owners that a budget knows.
 pub const OWNER_KINDS: usize = 2;
 
-/// Owners of each kind, besides the one of those that are nobody's.
+/// Places of each kind, besides the one for what is nobody's.
 const PLACES: u16 = 2047;
 
-/// On whose account something is reserved. By default on nobody's.
+/// For whom something is reserved. By default for nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// An account of each kind; 0 is nobody's.
+    /// A place of each kind; 0 is nobody's.
     places: [u16; OWNER_KINDS],
 }
 
@@ -44,7 +43,7 @@ impl Owners {
         }
     }
 
-    /// Sets what decides where accounts are, once.
+    /// Sets what decides where owners' places are, once.
     pub(crate) fn set_secret(&self, secret: u64) {
         // Whichever core comes first decides.
         let _ = self.secret.compare_exchange(0, secret | 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -77,7 +76,7 @@ impl Owners {
         });
     }
 
-    /// Most that one of the owner's accounts holds.
+    /// Most that one of the owner's places holds.
     pub(crate) fn held_bytes(&self, owner: Owner) -> u64 {
         let held = self.of(owner).map(|(_, held)| held.load(Ordering::Relaxed));
         held.max().unwrap_or(0)
@@ -94,7 +93,7 @@ impl Owners {
         excess.max().unwrap_or(0)
     }
 
-    /// Notes that the owner found no memory, for each kind of which its account has not its
+    /// Notes that the owner found no memory, for each kind of which its place has not its
     /// share.
     pub(crate) fn want(&self, owner: Owner, max_bytes: u64, until: Monotonic) {
         for (kind, held) in self.of(owner) {
@@ -146,7 +145,7 @@ mod tests {
 
     #[test]
     fn one_alone_may_take_all() {
-        let budget = Budget::with_accounts("test", 100);
+        let budget = Budget::with_owners("test", 100);
         let [one, ..] = owners(&budget);
         let held = budget.try_reserve_for(one, 100).expect("nobody else wants some");
         assert_eq!(budget.held_bytes(one), 100);
@@ -156,7 +155,7 @@ mod tests {
 
     #[test]
     fn who_has_half_gets_no_more_while_others_want() {
-        let budget = Budget::with_accounts("test", 100);
+        let budget = Budget::with_owners("test", 100);
         let [one, two, three] = owners(&budget);
         let mut held = budget.try_reserve_for(one, 60).expect("there is room");
         budget.want(two, Monotonic(10));
@@ -173,7 +172,7 @@ mod tests {
     /// Who has more than half already is not one that the others have to make room for.
     #[test]
     fn who_has_half_wants_nothing() {
-        let budget = Budget::with_accounts("test", 100);
+        let budget = Budget::with_owners("test", 100);
         let [one, two, _] = owners(&budget);
         let _held = budget.try_reserve_for(one, 60).expect("there is room");
         budget.want(one, Monotonic(10));
@@ -184,7 +183,7 @@ mod tests {
     /// Tenants behind one address do not share what the address holds.
     #[test]
     fn kinds_are_apart() {
-        let budget = Budget::with_accounts("test", 100);
+        let budget = Budget::with_owners("test", 100);
         let behind_proxy = |tenant| budget.owner([Some(1), Some(tenant)]);
         let (greedy, other) = (behind_proxy(1), behind_proxy(2));
         let mut held = budget.try_reserve_for(greedy, 90).expect("there is room");
@@ -194,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_reservations_stay_on_their_accounts() {
-        let budget = Budget::with_accounts("test", 100);
+    fn parts_of_reservations_stay_with_their_owners() {
+        let budget = Budget::with_owners("test", 100);
         let [one, two, _] = owners(&budget);
         let mut first = budget.try_reserve_for(one, 50).expect("there is room");
         let part = first.split(20);

@@ -192,7 +192,7 @@ impl Boot {
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),
             cache_generation: Arc::new(AtomicI64::new(0)),
-            bodies: Budget::with_accounts("bodies", config.body_budget_bytes),
+            bodies: Budget::with_owners("bodies", config.body_budget_bytes),
             handshakes: Budget::new("handshakes", config.body_budget_bytes / 32),
             heads: Budget::new("heads", config.heads_budget_bytes),
             streams: Budget::new("streams", config.stream_budget_bytes),

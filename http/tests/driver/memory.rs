@@ -11,7 +11,7 @@ use crate::support::Server;
 const BUDGET_BYTES: u64 = 1 << 20;
 
 fn start<R: Runtime>(runtime: &R) -> Server<R> {
-    let budget = Budget::with_accounts("test bodies", BUDGET_BYTES);
+    let budget = Budget::with_owners("test bodies", BUDGET_BYTES);
     Server::start_with(runtime, |config| {
         config.body_budget = budget;
         config.linger_timeout = Duration::from_millis(100);
