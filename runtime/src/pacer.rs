@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::pressure::{Pressure, Urgency};
-use crate::{Monotonic, clock};
+use crate::{Monotonic, clock, sim};
 
 /// Work that is too short to rest after.
 const PIECE_MIN: Duration = Duration::from_millis(1);
@@ -37,8 +37,10 @@ thread_local! {
 
 /// To be called between the parts of a long computation, each tenth of a millisecond or so: rests
 /// if the thread is one for long work, has computed for some milliseconds, and others of the
-/// process want the CPU. Nothing may be held that others wait for.
+/// process want the CPU. Nothing may be held that others wait for. On the simulation it costs what
+/// was set for it.
 pub fn give_way() {
+    sim::charge();
     PACER.with_borrow_mut(|pacer| {
         if let Some(pacer) = pacer {
             pacer.piece(PIECE);

@@ -38,6 +38,7 @@
 
 mod completion;
 mod content;
+mod costs;
 mod disk;
 mod disk_faults;
 mod file;
@@ -68,6 +69,7 @@ pub use self::runtime::{SimRuntime, SimTask};
 pub use self::stream::{SimReader, SimWriter};
 
 use self::completion::completion;
+pub(crate) use self::costs::charge;
 use self::network::Network;
 use self::world::World;
 use crate::Monotonic;
@@ -174,6 +176,17 @@ impl Simulation {
     /// Sets how many connections may wait at a listener; 4096 unless set.
     pub fn set_backlog_connections(&self, count: usize) {
         self.network.backlog_connections.set(count);
+    }
+
+    /// Sets what each call of [`crate::give_way`] costs on the virtual clock: nothing unless set.
+    pub fn set_look_cost(&self, cost: Duration) {
+        self.world.set_look_nanos(u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The most that such calls have cost in one go of one task, in which nobody else of its core
+    /// could do anything.
+    pub fn longest_poll(&self) -> Duration {
+        Duration::from_nanos(self.world.longest_poll_nanos())
     }
 
     /// A hash of everything that was polled and delivered so far, and when. Two

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::completion::{Completion, completion};
+use super::costs;
 use super::disk::Disk;
 use super::disk_faults::DiskOperation;
 use super::file::SimFile;
@@ -143,7 +144,13 @@ impl Runtime for SimRuntime {
         F: FnOnce() -> T + Send + 'static,
     {
         let delay_nanos = self.node.disk.state.random.within(&OFFLOAD_NANOS);
-        self.submit(delay_nanos, move |_| work()).await
+        let look_nanos = self.world.look_nanos();
+        let done = self.submit(delay_nanos, move |_| costs::of(look_nanos, work));
+        let (result, owed_nanos) = done.await;
+        if owed_nanos > 0 {
+            self.submit(owed_nanos, |_| ()).await;
+        }
+        result
     }
 
     async fn sleep_until(&self, deadline: Monotonic) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::completion::{Completion, completion};
+use super::costs;
 use super::random::Random;
 use super::ready::{ReadyTasks, TaskId, TaskWaker};
 use crate::CoreId;
@@ -83,6 +84,9 @@ pub(super) struct World {
     next_event: Cell<u64>,
     trace: Cell<u64>,
     polls: Cell<u64>,
+    /// What a look of a computation costs, and the most that those of one poll have cost.
+    look_nanos: Cell<u64>,
+    longest_poll_nanos: Cell<u64>,
 }
 
 impl World {
@@ -102,6 +106,8 @@ impl World {
             next_event: Cell::new(0),
             trace: Cell::new(seed),
             polls: Cell::new(0),
+            look_nanos: Cell::new(0),
+            longest_poll_nanos: Cell::new(0),
         }
     }
 
@@ -123,6 +129,18 @@ impl World {
 
     pub(super) fn polls(&self) -> u64 {
         self.polls.get()
+    }
+
+    pub(super) fn look_nanos(&self) -> u64 {
+        self.look_nanos.get()
+    }
+
+    pub(super) fn set_look_nanos(&self, nanos: u64) {
+        self.look_nanos.set(nanos);
+    }
+
+    pub(super) fn longest_poll_nanos(&self) -> u64 {
+        self.longest_poll_nanos.get()
     }
 
     pub(super) fn task_count(&self) -> usize {
@@ -342,8 +360,11 @@ impl World {
         self.note(self.now_nanos.get());
         waker.begin_poll();
         let waker = Waker::from(waker);
-        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
-        self.advance_by(self.schedule.within(&POLL_COST_NANOS));
+        let mut context = Context::from_waker(&waker);
+        let look_nanos = self.look_nanos.get();
+        let (poll, owed_nanos) = costs::of(look_nanos, || future.as_mut().poll(&mut context));
+        self.longest_poll_nanos.set(self.longest_poll_nanos.get().max(owed_nanos));
+        self.advance_by(owed_nanos.saturating_add(self.schedule.within(&POLL_COST_NANOS)));
         let ended = match poll {
             Poll::Ready(()) => (self.tasks.borrow_mut().remove(&id), Some(future)),
             Poll::Pending => match self.tasks.borrow_mut().get_mut(&id) {

@@ -8,6 +8,7 @@
 mod cluster;
 mod damage;
 mod data;
+mod deadlines;
 mod faults;
 mod life;
 mod naive;
