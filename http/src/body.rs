@@ -40,12 +40,14 @@ pub struct Body {
     reservation: Option<Reservation>,
     /// Where the memory goes.
     pool: Option<BufferPool>,
+    /// What was reserved for what is made of the body, where there is little memory.
+    headroom: Option<Reservation>,
 }
 
 impl Body {
     /// A body made elsewhere, for example in a service's tests.
     pub fn new(bytes: Vec<u8>, reservation: Option<Reservation>) -> Body {
-        Body { bytes, reservation, pool: None }
+        Body { bytes, reservation, pool: None, headroom: None }
     }
 
     /// The body's memory, and what accounts for it; keep the two together. There
@@ -57,6 +59,17 @@ impl Body {
     /// Gives up the body's memory, but not its share of the budget: for what is made of it.
     pub fn into_reservation(mut self) -> Option<Reservation> {
         self.reservation.take()
+    }
+
+    /// Keeps what was reserved for what will be made of the body.
+    pub(crate) fn set_headroom(&mut self, headroom: Reservation) {
+        self.headroom = Some(headroom);
+    }
+
+    /// What was reserved for what will be made of the body, besides the body itself; it goes
+    /// with the body otherwise. There is some only where memory is scarce.
+    pub fn take_headroom(&mut self) -> Option<Reservation> {
+        self.headroom.take()
     }
 
     /// The body's memory; its share of the budget is returned at once.
@@ -247,7 +260,8 @@ impl BodyReader {
     /// The complete body.
     pub fn finish(self) -> Body {
         debug_assert!(self.is_done(), "an incomplete body was taken");
-        Body { bytes: self.data, reservation: self.reservation, pool: Some(self.pool) }
+        let pool = Some(self.pool);
+        Body { bytes: self.data, reservation: self.reservation, pool, headroom: None }
     }
 
     /// Whether there is so much memory that some may be taken for what has yet to come.

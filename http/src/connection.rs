@@ -35,7 +35,7 @@ const MAX_TASK_BYTES: usize = 2560;
 
 /// A body is expected to take so much more memory when it is unpacked and read.
 const UNPACKED_FACTOR: u64 = 8;
-/// And by so much at least, however small it is: little may unpack to much.
+/// And so much at least, however small it is: little may unpack to much.
 const UNPACKED_MIN_BYTES: u64 = 256 << 10;
 /// Of the memory for bodies, the part that is waited for at most.
 const HEADROOM_PART: u64 = 16;
@@ -341,8 +341,8 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         loop {
             let has_memory = match body.decode(&mut self.inbound.input) {
                 Ok(true) => {
-                    let body = body.finish();
-                    self.make_headroom(&body, owner, ticket).await;
+                    let mut body = body.finish();
+                    self.make_headroom(&mut body, owner, ticket).await;
                     return Ok(body);
                 }
                 Ok(false) => true,
@@ -379,20 +379,26 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         }
     }
 
-    /// Waits until there is memory for what the service will make of a complete body, as far
-    /// as the driver can know. It is the service that refuses the request if there is none.
-    async fn make_headroom(&self, body: &Body, owner: Owner, ticket: Option<Ticket<R>>) {
+    /// Reserves memory for what the service will make of a complete body, as far as the driver
+    /// can know, and waits for it if there is none. It is the service that refuses the request
+    /// if there is none in the end. While half of the memory is free the service finds some
+    /// itself.
+    async fn make_headroom(&self, body: &mut Body, owner: Owner, ticket: Option<Ticket<R>>) {
         let budget = &self.shared.config.body_budget;
         let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
         let wanted_bytes = wanted_bytes.max(UNPACKED_MIN_BYTES);
         let wanted_bytes = wanted_bytes.min(budget.max_bytes() / HEADROOM_PART);
-        if budget.max_bytes() - budget.used_bytes() >= wanted_bytes {
+        if body.is_empty() || budget.used_bytes() < budget.max_bytes() / 2 {
             return;
         }
-        let ticket = ticket.unwrap_or_else(|| self.ticket(owner, true));
+        let mut ticket = ticket;
         let mut waits_since = None;
-        // Dropped at once: it says that somebody lacks memory, if there is none.
-        while budget.try_reserve_for(owner, wanted_bytes).is_none() {
+        loop {
+            if let Some(headroom) = budget.try_reserve_for(owner, wanted_bytes) {
+                body.set_headroom(headroom);
+                return;
+            }
+            let ticket = ticket.get_or_insert_with(|| self.ticket(owner, true));
             if Box::pin(ticket.wait_for_room(&mut waits_since)).await.is_err() {
                 return;
             }

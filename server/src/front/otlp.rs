@@ -44,13 +44,14 @@ type Resolved<'r, 'a> = Vec<(OtlpStream<'r, 'a>, Rc<CachedStream>)>;
 impl<R: Runtime> Front<R> {
     pub(super) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head)?;
-        let Request { head, body, .. } = request;
+        let Request { head, mut body, .. } = request;
+        let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
         let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
         let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let (ingested, _more_reserved) = self
             .with_buffers(async |buffers| {
-                let memory = PushMemory::new(&self.bodies, held_bytes)?;
+                let memory = PushMemory::new(&self.bodies, held_bytes, headroom.take())?;
                 self.push_otlp_decoded(&tenant, &head, decoder, &body, memory, buffers).await
             })
             .await?;

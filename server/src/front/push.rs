@@ -51,11 +51,12 @@ impl<R: Runtime> Front<R> {
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
         let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
-        let Request { head, body, .. } = request;
+        let Request { head, mut body, .. } = request;
+        let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
         let ingested = self
             .with_buffers(async |buffers| {
-                let memory = PushMemory::new(&self.bodies, held_bytes)?;
+                let memory = PushMemory::new(&self.bodies, held_bytes, headroom.take())?;
                 self.push_decoded(&tenant, &head, &body, dialect, memory, buffers).await
             })
             .await;

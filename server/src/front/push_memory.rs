@@ -26,21 +26,34 @@ const UNPACKED_MIN_BYTES: u64 = 64 << 10;
 pub(super) struct PushMemory {
     /// What the body itself holds.
     body_bytes: u64,
-    /// What is held besides.
+    /// What is reserved besides.
     more: Reservation,
+    /// What of that is in use.
+    used_bytes: u64,
+    /// What was reserved from the start.
+    headroom_bytes: u64,
     max_bytes: u64,
 }
 
 impl PushMemory {
-    /// The memory of a push of which nothing but the body is there.
-    pub(super) fn new(budget: &Budget, body_bytes: u64) -> Result<PushMemory, ApiError> {
-        let more = budget.try_reserve(0).ok_or_else(too_many_bytes)?;
-        Ok(PushMemory { body_bytes, more, max_bytes: budget.max_bytes() })
+    /// The memory of a push of which nothing but the body is there. What is reserved already for
+    /// what is made of it is used first.
+    pub(super) fn new(
+        budget: &Budget,
+        body_bytes: u64,
+        headroom: Option<Reservation>,
+    ) -> Result<PushMemory, ApiError> {
+        let more = match headroom {
+            Some(headroom) => headroom,
+            None => budget.try_reserve(0).ok_or_else(too_many_bytes)?,
+        };
+        let (headroom_bytes, max_bytes) = (more.bytes(), budget.max_bytes());
+        Ok(PushMemory { body_bytes, more, used_bytes: 0, headroom_bytes, max_bytes })
     }
 
     /// What the push may still take if nobody else takes any.
     fn room_bytes(&self) -> u64 {
-        self.max_bytes.saturating_sub(self.body_bytes).saturating_sub(self.more.bytes())
+        self.max_bytes.saturating_sub(self.body_bytes).saturating_sub(self.used_bytes)
     }
 
     /// Takes more.
@@ -51,14 +64,23 @@ impl PushMemory {
         if bytes > self.room_bytes() {
             return Err(ApiError::push_too_large(self.max_bytes));
         }
-        if self.more.try_grow(bytes) { Ok(()) } else { Err(too_many_bytes()) }
+        if self.take(bytes) { Ok(()) } else { Err(too_many_bytes()) }
+    }
+
+    fn take(&mut self, bytes: u64) -> bool {
+        let missing_bytes = (self.used_bytes + bytes).saturating_sub(self.more.bytes());
+        let is_taken = missing_bytes == 0 || self.more.try_grow(missing_bytes);
+        if is_taken {
+            self.used_bytes += bytes;
+        }
+        is_taken
     }
 
     /// Takes memory for at least one more byte, and for `wanted_bytes` if there is as much.
     /// Tells how much it took.
     fn grow_up_to(&mut self, wanted_bytes: u64) -> Result<u64, ApiError> {
         let bytes = wanted_bytes.min(self.room_bytes());
-        if bytes > UNPACKED_MIN_BYTES && self.more.try_grow(bytes) {
+        if bytes > UNPACKED_MIN_BYTES && self.take(bytes) {
             return Ok(bytes);
         }
         let bytes = bytes.clamp(1, UNPACKED_MIN_BYTES);
@@ -67,11 +89,13 @@ impl PushMemory {
     }
 
     fn give_back(&mut self, bytes: u64) {
-        self.more.shrink_to(self.more.bytes() - bytes);
+        self.used_bytes -= bytes;
+        self.more.shrink_to(self.used_bytes.max(self.headroom_bytes));
     }
 
     /// What is held besides the body, for as long as it is needed.
-    pub(super) fn into_reservation(self) -> Reservation {
+    pub(super) fn into_reservation(mut self) -> Reservation {
+        self.more.shrink_to(self.used_bytes);
         self.more
     }
 }
