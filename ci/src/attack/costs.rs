@@ -202,7 +202,7 @@ fn queries() -> Vec<String> {
         "rate(SELECTOR | logfmt [1h])",
         "bytes_rate(SELECTOR[1h])",
         "absent_over_time(SELECTOR[1h])",
-        "sum_over_time(SELECTOR | logfmt | unwrap n [1h]) by (id)",
+        "sum_over_time(SELECTOR | logfmt | unwrap n [1h])",
         "avg_over_time(SELECTOR | logfmt | unwrap n [1h]) by (id)",
         "stddev_over_time(SELECTOR | logfmt | unwrap n [1h]) by (job)",
         "stdvar_over_time(SELECTOR | logfmt | unwrap n [1h]) by (n)",

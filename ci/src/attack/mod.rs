@@ -63,19 +63,28 @@ pub(crate) fn check(binary: &Path, only: &str) -> Result<()> {
     }
     let mut failures = Vec::new();
     for attack in hostile::attacks().iter().filter(|attack| attack.name.contains(only)) {
-        match run(binary, attack) {
-            Ok(harm) => failures.extend(harm),
-            Err(error) => failures.push(format!("{}: {error:#}", attack.name)),
-        }
+        failures.extend(seen_twice(attack.name, || run(binary, attack)));
     }
     if "costs".contains(only) {
-        failures.extend(costs::check(binary)?);
+        failures.extend(seen_twice("costs", || costs::check(binary)));
     }
     if failures.is_empty() {
         println!("ci: the server stood all attacks");
         return Ok(());
     }
     bail!("{} of the attacks did harm:\n  {}", failures.len(), failures.join("\n  "))
+}
+
+/// The harm that an attack does each of two times. A machine that has something else to do is
+/// late once; a server that lets others suffer is late again.
+fn seen_twice(name: &str, attack: impl Fn() -> Result<Vec<String>>) -> Vec<String> {
+    let harm = || attack().unwrap_or_else(|error| vec![format!("{name}: {error:#}")]);
+    let first = harm();
+    if first.is_empty() {
+        return first;
+    }
+    println!("  once more, because of: {}", first.join("; "));
+    harm()
 }
 
 /// A server that is attacked.
@@ -203,6 +212,21 @@ fn milliseconds(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn harm_that_is_done_again_counts() {
+        let times = std::cell::Cell::new(0);
+        let harm = |bad_times: u32| {
+            times.set(0);
+            let attack = || {
+                times.set(times.get() + 1);
+                Ok(vec!["late".to_owned(); usize::from(times.get() <= bad_times)])
+            };
+            (seen_twice("a", attack).len(), times.get())
+        };
+        assert_eq!([0, 1, 2].map(harm), [(0, 1), (0, 2), (1, 2)]);
+        assert_eq!(seen_twice("a", || bail!("gone")), ["a: gone"]);
+    }
 
     #[test]
     fn harm_is_seen() {

@@ -12,6 +12,7 @@
 mod weight;
 
 use super::plan::{LeafKind, LeafPlan, Node, Plan, Root};
+use crate::syntax::MAX_QUERY_LEN_BYTES;
 use crate::syntax::ast::{
     Expr, Extraction, LabelFilter, LabelFormatValue, LineFilter, LineFilterOp, LineOperand,
     LogExpr, MatchOp, Matcher, MetricExpr, NameOrMatcher, Stage, Text,
@@ -41,6 +42,9 @@ const PARSE_NS: u64 = 40;
 const UNSEEN_PATTERN_NS: u64 = 150_000;
 
 impl Effort {
+    /// The largest tree of a query, in bytes.
+    pub const TREE_MAX_BYTES: u64 = MAX_QUERY_LEN_BYTES as u64 * TREE_BYTES;
+
     const fn new(time_ns: u64, bytes: u64) -> Self {
         Self { time_ns, bytes }
     }

@@ -19,7 +19,7 @@ use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
 
 use super::Front;
-use super::answer::too_busy;
+use super::answer::{check_size, too_busy};
 use super::execute::{CancelOnDrop, stopped};
 use super::leaves::here_or_aside;
 
@@ -117,10 +117,18 @@ impl<R: Runtime> Front<R> {
 
     /// Memory for what is compiled, unless it is small.
     fn reserved(&self, bytes: u64) -> Result<Option<Reservation>, ApiError> {
-        match bytes {
-            ..=SMALL_MAX_BYTES => Ok(None),
-            bytes => self.queries.try_reserve(bytes).map(Some).ok_or_else(too_busy),
+        if bytes <= SMALL_MAX_BYTES {
+            return Ok(None);
         }
+        check_size(bytes, &self.queries)?;
+        self.queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
+    }
+
+    /// The most that one query may hold besides its tree, in bytes: what no other query stands
+    /// in the way of. Whoever needs more is told so, and need not try again.
+    pub(super) fn query_max_bytes(&self) -> u64 {
+        let max_bytes = self.queries.max_bytes();
+        max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
     }
 
     /// Plans a query: `plan` makes it, of what takes so much.
@@ -132,7 +140,7 @@ impl<R: Runtime> Front<R> {
         effort: Effort,
         plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
     ) -> Result<Plan, ApiError> {
-        let account = Account::open(&self.queries, 0, self.queries.max_bytes());
+        let account = Account::open(&self.queries, 0, self.query_max_bytes());
         let account = account.ok_or_else(too_busy)?;
         let cancellation = CancelOnDrop(Cancellation::default());
         let allowance =

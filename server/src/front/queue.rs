@@ -187,9 +187,8 @@ impl<R: Runtime> Front<R> {
             Work::Query => 2,
             Work::Lookup => 8,
         };
-        let max_bytes = self.queries.max_bytes();
-        let first_bytes = (max_bytes / (share * queue.places() as u64)).max(1);
-        let account = self.account(first_bytes, max_bytes).await?;
+        let first_bytes = (self.queries.max_bytes() / (share * queue.places() as u64)).max(1);
+        let account = self.account(first_bytes, self.query_max_bytes()).await?;
         Ok(Turn { _place: place, waited, account })
     }
 

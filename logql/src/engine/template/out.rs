@@ -61,12 +61,24 @@ impl<'o> Out<'o> {
     }
 
     pub(super) fn fill(&mut self, byte: u8, count: usize) -> Result<(), String> {
-        self.admit(count)?;
-        let end = self.bytes.len() + count;
+        self.repeat(&[byte], count)
+    }
+
+    /// Writes the same bytes so many times. What does not fit is refused before any is written.
+    pub(super) fn repeat(&mut self, bytes: &[u8], count: usize) -> Result<(), String> {
+        let len_bytes = bytes.len().saturating_mul(count);
+        self.admit(len_bytes)?;
+        let (start, end) = (self.bytes.len(), self.bytes.len() + len_bytes);
+        let first = len_bytes.min(bytes.len());
+        self.work(first)?;
+        self.bytes.extend_from_slice(&bytes[..first]);
+        // What is there is copied behind itself, whole times what is repeated, until it is long.
         while self.bytes.len() < end {
-            let next = end.min(self.bytes.len() + FILL_BYTES);
-            self.work(next - self.bytes.len())?;
-            self.bytes.resize(next, byte);
+            let written = self.bytes.len() - start;
+            let whole = written.min(FILL_BYTES.max(bytes.len()) / bytes.len() * bytes.len());
+            let next = whole.min(end - self.bytes.len());
+            self.work(next)?;
+            self.bytes.extend_from_within(start..start + next);
         }
         Ok(())
     }
@@ -82,5 +94,34 @@ impl<'o> Out<'o> {
     /// What counts memory and work.
     pub(super) fn meter(&self) -> &'o Meter {
         self.meter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_bytes_are_those_that_were_given() {
+        let meter = Meter::default();
+        for piece in [&b""[..], b"a", b"abc", &[b'x'; 1000], &[b'y'; FILL_BYTES + 7]] {
+            for count in [0, 1, 2, 3, 100, 2 * FILL_BYTES / piece.len().max(1)] {
+                let mut bytes = b"before ".to_vec();
+                Out::new(&mut bytes, 8 << 20, &meter).repeat(piece, count).expect("it fits");
+                assert_eq!(bytes, [&b"before "[..], &piece.repeat(count)].concat());
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_begun() {
+        let meter = Meter::default();
+        let mut bytes = b"ab".to_vec();
+        let mut out = Out::new(&mut bytes, 10, &meter);
+        for (piece, count) in [(&b"abc"[..], 3), (b"ab", usize::MAX), (b"a", 9)] {
+            let refused = out.repeat(piece, count);
+            assert_eq!(refused, Err("the output exceeds 10 bytes".to_owned()));
+        }
+        assert_eq!((bytes.as_slice(), bytes.capacity() < 10), (&b"ab"[..], true));
     }
 }

@@ -59,7 +59,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         if value.bytes().is_empty() {
             return Ok(Value::Text(value));
         }
-        run.build(|out| (0..count).try_for_each(|_| out.push(value.bytes()))).map(Value::text)
+        run.build(|out| out.repeat(value.bytes(), count)).map(Value::text)
     }),
     Function::new("alignLeft", INT_TEXT, |run, args| align(run, args, true)),
     Function::new("alignRight", INT_TEXT, |run, args| align(run, args, false)),
