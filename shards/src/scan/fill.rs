@@ -142,6 +142,7 @@ impl<R: Runtime> Scan<'_, R> {
         // cache of the CPU.
         let columns_bytes = part.block.len() * ENTRY_BYTES;
         batch.bytes += columns_bytes + if needs.lines { part.block.lines().len() } else { 0 };
+        batch.entries += part.block.len();
         let repeated = match snapshot.head_is_late {
             true => self.without_repeated(stream, Part::Head(part)).await,
             false => None,
@@ -231,6 +232,7 @@ impl<R: Runtime> Scan<'_, R> {
                     batch.bytes += opened.load_run(env, sealed, run, needs, stats).await;
                 }
             }
+            batch.entries += run.entries.len();
             runs.push(RunWork { number: arrival(segment, run.run), place, kept });
         }
         if !runs.is_empty() {

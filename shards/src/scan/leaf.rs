@@ -87,6 +87,8 @@ pub(super) struct Batch {
     pub(super) items: Vec<Item>,
     /// Bytes of the columns that they need.
     pub(super) bytes: usize,
+    /// Entries that are looked at.
+    pub(super) entries: usize,
     /// Columns that were decoded.
     pub(super) fresh: Vec<(ColumnKey, Cached)>,
     /// Blocks that were given up.

@@ -65,6 +65,9 @@ pub use snapshots::StreamSnapshots;
 /// A scan of more streams is begun aside: it looks at each of them.
 const STREAMS_MAX_ON_CORE: usize = 2_000;
 
+/// A batch of more entries is computed aside: each costs something, however short its line is.
+const ENTRIES_MAX_ON_CORE: usize = 16 << 10;
+
 /// A leaf that holds more is finished aside: whatever it found goes into its result.
 const HELD_BYTES_MAX_ON_CORE: usize = 256 << 10;
 
@@ -359,7 +362,7 @@ impl<R: Runtime> Scan<'_, R> {
         mut leaf: Box<Leaf>,
         mut batch: Box<Batch>,
     ) -> Result<Box<Leaf>, ScanError> {
-        let is_small = batch.bytes <= self.core_batch_bytes;
+        let is_small = batch.bytes <= self.core_batch_bytes && batch.entries <= ENTRIES_MAX_ON_CORE;
         let batch_aside = (!is_small).then_some(SideQueue::Queries);
         loop {
             let work = move || {

@@ -1,8 +1,7 @@
 //! What a leaf costs for each entry that it reads, as far as that decides where it is computed.
 //!
-//! Guarantees: what is computed on a core at once takes some milliseconds at most. What can go
-//! wrong: none of it knows the entries, so a batch of very many short lines takes longer than one
-//! of few long ones.
+//! Guarantees: so many bytes of some thousand entries take some milliseconds at most. What can go
+//! wrong: none of it knows the entries, so whoever reads very many short lines bounds their number.
 
 use super::{LeafPlan, for_each_filter, is_plain};
 use crate::syntax::ast::{
@@ -11,28 +10,35 @@ use crate::syntax::ast::{
 use crate::syntax::go_regex::{Purpose, translate};
 
 impl LeafPlan {
-    /// How many bytes of entries may be computed on a core at once, 0 if none may be: many for
-    /// filters of plain texts, parsers, and filters of labels, a few for a simple pattern or two
-    /// besides, which in the worst case read some megabytes a second.
+    /// How many bytes of entries may be computed on a core at once, 0 if none may be: a few blocks
+    /// for filters of plain texts, one for a parser, and a part of one for more of them, or for a
+    /// simple pattern or two, which in the worst case read some megabytes a second.
     #[must_use]
     pub fn core_batch_bytes(&self) -> usize {
         let stages = &self.log.stages;
-        let weights = || stages.iter().map(weight_of);
-        let patterns: usize = weights().map(|weight| weight.patterns).sum();
-        if stages.len() > LIGHT_STAGES || weights().any(|weight| weight.is_heavy) {
-            0
-        } else if patterns == 0 {
-            PLAIN_BATCH_BYTES
-        } else if patterns <= LIGHT_PATTERNS {
-            PATTERN_BATCH_BYTES
-        } else {
-            0
+        if stages.len() > LIGHT_STAGES {
+            return 0;
         }
+        let mut sum = Weight::PLAIN;
+        for stage in stages {
+            sum.add(weight_of(stage));
+        }
+        if sum.is_heavy || sum.patterns > LIGHT_PATTERNS {
+            return 0;
+        }
+        let texts_bytes = TEXTS_BATCH_BYTES / sum.texts.max(1);
+        let parsed_bytes = PARSED_BATCH_BYTES.checked_div(sum.parsers).unwrap_or(usize::MAX);
+        let patterns_bytes = if sum.patterns > 0 { PATTERN_BATCH_BYTES } else { usize::MAX };
+        texts_bytes.min(parsed_bytes).min(patterns_bytes)
     }
 }
 
-/// Parsers read one or two hundred megabytes a second.
-const PLAIN_BATCH_BYTES: usize = 256 << 10;
+/// A text is searched at a gigabyte a second, whatever it is; most at ten times as many.
+const TEXTS_BATCH_BYTES: usize = 1 << 20;
+
+/// Parsers read one or two hundred megabytes a second. Most blocks of lines are smaller.
+const PARSED_BATCH_BYTES: usize = 352 << 10;
+
 const PATTERN_BATCH_BYTES: usize = 32 << 10;
 
 /// Stages of a leaf that is computed on a core at most.
@@ -51,28 +57,41 @@ const LIGHT_STATES: u64 = 64;
 #[derive(Clone, Copy, Default)]
 struct Weight {
     is_heavy: bool,
+    /// Texts that lines are searched for.
+    texts: usize,
+    /// Parsers, and what else reads and writes a line byte by byte.
+    parsers: usize,
     /// Simple patterns in it.
     patterns: usize,
 }
 
 impl Weight {
-    const PLAIN: Weight = Weight { is_heavy: false, patterns: 0 };
-    const HEAVY: Weight = Weight { is_heavy: true, patterns: 0 };
+    const PLAIN: Weight = Weight { is_heavy: false, texts: 0, parsers: 0, patterns: 0 };
+    const HEAVY: Weight = Weight { is_heavy: true, ..Weight::PLAIN };
+    const TEXT: Weight = Weight { texts: 1, ..Weight::PLAIN };
+    const PARSER: Weight = Weight { parsers: 1, ..Weight::PLAIN };
+
+    fn add(&mut self, other: Weight) {
+        self.is_heavy |= other.is_heavy;
+        self.texts += other.texts;
+        self.parsers += other.parsers;
+        self.patterns += other.patterns;
+    }
 
     /// That of several things together, of which there may be so many.
     fn of_all(weights: impl Iterator<Item = Weight>) -> Weight {
         let (mut sum, mut count) = (Weight::PLAIN, 0);
         for weight in weights {
             count += 1;
-            sum.is_heavy |= weight.is_heavy || count > LIGHT_ITEMS;
-            sum.patterns += weight.patterns;
+            sum.add(weight);
+            sum.is_heavy |= count > LIGHT_ITEMS;
         }
         sum
     }
 
     fn of_pattern(text: &Text) -> Weight {
         match translate(text.as_bytes(), Purpose::Search) {
-            Ok(pattern) if pattern.cost <= LIGHT_STATES => Weight { is_heavy: false, patterns: 1 },
+            Ok(pattern) if pattern.cost <= LIGHT_STATES => Weight { patterns: 1, ..Weight::PLAIN },
             _ => Weight::HEAVY,
         }
     }
@@ -82,19 +101,19 @@ impl Weight {
     }
 
     fn of_template(text: &Text) -> Weight {
-        if has_plain_fields(text) { Weight::PLAIN } else { Weight::HEAVY }
+        if has_plain_fields(text) { Weight::PARSER } else { Weight::HEAVY }
     }
 }
 
 fn weight_of(stage: &Stage) -> Weight {
     let of_operand = |op: LineFilterOp, operand: &LineOperand| match (op, operand) {
-        (LineFilterOp::Contains | LineFilterOp::NotContains, LineOperand::Text(_)) => Weight::PLAIN,
+        (LineFilterOp::Contains | LineFilterOp::NotContains, LineOperand::Text(_)) => Weight::TEXT,
         (LineFilterOp::Regex | LineFilterOp::NotRegex, LineOperand::Text(text)) => {
             Weight::of_pattern(text)
         }
         _ => Weight::HEAVY,
     };
-    let few = |count: usize| if count <= LIGHT_ITEMS { Weight::PLAIN } else { Weight::HEAVY };
+    let few = |count: usize| if count <= LIGHT_ITEMS { Weight::PARSER } else { Weight::HEAVY };
     match stage {
         Stage::LineFilters(filters) => Weight::of_all(
             filters
@@ -126,7 +145,7 @@ fn weight_of(stage: &Stage) -> Weight {
         })),
         Stage::LineFormat(text) => Weight::of_template(text),
         Stage::Pattern(text) => few(text.as_bytes().len() / 16),
-        Stage::Unpack | Stage::Decolorize => Weight::PLAIN,
+        Stage::Unpack | Stage::Decolorize => Weight::PARSER,
         // Groups are looked for by slower means.
         Stage::Regexp(_) => Weight::HEAVY,
     }
@@ -163,13 +182,18 @@ mod tests {
 
     #[test]
     fn only_what_costs_little_for_each_line_is_computed_on_a_core() {
-        for query in [
-            r#"{a="b"}"#,
-            r#"{a="b"} |= "x" != "y" | logfmt | level="error" | status>=500 or d>1s"#,
-            r#"{a=~"b.+"} | json x="y.z" | line_format "{{.x}} {{ .y }}" | drop z"#,
-            r#"sum by (x) (rate({a="b"} | pattern "<x> <_>" | label_format y="{{.x}}-" [1m]))"#,
+        for (query, bytes) in [
+            (r#"{a="b"}"#, TEXTS_BATCH_BYTES),
+            (r#"{a="b"} |= "x" | level="error" | drop c"#, TEXTS_BATCH_BYTES),
+            (r#"{a="b"} |= "x" or "y" != "z" |= "u""#, TEXTS_BATCH_BYTES / 4),
+            (r#"{a="b"} |= "x" != "y" | logfmt | status>=500 or d>1s"#, PARSED_BATCH_BYTES),
+            (r#"{a="b"} | json | line_format "{{.x}} {{ .y }}" | drop z"#, PARSED_BATCH_BYTES / 2),
+            (
+                r#"sum by (x) (rate({a="b"} | pattern "<x> <_>" | label_format y="{{.x}}-" [1m]))"#,
+                PARSED_BATCH_BYTES / 2,
+            ),
         ] {
-            assert_eq!(core_batch_bytes(query), PLAIN_BATCH_BYTES, "{query}");
+            assert_eq!(core_batch_bytes(query), bytes, "{query}");
         }
         for query in [
             r#"{a="b"} |~ "x.+y""#,

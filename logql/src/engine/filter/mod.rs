@@ -33,9 +33,16 @@ const COUNTED_WORK: usize = 32 << 10;
 pub(crate) struct LineFilter {
     any_of: Vec<LineMatcher>,
     negated: bool,
+    /// What a byte of a line costs to test, see [`super::meter`].
+    work_factor: usize,
 }
 
 impl LineFilter {
+    fn new(any_of: Vec<LineMatcher>, negated: bool) -> Self {
+        let work_factor = any_of.iter().map(LineMatcher::work_factor).sum();
+        Self { any_of, negated, work_factor }
+    }
+
     fn compile(filter: &LineFilterAst) -> Result<Self, String> {
         let negated = matches!(
             filter.op,
@@ -50,7 +57,7 @@ impl LineFilter {
             any_of.truncate(1);
         }
         merge_literals(&mut any_of)?;
-        Ok(Self { any_of, negated })
+        Ok(Self::new(any_of, negated))
     }
 
     /// Keeps lines that contain one of the texts, which are not empty.
@@ -64,7 +71,7 @@ impl LineFilter {
                 texts.iter().map(|text| (text.bytes.as_slice(), text.ignore_case)),
             )?,
         };
-        Ok(Self { any_of: vec![matcher], negated: false })
+        Ok(Self::new(vec![matcher], false))
     }
 
     fn passes_everything(&self) -> bool {
@@ -97,12 +104,11 @@ impl LineFilter {
             [matcher] if matcher.can_search() && dense => {
                 matcher.search(lines, self.negated, selection, meter);
             }
-            matchers => {
-                let factor: usize = matchers.iter().map(LineMatcher::work_factor).sum();
+            _ => {
                 let (mut uncounted, mut is_stopped) = (0, false);
                 selection.retain(|line| {
                     let line = lines.get(line);
-                    uncounted += LINE_WORK + line.len() * factor;
+                    uncounted += LINE_WORK + line.len() * self.work_factor;
                     if uncounted >= COUNTED_WORK {
                         is_stopped = !meter.work(uncounted);
                         uncounted = 0;
@@ -172,9 +178,7 @@ impl LineFilters {
     /// Tests one line. False if the leaf ends meanwhile.
     pub(crate) fn keeps_counted(&self, line: &[u8], meter: &Meter) -> bool {
         self.filters.iter().all(|filter| {
-            let matchers = filter.any_of.iter();
-            let factor: usize = matchers.map(LineMatcher::work_factor).sum();
-            meter.work(LINE_WORK + line.len() * factor) && filter.keeps(line)
+            meter.work(LINE_WORK + line.len() * filter.work_factor) && filter.keeps(line)
         })
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Entry<'e> {
     pub(crate) labels: &'e mut EntryLabels,
     timestamp_ns: i64,
     now_ns: i64,
+    /// Stages of the pipeline that it goes through.
+    stages: usize,
 }
 
 impl<'e> Entry<'e> {
@@ -78,6 +80,7 @@ impl<'e> Entry<'e> {
             labels,
             timestamp_ns: 0,
             now_ns: 0,
+            stages: 0,
         }
     }
 
@@ -116,6 +119,14 @@ impl<'e> Entry<'e> {
     pub(crate) fn replace_line(&mut self, line: &mut Vec<u8>) {
         std::mem::swap(self.rewritten, line);
         self.is_rewritten = true;
+        if self.rewritten.len() > self.stored_line.len() {
+            self.count_stages();
+        }
+    }
+
+    /// Counts that each stage reads the line. False if the leaf has to end.
+    fn count_stages(&self) -> bool {
+        self.meter().work(self.stages * (STAGE_WORK + self.line().len()))
     }
 }
 
@@ -335,9 +346,13 @@ impl Pipeline {
 
     /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
-        self.stages.iter_mut().all(|stage| {
-            entry.meter().work(STAGE_WORK + entry.line().len()) && stage.process(entry)
-        }) && !entry.meter().is_stopped()
+        entry.stages = self.stages.len();
+        let goes_on = entry.count_stages();
+        goes_on
+            && self
+                .stages
+                .iter_mut()
+                .all(|stage| stage.process(entry) && !entry.meter().is_stopped())
     }
 }
 

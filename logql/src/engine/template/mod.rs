@@ -23,6 +23,7 @@ mod lexer;
 mod number;
 mod out;
 mod parser;
+mod plain;
 mod print;
 mod reads;
 mod run;
@@ -59,6 +60,8 @@ pub(crate) struct Template {
     regexes: RefCell<RegexCache>,
     /// Heap memory of all but the regular expressions, in bytes.
     own_bytes: usize,
+    /// It has nothing but text and labels, and few of them.
+    is_plain: bool,
 }
 
 /// What the tree of a template takes per byte of its text at most: arguments are of one byte and
@@ -92,7 +95,9 @@ impl Template {
         let own_bytes = text.len() + size::of_trees(&trees);
         // The stage counts what it holds.
         labels.meter().release(compiling_bytes);
-        Ok(Self { name, text: text.into(), trees, regexes: RefCell::default(), own_bytes })
+        let is_plain = plain::is_plain(&trees[0].1);
+        let regexes = RefCell::default();
+        Ok(Self { name, text: text.into(), trees, regexes, own_bytes, is_plain })
     }
 
     /// Heap memory in bytes; of regular expressions about.
@@ -120,6 +125,9 @@ impl Template {
     /// instance. What was appended until then is of no use.
     pub(crate) fn execute(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let labels = LabelMap::new(input.labels);
+        if self.is_plain && plain::execute(&self.trees[0].1, &labels, &input, out)? {
+            return Ok(());
+        }
         exec::execute(self, &labels, &Run::new(input, &self.regexes), out)
     }
 }

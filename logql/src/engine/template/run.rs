@@ -44,6 +44,11 @@ pub(super) struct Run<'v> {
     kept_bytes: Cell<usize>,
 }
 
+/// Largest length of an output for an entry.
+pub(super) fn max_output_bytes(input: &Input<'_>) -> usize {
+    MAX_OUTPUT_BYTES.saturating_add(input.line.len().saturating_mul(2))
+}
+
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if self.kept_bytes.get() > 0 {
@@ -84,7 +89,7 @@ impl<'v> Run<'v> {
 
     /// Largest length of an output.
     pub(super) fn max_output_bytes(&self) -> usize {
-        MAX_OUTPUT_BYTES.saturating_add(self.input.line.len().saturating_mul(2))
+        max_output_bytes(&self.input)
     }
 
     /// Asks for memory for an array that stays until the execution ends.
