@@ -28,6 +28,9 @@ const LINE_WORK: usize = 32;
 /// Work is counted when it has come to so much.
 const COUNTED_WORK: usize = 32 << 10;
 
+/// Less work of a filter is part of what its stage costs.
+const SMALL_WORK: usize = 2 << 10;
+
 /// One filter: any of its operands matches, or none does.
 #[derive(Debug)]
 pub(crate) struct LineFilter {
@@ -175,10 +178,12 @@ impl LineFilters {
             + self.filters.iter().map(LineFilter::held_bytes).sum::<usize>()
     }
 
-    /// Tests one line. False if the leaf ends meanwhile.
+    /// Tests one line, as a stage for which the line was counted once. False if the leaf ends
+    /// meanwhile.
     pub(crate) fn keeps_counted(&self, line: &[u8], meter: &Meter) -> bool {
         self.filters.iter().all(|filter| {
-            meter.work(LINE_WORK + line.len() * filter.work_factor) && filter.keeps(line)
+            let work = line.len() * filter.work_factor;
+            (work < SMALL_WORK || meter.work(work)) && filter.keeps(line)
         })
     }
 

@@ -59,6 +59,9 @@ pub(crate) struct LabelSets {
 /// The set that is given where there is no memory for another one, which ends the leaf.
 pub(crate) const NO_SET: u32 = 0;
 
+/// Keys of fewer bytes are part of what an entry costs.
+const LONG_KEY_BYTES: usize = 1 << 10;
+
 /// At most so many bytes say how long a name and its value are.
 const LENGTHS_BYTES: usize = 10;
 
@@ -196,8 +199,10 @@ impl LabelSets {
     }
 
     fn intern_key(&mut self, meter: &Meter) -> u32 {
+        if self.key.len() >= LONG_KEY_BYTES {
+            meter.work(self.key.len());
+        }
         // Half of a key that found no memory is none.
-        meter.work(self.key.len());
         if meter.is_stopped() {
             return NO_SET;
         }
@@ -275,12 +280,14 @@ impl LabelSets {
 
 /// Appends a label to the key of a set; nothing of it if there is no memory.
 fn push_label(key: &mut Vec<u8>, name: NameId, category: u8, value: &[u8], meter: &Meter) {
-    if !meter.make_room(key, value.len() + 9) {
+    let mut head = [0; 9];
+    if !meter.make_room(key, head.len() + value.len()) {
         return;
     }
     let len = u32::try_from(value.len()).expect("a value is part of a line or of metadata");
-    key.extend_from_slice(&name.0.to_le_bytes());
-    key.extend_from_slice(&len.to_le_bytes());
-    key.push(category);
+    head[..4].copy_from_slice(&name.0.to_le_bytes());
+    head[4..8].copy_from_slice(&len.to_le_bytes());
+    head[8] = category;
+    key.extend_from_slice(&head);
     key.extend_from_slice(value);
 }

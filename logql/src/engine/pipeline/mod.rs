@@ -124,9 +124,10 @@ impl<'e> Entry<'e> {
         }
     }
 
-    /// Counts that each stage reads the line. False if the leaf has to end.
+    /// Counts that each stage, and whoever takes the entry, reads the line. False if the leaf
+    /// has to end.
     fn count_stages(&self) -> bool {
-        self.meter().work(self.stages * (STAGE_WORK + self.line().len()))
+        self.meter().work((self.stages + 1) * (STAGE_WORK + self.line().len()))
     }
 }
 
@@ -347,12 +348,10 @@ impl Pipeline {
     /// Runs the stages behind the front filters; false drops the entry, or ends the leaf.
     pub(crate) fn process(&mut self, entry: &mut Entry<'_>) -> bool {
         entry.stages = self.stages.len();
-        let goes_on = entry.count_stages();
-        goes_on
-            && self
-                .stages
-                .iter_mut()
-                .all(|stage| stage.process(entry) && !entry.meter().is_stopped())
+        // On a stopped meter a stage does next to nothing.
+        entry.count_stages()
+            && self.stages.iter_mut().all(|stage| stage.process(entry))
+            && !entry.meter().is_stopped()
     }
 }
 

@@ -15,7 +15,7 @@ const ENTRY_WORK: usize = 64;
 impl LeafExecutor {
     /// Runs one entry that passed the front filters.
     pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
-        if self.failure.is_some() || !self.labels.meter().work(ENTRY_WORK) {
+        if self.failure.is_some() || self.labels.meter().is_stopped() {
             return;
         }
         if let Collector::Log(log) = &self.collector
@@ -23,13 +23,18 @@ impl LeafExecutor {
         {
             return;
         }
+        if !matches!(self.collector, Collector::Patterns(_)) && !self.labels_are_stored {
+            // The pipeline counts what an entry costs.
+            return self.processed_entry(stream, block, i);
+        }
+        if !self.labels.meter().work(ENTRY_WORK) {
+            return;
+        }
         if let Collector::Patterns(patterns) = &mut self.collector {
             self.stats.entries_kept += 1;
             patterns.add(block, i, self.labels.meter());
-        } else if self.labels_are_stored {
-            self.stored_entry(stream, block, i);
         } else {
-            self.processed_entry(stream, block, i);
+            self.stored_entry(stream, block, i);
         }
     }
 

@@ -52,10 +52,19 @@ impl Logfmt {
         if labels.has_all() {
             return;
         }
+        // What a pair costs is some nanoseconds, so that a look at each of them would be seen.
+        if line.len() < COUNTED_BYTES {
+            self.pairs::<false>(line, labels);
+        } else {
+            self.pairs::<true>(line, labels);
+        }
+    }
+
+    fn pairs<const IS_COUNTED: bool>(&mut self, line: &[u8], labels: &mut EntryLabels) {
         let mut decoder = Decoder::new(line);
         let mut counted = 0;
         while let Some(pair) = decoder.next() {
-            if decoder.position() - counted >= COUNTED_BYTES {
+            if IS_COUNTED && decoder.position() - counted >= COUNTED_BYTES {
                 if !labels.meter().work(PAIR_FACTOR * (decoder.position() - counted)) {
                     return;
                 }
@@ -72,6 +81,7 @@ impl Logfmt {
         }
     }
 
+    #[inline(always)]
     fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
         if pair.has_escapes && self.is_strict {
             unescape(pair, &mut self.value, labels.meter())?;
