@@ -15,7 +15,12 @@ const ENTRY_WORK: usize = 64;
 impl LeafExecutor {
     /// Runs one entry that passed the front filters.
     pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
-        if self.failure.is_some() || self.labels.meter().is_stopped() {
+        let collects_patterns = matches!(self.collector, Collector::Patterns(_));
+        // The pipeline counts what an entry costs that goes through it.
+        let is_processed = !collects_patterns && !self.labels_are_stored;
+        let meter = self.labels.meter();
+        let goes_on = if is_processed { !meter.is_stopped() } else { meter.work(ENTRY_WORK) };
+        if self.failure.is_some() || !goes_on {
             return;
         }
         if let Collector::Log(log) = &self.collector
@@ -23,16 +28,11 @@ impl LeafExecutor {
         {
             return;
         }
-        if !matches!(self.collector, Collector::Patterns(_)) && !self.labels_are_stored {
-            // The pipeline counts what an entry costs.
-            return self.processed_entry(stream, block, i);
-        }
-        if !self.labels.meter().work(ENTRY_WORK) {
-            return;
-        }
         if let Collector::Patterns(patterns) = &mut self.collector {
             self.stats.entries_kept += 1;
             patterns.add(block, i, self.labels.meter());
+        } else if is_processed {
+            self.processed_entry(stream, block, i);
         } else {
             self.stored_entry(stream, block, i);
         }
