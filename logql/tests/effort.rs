@@ -2,49 +2,17 @@
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
 
 use logsvc_logql::engine::testing::{Columns, TestEntry};
 use logsvc_logql::engine::{Effort, LeafExecutor, Plan, QueryParams};
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
-thread_local! {
-    static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn note(bytes: i64) {
-    HELD_BYTES.with(|held| held.set(held.get() + bytes));
-}
-
-// SAFETY: every call is passed on to the system allocator unchanged; the counter is
-// a plain thread-local cell that neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as i64);
-        // SAFETY: the caller's guarantees are those of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note(-(layout.size() as i64));
-        // SAFETY: the caller's guarantees are those of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// What is held of what `make` gives, in bytes.
 fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
-    let before = HELD_BYTES.with(Cell::get);
-    let made = make();
-    let bytes = HELD_BYTES.with(Cell::get) - before;
-    (made, u64::try_from(bytes).unwrap_or(0))
+    let (made, held_bytes, _) = counting::measured(make);
+    (made, u64::try_from(held_bytes).unwrap_or(0))
 }
 
 /// `{job="load"}` with so many stages; `%` in them is their number.

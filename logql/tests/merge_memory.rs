@@ -3,8 +3,8 @@
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,40 +15,6 @@ use logsvc_logql::engine::{
 };
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
-
-thread_local! {
-    static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
-    static PEAK_BYTES: Cell<i64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn note(bytes: i64) {
-    let held = HELD_BYTES.with(|held| {
-        held.set(held.get() + bytes);
-        held.get()
-    });
-    PEAK_BYTES.with(|peak| peak.set(peak.get().max(held)));
-}
-
-// SAFETY: every call is passed on to the system allocator unchanged; the counters are
-// plain thread-local cells that neither allocate nor unwind.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as i64);
-        // SAFETY: the caller's guarantees are those of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note(-(layout.size() as i64));
-        // SAFETY: the caller's guarantees are those of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// An allowance with a ceiling that counts what was taken at most, and looks.
 #[derive(Clone, Debug)]
@@ -151,11 +117,10 @@ fn merged(plan: &Plan, parts: Vec<LeafResult>, max_bytes: u64, looks_max: u64) -
     let parts_bytes: u64 = parts.iter().map(|part| part.held_bytes() as u64).sum();
     let watched = Watched::new(parts_bytes, max_bytes, looks_max);
     let mut state = MergeState::with_allowance(plan, Box::new(watched.clone()), parts_bytes);
-    let before = HELD_BYTES.with(Cell::get);
-    PEAK_BYTES.with(|peak| peak.set(before));
-    parts.into_iter().for_each(|part| state.add(part));
-    let result = state.finish();
-    let allocated = PEAK_BYTES.with(Cell::get) - before;
+    let (result, _, allocated) = counting::measured(|| {
+        parts.into_iter().for_each(|part| state.add(part));
+        state.finish()
+    });
     Merged {
         result,
         allocated_bytes: parts_bytes + u64::try_from(allocated).expect("more than before"),
