@@ -58,7 +58,7 @@ fn values_and_stages_that_multiply_are_refused_within_memory() {
         while is_waiting {
             let begun = Instant::now();
             victim.server.get("/ready").expect(200);
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
             is_waiting = many.iter().any(|one| !one.is_finished());
         }
         for one in many {
