@@ -8,6 +8,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Read;
 
 use logsvc_logql::engine::testing::{Columns, TestEntry};
 use logsvc_logql::engine::{
@@ -389,6 +390,38 @@ fn the_queries_of_the_examples_hold_what_they_have_taken() {
     let golden = include_str!("golden/queries.txt").lines();
     let ran = golden.filter(|query| check(query, &data)).count();
     assert!(ran > 20, "{ran} queries");
+}
+
+/// The inputs that fuzzing has kept of a target.
+fn fuzzed(archive: &[u8]) -> Vec<Vec<u8>> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    let mut inputs = Vec::new();
+    for entry in archive.entries().expect("an archive") {
+        let mut input = Vec::new();
+        entry.expect("a file").read_to_end(&mut input).expect("its bytes");
+        inputs.push(input);
+    }
+    inputs
+}
+
+#[test]
+fn fuzzed_queries_hold_what_they_have_taken() {
+    let data = Data::of(&mixed_lines(&mut Rng::new(5), 12));
+    let evaluated = fuzzed(include_bytes!("../../fuzz/corpus/logql_evaluate.tar.gz"));
+    let parsed = fuzzed(include_bytes!("../../fuzz/corpus/logql_parse.tar.gz"));
+    for inputs in [evaluated, parsed] {
+        let queries = inputs.iter().filter_map(|input| std::str::from_utf8(input).ok());
+        let ran = queries.filter(|query| check(query, &data)).count();
+        assert!(ran > 100, "{ran} queries of {} inputs", inputs.len());
+    }
+}
+
+#[test]
+fn stages_over_fuzzed_lines_hold_what_they_have_taken() {
+    let data = Data::of(&fuzzed(include_bytes!("../../fuzz/corpus/logql_lines.tar.gz")));
+    for stage in STAGES {
+        assert!(check(&format!("{{app=\"m\"}} {stage}"), &data), "{stage}");
+    }
 }
 
 /// A chain of a stage.
