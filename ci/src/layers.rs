@@ -16,7 +16,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-http", &["logsvc-runtime"]),
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
-    ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
+    // What tests and benchmarks share.
+    ("logsvc-testkit", &["logsvc-proto"]),
+    ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-testkit"]),
+    (
+        "logsvc-shards",
+        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-testkit"],
+    ),
     (
         "logsvc-server",
         &[
@@ -25,11 +31,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-logql",
             "logsvc-tls",
             "logsvc-http",
+            "logsvc-segment",
             "logsvc-shards",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.
-    ("logsvc-bench", &["logsvc-proto", "logsvc-logql", "logsvc-shards"]),
+    (
+        "logsvc-bench",
+        &["logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-shards", "logsvc-testkit"],
+    ),
     ("logsvc-ci", &[]),
 ];
 
@@ -108,7 +118,9 @@ mod tests {
             ("logsvc-proto", "logsvc-runtime"),
             ("logsvc-runtime", "logsvc-proto"),
             ("logsvc-http", "logsvc-proto"),
+            ("logsvc-segment", "logsvc-shards"),
             ("logsvc-shards", "logsvc-http"),
+            ("logsvc-testkit", "logsvc-segment"),
             ("logsvc-bench", "logsvc-server"),
             ("logsvc-ci", "logsvc-proto"),
         ] {

@@ -2,69 +2,24 @@
 //!
 //! Each panics if a decoder breaks its word; ordinary tests call them too.
 
-use crate::batch::{BatchBuilder, MetadataPairs, checked_sections, sections};
-use crate::head::{BlockPool, StreamHead};
 use crate::scan::intern;
 use crate::wal::format::{
     FileHeader, FrameHeader, Record, WalName, records, write_batch, write_definition,
 };
 
-/// Reads a batch, appends what decodes to a head, and builds it anew.
+/// Reads a batch as [`logsvc_segment::fuzz::batch_sections`] does, and interns the metadata of
+/// the head that it gives.
 ///
 /// # Panics
-/// If entries get lost or change on the way.
+/// If an entry or its metadata changes on the way.
 pub fn batch_sections(data: &[u8]) {
-    let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
-    let mut builder = BatchBuilder::new(Vec::new());
-    let mut walk = sections(data);
-    let mut last_offset = 0;
-    while let Some(section) = walk.next() {
-        let Ok(section) = section else { break };
-        assert!(walk.offset() > last_offset && walk.offset() <= data.len());
-        last_offset = walk.offset();
-        let count = section.entry_count();
-        assert_eq!(section.entries().len(), count);
-        builder.begin(section.stream);
-        for entry in section.entries() {
-            check_divided(entry.metadata);
-            builder.push_entry(&entry);
-        }
-        builder.end();
-        let appended = head.append(&section, &mut pool);
-        assert_eq!(appended.entries + appended.duplicates, count as u64);
-    }
+    let head = logsvc_segment::fuzz::batch_sections(data);
     for block in head.blocks() {
         let (sets, ids) = intern(block);
         for (index, &id) in ids.iter().enumerate() {
             assert!(sets.get(id).eq(block.metadata(index)), "a dictionary changes metadata");
         }
     }
-    let held: usize = head.blocks().map(|block| block.len()).sum();
-    let read: usize = sections(&data[..last_offset]).flatten().map(|s| s.entry_count()).sum();
-    assert!(held <= read);
-
-    let rebuilt = builder.finish();
-    let before = sections(&data[..last_offset])
-        .flatten()
-        .flat_map(|section| section.entries().map(move |entry| (section.stream, entry)));
-    let known_good = checked_sections(&rebuilt).flatten();
-    let mut after = sections(&rebuilt).zip(known_good).flat_map(|(section, known_good)| {
-        let section = section.expect("what was built decodes");
-        assert_eq!(known_good, section, "without a second check");
-        section.entries().map(move |entry| (section.stream, entry))
-    });
-    for entry in before {
-        assert_eq!(after.next(), Some(entry));
-    }
-    assert_eq!(after.next(), None);
-}
-
-/// The union of shared and own pairs is the same however they are divided.
-fn check_divided(metadata: MetadataPairs<'_>) {
-    let mut union = Vec::new();
-    metadata.write_to(&mut union);
-    let whole = MetadataPairs::from_checked(&[], &union);
-    assert!(whole == metadata && whole.eq(metadata), "writing metadata changes it");
 }
 
 /// Reads the bytes as a log's name, headers and records, and writes the records
@@ -113,6 +68,7 @@ pub fn manifest(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{BatchBuilder, sections};
     use crate::testing::{Rng, SeedGuard, seeds};
     use crate::wal::format::{Layout, Previous};
     use logsvc_proto::{Labels, StreamId, TenantId};

@@ -10,13 +10,10 @@
 //! What must be absent: this crate knows nothing of HTTP, of query text, or of how
 //! entries came to the node.
 
-pub mod batch;
 pub mod changes;
 pub mod check;
 pub mod compact;
-pub mod filter;
 pub mod fuzz;
-pub mod head;
 pub mod host;
 pub mod index;
 pub mod manifest;
@@ -26,9 +23,10 @@ pub mod retention;
 pub mod scan;
 pub mod scope;
 pub mod sealed;
-pub mod segment;
 pub mod shard;
 pub mod tail;
-pub mod testing;
-pub mod version;
 pub mod wal;
+
+pub use logsvc_segment as segment;
+pub use logsvc_segment::{batch, filter, head, version};
+pub use logsvc_testkit as testing;

@@ -1,0 +1,7 @@
+//! Segments: whole files, directories whose checksums match, and single columns.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_segment::fuzz::segment(data));

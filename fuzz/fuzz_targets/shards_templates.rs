@@ -1,7 +1,0 @@
-//! Lines that are stored as templates: what is read is what was stored.
-
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| logsvc_shards::segment::fuzz::lines_as_templates(data));

@@ -1,0 +1,384 @@
+//! The distinct segments of a block, by slot, and two ways to find one: by what it is, and
+//! by what stands at a place of a line, without knowing where the segment ends.
+//!
+//! For the second each slot has a tree. A node holds a few segments. When they are too many
+//! it is divided where they first differ: its children are chosen by five or three bits of
+//! the byte there, and segments that end there stay. So a line is compared with few
+//! segments, and its bytes with those of most others are not. A search meets no more nodes
+//! than segments have bytes, and no segment twice.
+
+use super::text::Text;
+use super::{END, Form};
+
+/// A distinct segment of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    hash: u64,
+    /// Its last eight bytes, or all of fewer, the first one lowest.
+    tail: u64,
+    pub(super) start: u32,
+    pub(super) len: u32,
+    /// Its number in its slot.
+    number: u32,
+    slot: u8,
+    pub(super) next: u8,
+}
+
+/// What follows the numbers of one column.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// For each number: 0 for a segment that is new, or one more than its number.
+    pub(super) ids: Vec<u64>,
+    /// Its segments, as they stand in the list of all.
+    pub(super) segments: Vec<u32>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    pub(super) slots: Vec<Slot>,
+    all: Vec<Segment>,
+    /// Open addressing: segments by their hashes. Its length is a power of two.
+    table: Vec<u32>,
+    /// A tree for each slot, and then the children of divided nodes, [`CHILDREN`] of each.
+    nodes: Vec<Node>,
+}
+
+/// A node of a slot's tree.
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    /// Segments that are compared here, of which the first `count` count.
+    own: [u32; MOST_OWN],
+    count: u8,
+    /// By which bits of the byte at `at` the children are told apart.
+    division: Division,
+    at: u32,
+    /// Where the children begin in the list of all.
+    children: u32,
+    /// A segment whose bytes before `at` are those of all below a node that is divided.
+    sample: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Division {
+    #[default]
+    None,
+    Low,
+    High,
+}
+
+/// Segments of a node.
+const MOST_OWN: usize = 4;
+/// With more nodes, trees do not grow: a block with so many segments has nothing to find.
+const MOST_NODES: usize = 1 << 15;
+/// Children of a node that is divided.
+const CHILDREN: usize = 32;
+
+impl Node {
+    #[inline]
+    fn child(&self, byte: u8) -> usize {
+        let bits = if self.division == Division::Low { byte & 31 } else { byte >> 5 };
+        self.children as usize + usize::from(bits)
+    }
+}
+
+/// A segment that stands at a place of a line, and the number behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// One more than its number in its slot.
+    pub(super) id: u64,
+    pub(super) next: u8,
+    /// Where the number begins.
+    pub(super) number_at: usize,
+    pub(super) value: u64,
+    pub(super) digits: usize,
+}
+
+const VACANT: u32 = u32::MAX;
+const TABLE_START_LEN: usize = 4096;
+
+impl Segments {
+    /// Forgets the segments of another block.
+    pub(super) fn clear(&mut self, columns: usize) {
+        self.all.clear();
+        self.table.clear();
+        self.table.resize(TABLE_START_LEN, VACANT);
+        self.nodes.clear();
+        self.nodes.resize(columns + 1, Node::default());
+        self.slots.resize_with(self.slots.len().max(columns + 1), Slot::default);
+        for slot in &mut self.slots {
+            slot.ids.clear();
+            slot.segments.clear();
+        }
+    }
+
+    /// A segment by its place in the list of all.
+    pub(super) fn get(&self, segment: u32) -> &Segment {
+        &self.all[segment as usize]
+    }
+
+    /// Looks for a segment that stands there in a line, with a number behind it as its
+    /// column has them. There may be one that is not found.
+    #[inline]
+    pub(super) fn at(
+        &self,
+        slot: u8,
+        text: &Text,
+        at: usize,
+        line_end: usize,
+        forms: &[Form],
+    ) -> Option<Found> {
+        let mut node = &self.nodes[usize::from(slot)];
+        loop {
+            for &segment in &node.own[..usize::from(node.count)] {
+                if let Some(found) = self.try_one(segment, text, at, line_end, forms) {
+                    return Some(found);
+                }
+            }
+            let byte_at = at + node.at as usize;
+            if node.division == Division::None || byte_at >= line_end {
+                return None;
+            }
+            node = &self.nodes[node.child(text.bytes()[byte_at])];
+        }
+    }
+
+    #[inline]
+    fn try_one(
+        &self,
+        segment: u32,
+        text: &Text,
+        at: usize,
+        line_end: usize,
+        forms: &[Form],
+    ) -> Option<Found> {
+        let known = &self.all[segment as usize];
+        let len = known.len as usize;
+        let number_at = at + len;
+        if number_at > line_end
+            || text.tail(at, len) != known.tail
+            || !text.are_equal(known.start as usize, at, len)
+        {
+            return None;
+        }
+        let (value, digits) = if known.next == END {
+            (number_at == line_end).then_some((0, 0))?
+        } else {
+            text.number(number_at, forms[usize::from(known.next)])?
+        };
+        let id = u64::from(known.number) + 1;
+        Some(Found { id, next: known.next, number_at, value, digits })
+    }
+
+    /// Adds a use of a segment to its slot, which is 0 or one more than a column.
+    pub(super) fn add(&mut self, text: &Text, start: usize, end: usize, slot: u8, next: u8) {
+        let bytes = &text.bytes()[start..end];
+        let hash = hash(bytes, slot, next);
+        let mut place = hash as usize & (self.table.len() - 1);
+        // What is vacant is the number of no segment.
+        while let Some(known) = self.all.get(self.table[place] as usize) {
+            let is_same = known.hash == hash
+                && (known.slot, known.next) == (slot, next)
+                && &text.bytes()[known.start as usize..][..known.len as usize] == bytes;
+            if is_same {
+                self.slots[usize::from(slot)].ids.push(u64::from(known.number) + 1);
+                return;
+            }
+            place = (place + 1) & (self.table.len() - 1);
+        }
+        let segment = self.all.len() as u32;
+        self.table[place] = segment;
+        let of_slot = &mut self.slots[usize::from(slot)];
+        of_slot.ids.push(0);
+        let number = of_slot.segments.len() as u32;
+        of_slot.segments.push(segment);
+        let len = end - start;
+        self.all.push(Segment {
+            hash,
+            tail: text.tail(start, len),
+            start: start as u32,
+            len: len as u32,
+            number,
+            slot,
+            next,
+        });
+        self.plant(text, segment, slot);
+        if self.all.len() * 2 > self.table.len() {
+            self.grow();
+        }
+    }
+
+    /// Puts a segment into the tree of its slot, unless too many others have the same bytes.
+    fn plant(&mut self, text: &Text, segment: u32, slot: u8) {
+        let Segments { all, nodes, .. } = self;
+        let byte = |segment: u32, at: u32| {
+            let Segment { start, len, .. } = all[segment as usize];
+            (at < len).then(|| text.bytes()[(start + at) as usize])
+        };
+        let mut number = usize::from(slot);
+        // What is below a division has the same bytes before it, and five bits of that one.
+        let (mut same, mut low_at) = (0, None);
+        loop {
+            if nodes.len() > MOST_NODES {
+                return;
+            }
+            let node = nodes[number];
+            let of_segment = |at| byte(segment, at);
+            if node.division == Division::None {
+                if let Some(free) = nodes[number].own.get_mut(usize::from(node.count)) {
+                    *free = segment;
+                    nodes[number].count += 1;
+                    return;
+                }
+                let is_common = |at: &u32| {
+                    let byte_of = of_segment(*at);
+                    byte_of.is_some() && node.own.iter().all(|&own| byte(own, *at) == byte_of)
+                };
+                let at = (same..).find(|at| !is_common(at)).unwrap_or(same);
+                divide(nodes, number, at, low_at, node.own[0]);
+                for own in node.own {
+                    let to = byte(own, at).map_or(number, |byte| nodes[number].child(byte));
+                    let to = &mut nodes[to];
+                    to.own[usize::from(to.count)] = own;
+                    to.count += 1;
+                }
+                continue;
+            }
+            let differs =
+                |at: &u32| of_segment(*at).is_none_or(|b| byte(node.sample, *at) != Some(b));
+            if let Some(at) = (same..node.at).find(differs) {
+                // It does not belong below this one, which becomes the child of another.
+                divide(nodes, number, at, low_at, node.sample);
+                let sample_byte = byte(node.sample, at).unwrap_or(0);
+                let moved = nodes[number].child(sample_byte);
+                nodes[moved] = node;
+                continue;
+            }
+            same = node.at;
+            match of_segment(node.at) {
+                Some(byte) => {
+                    low_at = (node.division == Division::Low).then_some(node.at);
+                    number = node.child(byte);
+                }
+                None => {
+                    if let Some(free) = nodes[number].own.get_mut(usize::from(node.count)) {
+                        *free = segment;
+                        nodes[number].count += 1;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let len = self.table.len() * 2;
+        self.table.clear();
+        self.table.resize(len, VACANT);
+        for (segment, number) in self.all.iter().zip(0..) {
+            let mut place = segment.hash as usize & (len - 1);
+            while self.table[place] != VACANT {
+                place = (place + 1) & (len - 1);
+            }
+            self.table[place] = number;
+        }
+    }
+
+    /// Bytes that the buffers occupy.
+    pub(super) fn held_bytes(&self) -> usize {
+        let slot = |slot: &Slot| slot.ids.capacity() * 8 + slot.segments.capacity() * 4;
+        self.all.capacity() * size_of::<Segment>()
+            + self.table.capacity() * 4
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.slots.iter().map(slot).sum::<usize>()
+    }
+}
+
+/// Makes a node one that has nothing but empty children.
+fn divide(nodes: &mut Vec<Node>, number: usize, at: u32, low_at: Option<u32>, sample: u32) {
+    let division = if low_at == Some(at) { Division::High } else { Division::Low };
+    let children = nodes.len() as u32;
+    nodes[number] = Node { division, at, children, sample, ..Node::default() };
+    nodes.resize(nodes.len() + CHILDREN, Node::default());
+}
+
+/// Tells segments apart; those with one hash are compared.
+fn hash(text: &[u8], slot: u8, next: u8) -> u64 {
+    let fold = |state: u64, word: u64| {
+        let product = u128::from(state ^ word) * 0x9E37_79B9_7F4A_7C15;
+        product as u64 ^ (product >> 64) as u64
+    };
+    let seed = (text.len() as u64) << 16 | u64::from(slot) << 8 | u64::from(next);
+    let mut state = fold(0x243F_6A88_85A3_08D3, seed);
+    let (words, rest) = text.as_chunks::<8>();
+    for &word in words {
+        state = fold(state, u64::from_le_bytes(word));
+    }
+    if let Some(&last) = text.last_chunk::<8>() {
+        return if rest.is_empty() { state } else { fold(state, u64::from_le_bytes(last)) };
+    }
+    fold(state, rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
+
+    /// The lines, one after another, and as a text.
+    fn text_of(lines: &[Vec<u8>]) -> Text {
+        let mut text = Text::default();
+        text.fill(&lines.concat(), &super::super::tests::ends_of(lines));
+        text
+    }
+
+    #[test]
+    fn what_was_added_is_found_however_alike_it_is() {
+        for seed in seeds(300) {
+            let _guard = SeedGuard(seed);
+            let mut rng = Rng::new(seed);
+            // `a` and `A` differ in the upper bits of a byte only.
+            let letters = *rng.pick(&[&b"aA"[..], b"ab", b"\0a!A", b"abcdefgh"]);
+            let most = rng.between(1, 40);
+            let lines: Vec<Vec<u8>> = (0..rng.below(400))
+                .map(|_| (0..rng.below(most)).map(|_| *rng.pick(letters)).collect())
+                .collect();
+            let text = text_of(&lines);
+            let mut segments = Segments::default();
+            segments.clear(0);
+            let mut known: Vec<&Vec<u8>> = Vec::new();
+            for (number, line) in lines.iter().enumerate() {
+                let (at, end) = text.line(number);
+                let found = segments.at(0, &text, at, end, &[]);
+                let place = known.iter().position(|other| *other == line);
+                assert_eq!(found.map(|found| found.id), place.map(|place| place as u64 + 1));
+                segments.add(&text, at, end, 0, END);
+                if place.is_none() {
+                    known.push(line);
+                }
+            }
+            assert_eq!(segments.all.len(), known.len());
+        }
+    }
+
+    #[test]
+    fn a_segment_is_found_if_its_number_is_there() {
+        let lines = [&b"took 5 ms"[..], b"took x ms", b"took 17 ms", b"took 17", b"took 1"];
+        let text = text_of(&lines.map(<[u8]>::to_vec));
+        let forms = [Form::FixedDecimal(2), Form::Decimal];
+        let mut segments = Segments::default();
+        segments.clear(2);
+        let (at, end) = text.line(0);
+        segments.add(&text, at, at + 5, 0, 0);
+        assert!(segments.at(0, &text, at, end, &forms).is_none(), "of one digit");
+        segments.add(&text, at, at + 5, 0, 1);
+        let found = |line| {
+            let (at, end) = text.line(line);
+            let found = segments.at(0, &text, at, end, &forms)?;
+            assert_eq!(found.number_at, at + 5);
+            Some((found.next, found.value, found.digits))
+        };
+        let expected = [Some((1, 5, 1)), None, Some((0, 17, 2)), Some((0, 17, 2)), Some((1, 1, 1))];
+        assert_eq!([0, 1, 2, 3, 4].map(found), expected);
+    }
+}

@@ -1,0 +1,284 @@
+//! Decodes the columns of blocks and the labels of streams.
+//!
+//! Guarantees: the checksum of stored bytes is checked before anything else is
+//! done with them; memory is bounded by what the directory gives, and that by the
+//! format; arbitrary bytes give an error or a column that fits the directory,
+//! never a panic. A [`Decoder`] is reused: it keeps a decompression context.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use logsvc_proto::{Labels, StreamId, TenantId, varint};
+
+use crate::columns::ColumnKind;
+use crate::columns::compress::Decompressor;
+use crate::columns::metadata::{self, BlockMetadata, StoredMetadata};
+use crate::columns::packed::Malformed;
+use crate::columns::templates::LineParts;
+use crate::columns::{lengths, timestamps};
+use crate::directory::Directory;
+use crate::error::{Part, SegmentError};
+
+/// Decodes columns; one per core is enough.
+#[derive(Debug)]
+pub struct Decoder {
+    decompressor: Decompressor,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder.
+    pub fn new() -> Decoder {
+        Decoder { decompressor: Decompressor::new() }
+    }
+
+    /// The timestamps of a block in nanoseconds, from the stored bytes of its
+    /// [`ColumnKind::Timestamps`]. Those of each run are in time order.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn timestamps(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Vec<i64>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Timestamps, stored)?;
+        let entries = directory.block(block).entries as usize;
+        timestamps::decode(&raw, directory.run_times(block), entries)
+            .map_err(|error| malformed(block, ColumnKind::Timestamps, error))
+    }
+
+    /// The exclusive line ends of a block, from the stored bytes of its
+    /// [`ColumnKind::Lengths`]. Those of each run count from the run's first byte.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn line_ends(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Vec<u32>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Lengths, stored)?;
+        let entries = directory.block(block).entries as usize;
+        lengths::decode(&raw, directory.run_lines(block), entries)
+            .map_err(|error| malformed(block, ColumnKind::Lengths, error))
+    }
+
+    /// The lines of a block, from the stored bytes of its [`ColumnKind::Lines`]:
+    /// [`super::BlockInfo::line_bytes`] bytes. `timestamps_ns` are those of the block, which
+    /// are looked at only if the column's codec needs them.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn lines(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+        timestamps_ns: &[i64],
+    ) -> Result<Vec<u8>, SegmentError> {
+        self.borrowed_lines(directory, block, stored, timestamps_ns).map(Cow::into_owned)
+    }
+
+    /// Like [`Self::lines`]; `None` if these are the stored bytes.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn unless_raw(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+        timestamps_ns: &[i64],
+    ) -> Result<Option<Vec<u8>>, SegmentError> {
+        match self.borrowed_lines(directory, block, stored, timestamps_ns)? {
+            Cow::Owned(lines) => Ok(Some(lines)),
+            Cow::Borrowed(_) => Ok(None),
+        }
+    }
+
+    fn borrowed_lines<'a>(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &'a [u8],
+        timestamps_ns: &[i64],
+    ) -> Result<Cow<'a, [u8]>, SegmentError> {
+        let kind = ColumnKind::Lines;
+        let place = directory.block(block).column(kind);
+        self.decompressor
+            .load_timed(&place, stored, timestamps_ns)
+            .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
+    }
+
+    /// The lines of a block in their parts, from the stored bytes of its
+    /// [`ColumnKind::Lines`]; `None` if they are not stored so.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn line_parts(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<LineParts>, SegmentError> {
+        let fail = |what| SegmentError::new(Part::Column { block, kind: ColumnKind::Lines }, what);
+        let info = directory.block(block);
+        let place = info.column(ColumnKind::Lines);
+        match self.decompressor.load_parts(&place, stored).map_err(fail)? {
+            Some(parts) if parts.line_count() != info.entries as usize => {
+                Err(fail("it has another number of lines"))
+            }
+            parts => Ok(parts),
+        }
+    }
+
+    /// The metadata of a block, from the stored bytes of its
+    /// [`ColumnKind::Metadata`]; `None` if no entry has any.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn metadata(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<BlockMetadata>, SegmentError> {
+        self.metadata_by(metadata::decode, directory, block, stored)
+    }
+
+    /// Like [`Self::metadata`], in the form that takes the least to write it once more.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn stored_metadata(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<StoredMetadata>, SegmentError> {
+        self.metadata_by(metadata::decode_as_stored, directory, block, stored)
+    }
+
+    fn metadata_by<T>(
+        &mut self,
+        decode: impl FnOnce(&[u8], usize, usize) -> Result<T, Malformed>,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+    ) -> Result<Option<T>, SegmentError> {
+        let raw = self.load(directory, block, ColumnKind::Metadata, stored)?;
+        if raw.is_empty() {
+            return Ok(None);
+        }
+        let info = directory.block(block);
+        decode(&raw, info.entries as usize, info.metadata_bytes as usize)
+            .map(Some)
+            .map_err(|error| malformed(block, ColumnKind::Metadata, error))
+    }
+
+    /// Calls `each` with number, tenant, id and labels of every stream of a chunk of
+    /// the stream table, whose stored bytes these are.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or labels do not hash to their stream's id.
+    pub fn labels(
+        &mut self,
+        directory: &Directory,
+        chunk: u32,
+        stored: &[u8],
+        mut each: impl FnMut(u32, &TenantId, StreamId, Labels),
+    ) -> Result<(), SegmentError> {
+        let mut labels = self.open_labels(directory, chunk, stored)?;
+        while let Some((row, tenant, id, labels)) = labels.next(directory)? {
+            each(row, tenant, id, labels);
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::labels`], to take the streams one after another.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn open_labels(
+        &mut self,
+        directory: &Directory,
+        chunk: u32,
+        stored: &[u8],
+    ) -> Result<ChunkLabels, SegmentError> {
+        let chunk = directory.label_chunk(chunk);
+        let fail = |what| SegmentError::new(Part::StreamTable, what);
+        let raw = self.decompressor.load(&chunk.place, stored).map_err(fail)?.into_owned();
+        Ok(ChunkLabels { raw, position: 0, streams: chunk.streams, tenant: None })
+    }
+
+    /// The raw bytes of a column.
+    fn load<'a>(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        kind: ColumnKind,
+        stored: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>, SegmentError> {
+        let place = directory.block(block).column(kind);
+        self.decompressor
+            .load(&place, stored)
+            .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
+    }
+}
+
+fn malformed(block: u32, kind: ColumnKind, Malformed: Malformed) -> SegmentError {
+    SegmentError::new(Part::Column { block, kind }, "its numbers do not fit the directory")
+}
+
+/// A chunk of the stream table that is being read.
+#[derive(Debug)]
+pub struct ChunkLabels {
+    raw: Vec<u8>,
+    position: usize,
+    streams: Range<u32>,
+    tenant: Option<TenantId>,
+}
+
+impl ChunkLabels {
+    /// Number, tenant, id and labels of the next stream. `directory` is that of the
+    /// segment.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or labels do not hash to their stream's id.
+    pub fn next(
+        &mut self,
+        directory: &Directory,
+    ) -> Result<Option<(u32, &TenantId, StreamId, Labels)>, SegmentError> {
+        let fail = |what| SegmentError::new(Part::StreamTable, what);
+        let ChunkLabels { raw, position, streams, tenant } = self;
+        let Some(stream) = streams.next() else {
+            let is_at_end = *position == raw.len();
+            return if is_at_end { Ok(None) } else { Err(fail("it is followed by stray bytes")) };
+        };
+        let len = varint::read(raw, position).map_err(|_| fail("it is cut short"))?;
+        let len = usize::try_from(len).map_err(|_| fail("it is cut short"))?;
+        let bytes = raw[*position..].get(..len).ok_or(fail("it is cut short"))?;
+        *position += len;
+        let labels = Labels::from_bytes(bytes).map_err(|_| fail("labels are malformed"))?;
+        let name = directory.tenant_of(stream);
+        let same = tenant.take().filter(|tenant| tenant.as_str() == name);
+        let tenant = match same {
+            Some(tenant) => tenant,
+            None => TenantId::new(name).map_err(|_| fail("a tenant is invalid"))?,
+        };
+        let tenant = self.tenant.insert(tenant);
+        let id = directory.stream_id(stream);
+        if StreamId::new(tenant, &labels) != id {
+            return Err(fail("labels do not belong to their stream"));
+        }
+        Ok(Some((stream, tenant, id, labels)))
+    }
+}

@@ -1,0 +1,156 @@
+//! The end of a segment.
+
+use logsvc_runtime::AlignedBuffer;
+
+use super::{SegmentWriter, WriterBuffers};
+use crate::directory::Directory;
+use crate::directory::rows::Root;
+use crate::error::WriteError;
+use crate::filter::{FilterIndex, RegionEnd};
+use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, Totals};
+
+/// A segment that is complete.
+#[derive(Debug)]
+pub struct Finished {
+    /// The last bytes of the file.
+    pub bytes: AlignedBuffer,
+    /// What the segment holds, and where its parts are.
+    pub footer: Footer,
+    /// Its directory as it stands in the file: [`Directory::open`] takes it.
+    pub directory: Vec<u8>,
+    /// Blocks of lines that did not decode to what they had been made from when that was
+    /// tried. They, and those behind them, are stored in a simpler way; there should be
+    /// none, ever.
+    pub refused_blocks: u32,
+    /// What the next writer can use again.
+    pub buffers: Option<Box<WriterBuffers>>,
+}
+
+/// A segment that gets no more entries. What is left of it is large: the filters of all its
+/// blocks, which are written piece by piece.
+#[derive(Debug)]
+pub struct SegmentEnd {
+    writer: SegmentWriter,
+    filters: RegionEnd,
+    filters_offset: u64,
+}
+
+impl SegmentWriter {
+    /// Ends the last block: no more entries will come.
+    ///
+    /// # Errors
+    /// If there is no entry, or the last block does not compress.
+    pub fn end(mut self) -> Result<SegmentEnd, WriteError> {
+        self.finish_block()?;
+        if self.blocks.is_empty() {
+            return Err(WriteError::Empty);
+        }
+        self.flush_stripe(0);
+        let filters = std::mem::take(&mut self.filters).end();
+        let filters_offset = self.out_offset + self.out.len() as u64;
+        Ok(SegmentEnd { writer: self, filters, filters_offset })
+    }
+
+    /// Ends the segment.
+    ///
+    /// # Errors
+    /// If it has no entry, or the last block does not compress.
+    pub fn finish(self) -> Result<Finished, WriteError> {
+        self.end()?.finish()
+    }
+}
+
+impl SegmentEnd {
+    /// The next bytes, about so many; `None` when only those of [`Self::finish`] are left.
+    pub fn next_bytes(&mut self, len_bytes: usize) -> Option<AlignedBuffer> {
+        while self.writer.out.len() < len_bytes {
+            if !self.write_unit() {
+                return None;
+            }
+        }
+        Some(self.writer.take_output())
+    }
+
+    /// Gives memory back that [`Self::next_bytes`] gave away, for the bytes to come.
+    pub fn reuse_output(&mut self, buffer: AlignedBuffer) {
+        self.writer.reuse_output(buffer);
+    }
+
+    /// Appends the next filters; false if there are no more.
+    fn write_unit(&mut self) -> bool {
+        let SegmentWriter { raw, out, .. } = &mut self.writer;
+        raw.clear();
+        let is_more = self.filters.write_unit(raw);
+        out.extend_from_slice(raw);
+        is_more
+    }
+
+    /// Ends the segment. [`Finished::bytes`] are those that were not taken.
+    ///
+    /// # Errors
+    /// If the labels do not compress, or the directory is too large.
+    pub fn finish(mut self) -> Result<Finished, WriteError> {
+        while self.write_unit() {}
+        // The filters go.
+        let (filter_index, filters_crc) = self.filters.finish();
+        self.writer.finish_directory(self.filters_offset, &filter_index, filters_crc)
+    }
+}
+
+impl SegmentWriter {
+    fn finish_directory(
+        mut self,
+        filters_offset: u64,
+        filter_index: &FilterIndex,
+        filters_crc: u32,
+    ) -> Result<Finished, WriteError> {
+        let mut out = self.take_all();
+        let start = self.out_offset - out.len() as u64;
+        let offset = |out: &AlignedBuffer| start + out.len() as u64;
+        let stream_table_offset = offset(&out);
+        let table = std::mem::take(&mut self.table);
+        let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;
+        let directory_offset = offset(&out);
+
+        let totals = Totals {
+            streams: self.streams.len() as u32,
+            runs: self.runs.len() as u32,
+            blocks: self.blocks.len() as u32,
+            entries: self.entries,
+            line_bytes: self.line_bytes,
+            min_ns: self.blocks.iter().map(|block| block.min_ns).fold(i64::MAX, i64::min),
+            max_ns: self.blocks.iter().map(|block| block.max_ns).fold(i64::MIN, i64::max),
+        };
+        let mut by_id: Vec<u32> = (0..totals.streams).collect();
+        by_id.sort_unstable_by_key(|&stream| self.streams[stream as usize].id);
+        let root = Root {
+            tenants: std::mem::take(&mut self.tenants),
+            streams: std::mem::take(&mut self.streams),
+            by_id,
+            runs: std::mem::take(&mut self.runs),
+            blocks: std::mem::take(&mut self.blocks),
+            label_chunks,
+            filter_index: filter_index.encode(),
+        };
+        let directory = Directory::serialize(&root)
+            .filter(|bytes| bytes.len() as u64 <= DIRECTORY_MAX_BYTES)
+            .ok_or(WriteError::Full)?;
+        out.extend_from_slice(&directory);
+        let footer = Footer {
+            identity: self.identity,
+            file_len: offset(&out) + FOOTER_LEN as u64,
+            filters_offset,
+            stream_table_offset,
+            directory_offset,
+            filters_crc,
+            directory_crc: crc32c::crc32c(&directory),
+            totals,
+            is_draft: self.is_draft,
+            merged: self.merged,
+        };
+        out.extend_from_slice(&footer.encode());
+        let refused_blocks = self.compressor.refused_blocks();
+        let buffers = WriterBuffers::left_by(self).map(Box::new);
+        Ok(Finished { bytes: out, footer, directory, refused_blocks, buffers })
+    }
+}

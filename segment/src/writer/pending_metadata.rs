@@ -1,0 +1,176 @@
+//! The metadata of the block that is being filled: sets of pairs, and which set an entry has.
+//!
+//! Guarantees: a set is written out about once for all entries of one call that share it, and
+//! for each entry that has pairs of its own. Those that were written out again are found to be
+//! equal when the column is encoded. So memory is at most what the pairs of all entries would
+//! take.
+
+use logsvc_logql::engine::MetadataSets;
+
+use super::entries::{Entries, EntriesMetadata};
+use super::pending::BLOCK_TARGET_METADATA_BYTES;
+use crate::batch::write_pair;
+use crate::columns::metadata::EntrySets;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct PendingMetadata {
+    /// The pairs of all sets, as in a batch but without counts.
+    texts: Vec<u8>,
+    /// Exclusive ends of the sets within `texts`.
+    set_ends: Vec<u32>,
+    /// For each entry 0, or one more than the place of its set; empty if none has one.
+    entry_sets: Vec<u32>,
+    pairs_len: usize,
+}
+
+impl PendingMetadata {
+    /// Bytes of the pairs of all entries, as they would be with each of them.
+    pub(super) fn pairs_len(&self) -> usize {
+        self.pairs_len
+    }
+
+    /// What is to be encoded; `None` if no entry has metadata.
+    pub(super) fn entry_sets(&self) -> Option<EntrySets<'_>> {
+        (self.pairs_len > 0).then_some(EntrySets {
+            texts: &self.texts,
+            set_ends: &self.set_ends,
+            entry_sets: &self.entry_sets,
+        })
+    }
+
+    /// How many of the first `count` entries, from the first on, have room in the block.
+    pub(super) fn room_for(&self, entries: &Entries<'_>, count: usize) -> usize {
+        let mut room = BLOCK_TARGET_METADATA_BYTES.saturating_sub(self.pairs_len);
+        let mut fits = |len: usize| room.checked_sub(len).map(|left| room = left).is_some();
+        match entries.metadata {
+            EntriesMetadata::None => count,
+            EntriesMetadata::Pairs(column) if fits(column.most_len_of_first(count)) => count,
+            EntriesMetadata::Pairs(column) => {
+                (0..count).take_while(|&index| fits(column.get(index).encoded_len())).count()
+            }
+            EntriesMetadata::Plain { entry_sets, sets } => {
+                let entry_sets = entry_sets[..count].iter();
+                entry_sets.take_while(|&&number| fits(sets.get(number).len())).count()
+            }
+            EntriesMetadata::Sets { set_ids, sets } => {
+                let set_ids = set_ids[..count].iter();
+                set_ids.take_while(|&&id| fits(set_len(sets, id))).count()
+            }
+        }
+    }
+
+    /// Appends the metadata of entries that come behind the first `before` of the block.
+    pub(super) fn push(&mut self, before: usize, entries: &Entries<'_>) {
+        let mut written = Written::default();
+        match entries.metadata {
+            EntriesMetadata::None => {}
+            EntriesMetadata::Pairs(column) => {
+                self.entry_sets.resize(before, 0);
+                let has_own = column.has_own();
+                for (index, &number) in column.set_numbers(entries.len()).enumerate() {
+                    let with_own = has_own.then(|| column.get(index));
+                    let with_own = with_own.filter(|all| !all.own_bytes().is_empty());
+                    let place = match (with_own, number) {
+                        (Some(all), _) => self.write_set(|texts| all.write_to(texts)),
+                        (None, 0) => 0,
+                        (None, _) => written.place(u32::from(number), || {
+                            self.write_set(|texts| column.get(index).write_to(texts))
+                        }),
+                    };
+                    self.push_entry(place);
+                }
+            }
+            EntriesMetadata::Plain { entry_sets, sets } => {
+                self.entry_sets.resize(before, 0);
+                for &number in entry_sets {
+                    let write =
+                        || self.write_set(|texts| texts.extend_from_slice(sets.get(number)));
+                    let place = if number == 0 { 0 } else { written.place(number, write) };
+                    self.push_entry(place);
+                }
+            }
+            EntriesMetadata::Sets { set_ids, sets } => {
+                self.entry_sets.resize(before, 0);
+                for &id in set_ids {
+                    let write = || {
+                        self.write_set(|texts| {
+                            for (name, value) in sets.get(id) {
+                                write_pair(name.as_bytes(), value.as_bytes(), texts);
+                            }
+                        })
+                    };
+                    let place = if id == 0 { 0 } else { written.place(id, write) };
+                    self.push_entry(place);
+                }
+            }
+        }
+        if !self.entry_sets.is_empty() {
+            self.entry_sets.resize(before + entries.len(), 0);
+        }
+    }
+
+    /// Writes a set out, and gives the number that stands for it in `entry_sets`.
+    fn write_set(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
+        let start = self.texts.len();
+        write(&mut self.texts);
+        if self.texts.len() == start {
+            return 0;
+        }
+        self.set_ends.push(self.texts.len() as u32);
+        self.set_ends.len() as u32
+    }
+
+    fn push_entry(&mut self, set: u32) {
+        self.entry_sets.push(set);
+        if let Some(last) = (set as usize).checked_sub(1) {
+            let start = last.checked_sub(1).map_or(0, |before| self.set_ends[before]);
+            self.pairs_len += (self.set_ends[last] - start) as usize;
+        }
+    }
+
+    /// Empties it and keeps its buffers, unless one huge entry made them huge.
+    pub(super) fn clear(&mut self) {
+        self.texts.clear();
+        self.set_ends.clear();
+        self.entry_sets.clear();
+        self.pairs_len = 0;
+        self.texts.shrink_to(4 * BLOCK_TARGET_METADATA_BYTES);
+    }
+
+    /// Bytes that the buffers occupy.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.texts.capacity() + (self.set_ends.capacity() + self.entry_sets.capacity()) * 4
+    }
+}
+
+/// The sets of a call that were written out last, by the low bits of their numbers in the
+/// column: their numbers, and what stands for them in `entry_sets`.
+#[derive(Default)]
+struct Written([(u32, u32); WRITTEN_LEN]);
+
+/// More than there are levels.
+const WRITTEN_LEN: usize = 16;
+
+impl Written {
+    /// What stands for the set with this number, which is not 0; `write` writes it out if it
+    /// has to be.
+    #[inline]
+    fn place(&mut self, number: u32, write: impl FnOnce() -> u32) -> u32 {
+        let known = &mut self.0[number as usize % WRITTEN_LEN];
+        if known.0 != number {
+            *known = (number, write());
+        }
+        known.1
+    }
+}
+
+/// Bytes of a set in the form of a batch.
+pub(super) fn set_len(sets: &MetadataSets, id: u32) -> usize {
+    let text_len = |text: &str| varint_len(text.len()) + text.len();
+    sets.get(id).map(|(name, value)| text_len(name) + text_len(value)).sum()
+}
+
+fn varint_len(value: usize) -> usize {
+    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
