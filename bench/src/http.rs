@@ -345,15 +345,15 @@ mod tests {
         let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nRetry-After: 1\r\n\r\n\
                       3\r\nabc\r\n0\r\n\r\n";
         let seed = 42;
-        let mut random = crate::random::Random::new(seed);
+        let mut random = logsvc_testkit::Rng::new(seed);
         let mut refused = 0;
         for _ in 0..20_000 {
             let mut bytes = whole.to_vec();
             for _ in 0..=random.below(3) {
-                let at = random.below(bytes.len());
+                let at = random.index(bytes.len());
                 bytes[at] = random.next_u64() as u8;
             }
-            bytes.truncate(random.below(bytes.len()) + 1);
+            bytes.truncate(random.index(bytes.len()) + 1);
             // Whatever is accepted is no longer than what came.
             match read_response(&mut bytes.as_slice()) {
                 Ok((response, _)) => assert!(response.body.len() <= bytes.len(), "seed {seed}"),

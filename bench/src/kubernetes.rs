@@ -4,9 +4,8 @@
 //! and one body holds the pods of one node.
 
 use crate::labels::Labels;
-use crate::line_styles::{self, Scene, Style};
-use crate::random::{Random, mix};
 use anyhow::{Result, bail};
+use logsvc_testkit::{Rng, Scene, Style, mix};
 
 /// Levels and the share of lines that each one gets.
 const LEVELS: [(&str, usize); 4] = [("info", 10), ("debug", 3), ("warn", 2), ("error", 1)];
@@ -33,7 +32,7 @@ pub(crate) struct PodLines {
     streams_per_body: usize,
     /// Whether the level is a label.
     level_label: bool,
-    random: Random,
+    rng: Rng,
     /// Streams of the current node, each as often as its share of the lines.
     weighted: Vec<usize>,
 }
@@ -54,7 +53,7 @@ impl PodLines {
             stream_count,
             streams_per_body,
             level_label,
-            random: Random::new(seed),
+            rng: Rng::new(seed),
             weighted: Vec::new(),
         };
         pods.move_to_node(0);
@@ -97,7 +96,7 @@ impl PodLines {
 
     /// Chooses the streams of body `number` and restarts the generator for it.
     pub(crate) fn move_to_node(&mut self, number: u64) {
-        self.random = Random::new(mix(self.seed, number));
+        self.rng = Rng::new(mix(self.seed, number));
         let first = (number % self.node_count()) as usize * self.streams_per_body;
         let last = (first + self.streams_per_body).min(self.stream_count);
         self.weighted.clear();
@@ -130,18 +129,18 @@ impl PodLines {
         unix_nanos: i64,
         news: Option<&'static str>,
     ) -> (usize, String) {
-        let stream = self.random.pick(&self.weighted);
+        let stream = *self.rng.pick(&self.weighted);
         let app = app_of(stream);
         // Without the label, the levels of a stream's lines have the shares that streams have.
         let level_of =
-            if self.level_label { stream } else { self.random.pick(&self.weighted) } % LEVELS.len();
+            if self.level_label { stream } else { *self.rng.pick(&self.weighted) } % LEVELS.len();
         let scene = Scene {
             unix_nanos,
             level: LEVELS[level_of].0,
             component: COMPONENTS[app % COMPONENTS.len()],
             news,
         };
-        let line = line_styles::line(&mut self.random, app, &scene);
+        let line = logsvc_testkit::line(&mut self.rng, app, &scene);
         (stream, line)
     }
 }

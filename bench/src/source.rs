@@ -8,10 +8,10 @@
 use crate::files::{self, FileLines};
 use crate::kubernetes::PodLines;
 use crate::labels::{self, Labels};
-use crate::random::{Random, mix};
 use crate::units::{parse_duration_nanos, parse_instant_nanos, parse_size_bytes, unix_now_nanos};
 use anyhow::{Result, bail};
 use clap::Args;
+use logsvc_testkit::{Rng, mix};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -206,7 +206,7 @@ impl Source {
         let mut metadata = Vec::new();
         if self.metadata {
             // Three neighbouring lines belong to one trace.
-            let mut random = Random::new(mix(self.seed, self.next_seq / 3));
+            let mut random = Rng::new(mix(self.seed, self.next_seq / 3));
             let trace_id = format!("{:016x}{:016x}", random.next_u64(), random.next_u64());
             metadata.push(("trace_id", trace_id));
             metadata.push(("span_id", format!("{:016x}", mix(self.seed ^ 1, self.next_seq))));

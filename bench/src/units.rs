@@ -3,8 +3,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use logsvc_proto::time::date_of_day;
-
 /// Reads a number of bytes: `4096`, `512KB` (decimal), `8MiB` (binary), `1.5GB`.
 pub(crate) fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text)?;
@@ -85,36 +83,6 @@ pub(crate) fn unix_now_nanos() -> i64 {
         .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Appends `unix_nanos` as RFC 3339 in UTC with milliseconds, the way log lines
-/// carry their time.
-pub(crate) fn push_rfc3339(out: &mut String, unix_nanos: i64) {
-    let millis = unix_nanos.div_euclid(1_000_000);
-    let (days, day_millis) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
-    let (year, month, day) = date_of_day(days);
-    push_padded(out, year, 4);
-    out.push('-');
-    push_padded(out, i64::from(month), 2);
-    out.push('-');
-    push_padded(out, i64::from(day), 2);
-    for (separator, part) in [
-        ('T', day_millis / 3_600_000),
-        (':', day_millis / 60_000 % 60),
-        (':', day_millis / 1000 % 60),
-    ] {
-        out.push(separator);
-        push_padded(out, part, 2);
-    }
-    out.push('.');
-    push_padded(out, day_millis % 1000, 3);
-    out.push('Z');
-}
-
-fn push_padded(out: &mut String, number: i64, width: usize) {
-    let digits = number.to_string();
-    out.extend(std::iter::repeat_n('0', width.saturating_sub(digits.len())));
-    out.push_str(&digits);
-}
-
 fn split_unit(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number =
@@ -180,20 +148,6 @@ mod tests {
         }
         for text in ["", "later", "now*2s", "now-", "9999999999"] {
             assert!(parse_instant_nanos(text, now).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn calendar() {
-        for (nanos, text) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_400_000_000_000, "2000-02-29T00:00:00.000Z"),
-            (1_773_100_799_999_000_000, "2026-03-09T23:59:59.999Z"),
-            (-1_000_000, "1969-12-31T23:59:59.999Z"),
-        ] {
-            let mut out = String::new();
-            push_rfc3339(&mut out, nanos);
-            assert_eq!(out, text);
         }
     }
 }

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     // What tests and benchmarks share.
-    ("logsvc-testkit", &["logsvc-proto"]),
+    ("logsvc-testkit", &[]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-testkit"]),
     (
         "logsvc-shards",
@@ -120,7 +120,7 @@ mod tests {
             ("logsvc-http", "logsvc-proto"),
             ("logsvc-segment", "logsvc-shards"),
             ("logsvc-shards", "logsvc-http"),
-            ("logsvc-testkit", "logsvc-segment"),
+            ("logsvc-testkit", "logsvc-proto"),
             ("logsvc-bench", "logsvc-server"),
             ("logsvc-ci", "logsvc-proto"),
         ] {

@@ -1,7 +1,7 @@
 //! What the filters of blocks cost: adding lines, folding, writing a region of them,
 //! and taking them out of it again.
 //!
-//! `cargo bench -p logsvc-shards --bench filters [-- FILE...]` prints one row for each
+//! `cargo bench -p logsvc-segment --bench filters [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for random bytes, and one for the
 //! lines of each file that is named. Figures are CPU-seconds per GB of lines, the best
 //! of some passes over the same blocks of 256 KiB.
@@ -10,25 +10,11 @@
     reason = "a benchmark on its own thread: it is never simulated and reads clock and files"
 )]
 
-#[path = "../../bench/src/line_styles.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the load generator uses more of it")]
-mod line_styles;
-#[path = "../../bench/src/random.rs"]
-#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
-mod random;
-#[path = "../../bench/src/units.rs"]
-#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
-mod units;
-#[path = "../../bench/src/words.rs"]
-#[allow(dead_code, reason = "the load generator uses more of it")]
-mod words;
-
 use std::hint::black_box;
 use std::time::Instant;
 
-use line_styles::{Scene, line};
 use logsvc_segment::filter::{BlockFilter, BlockFilterBuilder, RegionWriter};
-use random::Random;
+use logsvc_testkit::{Rng, Scene, line};
 
 const BLOCK_BYTES: usize = 256 << 10;
 const BLOCKS: usize = 48;
@@ -58,7 +44,7 @@ fn main() {
     }
     // Streams with little in a segment.
     measure("json in small blocks", &blocks_of((0..).map(styled(0)), BLOCK_BYTES / 6));
-    let mut random = Random::new(5);
+    let mut random = Rng::new(5);
     let noise = (0..).map(|_| (0..180).map(|_| random.next_u64() as u8).collect::<Vec<u8>>());
     measure("random bytes", &blocks_of(noise, BLOCK_BYTES));
     // Cargo adds `--bench`.
@@ -72,7 +58,7 @@ fn main() {
 
 /// Lines of an application as its pods write them, a few per second.
 fn styled(app: usize) -> impl FnMut(i64) -> Vec<u8> {
-    let mut random = Random::new(app as u64 + 1);
+    let mut random = Rng::new(app as u64 + 1);
     move |number| {
         let scene = Scene {
             unix_nanos: 1_795_000_000_000_000_000 + number * 317_000_000,

@@ -1,6 +1,6 @@
 //! What sealing costs: writing a segment of blocks as heads have them.
 //!
-//! `cargo bench -p logsvc-shards --bench segments [-- FILE...]` prints one row for each
+//! `cargo bench -p logsvc-segment --bench segments [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for streams of all styles in turns,
 //! one for lines with ids as metadata, and one for the lines of each file that is named.
 //! Figures are CPU-seconds per GB of lines, the best of some passes over the same streams,
@@ -10,28 +10,14 @@
     reason = "a benchmark on its own thread: it is never simulated and reads clock and files"
 )]
 
-#[path = "../../bench/src/line_styles.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the load generator uses more of it")]
-mod line_styles;
-#[path = "../../bench/src/random.rs"]
-#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
-mod random;
-#[path = "../../bench/src/units.rs"]
-#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
-mod units;
-#[path = "../../bench/src/words.rs"]
-#[allow(dead_code, reason = "the load generator uses more of it")]
-mod words;
-
 use std::time::Instant;
 
-use line_styles::{Scene, line};
 use logsvc_proto::labels::parse_labels;
 use logsvc_proto::{StreamId, TenantId};
 use logsvc_segment::batch::{BatchBuilder, sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
 use logsvc_segment::{Entries, SegmentIdentity, SegmentWriter};
-use random::Random;
+use logsvc_testkit::{Rng, Scene, line};
 
 /// What a stream has in a segment when a thousand of them fill the heads of two cores.
 const STREAM_BYTES: usize = 107 << 10;
@@ -61,7 +47,7 @@ fn main() {
 
 /// Lines of an application as its pods write them, a few per second.
 fn styled(app: usize) -> impl FnMut(i64) -> Vec<u8> {
-    let mut random = Random::new(app as u64 + 1);
+    let mut random = Rng::new(app as u64 + 1);
     move |number| {
         let scene = Scene {
             unix_nanos: 1_795_000_000_000_000_000 + number * 317_000_000,
@@ -76,7 +62,7 @@ fn styled(app: usize) -> impl FnMut(i64) -> Vec<u8> {
 /// Streams of these lines.
 fn heads_of(lines: impl IntoIterator<Item = Vec<u8>>, with_metadata: bool) -> Vec<StreamHead> {
     let mut lines = lines.into_iter().zip(0_i64..).peekable();
-    let mut random = Random::new(9);
+    let mut random = Rng::new(9);
     let mut pool = BlockPool::default();
     let mut heads = Vec::new();
     while heads.len() < STREAMS && lines.peek().is_some() {

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use logsvc_logql::engine::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets};
 use logsvc_proto::Labels;
 
-use crate::random::Random;
-use crate::words::{AGENTS, GOOD_NEWS, HOSTS, METHODS, RESOURCES};
+use logsvc_testkit::Rng;
+use logsvc_testkit::words::{AGENTS, GOOD_NEWS, HOSTS, METHODS, RESOURCES};
 
 /// Raw bytes of lines, at least.
 const CORPUS_BYTES: usize = 64 << 20;
@@ -103,17 +103,17 @@ impl Corpus {
     pub(crate) fn new(style: Style) -> Self {
         let streams = (0..STREAMS).map(|stream| labels(style, stream)).collect();
         let has_metadata = |stream: usize| stream.is_multiple_of(4);
-        let mut random = Random::new(0x6c6f_6773 + style as u64);
+        let mut random = Rng::new(0x6c6f_6773 + style as u64);
         let mut open: Vec<Block> =
             (0..STREAMS).map(|stream| Block::new(stream, 0, has_metadata(stream))).collect();
         let mut blocks = Vec::new();
         let (mut line_bytes, mut entries) = (0, 0);
         let mut clock_ns = START_NS;
-        let pace_ns = SPAN_NS as usize / (CORPUS_BYTES / MEAN_LINE_BYTES);
+        let pace_ns = SPAN_NS as u64 / (CORPUS_BYTES / MEAN_LINE_BYTES) as u64;
         let mut line = String::new();
         while line_bytes < CORPUS_BYTES {
             clock_ns += random.below(pace_ns * 2) as i64;
-            let stream = random.below(STREAMS);
+            let stream = random.index(STREAMS);
             line.clear();
             write_line(&mut line, style, &mut random, clock_ns, LEVELS[stream % LEVELS.len()])
                 .expect("writing to a String cannot fail");
@@ -191,7 +191,7 @@ const BAD_NEWS: [&str; 6] = [
 fn write_line(
     out: &mut String,
     style: Style,
-    random: &mut Random,
+    random: &mut Rng,
     clock_ns: i64,
     level: &str,
 ) -> std::fmt::Result {
@@ -199,12 +199,12 @@ fn write_line(
     // One in ten lines of a warning or error stream brings news of that kind.
     let is_bad = level != "info" && random.one_in(10);
     let news = if is_bad { random.pick(&BAD_NEWS) } else { random.pick(&GOOD_NEWS) };
-    let level = if is_bad { level } else { random.pick(&["info", "info", "info", "debug"]) };
+    let level = if is_bad { level } else { *random.pick(&["info", "info", "info", "debug"]) };
     let status: u16 = match (level, random.below(50)) {
-        ("error", _) => random.pick(&[500, 502, 503, 504]),
-        ("warn", _) => random.pick(&[400, 401, 404, 409, 429]),
+        ("error", _) => *random.pick(&[500, 502, 503, 504]),
+        ("warn", _) => *random.pick(&[400, 401, 404, 409, 429]),
         (_, 0) => 500,
-        _ => random.pick(&[200, 200, 200, 200, 201, 204, 304]),
+        _ => *random.pick(&[200, 200, 200, 200, 201, 204, 304]),
     };
     let duration_ms = match random.below(100) {
         0 => 1000 + random.below(9000),

@@ -18,11 +18,6 @@
 
 mod corpus;
 mod queries;
-#[path = "../../src/random.rs"]
-#[allow(dead_code, unused_imports, reason = "the load generator uses more of it")]
-mod random;
-#[path = "../../src/words.rs"]
-mod words;
 
 use std::hint::black_box;
 use std::time::Duration;

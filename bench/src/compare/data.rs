@@ -12,12 +12,12 @@
 
 use crate::kubernetes::{PodLines, app_of};
 use crate::labels::{self, Labels};
-use crate::random::{Random, mix};
 use crate::source::{Body, Entry};
 use crate::units::{parse_duration_nanos, parse_instant_nanos, parse_size_bytes, unix_now_nanos};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use logsvc_proto::discover::DETECTED_LEVEL;
+use logsvc_testkit::{Rng, mix};
 use std::collections::BTreeMap;
 
 /// Streams that share a body, as an agent on one node would send them.
@@ -252,7 +252,7 @@ impl DataSet {
             return Vec::new();
         }
         // Three neighbouring lines of a node belong to one trace.
-        let mut random = Random::new(mix(mix(self.seed, body), at / 3));
+        let mut random = Rng::new(mix(mix(self.seed, body), at / 3));
         let trace_id = format!("{:016x}{:016x}", random.next_u64(), random.next_u64());
         let span_id = format!("{:016x}", mix(self.seed ^ 1, slot));
         vec![("trace_id", trace_id), ("span_id", span_id)]

@@ -1,6 +1,6 @@
 //! Fields of generated lines, found by the texts around them.
 
-use crate::line_styles::Style;
+use logsvc_testkit::Style;
 
 /// What stands behind `name`, up to `end`.
 pub(crate) fn until<'a>(line: &'a str, name: &str, end: char) -> Option<&'a str> {

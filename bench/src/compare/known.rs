@@ -5,8 +5,8 @@
 use super::data::{DataSet, RESETS};
 use super::fields;
 use crate::kubernetes::style_of;
-use crate::line_styles::Style;
 use crate::source::{Body, Entry};
+use logsvc_testkit::Style;
 use memchr::memmem::Finder;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use super::known::{
 };
 use crate::http::encode_query;
 use crate::kubernetes::namespaces_of;
-use crate::line_styles::Style;
+use logsvc_testkit::Style;
 use std::collections::BTreeMap;
 
 /// A query, or a question for labels.

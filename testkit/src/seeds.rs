@@ -1,0 +1,29 @@
+//! The seeds of randomised tests, and how to replay one.
+
+/// The seeds a randomised test runs over: `count` of them, or what the environment
+/// says: `LOGSVC_SEED` names the one seed to replay, `LOGSVC_SEEDS` their number.
+///
+/// # Panics
+/// If a variable does not hold a number.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+    };
+    match number("LOGSVC_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LOGSVC_SEEDS").unwrap_or(count),
+    }
+}
+
+/// Says which seed failed when a test panics while it holds one.
+#[derive(Debug)]
+pub struct SeedGuard(pub u64);
+
+impl Drop for SeedGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with seed {}; LOGSVC_SEED={} replays it", self.0, self.0);
+        }
+    }
+}
