@@ -10,14 +10,14 @@ use serde_json::Value;
 
 /// Every package of the workspace with the packages it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("logsvc-proto", &[]),
+    // What tests and benchmarks share.
+    ("logsvc-testkit", &[]),
+    ("logsvc-proto", &["logsvc-testkit"]),
     ("logsvc-runtime", &[]),
     ("logsvc-logql", &["logsvc-proto"]),
     ("logsvc-http", &["logsvc-runtime"]),
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
-    // What tests and benchmarks share.
-    ("logsvc-testkit", &[]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-testkit"]),
     (
         "logsvc-shards",
@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-testkit",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.

@@ -4,47 +4,33 @@ use logsvc_proto::fuzz;
 use logsvc_proto::messages::{
     EntryAdapter, LabelPairAdapter, PushRequest, StreamAdapter, Timestamp,
 };
+use logsvc_testkit::Rng;
 use prost::Message;
 
-/// SplitMix64: small, seedable, good enough to mutate bytes.
-struct Random(u64);
+/// Up to `max_len` random bytes.
+fn random_bytes(rng: &mut Rng, max_len: usize) -> Vec<u8> {
+    let len = rng.index(max_len + 1);
+    rng.bytes(len)
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn bytes(&mut self, max_len: usize) -> Vec<u8> {
-        (0..self.below(max_len + 1)).map(|_| self.next() as u8).collect()
-    }
-
-    /// Flips, inserts, removes, repeats or replaces a few bytes.
-    fn mutate(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len() + 1);
-            let end = (at + self.below(8)).min(bytes.len());
-            match self.below(6) {
-                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
-                1 => bytes.insert(at, self.next() as u8),
-                2 => drop(bytes.drain(at..end)),
-                3 => {
-                    let copy = bytes[at..end].to_vec();
-                    bytes.splice(at..at, copy);
-                }
-                4 => bytes.truncate(at),
-                _ => {
-                    let from = self.below(other.len());
-                    let piece = &other[from..(from + self.below(16)).min(other.len())];
-                    bytes.splice(at..end, piece.iter().copied());
-                }
+/// Flips, inserts, removes, repeats or replaces a few bytes.
+fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
+    for _ in 0..=rng.below(4) {
+        let at = rng.index(bytes.len() + 1);
+        let end = (at + rng.index(8)).min(bytes.len());
+        match rng.below(6) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << rng.below(8),
+            1 => bytes.insert(at, rng.next_u64() as u8),
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let copy = bytes[at..end].to_vec();
+                bytes.splice(at..at, copy);
+            }
+            4 => bytes.truncate(at),
+            _ => {
+                let from = rng.index(other.len().max(1));
+                let piece = &other[from..(from + rng.index(16)).min(other.len())];
+                bytes.splice(at..end, piece.iter().copied());
             }
         }
     }
@@ -54,13 +40,13 @@ impl Random {
 fn exercise(name: &str, body: fn(&[u8]), seeds: &[Vec<u8>]) {
     seeds.iter().for_each(|seed| body(seed));
     for seed in 0..100_000u64 {
-        let mut random = Random(seed);
-        let mut bytes = match seeds.get(random.below(seeds.len() + 1)) {
+        let mut rng = Rng::new(seed);
+        let mut bytes = match seeds.get(rng.index(seeds.len() + 1)) {
             Some(seed) => seed.clone(),
-            None => random.bytes(200),
+            None => random_bytes(&mut rng, 200),
         };
-        let other = &seeds[random.below(seeds.len())];
-        random.mutate(&mut bytes, other);
+        let other = &seeds[rng.index(seeds.len())];
+        mutate(&mut rng, &mut bytes, other);
         let outcome = std::panic::catch_unwind(|| body(&bytes));
         assert!(
             outcome.is_ok(),

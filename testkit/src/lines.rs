@@ -180,8 +180,8 @@ fn plain(out: &mut String, rng: &mut Rng, scene: &Scene) -> std::fmt::Result {
 fn news(rng: &mut Rng, scene: &Scene) -> &'static str {
     match (scene.news, scene.level) {
         (Some(news), _) => news,
-        (None, "info" | "debug") => *rng.pick(&GOOD_NEWS),
-        (None, _) => *rng.pick(&BAD_NEWS),
+        (None, "info" | "debug") => rng.pick::<&str>(&GOOD_NEWS),
+        (None, _) => rng.pick::<&str>(&BAD_NEWS),
     }
 }
 

@@ -16,8 +16,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::random::{Random, seed};
+use crate::support::random::seed;
 use crate::support::{DataDir, Server, node};
+use logsvc_testkit::Rng;
 use writer::Writer;
 
 const WRITERS: u64 = 5;
@@ -32,12 +33,12 @@ struct Setup {
 }
 
 impl Setup {
-    fn choose(random: &mut Random, runtimes: &[&'static [&'static str]]) -> Setup {
+    fn choose(random: &mut Rng, runtimes: &[&'static [&'static str]]) -> Setup {
         Setup {
-            cores: random.choose(&["1", "2", "4"]),
-            runtime: random.choose(runtimes),
-            file_max: random.choose(&["1MB", "256MB"]),
-            head_max: random.choose(&["2KB", "8KB", "32KB", "64MB"]),
+            cores: *random.pick(&["1", "2", "4"]),
+            runtime: *random.pick(runtimes),
+            file_max: *random.pick(&["1MB", "256MB"]),
+            head_max: *random.pick(&["2KB", "8KB", "32KB", "64MB"]),
         }
     }
 
@@ -67,15 +68,15 @@ fn acknowledged_lines_survive_kills() {
         Ok(text) => text.parse().expect("LOGSVC_KILLS is a number"),
         Err(_) => 12,
     };
-    let mut random = Random::new(seed());
+    let mut random = Rng::new(seed());
     let runtimes = runtimes();
     let folder = DataDir::new();
     let mut writers: Vec<Writer> =
-        (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+        (0..WRITERS).map(|number| Writer::new(number, random.next_u64())).collect();
     let mut segments_most = 0;
     for round in 1..=kills {
         let setup = Setup::choose(&mut random, &runtimes);
-        if random.once_in(4) {
+        if random.one_in(4) {
             // A start that does not get far.
             let server = Server::launch(folder.path(), &setup.args());
             thread::sleep(Duration::from_micros(random.below(60_000)));
@@ -87,7 +88,7 @@ fn acknowledged_lines_survive_kills() {
         segments_most = segments_most.max(server.metric("logsvc_segments") as u64);
         let acks = 20 + random.below(180);
         let delay = Duration::from_micros(random.below(3_000));
-        let orderly = random.once_in(8);
+        let orderly = random.one_in(8);
         load_and_end(server, &mut writers, acks, delay, orderly);
     }
     let server = Server::start(folder.path(), &["--cores", "2"]);

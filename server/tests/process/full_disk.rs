@@ -12,8 +12,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::random::Random;
 use crate::support::{Client, DataDir, Server, body, entry, node, now_ns, query, stream};
+use logsvc_testkit::Rng;
 
 const SELECTOR: &str = r#"{app="full"}"#;
 
@@ -77,7 +77,7 @@ struct Pusher {
     client: Client,
     start_ns: i64,
     next_ns: i64,
-    random: Random,
+    random: Rng,
     acked: Vec<(i64, String)>,
 }
 
@@ -88,7 +88,7 @@ impl Pusher {
             client: server.client(),
             start_ns,
             next_ns: start_ns,
-            random: Random::new(1),
+            random: Rng::new(1),
             acked: Vec::new(),
         }
     }
@@ -99,7 +99,7 @@ impl Pusher {
         self.next_ns += 1;
         let mut line = format!("{} ", self.next_ns - self.start_ns);
         while line.len() < 20_000 {
-            line += &format!("{:016x}", self.random.next());
+            line += &format!("{:016x}", self.random.next_u64());
         }
         let streams = [stream(&[("app", "full")], vec![entry(self.next_ns, line.as_str())])];
         let reply = self.client.push_protobuf(&body::protobuf(&streams));

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::support::query::target;
-use crate::support::random::{Random, seed};
+use crate::support::random::seed;
 use crate::support::{Client, DataDir, SECOND_NS, Server, entry, now_ns, stream};
+use logsvc_testkit::Rng;
 
 const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");
 
@@ -113,7 +114,7 @@ fn answers_are_those_that_no_cache_gives() {
     let folder = DataDir::new();
     let server = Server::start(folder.path(), &["--cores", "2"]);
     let mut client = server.client();
-    let mut random = Random::new(seed());
+    let mut random = Rng::new(seed());
     let begin_ns = minute_ns() - 3600 * SECOND_NS;
     let mut newest_ns = begin_ns;
     for _ in 0..300 {

@@ -1,8 +1,9 @@
 //! Bodies of pushes that are not what they say.
 
 use super::Victim;
-use crate::support::random::{Random, seed};
+use crate::support::random::seed;
 use crate::support::{body, entry, now_ns, stream};
+use logsvc_testkit::Rng;
 
 /// A good push of two streams, as a protobuf message.
 fn message() -> Vec<u8> {
@@ -187,13 +188,13 @@ fn encodings_that_are_not_known_are_named() {
 fn random_bytes_are_refused() {
     let victim = Victim::new(&["--cores", "2"]);
     let mut client = victim.server.client();
-    let mut random = Random::new(seed());
+    let mut random = Rng::new(seed());
     for _ in 0..400 {
         let len = random.below(300) as usize;
-        let bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
-        let bytes = if random.once_in(2) { body::snappy(&bytes) } else { bytes };
-        let media_type = random.choose(&["application/json", "application/x-protobuf"]);
-        let path = random.choose(&["/loki/api/v1/push", "/api/prom/push"]);
+        let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+        let bytes = if random.one_in(2) { body::snappy(&bytes) } else { bytes };
+        let media_type = *random.pick(&["application/json", "application/x-protobuf"]);
+        let path = *random.pick(&["/loki/api/v1/push", "/api/prom/push"]);
         let reply = client.request("POST", path, &[("Content-Type", media_type)], Some(&bytes));
         assert!([400, 422].contains(&reply.status), "{media_type} {bytes:?}: {}", reply.status);
     }

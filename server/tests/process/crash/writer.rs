@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use super::ledger::Ledger;
-use crate::support::random::Random;
 use crate::support::{Client, Entry, SECOND_NS, Stream, body, entry, now_ns, query};
+use logsvc_testkit::Rng;
 
 const STREAMS: u64 = 3;
 
@@ -23,7 +23,7 @@ struct OwnStream {
 /// See the module.
 pub(super) struct Writer {
     number: u64,
-    random: Random,
+    random: Rng,
     start_ns: i64,
     streams: Vec<OwnStream>,
     /// The last push, by the indexes of its streams, if it was never answered.
@@ -46,7 +46,7 @@ impl Writer {
             ledger: Ledger::default(),
         };
         let streams = (0..STREAMS).map(own_stream).collect();
-        Writer { number, random: Random::new(seed), start_ns, streams, in_doubt: None }
+        Writer { number, random: Rng::new(seed), start_ns, streams, in_doubt: None }
     }
 
     /// Compares all streams with what the server gives; returns the number of
@@ -74,7 +74,7 @@ impl Writer {
         ending: &AtomicBool,
     ) {
         let mut client = Client::new(address);
-        let retry = self.in_doubt.take().filter(|_| self.random.once_in(2));
+        let retry = self.in_doubt.take().filter(|_| self.random.one_in(2));
         let mut next = retry.unwrap_or_else(|| self.make_push());
         loop {
             for (index, entries) in &next {
@@ -98,7 +98,7 @@ impl Writer {
             }
             // The test stops counting at some point.
             _ = acked.send(());
-            if self.random.once_in(20) && self.visible(&mut client, &next).is_err() {
+            if self.random.one_in(20) && self.visible(&mut client, &next).is_err() {
                 // The server went away; nothing is in doubt.
                 return;
             }
@@ -117,7 +117,7 @@ impl Writer {
             entries: entries.clone(),
         };
         let streams: Vec<Stream> = push.iter().map(with_labels).collect();
-        let (media_type, bytes) = if self.random.once_in(2) {
+        let (media_type, bytes) = if self.random.one_in(2) {
             ("application/json", body::json(&streams).into_bytes())
         } else {
             ("application/x-protobuf", body::protobuf(&streams))
@@ -161,11 +161,11 @@ impl Writer {
     }
 
     fn make_entries(&mut self, index: usize) -> Vec<Entry> {
-        let count = if self.random.once_in(64) { 1500 } else { 1 + self.random.below(40) };
+        let count = if self.random.one_in(64) { 1500 } else { 1 + self.random.below(40) };
         let stream = &mut self.streams[index];
         let mut entries = Vec::new();
         for place in 0..count {
-            let tie = place > 0 && self.random.once_in(8);
+            let tie = place > 0 && self.random.one_in(8);
             if !tie {
                 stream.newest_ns += 1 + self.random.below(1_000_000) as i64;
             }
@@ -174,7 +174,7 @@ impl Writer {
             let line = format!("w{} s{index} n{} {padding}", self.number, stream.count);
             entries.push(entry(stream.newest_ns, line));
         }
-        if self.random.once_in(4) {
+        if self.random.one_in(4) {
             // Not in order of time, as collectors with several threads send.
             for place in (1..entries.len()).rev() {
                 let other = self.random.below(place as u64 + 1) as usize;
