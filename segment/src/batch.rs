@@ -1,10 +1,9 @@
-//! The batch: entries of one push for one shard, as they travel through a lane
-//! and as they lie in the write-ahead log. `docs/format.md` gives the bytes.
+//! The batch: entries of one push for one shard. A batch has the same bytes on its way to the
+//! shard and in the write-ahead log. `docs/format.md` gives the bytes.
 //!
 //! Guarantees: [`BatchBuilder`] produces only batches that [`sections`] accepts;
-//! [`sections`] and [`Section::entries`] meet arbitrary bytes without panic and
-//! without allocating. What can go wrong is one thing, [`BatchError`]: the bytes
-//! are not a batch.
+//! [`sections`] and [`Section::entries`] read arbitrary bytes without panic and
+//! without allocating. The only error is [`BatchError`]: the bytes are not a batch.
 
 mod memory;
 mod metadata;
@@ -34,7 +33,7 @@ const SECTION_TARGET_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed batch: {what} at byte {offset}")]
 pub struct BatchError {
-    /// What did not hold.
+    /// The rule that the bytes break.
     pub what: &'static str,
     /// Where the section or field begins.
     pub offset: usize,
@@ -44,7 +43,7 @@ pub struct BatchError {
 #[derive(Debug, Default)]
 pub struct BatchBuilder {
     bytes: Vec<u8>,
-    /// For how many bytes memory is taken at first.
+    /// Bytes of memory to take when the first section is opened.
     expected_bytes: usize,
     section_start: usize,
     stream: Option<StreamId>,
@@ -75,13 +74,13 @@ impl BatchBuilder {
         BatchBuilder { bytes: buffer, ..BatchBuilder::default() }
     }
 
-    /// A builder of a batch that will probably have so many bytes. It takes its memory when
-    /// the first section is opened.
+    /// A builder of a batch that will probably have `expected_bytes`. The builder takes memory
+    /// when the first section is opened.
     pub fn expecting(expected_bytes: usize) -> BatchBuilder {
         BatchBuilder { expected_bytes, ..BatchBuilder::default() }
     }
 
-    /// Opens a section. The one before must have been closed.
+    /// Opens a section. No other section may be open.
     pub fn begin(&mut self, stream: StreamId) {
         debug_assert!(self.stream.is_none(), "a section is open");
         if self.bytes.capacity() == 0 {
@@ -124,9 +123,10 @@ impl BatchBuilder {
         self.entry_count += 1;
     }
 
-    /// The same with pairs of which there are few different ones in a push, such as a level:
-    /// the section names them once. Both `shared` and `own` must be sorted by name, with
-    /// unique names, and UTF-8; of names that both have, the own ones count.
+    /// Appends an entry like [`Self::push`], with pairs that many entries of a push have, such
+    /// as a level: the section stores each distinct `shared` set once. Both `shared` and `own`
+    /// must be sorted by name, with unique names, and UTF-8. If both have a name, the pair in
+    /// `own` is the entry's.
     pub fn push_sharing<T: AsRef<[u8]>>(
         &mut self,
         timestamp_ns: i64,
@@ -135,7 +135,7 @@ impl BatchBuilder {
         own: impl Iterator<Item = (T, T)>,
     ) {
         self.push_line(timestamp_ns, line);
-        // Neighbours often have the same.
+        // Neighbours often have the same set.
         let number = if metadata::encodes(&self.last_shared, shared) {
             Some(self.last_number)
         } else {
@@ -159,7 +159,7 @@ impl BatchBuilder {
         self.entry_count += 1;
     }
 
-    /// Appends an entry of another section, and shares what is shared there.
+    /// Appends an entry of another section; its shared pairs are shared here too.
     pub fn push_entry(&mut self, entry: &SectionEntry<'_>) {
         self.push_line(entry.timestamp_ns, entry.line);
         self.shared.clear();
@@ -215,7 +215,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Appends the metadata of an entry that keeps `self.shared` for itself.
+    /// Appends the metadata of an entry as its own: the pairs of `self.shared` and `own`.
     fn push_unshared(&mut self, own: &[u8]) {
         self.push_number(0);
         let shared = std::mem::take(&mut self.shared);
@@ -253,7 +253,7 @@ impl BatchBuilder {
         self.metadata.splice(count_at..=count_at, count);
     }
 
-    /// Closes the open section; one without entries leaves no trace.
+    /// Closes the open section. A section without entries is dropped.
     pub fn end(&mut self) {
         let Some(stream) = self.stream.take() else { return };
         if self.entry_count == 0 {
@@ -313,7 +313,7 @@ impl BatchBuilder {
     }
 }
 
-/// Gives the memory of a batch back, for one that is made on this core later on.
+/// Keeps the memory of a batch for the next batches that this thread builds.
 pub fn recycle(batch: Vec<u8>) {
     memory::give_batch(batch);
 }

@@ -1,16 +1,15 @@
-//! What can be wrong with a segment, and with what a writer is given.
+//! Errors of reading and of writing a segment.
 
 use crate::version::UnknownPart;
 
 /// A segment, or a part of one, is damaged or not a segment at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentError {
-    /// Which part of the file.
+    /// The part of the file.
     pub part: Part,
-    /// What did not hold.
+    /// The rule that its bytes break.
     pub what: &'static str,
-    /// What another version of the program has written, if it is that: then nothing is
-    /// damaged.
+    /// The part that another version of the program has written: then nothing is damaged.
     version: Option<UnknownPart>,
 }
 
@@ -26,7 +25,8 @@ impl SegmentError {
         SegmentError { part, what, version: Some(version) }
     }
 
-    /// What another version of the program has written, if that is what is wrong.
+    /// The part that another version of the program has written. `None` if the bytes are
+    /// damaged.
     pub fn unknown_version(&self) -> Option<UnknownPart> {
         self.version
     }
@@ -78,8 +78,8 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// Why a writer does not take what it is given. The writer stays usable as it was
-/// before the call, except after [`WriteError::Compression`].
+/// Why a writer refuses a call. The writer stays as it was, except after
+/// [`WriteError::Compression`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// Streams must ascend by tenant, labels, id.
@@ -91,7 +91,7 @@ pub enum WriteError {
     /// Entries of a stream must be in time order.
     #[error("entries are not in time order")]
     TimeOrder,
-    /// The columns do not fit each other.
+    /// The columns of the entries do not fit each other.
     #[error("malformed entries: {0}")]
     Malformed(&'static str),
     /// An entry is larger than a block may be.
@@ -100,13 +100,13 @@ pub enum WriteError {
         /// The limit in bytes.
         max_bytes: usize,
     },
-    /// The segment has as many streams, runs or blocks as it may have.
+    /// The segment has the largest number of streams, runs or blocks.
     #[error("the segment is full")]
     Full,
     /// A segment without entries cannot be written.
     #[error("the segment has no entries")]
     Empty,
-    /// A block that was to be taken over is damaged.
+    /// A block to be copied from another segment is damaged.
     #[error(transparent)]
     Damaged(#[from] SegmentError),
     /// The compressor or the serialiser failed; the segment cannot be finished.

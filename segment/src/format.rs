@@ -1,7 +1,7 @@
 //! Header, footer and limits of a segment, as `docs/format.md` describes them.
 //!
-//! Pure functions over byte slices. Decoders check everything that they return and
-//! meet arbitrary bytes without panic.
+//! Pure functions over byte slices. Decoders check everything that they return, and read
+//! arbitrary bytes without panic.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ pub const FOOTER_LEN: usize = 160;
 
 /// Most entries of a block.
 pub const BLOCK_MAX_ENTRIES: usize = 64 << 10;
-/// Most line bytes of a block, and so of a line.
+/// Most line bytes of a block, and therefore of a line.
 pub const BLOCK_MAX_LINE_BYTES: usize = 64 << 20;
-/// Most metadata of a block in the form of a batch, and so of an entry.
+/// Most bytes of metadata of a block in the encoding of a batch, and therefore of an entry.
 pub const BLOCK_MAX_METADATA_BYTES: usize = 64 << 20;
 /// Most bytes of a metadata column before compression.
 pub(crate) const METADATA_COLUMN_MAX_BYTES: usize = 128 << 20;
@@ -35,23 +35,23 @@ pub(crate) const DIRECTORY_MAX_BYTES: u64 = 1 << 30;
 
 const HEADER_MAGIC: &[u8; 8] = b"LSVC-SEG";
 const FOOTER_MAGIC: &[u8; 8] = b"LSVC-SGF";
-/// The version that is written and read.
+/// The version of the format.
 const VERSION: u32 = 2;
 /// The bit of the footer's flags that marks a draft.
 const FLAG_DRAFT: u32 = 1;
 
-/// Which segment this is, repeated by header and footer.
+/// Identifies a segment; in its header and in its footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct SegmentIdentity {
-    /// Counts the starts that wrote to the folder.
+    /// Number of the start of the server, counted per data folder.
     pub epoch: u32,
     /// Number of shards of that start.
     pub shards: u32,
     /// The shard that wrote the file.
     pub shard: u32,
-    /// Counts the segments of one writer.
+    /// Number of the segment, counted per shard and start.
     pub seq: u32,
-    /// When it was made, in nanoseconds since the Unix epoch.
+    /// Time of creation in nanoseconds since the Unix epoch.
     pub created_ns: i64,
 }
 
@@ -98,12 +98,12 @@ impl SegmentIdentity {
     }
 }
 
-/// How much a segment holds.
+/// Figures of a segment's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Totals {
-    /// Streams with at least one entry.
+    /// Streams; each has at least one entry.
     pub streams: u32,
-    /// Pieces of a stream in a block.
+    /// Runs: the entries of one stream in one block.
     pub runs: u32,
     /// Blocks.
     pub blocks: u32,
@@ -117,10 +117,10 @@ pub struct Totals {
     pub max_ns: i64,
 }
 
-/// The end of a segment: where its parts are, and what it holds.
+/// The last bytes of a segment: the places of its parts, and figures of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footer {
-    /// Which segment it is.
+    /// The segment's identity.
     pub identity: SegmentIdentity,
     /// Length of the file in bytes.
     pub file_len: u64,
@@ -134,18 +134,17 @@ pub struct Footer {
     pub filters_crc: u32,
     /// CRC of the directory.
     pub directory_crc: u32,
-    /// What the segment holds.
+    /// Figures of its content.
     pub totals: Totals,
-    /// Whether it was written in a hurry: at least some of its blocks are not compressed and
-    /// have no filters.
+    /// Whether it is a draft: some of its blocks, or all, are not compressed and have no filters.
     pub is_draft: bool,
-    /// Where a merged segment stands in the live set; `None` for one that a shard has
-    /// sealed, and for those of programs that did not note it.
+    /// The place of a merged segment in the live set; `None` for a segment that a shard has sealed,
+    /// and for files of older programs, which do not note it.
     pub merged: Option<MergedPlace>,
 }
 
-/// What the manifest says of a merged segment and its file repeats, so that it can be put
-/// back in its place without the manifest.
+/// The place of a merged segment in the live set. Manifest and file both have it, so that the
+/// live set can be restored without the manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MergedPlace {
     /// How often its entries were merged; not 0.
@@ -195,7 +194,7 @@ impl Footer {
     /// `file_len` bytes.
     ///
     /// # Errors
-    /// If it does not check, or if what it says cannot be true of such a file.
+    /// If it is damaged, of another version, or contradicts the length of the file.
     pub fn parse(tail: &[u8], file_len: u64) -> Result<Footer, SegmentError> {
         let fail = |what| SegmentError::new(Part::Footer, what);
         let start = tail.len().checked_sub(FOOTER_LEN).ok_or(fail("the file is too short"))?;
@@ -248,27 +247,27 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Where the blocks' columns are.
+    /// The range of the columns of all blocks.
     pub fn columns_range(&self) -> Range<u64> {
         HEADER_LEN as u64..self.filters_offset
     }
 
-    /// Where the filters are.
+    /// The range of the filters.
     pub fn filters_range(&self) -> Range<u64> {
         self.filters_offset..self.stream_table_offset
     }
 
-    /// Where the stream table is.
+    /// The range of the stream table.
     pub fn stream_table_range(&self) -> Range<u64> {
         self.stream_table_offset..self.directory_offset
     }
 
-    /// Where the directory is.
+    /// The range of the directory.
     pub fn directory_range(&self) -> Range<u64> {
         self.directory_offset..self.file_len - FOOTER_LEN as u64
     }
 
-    /// Checks all bytes of the filters.
+    /// Checks the bytes of the filters by their CRC.
     ///
     /// # Errors
     /// If they are damaged.
@@ -283,7 +282,7 @@ impl Footer {
     }
 }
 
-/// Where the CRC of a header or footer stands.
+/// Offset of the CRC of a header or footer.
 const CRC_AT: usize = 12;
 
 fn seal(bytes: &mut [u8]) {

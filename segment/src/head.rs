@@ -1,14 +1,14 @@
 //! The head of a stream: its entries in memory, in blocks.
 //!
-//! Guarantees: entries keep the order of arrival; an entry equal to one already
-//! held (timestamp, line and metadata) is dropped. A block that a reader holds
-//! never changes: the last block is copied on the first append after it was
-//! shared, which costs at most [`BLOCK_TARGET_BYTES`]. Appending never fails.
+//! Guarantees: entries keep the order of arrival. An entry is dropped if the head has an entry
+//! with the same timestamp, line and metadata. A block that a reader holds never changes: the
+//! first append after a snapshot copies the last block, which costs at most
+//! [`BLOCK_TARGET_BYTES`]. Appending never fails.
 //!
-//! Lines never move once they are in a block: a full block is closed and the next one
-//! begun, at most half as large as everything that the stream holds and more than a
-//! quarter. So at most a third of a head's memory is empty, as soon as it is larger than
-//! the smallest blocks, besides what was too short for a line at the end of each block.
+//! Lines never move within memory: a full block is closed, and the next block gets between a
+//! quarter and half of the bytes that the stream holds. So at most a third of a head's memory
+//! is empty, apart from heads of the smallest blocks, and from the rest of each closed block
+//! that was too short for the next line.
 
 mod metadata;
 mod pool;
@@ -28,8 +28,8 @@ pub const BLOCK_TARGET_BYTES: usize = 256 << 10;
 /// A block is closed when it would get more entries than this.
 pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
 
-/// From this many entries with one timestamp on, a set of hashes finds
-/// duplicates instead of comparing with each of them.
+/// If so many entries have the newest timestamp, duplicates are looked up in a set of hashes;
+/// an entry is compared with each of fewer ones.
 const TIES_HASHED_FROM: usize = 32;
 
 /// Entries of one stream in order of arrival, in columns.
@@ -135,15 +135,15 @@ impl HeadBlock {
         self.metadata.text_bytes()
     }
 
-    /// For each entry the number of the set of metadata that it shares with others, and these
-    /// sets; no numbers if no entry has one.
+    /// For each entry the number of its shared set of metadata, and the sets; no numbers if no
+    /// entry has a set.
     #[inline]
     pub fn shared_metadata(&self) -> (&[u8], SharedSets<'_>) {
         self.metadata.shared_columns()
     }
 
-    /// Pairs that entries have for themselves, as in a batch but without counts, and the
-    /// exclusive end of each entry's; both are empty if there are none.
+    /// The own pairs of all entries, as in a batch but without counts, and the exclusive end of
+    /// each entry's pairs; both are empty if no entry has own pairs.
     #[inline]
     pub fn own_metadata(&self) -> (&[u8], &[u32]) {
         self.metadata.own_columns()
@@ -157,7 +157,7 @@ impl HeadBlock {
             + self.metadata.held_bytes()
     }
 
-    /// Appends an entry; its line must fit what is left of 4 GiB.
+    /// Appends an entry. All lines of a block together must stay below 4 GiB.
     #[inline]
     pub fn push(&mut self, timestamp_ns: i64, line: &[u8], metadata: MetadataPairs<'_>) {
         self.note_time(timestamp_ns, timestamp_ns, true);
@@ -167,7 +167,7 @@ impl HeadBlock {
         self.line_ends.push(self.lines.len() as u32);
     }
 
-    /// Appends a whole section without looking at its entries one by one.
+    /// Appends a section column by column.
     fn push_section(&mut self, section: &Section<'_>) {
         self.note_time(section.min_ns, section.max_ns, true);
         self.metadata.push_section(self.len(), section);
@@ -192,7 +192,7 @@ impl HeadBlock {
         self.max_ns = self.max_ns.max(max_ns);
     }
 
-    /// Places where an entry with this timestamp may be.
+    /// Indexes at which an entry with this timestamp may be.
     fn candidates(&self, timestamp_ns: i64) -> Range<usize> {
         if timestamp_ns < self.min_ns || timestamp_ns > self.max_ns {
             return 0..0;
@@ -220,7 +220,7 @@ fn range_of(ends: &[u32], index: usize) -> Range<usize> {
     start..ends[index] as usize
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
     /// Entries that were added.
@@ -238,13 +238,13 @@ pub struct Appended {
 pub struct StreamHead {
     full: Vec<Arc<HeadBlock>>,
     tail: Option<Arc<HeadBlock>>,
-    /// Bytes of lines for which the full blocks have room.
+    /// Capacity of the full blocks in bytes of lines.
     full_bytes: usize,
     newest_ns: i64,
     oldest_ns: i64,
-    /// Entries at the end of arrival whose timestamp is `newest_ns`.
+    /// Entries whose timestamp is `newest_ns`.
     newest_ties: usize,
-    /// Hashes of the entries at `newest_ns`, once they are many.
+    /// Hashes of the entries at `newest_ns`, from [`TIES_HASHED_FROM`] entries on.
     tie_hashes: Option<Box<AHashSet<u64>>>,
 }
 
@@ -275,14 +275,14 @@ impl StreamHead {
         (!self.is_empty()).then_some((self.oldest_ns, self.newest_ns))
     }
 
-    /// The blocks in order of arrival, shared.
+    /// The blocks in order of arrival, to be shared with readers.
     #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = &Arc<HeadBlock>> {
         self.full.iter().chain(&self.tail)
     }
 
-    /// The blocks in order of arrival, shared, with the smallest and largest timestamp of
-    /// each. If there is one block only it is not looked at.
+    /// The blocks in order of arrival, with the smallest and largest timestamp of each. The
+    /// bounds of an only block come from the head, without a load from the block's memory.
     #[inline]
     pub fn bounded_blocks(&self) -> impl Iterator<Item = (&Arc<HeadBlock>, (i64, i64))> {
         let is_only = self.full.is_empty();
@@ -293,20 +293,20 @@ impl StreamHead {
         })
     }
 
-    /// Brings the block that is appended to, if any, into the cache of the CPU.
+    /// Loads the block for the next append, if there is one, into the cache of the CPU.
     #[inline]
     pub fn fetch(&self) {
         std::hint::black_box(self.tail.as_ref().map(Arc::strong_count));
     }
 
-    /// Appends the entries of a section that are not held yet.
+    /// Appends the entries of a section that the head does not have.
     pub fn append(&mut self, section: &Section<'_>, pool: &mut BlockPool) -> Appended {
         let rising = section.min_ns > self.newest_ns && {
             let mut last = i64::MIN;
             section.timestamps().all(|ts| std::mem::replace(&mut last, ts) < ts)
         };
         if rising {
-            // Nothing here can equal anything held: the common case, in bulk.
+            // The common case: no entry can be a duplicate, so that whole columns are appended.
             self.tail_with_room(pool, section.entry_count(), section.lines.len())
                 .push_section(section);
             self.note_newest(section.max_ns, section.min_ns);
@@ -328,7 +328,7 @@ impl StreamHead {
         appended
     }
 
-    /// Appends one entry unless an equal one is held.
+    /// Appends one entry unless the head has an equal one.
     fn append_entry(
         &mut self,
         timestamp_ns: i64,
@@ -386,7 +386,7 @@ impl StreamHead {
         }
     }
 
-    /// The last block, alone ours and with room for this much more.
+    /// The last block, which no reader holds, with room for this many entries and bytes.
     fn tail_with_room(
         &mut self,
         pool: &mut BlockPool,
@@ -410,7 +410,7 @@ impl StreamHead {
         Arc::get_mut(tail).expect("the block is new, or was found to be ours alone")
     }
 
-    /// Gives the memory of blocks that nobody reads any more back.
+    /// Returns the memory of all blocks that no reader holds to `pool`.
     pub fn recycle(self, pool: &mut BlockPool) {
         self.full.into_iter().chain(self.tail).for_each(|block| pool.give_back(block));
     }

@@ -1,9 +1,9 @@
 //! Decodes the columns of blocks and the labels of streams.
 //!
-//! Guarantees: the checksum of stored bytes is checked before anything else is
-//! done with them; memory is bounded by what the directory gives, and that by the
-//! format; arbitrary bytes give an error or a column that fits the directory,
-//! never a panic. A [`Decoder`] is reused: it keeps a decompression context.
+//! Guarantees: the checksum of stored bytes is checked before they are decoded. The sizes in the
+//! directory bound the memory of a column, and the format bounds the sizes. Arbitrary bytes
+//! give an error or a column that fits the directory, never a panic. A [`Decoder`] keeps its
+//! decompression context, so it is worth reusing.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::columns::{lengths, timestamps};
 use crate::directory::Directory;
 use crate::error::{Part, SegmentError};
 
-/// Decodes columns; one per core is enough.
+/// Decodes columns. One decoder per thread is enough.
 #[derive(Debug)]
 pub struct Decoder {
     decompressor: Decompressor,
@@ -72,8 +72,8 @@ impl Decoder {
     }
 
     /// The lines of a block, from the stored bytes of its [`ColumnKind::Lines`]:
-    /// [`super::BlockInfo::line_bytes`] bytes. `timestamps_ns` are those of the block, which
-    /// are looked at only if the column's codec needs them.
+    /// [`super::BlockInfo::line_bytes`] bytes. `timestamps_ns` are those of the block; they may be
+    /// empty if the column's codec does not need them.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -87,7 +87,7 @@ impl Decoder {
         self.borrowed_lines(directory, block, stored, timestamps_ns).map(Cow::into_owned)
     }
 
-    /// Like [`Self::lines`]; `None` if these are the stored bytes.
+    /// Like [`Self::lines`]; `None` if the stored bytes are the lines.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -118,8 +118,8 @@ impl Decoder {
             .map_err(|what| SegmentError::new(Part::Column { block, kind }, what))
     }
 
-    /// The lines of a block in their parts, from the stored bytes of its
-    /// [`ColumnKind::Lines`]; `None` if they are not stored so.
+    /// The parts of the lines of a block, from the stored bytes of its [`ColumnKind::Lines`];
+    /// `None` if they are not stored as templates.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -140,8 +140,8 @@ impl Decoder {
         }
     }
 
-    /// The metadata of a block, from the stored bytes of its
-    /// [`ColumnKind::Metadata`]; `None` if no entry has any.
+    /// The metadata of a block, from the stored bytes of its [`ColumnKind::Metadata`]; `None` if no
+    /// entry has metadata.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -154,7 +154,7 @@ impl Decoder {
         self.metadata_by(metadata::decode, directory, block, stored)
     }
 
-    /// Like [`Self::metadata`], in the form that takes the least to write it once more.
+    /// Like [`Self::metadata`], in the stored form, which a writer takes without a conversion.
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -184,8 +184,8 @@ impl Decoder {
             .map_err(|error| malformed(block, ColumnKind::Metadata, error))
     }
 
-    /// Calls `each` with number, tenant, id and labels of every stream of a chunk of
-    /// the stream table, whose stored bytes these are.
+    /// Calls `each` with number, tenant, id and labels of every stream of a chunk of the stream
+    /// table, from its stored bytes.
     ///
     /// # Errors
     /// If the bytes are damaged, or labels do not hash to their stream's id.
@@ -203,7 +203,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Like [`Self::labels`], to take the streams one after another.
+    /// Like [`Self::labels`], one stream per call of [`ChunkLabels::next`].
     ///
     /// # Errors
     /// If the bytes are damaged.
@@ -238,7 +238,7 @@ fn malformed(block: u32, kind: ColumnKind, Malformed: Malformed) -> SegmentError
     SegmentError::new(Part::Column { block, kind }, "its numbers do not fit the directory")
 }
 
-/// A chunk of the stream table that is being read.
+/// Reads the streams of a chunk of the stream table.
 #[derive(Debug)]
 pub struct ChunkLabels {
     raw: Vec<u8>,
@@ -248,7 +248,7 @@ pub struct ChunkLabels {
 }
 
 impl ChunkLabels {
-    /// Number, tenant, id and labels of the next stream. `directory` is that of the
+    /// Number, tenant, id and labels of the next stream. `directory` is the directory of the
     /// segment.
     ///
     /// # Errors

@@ -1,19 +1,19 @@
 //! Files that another version of the program has written.
 //!
-//! The headers of log files and of the manifest, and header and footer of a segment, have
-//! their magic, version and checksum at the same places in every version. So a version that
-//! this program does not know can be told from damage: the checksum holds. The same goes for
-//! records of unknown kinds in frames whose checksums hold.
+//! The headers of log files and of the manifest, and the header and footer of a segment, have
+//! their magic, version and checksum at the same offsets in every version. A file whose
+//! checksum matches but whose version is unknown is intact. The same holds for a record of an
+//! unknown kind in a frame whose checksum matches.
 //!
-//! What can go wrong is that such a file is taken for damage, and then for something that may
-//! be cut, copied and given up; whoever meets an [`UnknownVersion`] leaves the file alone.
+//! If such a file were taken for a damaged one, recovery might cut it or give it up. Code that
+//! gets an [`UnknownVersion`] leaves the file as it is.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::batch::u32_at;
 
-/// Where headers and footers have their versions, and then their checksums.
+/// Offset of the version in a header or footer. The checksum follows.
 const VERSION_AT: usize = 8;
 const CRC_AT: usize = 12;
 
@@ -22,16 +22,16 @@ const CRC_AT: usize = 12;
 pub struct UnknownVersion {
     /// The file.
     pub file: PathBuf,
-    /// What of it is not known.
+    /// The unknown part of it.
     pub what: UnknownPart,
 }
 
-/// What it is of a file that this program does not know.
+/// The part of a file that this program does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownPart {
     /// Its format: the version that it has, and the newest that is known.
     Format {
-        /// What the file says.
+        /// The version in the file.
         found: u32,
         /// The newest version that this program can read.
         known: u32,
@@ -46,7 +46,7 @@ pub enum UnknownPart {
 }
 
 impl UnknownVersion {
-    /// What is to be said of a file.
+    /// An unknown part of a file.
     pub fn new(file: &Path, what: UnknownPart) -> UnknownVersion {
         UnknownVersion { file: file.to_owned(), what }
     }
@@ -85,8 +85,8 @@ impl fmt::Display for UnknownPart {
     }
 }
 
-/// The version that a header or footer says, if its magic and its checksum are right. `bytes`
-/// are all that the checksum covers.
+/// The version in a header or footer, if its magic and its checksum match. `bytes` are all
+/// bytes that the checksum covers.
 pub fn checked_version(bytes: &[u8], magic: &[u8; 8]) -> Option<u32> {
     if bytes.get(..8)? != magic || bytes.len() < CRC_AT + 4 {
         return None;
@@ -97,8 +97,7 @@ pub fn checked_version(bytes: &[u8], magic: &[u8; 8]) -> Option<u32> {
     (crc == u32_at(bytes, CRC_AT)).then(|| u32_at(bytes, VERSION_AT))
 }
 
-/// Files of a version that this program does not know, as a sentence each. The longest list
-/// is cut.
+/// A sentence for each of the first eight files, and the number of the others.
 pub fn describe(unknown: &[UnknownVersion]) -> String {
     const NAMED_MAX: usize = 8;
     let mut text = String::new();

@@ -1,24 +1,24 @@
-//! Memory of batches that were stored, for the batches to come.
+//! A pool of memory for batches, one per thread.
 //!
-//! A push makes a batch for each shard, and the shard is done with it as soon as it is in
-//! the log. Without this the allocator would give that memory back to the system in each
-//! pause and get it again page by page, cleared; and a batch that grows would be copied
-//! each time it doubles. The front that makes batches and the shard that is done with
-//! some run on the same thread, so what lies here is of the thread.
+//! A push makes a batch for each shard, and the shard drops the batch as soon as it is in the
+//! log. Without the pool the allocator would return the memory to the system in each pause,
+//! and the system would clear each page that is taken again. A batch that grows would be
+//! copied each time that it doubles. Front and shard of a core run on the same thread, so the
+//! pool needs no lock.
 //!
-//! Guarantees: a thread keeps at most [`KEPT_MAX_BYTES`] for batches and a sixteenth of
-//! that for columns; what was given last stays. A batch that is about as large as expected
-//! gets memory once, and is never moved to larger one.
+//! Guarantees: a thread keeps at most [`KEPT_MAX_BYTES`] for batches and a sixteenth of that
+//! for columns. If there is more, the memory that was returned first is released. A batch that
+//! stays within its expected size is never copied to larger memory.
 
 use std::cell::RefCell;
 
-/// Bytes that wait on a core.
+/// Bytes that a thread keeps for batches.
 const KEPT_MAX_BYTES: usize = 4 << 20;
 
-/// New memory is a multiple of this, in bytes, so that one batch's fits the next.
+/// New memory is a multiple of this, so that the memory of a batch fits the next batch.
 const STEP_BYTES: usize = 64 << 10;
 
-/// Pieces of memory that nobody uses.
+/// Unused pieces of memory, in the order in which they were returned.
 struct Pool {
     free: Vec<Vec<u8>>,
     held_bytes: usize,
@@ -30,7 +30,7 @@ impl Pool {
         Pool { free: Vec::new(), held_bytes: 0, max_bytes }
     }
 
-    /// What was given last and has so much room, empty; new memory if nothing has.
+    /// The last returned memory with room for `expected_bytes`, or else new memory. It is empty.
     fn take(&mut self, expected_bytes: usize) -> Vec<u8> {
         match self.free.iter().rposition(|memory| memory.capacity() >= expected_bytes) {
             Some(place) => {
@@ -47,7 +47,7 @@ impl Pool {
         if capacity_bytes == 0 || capacity_bytes > self.max_bytes {
             return;
         }
-        // What waits longest is too small, or not needed.
+        // The oldest pieces are too small for the batches of the moment, or not needed.
         let mut too_many = 0;
         while self.held_bytes + capacity_bytes > self.max_bytes {
             self.held_bytes -= self.free[too_many].capacity();

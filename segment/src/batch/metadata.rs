@@ -1,10 +1,10 @@
-//! The structured metadata of an entry: pairs of a set that it shares with others, and pairs
-//! of its own.
+//! The structured metadata of an entry: the pairs of a set that it shares with other entries,
+//! and pairs of its own.
 //!
-//! Guarantees: readers see the union, by ascending name, each name once, as long as each of
-//! the two parts is so by itself; of a name that both have, the entry's own pair counts.
-//! Which part a pair is in is not part of the metadata: two entries with the same union are
-//! equal. Nothing here panics on pairs that are malformed, or allocates for them.
+//! Guarantees: readers see the union of both parts by ascending name, each name once, if each
+//! part has ascending, unique names. If both parts have a name, the own pair is the entry's.
+//! Two entries with the same union are equal, however their pairs are divided. Malformed pairs
+//! cause neither a panic nor an allocation.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -23,8 +23,8 @@ impl<'a> MetadataPairs<'a> {
     /// No metadata.
     pub const NONE: MetadataPairs<'static> = MetadataPairs { shared: &[], own: &[] };
 
-    /// Pairs of checked columns: those of a shared set, and the entry's own without their
-    /// count.
+    /// The pairs of a shared set and the entry's own pairs without their count, both from
+    /// columns that were checked.
     #[inline]
     pub fn from_checked(shared: &'a [u8], own: &'a [u8]) -> MetadataPairs<'a> {
         MetadataPairs { shared, own }
@@ -36,25 +36,25 @@ impl<'a> MetadataPairs<'a> {
         self.shared.is_empty() && self.own.is_empty()
     }
 
-    /// The pairs that are shared, encoded.
+    /// The encoded shared pairs.
     #[inline]
     pub(crate) fn shared_bytes(&self) -> &'a [u8] {
         self.shared
     }
 
-    /// The entry's own pairs, encoded.
+    /// The entry's own encoded pairs.
     #[inline]
     pub fn own_bytes(&self) -> &'a [u8] {
         self.own
     }
 
-    /// Bytes of all pairs as they are encoded.
+    /// Bytes of all encoded pairs.
     #[inline]
     pub fn encoded_len(&self) -> usize {
         self.shared.len() + self.own.len()
     }
 
-    /// Appends the pairs in their order, encoded.
+    /// Appends the encoded pairs in their order.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         match (self.shared, self.own) {
             (only, []) | ([], only) => out.extend_from_slice(only),
@@ -66,7 +66,7 @@ impl<'a> MetadataPairs<'a> {
         }
     }
 
-    /// Names and values, whose UTF-8 is not looked at once more.
+    /// Names and values, without a check of their UTF-8.
     #[inline]
     pub(crate) fn texts(mut self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
         std::iter::from_fn(move || self.next_texts())
@@ -77,8 +77,8 @@ impl<'a> MetadataPairs<'a> {
         self.texts().map(|(name, value)| (name.len() + value.len()) as u64).sum()
     }
 
-    /// Name and value of the next pair, whose UTF-8 is not looked at. What is malformed ends
-    /// the walk and stays.
+    /// Name and value of the next pair, without a check of their UTF-8. A malformed pair ends
+    /// the iteration.
     #[inline]
     pub(crate) fn next_texts(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         if self.shared.is_empty() {
@@ -124,7 +124,7 @@ impl Hash for MetadataPairs<'_> {
     }
 }
 
-/// Whether there is one shared pair, such as a level, and its name comes before the own ones.
+/// Whether there is one shared pair, such as a level, and its name precedes all own names.
 #[inline]
 fn is_one_before(mut shared: &[u8], mut own: &[u8]) -> bool {
     match (read_pair(&mut shared), read_pair(&mut own)) {
@@ -133,7 +133,7 @@ fn is_one_before(mut shared: &[u8], mut own: &[u8]) -> bool {
     }
 }
 
-/// Appends a pair as columns of metadata have it.
+/// Appends a pair in the encoding of metadata columns.
 pub(crate) fn write_pair(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     for text in [name, value] {
         varint::write(out, text.len() as u64);
@@ -141,8 +141,8 @@ pub(crate) fn write_pair(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether `encoded` is what [`write_pair`] makes of these pairs. May be false where a text has
-/// 128 bytes or more.
+/// Whether `encoded` is the output of [`write_pair`] for these pairs. May be false if a text
+/// has 128 bytes or more.
 #[inline]
 pub(super) fn encodes(mut encoded: &[u8], pairs: &[(&[u8], &[u8])]) -> bool {
     for text in pairs.iter().flat_map(|&(name, value)| [name, value]) {
@@ -156,7 +156,7 @@ pub(super) fn encodes(mut encoded: &[u8], pairs: &[(&[u8], &[u8])]) -> bool {
     encoded.is_empty()
 }
 
-/// Cuts the next entry's own pairs off a column that [`check_metadata`] has found good.
+/// Cuts the next entry's own pairs off a column that [`check_metadata`] has accepted.
 pub(super) fn split_entry<'a>(column: &mut &'a [u8]) -> &'a [u8] {
     let mut cursor = *column;
     let pairs = read_varint(&mut cursor).unwrap_or(0);
@@ -175,7 +175,8 @@ pub(super) fn split_entry<'a>(column: &mut &'a [u8]) -> &'a [u8] {
 
 /// Whether `column` holds exactly `entry_count` entries of well-formed pairs.
 pub(super) fn check_metadata(mut column: &[u8], entry_count: usize) -> Option<()> {
-    // So are nearly all: counts and lengths below 128 are ASCII, too. Then each text is.
+    // Nearly all columns are ASCII, as counts and lengths below 128 are ASCII too. Then each
+    // text is ASCII, and its UTF-8 needs no check.
     let is_ascii = column.is_ascii();
     for _ in 0..entry_count {
         let pairs = read_varint(&mut column)?;

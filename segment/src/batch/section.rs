@@ -1,4 +1,8 @@
-//! Reads a batch: its sections, and their entries.
+//! Reads the sections of a batch and their entries.
+//!
+//! Guarantees: [`sections`] accepts only sections whose columns fit each other; arbitrary bytes
+//! give a [`BatchError`]. [`checked_sections`] skips the checks: over bytes that [`sections`]
+//! refuses, entries are wrong, and slicing them may panic.
 
 use std::ops::Range;
 
@@ -11,11 +15,11 @@ use super::{BatchError, SECTION_HEADER_LEN};
 /// One section of a batch, borrowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Section<'a> {
-    /// The stream all entries belong to.
+    /// The stream of all entries.
     pub stream: StreamId,
-    /// Smallest timestamp, as the section claims it.
+    /// Smallest timestamp by the section's header; nothing compares it with the entries.
     pub min_ns: i64,
-    /// Largest timestamp, as the section claims it.
+    /// Largest timestamp by the section's header; nothing compares it with the entries.
     pub max_ns: i64,
     /// All lines, one after another.
     pub lines: &'a [u8],
@@ -62,7 +66,7 @@ impl<'a> Section<'a> {
         !self.metadata.is_empty()
     }
 
-    /// Bytes of all that is there for metadata.
+    /// Bytes of all metadata: own pairs, numbers of shared sets and the sets.
     #[inline]
     pub fn metadata_len(&self) -> usize {
         self.metadata.len() + self.set_numbers.len() + self.sets.as_bytes().len()
@@ -75,7 +79,7 @@ impl<'a> Section<'a> {
         let has_own = self.has_own_metadata();
         let mut start = 0usize;
         let mut numbers = self.set_numbers.iter();
-        // Neighbours often have the same.
+        // Neighbours often have the same set.
         let (mut last_number, mut last_set): (u8, &[u8]) = (0, &[]);
         self.timestamps().zip(self.ends()).map(move |(timestamp_ns, end)| {
             let end = end as usize;
@@ -109,19 +113,19 @@ pub fn sections(batch: &[u8]) -> Sections<'_> {
     Sections { batch, offset: 0, is_checked: false }
 }
 
-/// Like [`sections`], for the bytes of a batch that [`sections`] has found good: nothing is
-/// looked at but the sections' headers.
+/// Like [`sections`], for the bytes of a batch that [`sections`] has accepted: reads only the
+/// headers of the sections.
 #[inline]
 pub fn checked_sections(batch: &[u8]) -> Sections<'_> {
     Sections { batch, offset: 0, is_checked: true }
 }
 
-/// See [`sections`].
+/// Iterator over the sections of a batch, see [`sections`].
 #[derive(Clone, Debug)]
 pub struct Sections<'a> {
     batch: &'a [u8],
     offset: usize,
-    /// Whether the columns are known to be good.
+    /// Whether the columns were checked.
     is_checked: bool,
 }
 
@@ -197,7 +201,7 @@ impl<'a> Sections<'a> {
         if !shared.is_empty() {
             let (_, set_count) =
                 SharedSets::parse(sets).ok_or_else(|| fail("bad shared sets of metadata"))?;
-            // All of them, so that the compiler compares many at once.
+            // Without an early exit, so that the compiler compares many numbers at once.
             if set_numbers.iter().fold(0, |most, &number| number.max(most)) > set_count {
                 return Err(fail("a shared set of metadata is not there"));
             }

@@ -1,11 +1,10 @@
-//! Sets of metadata that entries refer to by a number of one byte, so that what many of them
-//! have is there once: in a section, and in a block of a head.
+//! Tables of metadata sets. Entries refer to a set by a number of one byte, so that a section
+//! and a head block store a set once that many entries have.
 //!
-//! Guarantees: a table has at most [`SHARED_SETS_MAX`] sets, each of at most
-//! [`SHARED_SET_MAX_BYTES`] and unlike the others, so it takes 64 KiB at most; what does not
-//! fit is for the caller to keep with the entry. Numbers count from 1, and 0 is the empty set.
-//! Sets of arbitrary bytes are read without panic once [`SharedSets::parse`] has looked at
-//! them.
+//! Guarantees: a table has at most [`SHARED_SETS_MAX`] distinct sets of at most
+//! [`SHARED_SET_MAX_BYTES`] each, so it takes 64 KiB at most. The caller keeps a set that does
+//! not fit with its entry. Numbers count from 1; number 0 is the empty set.
+//! [`SharedSets::parse`] accepts only well-formed sets, of arbitrary bytes.
 
 use logsvc_proto::varint;
 
@@ -14,10 +13,10 @@ use super::metadata::{read_bytes, read_text};
 /// Most sets of a table: their numbers are bytes, and 0 means none.
 pub const SHARED_SETS_MAX: usize = 255;
 
-/// Most bytes of the pairs of a set. It bounds what few bytes of a batch can stand for.
+/// Most bytes of the pairs of a set. It bounds the metadata that an entry of few bytes can have.
 const SHARED_SET_MAX_BYTES: usize = 256;
 
-/// The sets of a table, encoded: for each a varint length and its pairs.
+/// The encoded sets of a table: for each set a varint length and its pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedSets<'a> {
     bytes: &'a [u8],
@@ -27,15 +26,15 @@ impl<'a> SharedSets<'a> {
     /// No sets.
     pub const NONE: SharedSets<'static> = SharedSets { bytes: &[] };
 
-    /// Sets that were checked before.
+    /// Sets that [`Self::parse`] has accepted or a [`SetTable`] has written.
     #[inline]
     pub(crate) fn from_checked(bytes: &'a [u8]) -> SharedSets<'a> {
         SharedSets { bytes }
     }
 
-    /// Sets of arbitrary bytes, and how many there are. `None` if they are malformed: a set
-    /// is empty, longer than [`SHARED_SET_MAX_BYTES`], has names that do not rise or texts
-    /// that are not UTF-8, or there are more than [`SHARED_SETS_MAX`].
+    /// The sets in arbitrary bytes, and their number. `None` if they are malformed: a set is
+    /// empty or longer than [`SHARED_SET_MAX_BYTES`], names do not ascend, a text is not UTF-8,
+    /// or there are more than [`SHARED_SETS_MAX`] sets.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<(SharedSets<'a>, u8)> {
         let mut cursor = bytes;
         let mut count = 0_u8;
@@ -61,14 +60,14 @@ impl<'a> SharedSets<'a> {
         Some((SharedSets { bytes }, count))
     }
 
-    /// Pairs of each set, the first one has number 1.
+    /// The pairs of each set in the order of their numbers, which begin at 1.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> + Clone {
         let mut cursor = self.bytes;
         std::iter::from_fn(move || read_bytes(&mut cursor))
     }
 
-    /// Pairs of the set with this number; empty if there is none.
+    /// The pairs of the set with this number; empty if there is no such set.
     #[inline]
     pub fn get(self, number: u8) -> &'a [u8] {
         match number.checked_sub(1) {
@@ -77,34 +76,34 @@ impl<'a> SharedSets<'a> {
         }
     }
 
-    /// How many sets there are.
+    /// Number of sets.
     #[inline]
     pub(crate) fn count(self) -> usize {
         self.iter().count()
     }
 
-    /// The sets as they are encoded.
+    /// The encoded sets.
     #[inline]
     pub(crate) fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 }
 
-/// A table that grows.
+/// A table of sets to which sets are added.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct SetTable {
     bytes: Vec<u8>,
 }
 
 impl SetTable {
-    /// A table in `memory`, which is cleared.
+    /// An empty table that uses `memory`.
     pub(super) fn within(mut memory: Vec<u8>) -> SetTable {
         memory.clear();
         SetTable { bytes: memory }
     }
 
-    /// The number of the set with these pairs, which is added if it is new. `None` if the
-    /// table does not take it.
+    /// The number of the set with these pairs; a new set is added. `None` if the table has no
+    /// room for it.
     pub(crate) fn number_of(&mut self, pairs: &[u8]) -> Option<u8> {
         let mut number = 0;
         for set in self.sets().iter() {
@@ -130,7 +129,7 @@ impl SetTable {
         self.bytes.clear();
     }
 
-    /// The same sets as `other` has.
+    /// Replaces the sets by those of `other`.
     pub(crate) fn copy_from(&mut self, other: &SetTable) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);

@@ -147,7 +147,7 @@ fn entries_keep_what_finds_no_room_among_shared_sets() {
     let expected = |level| vec![("a", "1"), ("detected_level", level), ("z", "2")];
     let expected: Vec<_> = levels.iter().chain([&long]).map(|level| expected(level)).collect();
     assert_eq!(pairs_of(&batch), expected);
-    // So it is when the batch is taken apart and built anew.
+    // The same holds for a batch that is built from the entries of another batch.
     let mut rebuilt = BatchBuilder::new(Vec::new());
     rebuilt.begin(StreamId(7));
     let section = sections(&batch).next().unwrap().unwrap();
@@ -156,7 +156,7 @@ fn entries_keep_what_finds_no_room_among_shared_sets() {
     assert_eq!(rebuilt.finish(), batch);
 }
 
-/// As a server wrote it that knew of no shared sets.
+/// The length of the shared sets is zero in batches of logs from older servers.
 #[test]
 fn a_section_without_shared_sets_reads_as_before() {
     let mut section = Vec::new();

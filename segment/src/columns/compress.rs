@@ -1,8 +1,7 @@
-//! Stored bytes of a column: its codec, compression and checksum.
+//! The codec, the compression and the checksum of a column's stored bytes.
 //!
-//! Contexts of the compressor are kept and used again, because making one costs
-//! as much as compressing a small block. A column that does not shrink is stored
-//! as it is.
+//! A compressor keeps its zstd context, because making one costs as much as compressing a
+//! small block. A column that compression does not shrink is stored raw.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,16 +12,16 @@ use super::template_store::{Plan, TemplateStore};
 use super::templates::{self, LineParts, Timestamps};
 use crate::error::WriteError;
 
-/// How stored bytes become raw ones.
+/// How the stored bytes of a column encode its raw bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
-    /// They are the raw bytes.
+    /// The raw bytes.
     Raw,
-    /// They are one zstd frame.
+    /// One zstd frame.
     Zstd,
-    /// Segments and numbers, and a zstd frame of the distinct segments; for lines only.
+    /// Templates: numbers, and a zstd frame of the distinct texts between them. For lines only.
     Templates,
-    /// The same, with times that are counted from the block's timestamps.
+    /// Templates with times, which are stored relative to the block's timestamps.
     TimedTemplates,
 }
 
@@ -48,13 +47,13 @@ impl Codec {
         }
     }
 
-    /// Whether only lines may be stored so, and no more than 1 MiB of them.
+    /// Whether the codec is for columns of lines only, of at most 1 MiB.
     #[inline]
     pub fn is_for_lines(self) -> bool {
         matches!(self, Codec::Templates | Codec::TimedTemplates)
     }
 
-    /// Whether it takes a block's timestamps to decode its lines.
+    /// Whether decoding lines needs the timestamps of their block.
     #[inline]
     pub fn needs_timestamps(self) -> bool {
         self == Codec::TimedTemplates
@@ -72,7 +71,7 @@ pub struct ColumnPlace {
     pub raw_len: u32,
     /// CRC-32C of the stored bytes.
     pub crc: u32,
-    /// How they are stored.
+    /// Codec of the stored bytes.
     pub codec: Codec,
 }
 
@@ -83,7 +82,10 @@ impl ColumnPlace {
         self.offset..self.offset + u64::from(self.stored_len)
     }
 
-    /// Whether all stored bytes of the column are there, and are what was written.
+    /// Checks length and checksum of the column's stored bytes.
+    ///
+    /// # Errors
+    /// If they are not the bytes that were written.
     pub fn check(&self, stored: &[u8]) -> Result<(), &'static str> {
         if stored.len() != self.stored_len as usize {
             return Err("not all of it was read");
@@ -97,11 +99,11 @@ impl ColumnPlace {
 
 /// Bytes that columns are appended to.
 pub(crate) trait Appendable {
-    /// How many there are.
+    /// Their number.
     fn len_bytes(&self) -> usize;
-    /// Adds some at the end.
+    /// Appends `bytes`.
     fn append_bytes(&mut self, bytes: &[u8]);
-    /// Takes away what is behind the first `len_bytes`.
+    /// Removes all bytes after the first `len_bytes`.
     fn cut(&mut self, len_bytes: usize);
 }
 
@@ -149,13 +151,13 @@ impl Compressor {
         Ok(Compressor { zstd, buffer: Vec::new(), templates: TemplateStore::new() })
     }
 
-    /// Begins with another segment: what was learnt of the blocks of this one is forgotten.
+    /// Forgets the statistics of past blocks, before the first block of another segment.
     pub(crate) fn forget(&mut self) {
         self.templates.forget();
     }
 
-    /// Like [`Self::store`], for lines that end at `ends` and have these timestamps: as
-    /// templates where that pays.
+    /// Like [`Self::store`], for lines that end at `ends` and have these timestamps. Stores
+    /// them as templates if that takes fewer bytes.
     pub(crate) fn store_lines(
         &mut self,
         lines: &[u8],
@@ -183,8 +185,8 @@ impl Compressor {
         Ok(append(self.templates.codec(), self.templates.stored(), raw_len, out))
     }
 
-    /// Blocks whose templates were not what they had been made from, so that they and what
-    /// came behind them are stored without.
+    /// Blocks whose templates did not decode to their lines. These and all later blocks are
+    /// stored without templates.
     pub(crate) fn refused_blocks(&self) -> u32 {
         self.templates.refused()
     }
@@ -194,8 +196,8 @@ impl Compressor {
         self.buffer.capacity() + self.templates.held_bytes()
     }
 
-    /// Appends the stored form of `raw` to `out`, and says what was appended; the
-    /// offset is that within `out`.
+    /// Appends the stored bytes of `raw` to `out`, and returns their place; its offset counts
+    /// from the beginning of `out`.
     pub(crate) fn store(
         &mut self,
         raw: &[u8],
@@ -217,7 +219,7 @@ impl Compressor {
         Ok(place)
     }
 
-    /// Like [`Self::store`], for bytes that are packed already.
+    /// Like [`Self::store`], without compression.
     pub(crate) fn store_raw(
         raw: &[u8],
         out: &mut impl Appendable,
@@ -225,7 +227,7 @@ impl Compressor {
         Ok(append(Codec::Raw, raw, raw_len_of(raw)?, out))
     }
 
-    /// What [`Self::store_raw`] says of bytes that were appended at `offset` already.
+    /// The place of raw bytes that are at `offset`.
     pub(crate) fn stored_raw(raw: &[u8], offset: u64) -> Result<ColumnPlace, WriteError> {
         Ok(place(Codec::Raw, raw, raw_len_of(raw)?, offset))
     }
@@ -251,17 +253,17 @@ fn place(codec: Codec, stored: &[u8], raw_len: u32, offset: u64) -> ColumnPlace 
     }
 }
 
-/// Shorter columns are stored raw without a try: a frame alone takes 9 bytes.
+/// Shorter columns are stored raw: an empty zstd frame takes 9 bytes.
 const COMPRESSED_FROM_BYTES: usize = 32;
 
-/// One huge line must not leave a huge buffer behind.
+/// Larger buffers are released, so that one huge line does not keep its memory.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
 pub(super) fn compression(error: std::io::Error) -> WriteError {
     WriteError::Compression(error.to_string())
 }
 
-/// Undoes what [`Compressor`] did.
+/// Decodes the stored bytes that a [`Compressor`] writes.
 pub(crate) struct Decompressor {
     zstd: zstd::bulk::Decompressor<'static>,
 }
@@ -277,8 +279,8 @@ impl Decompressor {
         Decompressor { zstd: zstd::bulk::Decompressor::default() }
     }
 
-    /// The raw bytes of a column whose stored ones are `stored`. Allocates no more
-    /// than `place.raw_len`, which the directory's checks have bounded.
+    /// The raw bytes of a column with these stored bytes. Allocates at most `place.raw_len`
+    /// bytes, which the checks of the directory bound.
     pub(crate) fn load<'a>(
         &mut self,
         place: &ColumnPlace,
@@ -287,8 +289,8 @@ impl Decompressor {
         self.load_timed(place, stored, &[])
     }
 
-    /// The same of lines, with the timestamps of their block, which matter only if the codec
-    /// needs them.
+    /// Like [`Self::load`], for lines. `timestamps_ns` are those of the block; they may be
+    /// empty if the codec does not need them.
     pub(crate) fn load_timed<'a>(
         &mut self,
         place: &ColumnPlace,
@@ -314,8 +316,8 @@ impl Decompressor {
         }
     }
 
-    /// Lines as their parts, if that is how they are stored. Allocates no more than a
-    /// few times `place.raw_len`.
+    /// The parts of lines that are stored as templates; `None` for other codecs. Allocates at
+    /// most a few times `place.raw_len`.
     pub(crate) fn load_parts(
         &mut self,
         place: &ColumnPlace,

@@ -1,22 +1,22 @@
 //! Lower-case hexadecimal digits, eight at a time.
 //!
-//! Guarantees: for digits, the two functions undo each other. What other bytes stand for is
-//! some number.
+//! Guarantees: for digits, each function is the inverse of the other. Other bytes give an
+//! arbitrary number.
 
 /// A one in every byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The number in eight digits, the first of which is the lowest byte.
+/// The number of eight digits; the first digit is in the lowest byte.
 #[inline]
 pub(super) fn value_of(digits: u64) -> u32 {
-    // Bit 6 tells letters.
+    // Letters have bit 6.
     let nibbles = (digits & (0x0f * ONES)) + 9 * (digits >> 6 & ONES);
     let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
     (fours << 16 | fours >> 32) as u32
 }
 
-/// Eight digits.
+/// The eight digits of a number.
 #[inline]
 pub(super) fn digits_of(value: u32) -> [u8; 8] {
     let halves = (u64::from(value) & 0xffff) | ((u64::from(value) & 0xffff_0000) << 16);

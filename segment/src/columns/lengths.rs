@@ -1,19 +1,19 @@
 //! The column of line lengths, packed. `docs/format.md` gives the bytes.
 //!
-//! Decodes into exclusive ends that begin anew with each run, so that a run's part
-//! of the column goes with its part of the lines without any change.
+//! Decoding gives exclusive ends that count from the beginning of each run, so that a run's
+//! part of the column fits its part of the lines.
 
 use super::packed::{self, Malformed};
 
-/// What is known of a run before its lengths are read.
+/// What the directory says of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunLines {
     pub(crate) entries: u32,
     pub(crate) line_bytes: u32,
 }
 
-/// Encodes the lengths of lines that stand one after another and end at `ends`; the
-/// first begins at 0. `scratch` is overwritten.
+/// Encodes the lengths of adjacent lines that end at `ends`; the first line begins at 0.
+/// `scratch` is overwritten.
 pub(crate) fn encode(ends: &[u32], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     scratch.clear();
     let mut start = 0;
@@ -21,8 +21,8 @@ pub(crate) fn encode(ends: &[u32], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     packed::encode(scratch, out);
 }
 
-/// Decodes the line ends of runs, one after another. Each run's begin at zero and
-/// end at the run's line bytes.
+/// Decodes the line ends of all runs. The ends of each run count from 0, and the last one is
+/// the number of the run's line bytes.
 pub(crate) fn decode(
     bytes: &[u8],
     runs: impl Iterator<Item = RunLines>,
@@ -43,8 +43,8 @@ pub(crate) fn decode(
     for run in runs {
         let (now, behind) = rest.split_at_mut_checked(run.entries as usize).ok_or(Malformed)?;
         rest = behind;
-        // A block has fewer than 2^32 lines, so that their lengths add up to less
-        // than 2^64; the check of the sum says that none of them was cut.
+        // A block has fewer than 2^32 lines, so that their lengths add up to less than 2^64. If
+        // the sum is right, no length was truncated.
         let mut end = 0u64;
         for place in now {
             end += u64::from(*place);

@@ -1,4 +1,4 @@
-//! The columns of a block: how each is encoded, and how its bytes are stored.
+//! The columns of a block: their encodings, and how the encoded bytes are stored.
 
 pub(crate) mod compress;
 mod hex;
@@ -27,7 +27,7 @@ impl ColumnKind {
     pub const ALL: [ColumnKind; 4] =
         [ColumnKind::Lines, ColumnKind::Timestamps, ColumnKind::Lengths, ColumnKind::Metadata];
 
-    /// What people call it.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             ColumnKind::Lines => "lines",

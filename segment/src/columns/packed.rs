@@ -1,10 +1,9 @@
-//! Packed numbers: groups of 64, each as wide as its largest number needs, with a
-//! base subtracted where that saves bytes. `docs/format.md` gives the bytes.
+//! Packed numbers: groups of 64. The width of a group is that of its largest number, after a
+//! base was subtracted where that saves bytes. `docs/format.md` gives the bytes.
 //!
-//! Guarantees: what [`encode`] writes, [`decode`] reads back; [`decode`] meets
-//! arbitrary bytes without panic and without allocating. Packing and
-//! unpacking are functions of their own for each width, so that every shift and mask is a
-//! constant.
+//! Guarantees: [`decode`] reads the numbers that [`encode`] writes. It reads arbitrary bytes
+//! without panic and without allocating. There is a function for packing and one for unpacking
+//! per width, so that every shift and mask is a constant.
 
 use logsvc_proto::varint;
 
@@ -40,8 +39,8 @@ pub(crate) fn encode(values: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// The smallest and the largest of some numbers. Comparing two of them at once takes seven
-/// instructions where the CPU has vectors of 16 bytes only, and that was most of encoding.
+/// The smallest and the largest number. With vectors of 16 bytes comparing two numbers takes
+/// seven instructions, which would be most of the work of encoding.
 fn bounds(group: &[u64]) -> (u64, u64) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -50,14 +49,14 @@ fn bounds(group: &[u64]) -> (u64, u64) {
             bounds_inline(group)
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the CPU has the feature, as was just found out.
+            // SAFETY: the condition above has found that the CPU has the feature.
             return unsafe { bounds_wide(group) };
         }
     }
     bounds_inline(group)
 }
 
-/// A part of the caller, so that it is compiled for the caller's CPU.
+/// Inlined into its callers, so that it is compiled for the CPU features of each.
 #[inline(always)]
 fn bounds_inline(group: &[u64]) -> (u64, u64) {
     let bounds = (u64::MAX, 0);
@@ -95,8 +94,8 @@ fn pack(group: &[u64], base: u64, width: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Reads `count` numbers, which must take up all of `bytes`, and hands them over
-/// in pieces of at most [`GROUP`].
+/// Reads `count` numbers, which must take up all of `bytes`, and calls `each` with pieces of
+/// at most [`GROUP`] numbers.
 pub(crate) fn decode(
     bytes: &[u8],
     count: usize,
@@ -116,7 +115,7 @@ pub(crate) fn decode(
     if at == bytes.len() { Ok(()) } else { Err(Malformed) }
 }
 
-/// Where a group is.
+/// The position and encoding of a group.
 struct Group {
     width: usize,
     base: u64,
@@ -124,7 +123,7 @@ struct Group {
     end: usize,
 }
 
-/// Reads the head of a group of so many numbers.
+/// Reads the head of a group of `count` numbers.
 #[inline(always)]
 fn read_group(bytes: &[u8], mut at: usize, len: usize) -> Result<Group, Malformed> {
     let head = *bytes.get(at).ok_or(Malformed)?;
@@ -142,8 +141,8 @@ fn read_group(bytes: &[u8], mut at: usize, len: usize) -> Result<Group, Malforme
 }
 
 impl Group {
-    /// Reads the numbers of the group, and something behind them if they are fewer than
-    /// [`GROUP`].
+    /// Reads the numbers of the group. If they are fewer than [`GROUP`], arbitrary numbers
+    /// follow them.
     #[inline(always)]
     fn unpack(&self, bytes: &[u8], values: &mut [u64; GROUP]) -> Result<(), Malformed> {
         let unpack = UNPACK[self.width];
@@ -151,8 +150,7 @@ impl Group {
         match bytes.get(self.start..self.start + wanted) {
             Some(source) => unpack(source, self.base, values),
             None => {
-                // The end of the column: what an unpacker may touch besides the
-                // stored bytes is zero.
+                // At the end of the column an unpacker reads a copy that is padded with zeros.
                 let mut padded = [0; GROUP * 8 + SLACK];
                 let stored = bytes.get(self.start..self.end).ok_or(Malformed)?;
                 padded[..stored.len()].copy_from_slice(stored);
@@ -163,29 +161,29 @@ impl Group {
     }
 }
 
-/// Some of many packed numbers, in their order: groups that nobody asks for are skipped.
+/// Reads single numbers by ascending position, and skips groups without one.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
-    /// Where the next group begins, and how many numbers come from there on.
+    /// Offset of the next group, and the number of numbers from there on.
     at: usize,
     left: usize,
-    /// Those of the last group that was read, and the place of its first one.
+    /// The numbers of the last group that was read, and the position of the first one.
     values: [u64; GROUP],
     first: usize,
     end: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// Before the first of `count` numbers.
+    /// A cursor before the first of `count` numbers.
     pub(crate) fn new(bytes: &'a [u8], count: usize) -> Cursor<'a> {
         Cursor { bytes, at: 0, left: count, values: [0; GROUP], first: 0, end: 0 }
     }
 
-    /// The number at a place, which is in no group before that of the last one.
+    /// The number at a position. Its group must not precede the group of the last call.
     ///
     /// # Errors
-    /// There is none, or what comes before it cannot be read.
+    /// If there is no such number, or a group up to it is malformed.
     #[inline]
     pub(crate) fn get(&mut self, place: usize) -> Result<u64, Malformed> {
         while place >= self.end {
@@ -204,12 +202,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes behind a group's that an unpacker loads and ignores.
+/// Bytes after a group that an unpacker loads and ignores.
 const SLACK: usize = 8;
 
 type Unpack = fn(&[u8], u64, &mut [u64; GROUP]);
 
-/// Unpackers by width; those of widths that are never stored do nothing useful.
+/// Unpackers by width, also for widths that are never stored.
 static UNPACK: [Unpack; 65] = [
     unpack::<0>,
     unpack::<1>,
@@ -364,8 +362,8 @@ fn pack_words<const W: usize>(values: &[u64; GROUP], words: &mut [u64; GROUP]) {
     }
 }
 
-/// Unpacks a group from `8 * W + SLACK` bytes. A sum that does not fit wraps: it
-/// can only come from damaged bytes, and the columns check what they get.
+/// Unpacks a group from `8 * W + SLACK` bytes. A sum that overflows wraps: only damaged bytes
+/// give one, and columns check their numbers.
 fn unpack<const W: usize>(source: &[u8], base: u64, values: &mut [u64; GROUP]) {
     let source = &source[..8 * W + SLACK];
     let mask = if W == 64 { u64::MAX } else { (1 << W) - 1 };

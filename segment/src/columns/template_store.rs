@@ -1,51 +1,52 @@
-//! When lines are stored as templates: decides, encodes and checks, one block of a writer
-//! after another.
+//! Decides for each block of a writer whether its lines are stored as templates, encodes them
+//! and verifies the result.
 //!
-//! The log is given up once a segment is live, so what is stored must be what was there.
-//! The codec's bodies for fuzzing and its property tests compare every block; so does every
-//! build with debug assertions. Decoding again what was just encoded is a quarter of the
-//! work, therefore other builds compare a sample, by a fixed rule. It finds what is
-//! systematic, such as a fault of the compiler, of the machine, or lines of a kind that
-//! nobody has thought of. A writer that finds a block to differ stores no more templates.
+//! The log is deleted once a segment is live, so the stored lines must be the original ones.
+//! Fuzzing, property tests and all builds with debug assertions decode every block and compare
+//! it with its lines. Decoding is a quarter of the work of encoding, therefore other builds
+//! compare a sample of the blocks, by a fixed rule. It finds systematic faults: of the
+//! compiler, of the machine, or of the codec on lines that no test has. After a difference a
+//! writer stores no more templates.
 
 use super::compress::{Codec, compression};
 use super::templates::{self, Encoded, Encoder, MAX_RAW_BYTES, Timestamps};
 use crate::error::WriteError;
 
-/// Templates and zstd alone are both tried once in so many blocks: neighbours are alike.
+/// Templates and zstd alone are both tried once in so many blocks, since adjacent blocks have
+/// similar lines.
 const TRIED_EVERY_BLOCKS: usize = 16;
 
-/// The same where templates have won clearly, unless they shrink a block much less than
-/// that one: making the other form, too, is a good part of the work of encoding.
+/// Both are tried once in so many blocks after templates have won clearly, and at the first
+/// block that templates shrink much less than that block. Each try costs a compression.
 const TRIED_AFTER_CLEAR_BLOCKS: usize = 96;
 
-/// The first blocks of a writer are compared, as many as this.
+/// So many first blocks of a writer are verified.
 const COMPARED_FIRST_BLOCKS: usize = 4;
-/// Of the others one in so many is compared.
+/// One in so many of the other blocks is verified.
 const COMPARED_EVERY_BLOCKS: usize = 16;
 
-/// Smaller blocks do without: columns would hold too few numbers.
+/// Smaller blocks are stored without templates: their columns would have too few numbers.
 const FROM_BYTES: usize = 16 << 10;
 
-/// What storing lines as templates needs.
+/// The encoder of templates, and the statistics by which it is used.
 pub(super) struct TemplateStore {
     encoder: Encoder,
     /// The stored form of the last block.
     stored: Vec<u8>,
-    /// Whether it has times.
+    /// Whether the last block has times.
     has_times: bool,
     frame: Vec<u8>,
     /// Blocks so far.
     blocks: usize,
-    /// Whether they beat zstd alone when both were tried last.
+    /// Whether templates beat zstd alone at the last comparison.
     pays: bool,
-    /// The block that is next to be tried both ways, by its number.
+    /// Number of the next block for which both are compared.
     next_trial: usize,
-    /// If templates have won clearly, what they made of a block then.
+    /// The ratio of templates at the last comparison, if they won clearly.
     clear: Option<Shrunk>,
     /// Blocks that did not decode to their lines.
     refused: u32,
-    /// Blocks from this one on are damaged before they are compared.
+    /// Blocks from this number on are damaged before they are verified.
     #[cfg(test)]
     pub(super) damaged_from_block: usize,
 }

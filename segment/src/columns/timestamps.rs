@@ -1,16 +1,16 @@
 //! The timestamp column: distances within a run, divided by their greatest common
 //! divisor and packed. `docs/format.md` gives the bytes.
 //!
-//! A run's first and last timestamps stand in the directory, so that the column
-//! holds distances only, and what was decoded is checked against the directory.
-//! Sources with millisecond precision cost a third of the bits through the
-//! divisor; regular intervals cost nothing through the base of each group.
+//! The directory has the first and the last timestamp of each run. The column has only
+//! distances, and decoded timestamps are checked against the directory. By the divisor,
+//! timestamps of whole milliseconds take a third of the bits; by the base of each packed group,
+//! regular intervals take none.
 
 use logsvc_proto::varint;
 
 use super::packed::{self, Malformed};
 
-/// What is known of a run before its timestamps are read.
+/// What the directory says of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunTimes {
     pub(crate) entries: u32,
@@ -44,7 +44,7 @@ pub(crate) fn encode(
     packed::encode(scratch, out);
 }
 
-/// Of so many distances the divisor is made first; most often it is that of the others, too.
+/// The divisor is computed of so many distances first. Mostly it divides all others.
 const SAMPLE_LEN: usize = 8;
 
 /// The greatest common divisor of all; 1 if all are 0.
@@ -67,14 +67,14 @@ fn common_divisor(distances: &[u64]) -> u64 {
     divisor.max(1)
 }
 
-/// Divides by one number again and again, as long as there is no remainder, with a
-/// multiplication instead of a division.
+/// Exact division by one divisor, with a multiplication instead of a division.
 ///
-/// Modulo 2^64 an odd number has an inverse, and a multiple divided by the number is the
-/// multiple times the inverse. The products of what is no multiple are larger than all
-/// quotients, since they are all different. Factors of two are turned out at the low end, and
-/// come in again at the high end if one is not there. (Granlund and Montgomery, *Division by
-/// Invariant Integers using Multiplication*, 1994, section 9.)
+/// Modulo 2^64 an odd number has an inverse, and the quotient of a multiple is the multiple
+/// times the inverse. Multiplication by the inverse is a bijection, so a number that is no
+/// multiple gives a product larger than all quotients. A rotation removes the factors of two of
+/// the divisor; bits of a remainder become high bits, which make the result too large.
+/// (Granlund and Montgomery, *Division by Invariant Integers using Multiplication*, 1994,
+/// section 9.)
 struct ExactDivisor {
     inverse: u64,
     twos: u32,
@@ -87,7 +87,7 @@ impl ExactDivisor {
     fn new(divisor: u64) -> ExactDivisor {
         let twos = divisor.trailing_zeros();
         let odd = divisor >> twos;
-        // Right in the three lowest bits; each step doubles how many.
+        // The three lowest bits are right; each step doubles the number of right bits.
         let mut inverse = odd;
         for _ in 0..5 {
             let product = odd.wrapping_mul(inverse);
@@ -96,7 +96,8 @@ impl ExactDivisor {
         ExactDivisor { inverse, twos, most: u64::MAX / divisor }
     }
 
-    /// The quotient if the divisor divides `value`, and something larger otherwise.
+    /// The quotient if the divisor divides `value`, and otherwise a number above the largest
+    /// quotient.
     fn turned(&self, value: u64) -> u64 {
         value.wrapping_mul(self.inverse).rotate_right(self.twos)
     }
@@ -106,7 +107,7 @@ impl ExactDivisor {
     }
 }
 
-/// Greatest common divisor; that of 0 and `b` is `b`.
+/// Greatest common divisor; `b` if `a` is 0.
 fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -114,8 +115,8 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Decodes the timestamps of runs, one after another. Each run's are in time order
-/// and have the bounds that `runs` gives.
+/// Decodes the timestamps of all runs. The timestamps of each run ascend between the bounds
+/// that `runs` gives.
 pub(crate) fn decode(
     bytes: &[u8],
     runs: impl ExactSizeIterator<Item = RunTimes>,
@@ -159,7 +160,7 @@ pub(crate) fn decode(
 
 struct State<I> {
     runs: I,
-    /// Entries that the current run still needs.
+    /// Entries of the current run that are left.
     left: usize,
     /// Distance of the last entry from the first one of the run.
     at: u64,

@@ -1,4 +1,4 @@
-//! What a directory tells: streams, runs, blocks, chunks of the stream table.
+//! Accessors of a directory: streams, runs, blocks and chunks of the stream table.
 
 use std::ops::Range;
 
@@ -17,16 +17,15 @@ use crate::format::FOOTER_LEN;
 /// A run: the entries of one stream in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Its number in the segment. Of two runs of a stream the one with the smaller
-    /// number was first in order of time and arrival.
+    /// Its number in the segment. The runs of a stream ascend by time, then by arrival.
     pub run: u32,
     /// The stream's number in the segment.
     pub stream: u32,
     /// The block's number in the segment.
     pub block: u32,
-    /// Its entries among those of the block.
+    /// Its entries within the block.
     pub entries: Range<u32>,
-    /// Its bytes in the lines of the block.
+    /// Its bytes within the lines of the block.
     pub line_bytes: Range<u32>,
     /// Timestamp of the first entry, in nanoseconds.
     pub min_ns: i64,
@@ -37,7 +36,7 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// What the engine may answer from without reading columns.
+    /// The figures from which the engine may answer without reading columns.
     pub fn summary(&self) -> BlockSummary {
         BlockSummary {
             min_timestamp_ns: self.min_ns,
@@ -74,7 +73,7 @@ pub struct BlockInfo {
     pub entries: u32,
     /// Bytes of its lines.
     pub line_bytes: u32,
-    /// Bytes of its metadata in the form of a batch; 0 if no entry has any.
+    /// Bytes of its metadata in the encoding of a batch; 0 if no entry has metadata.
     pub metadata_bytes: u32,
     /// Smallest timestamp in nanoseconds.
     pub min_ns: i64,
@@ -84,7 +83,7 @@ pub struct BlockInfo {
 }
 
 impl BlockInfo {
-    /// Where a column of the block is.
+    /// The place of a column of the block.
     #[inline]
     pub fn column(&self, kind: ColumnKind) -> ColumnPlace {
         self.columns[kind as usize]
@@ -98,7 +97,7 @@ pub struct LabelChunk {
     pub chunk: u32,
     /// The streams whose labels it has.
     pub streams: Range<u32>,
-    /// Where it is.
+    /// Its place in the file.
     pub place: ColumnPlace,
 }
 
@@ -121,8 +120,8 @@ impl Directory {
         self.root().blocks.len() as u32
     }
 
-    /// Where a part of the file begins, as far as the footer and the directory tell; 0 if
-    /// the part names a block that is not there.
+    /// The offset of a part of the file by the footer and the directory; 0 if the segment has no
+    /// such block.
     pub fn offset_of(&self, part: Part) -> u64 {
         let footer = self.footer();
         match part {
@@ -210,7 +209,7 @@ impl Directory {
         runs.contains(&run).then(|| run_info(root, run, stream, block))
     }
 
-    /// A block, which is below [`Self::block_count`].
+    /// The block with this number, which is below [`Self::block_count`].
     pub fn block(&self, block: u32) -> BlockInfo {
         let root = self.root();
         let row = &root.blocks[block as usize];
@@ -305,7 +304,7 @@ fn run_info(root: &ArchivedRoot, run: u32, stream: u32, block: u32) -> RunInfo {
     }
 }
 
-/// The place that a row gives. The codec was checked when the directory was opened.
+/// The place in a row. [`Directory::open`] has checked the codec.
 pub(super) fn place(row: &ArchivedColumnRow) -> ColumnPlace {
     ColumnPlace {
         offset: row.offset.to_native(),

@@ -1,9 +1,9 @@
-//! The directory of a segment, opened in place.
+//! The directory of a segment, read in place.
 //!
-//! Guarantees: [`Directory::open`] checks the CRC, then the archive's structure,
-//! then everything that accessors rely on, once; after that no accessor fails,
-//! panics for a number below the bound that its documentation gives, or leads
-//! outside the file's parts. Nothing is copied or allocated per row.
+//! Guarantees: [`Directory::open`] checks the CRC, then the structure of the archive, then all
+//! invariants of the accessors. After that an accessor neither fails nor panics for a number
+//! below the bound that its documentation gives, and all places lie within the parts of the
+//! file. No row is copied or allocated.
 
 mod access;
 pub(crate) mod rows;
@@ -31,7 +31,7 @@ impl Directory {
     /// [`Footer::directory_range`].
     ///
     /// # Errors
-    /// If they are damaged, or say what cannot be true of the segment.
+    /// If they are damaged or contradict the footer.
     pub fn open(footer: Footer, bytes: Vec<u8>) -> Result<Directory, SegmentError> {
         let fail = |what| SegmentError::new(Part::Directory, what);
         let range = footer.directory_range();
@@ -44,7 +44,7 @@ impl Directory {
         let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(&bytes)
             .map_err(|_| fail("it is not an archive of a directory"))?;
         let unknown = |part| SegmentError::other_version(Part::Directory, UnknownPart::Part(part));
-        // The checksum holds, so nothing but a later version wrote it.
+        // The checksum matches, so a later version has written it.
         validate::check(root, &footer).map_err(|what| match what {
             validate::UNKNOWN_CODEC => unknown("the codec of a column"),
             what => fail(what),
@@ -62,7 +62,7 @@ impl Directory {
         Ok(Directory { bytes, footer, filters })
     }
 
-    /// The archive's bytes for these rows.
+    /// The bytes of the archive of these rows.
     pub(crate) fn serialize(root: &Root) -> Option<Vec<u8>> {
         let bytes = rkyv::to_bytes::<rkyv::rancor::Failure>(root).ok()?;
         Some(bytes.into_vec())
@@ -83,8 +83,8 @@ impl Directory {
         &self.footer
     }
 
-    /// What finds the filters: ranges that it gives count from the beginning of
-    /// [`Footer::filters_range`], and its blocks are those of the segment.
+    /// The index of the block filters. Its ranges count from the beginning of
+    /// [`Footer::filters_range`], and its blocks are the blocks of the segment.
     pub fn filters(&self) -> &FilterIndex {
         &self.filters
     }

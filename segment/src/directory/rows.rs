@@ -1,7 +1,7 @@
-//! The directory's rows as they lie in the file, an rkyv archive.
+//! The rows of the directory in the file, an rkyv archive.
 //!
-//! All numbers are little-endian and nothing is aligned, so that the archive is
-//! read in place wherever its bytes are.
+//! All numbers are little-endian and unaligned, so that the archive is read in place at any
+//! address.
 
 use rkyv::{Archive, Serialize};
 
@@ -32,8 +32,8 @@ pub(crate) struct StreamRow {
     pub(crate) first_run: u32,
 }
 
-/// A piece of a stream in a block. Its end is where the next run of its block
-/// begins, or the end of the block.
+/// The entries of one stream in one block. They end where the next run of the block begins, or
+/// at the end of the block.
 #[derive(Archive, Serialize, Debug, Clone, Copy)]
 pub(crate) struct RunRow {
     pub(crate) min_ns: i64,
@@ -60,7 +60,7 @@ pub(crate) struct BlockRow {
     pub(crate) columns: [ColumnRow; 4],
 }
 
-/// Where stored bytes are.
+/// The place and codec of stored bytes.
 #[derive(Archive, Serialize, Debug, Clone, Copy)]
 pub(crate) struct ColumnRow {
     pub(crate) offset: u64,

@@ -1,7 +1,7 @@
-//! Checks that a directory says nothing that its accessors could not rely on.
+//! Checks the invariants that the accessors of a directory rely on.
 //!
-//! An archive that passed rkyv's own check is a list of numbers that may have any
-//! value. Everything here is one pass over the rows, without allocation.
+//! In an archive that has passed the check of rkyv, numbers may have any value. The checks are
+//! one pass over the rows, without allocation.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::format::{
     LABEL_CHUNK_MAX_BYTES, MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, METADATA_COLUMN_MAX_BYTES,
 };
 
-/// What is wrong with a directory whose columns have a codec of a later version.
+/// The fault of a directory with a codec of a later version.
 pub(super) const UNKNOWN_CODEC: &str = "a codec is unknown";
 
 type Check = Result<(), &'static str>;
@@ -56,7 +56,7 @@ fn check_tenants(root: &ArchivedRoot) -> Check {
 
 fn check_streams(root: &ArchivedRoot) -> Check {
     ensure_starts(root.streams.iter().map(|row| row.first_run.to_native()), root.runs.len())?;
-    // As many numbers as streams, with ids that strictly ascend: a permutation.
+    // As many numbers as streams, and ids that strictly ascend: a permutation.
     ensure(root.by_id.len() == root.streams.len(), "the table of ids has not all streams")?;
     let mut last: Option<&[u8; 16]> = None;
     for stream in root.by_id.iter() {
@@ -79,7 +79,7 @@ fn check_label_chunks(root: &ArchivedRoot, footer: &Footer) -> Check {
     Ok(())
 }
 
-/// Numbers that begin pieces of a list: from 0, strictly ascending, within it.
+/// Checks the starts of the pieces of a list: from 0, strictly ascending, within the list.
 fn ensure_starts(starts: impl Iterator<Item = u32>, len: usize) -> Check {
     let mut next = 0;
     for (index, start) in starts.enumerate() {
@@ -155,7 +155,7 @@ fn check_column(row: &ArchivedColumnRow, within: &Range<u64>, raw_most: usize) -
     }
 }
 
-/// Walks through blocks, streams and runs at once: all three are in one order.
+/// Checks blocks, streams and runs in one pass: all three are in one order.
 fn check_runs(root: &ArchivedRoot) -> Check {
     let mut stream = 0u32;
     let mut stream_max_ns = i64::MIN;
@@ -165,7 +165,7 @@ fn check_runs(root: &ArchivedRoot) -> Check {
         let end = end.unwrap_or(root.runs.len() as u32);
         let (mut min_ns, mut max_ns) = (i64::MAX, i64::MIN);
         let mut has_metadata = false;
-        // Where the next run may begin at the earliest.
+        // The earliest start of the next run.
         let (mut next_entry, mut next_line_byte) = (0, 0);
         for number in first_run..end {
             let next_stream = root.streams.get(stream as usize + 1);

@@ -1,14 +1,14 @@
 //! The structured metadata of a block's entries.
 //!
-//! Guarantees: what entries share, such as their levels, takes a byte for each of them, and
-//! each distinct set once per block, as long as the block has room for its number; the rest
-//! is kept for each entry. Blocks whose entries have nothing of their own hold nothing for it
-//! but a pointer.
+//! Guarantees: a shared set, such as a level, takes one byte of each entry, and the pairs of
+//! the set once per block. Other pairs are stored with each entry, and so are shared pairs for
+//! which the table of the block has no room. A block without own pairs takes a pointer for
+//! them.
 
 use super::range_of;
 use crate::batch::{MetadataPairs, SHARED_SETS_MAX, Section, SetTable, SharedSets};
 
-/// One place for each entry of a block, or none at all.
+/// The metadata columns of a block. Each column has an element per entry, or none at all.
 #[derive(Debug, Default)]
 pub(super) struct HeadMetadata {
     /// Numbers of the entries' shared sets; empty if none has one.
@@ -27,7 +27,7 @@ struct OwnPairs {
 }
 
 impl OwnPairs {
-    /// Gives the first entries, which have none, their places.
+    /// Adds entries without own pairs until there are `entries`.
     fn fill_to(&mut self, entries: usize) {
         let end = self.bytes.len() as u32;
         self.ends.resize(entries, end);
@@ -60,8 +60,8 @@ impl HeadMetadata {
         (&self.set_numbers, self.sets.sets())
     }
 
-    /// The pairs that entries do not share, as in a batch but without counts, and the
-    /// exclusive end of each entry's; both are empty if there are none.
+    /// The own pairs of all entries, as in a batch but without counts, and the exclusive end of
+    /// each entry's pairs; both are empty if no entry has own pairs.
     #[inline]
     pub(super) fn own_columns(&self) -> (&[u8], &[u32]) {
         self.own.as_ref().map_or((&[], &[]), |own| (&own.bytes, &own.ends))
@@ -100,7 +100,7 @@ impl HeadMetadata {
         }
     }
 
-    /// Appends the metadata of a section whose first entry gets the place `index`.
+    /// Appends the metadata of a section whose first entry is the entry at `index`.
     pub(super) fn push_section(&mut self, index: usize, section: &Section<'_>) {
         let entries = section.entry_count();
         let Some(numbers) = self.numbers_of(section.sets) else {
@@ -128,7 +128,7 @@ impl HeadMetadata {
         }
     }
 
-    /// The numbers that the sets of a section have here; `None` if there is no room for one.
+    /// For each set of a section its number in this block; `None` if the table has no room.
     fn numbers_of(&mut self, sets: SharedSets<'_>) -> Option<[u8; SHARED_SETS_MAX + 1]> {
         let mut numbers = [0; SHARED_SETS_MAX + 1];
         for (set, number) in sets.iter().zip(&mut numbers[1..]) {

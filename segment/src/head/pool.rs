@@ -1,11 +1,11 @@
-//! Memory of blocks that were sealed, for the blocks to come.
+//! A pool of empty head blocks: the memory of sealed blocks becomes new blocks.
 //!
-//! A shard fills as much memory as it releases, over and over. Left to the allocator,
-//! what is released would go back to the system in the pauses and would have to be
-//! cleared again page by page when it is wanted.
+//! A shard fills and releases the same amount of memory over and over. Without the pool the
+//! allocator would return released memory to the system, and the system would clear each page
+//! that is taken again.
 //!
-//! Guarantees: holds at most what one generation of heads held, because what nobody has
-//! wanted since the last call of [`BlockPool::begin_generation`] is released there.
+//! Guarantees: [`BlockPool::begin_generation`] releases each block that was unused since its
+//! last call, so that the pool holds at most the memory of one generation of heads.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ const SMALLEST_BYTES: usize = 512;
 /// Sizes of blocks: powers of two from the smallest to [`BLOCK_TARGET_BYTES`].
 const SIZES: usize = (BLOCK_TARGET_BYTES / SMALLEST_BYTES).ilog2() as usize + 1;
 
-/// Columns of a block that took more than this besides its lines are not kept.
+/// A block is released if its columns besides the lines take more than this.
 const OTHER_COLUMNS_MAX_BYTES: usize = BLOCK_TARGET_BYTES;
 
 /// Blocks without entries, by size.
 #[derive(Debug)]
 pub struct BlockPool {
     free: [Vec<Arc<HeadBlock>>; SIZES],
-    /// For each size how many blocks were free at the least since the generation began.
+    /// For each size the smallest number of free blocks since the generation began.
     unused: [usize; SIZES],
 }
 
@@ -34,7 +34,7 @@ impl Default for BlockPool {
     }
 }
 
-/// The smallest size that has room for so many bytes; `None` if no block has.
+/// The smallest size with room for `line_bytes`; `None` if it is larger than all sizes.
 fn size_for(line_bytes: usize) -> Option<usize> {
     let steps = line_bytes.div_ceil(SMALLEST_BYTES).next_power_of_two().ilog2() as usize;
     (steps < SIZES).then_some(steps)
@@ -45,8 +45,8 @@ fn room_of(size: usize) -> usize {
 }
 
 impl BlockPool {
-    /// An empty block with room for `needed_bytes` of lines, and otherwise for at most
-    /// `wanted_bytes` but more than half of them, as far as blocks go.
+    /// An empty block with room for `needed_bytes` of lines. If `wanted_bytes` is larger, the
+    /// block has room for more than half of it and at most all of it, up to the largest size.
     pub(super) fn take(&mut self, needed_bytes: usize, wanted_bytes: usize) -> Arc<HeadBlock> {
         let Some(size) = size_for(needed_bytes) else {
             return Arc::new(HeadBlock::with_capacity(1, needed_bytes));
@@ -62,7 +62,7 @@ impl BlockPool {
         }
     }
 
-    /// A copy of a block, with as much room.
+    /// A copy of a block with the same capacity.
     pub(super) fn copy(&mut self, block: &HeadBlock) -> Arc<HeadBlock> {
         let mut copy = self.take(block.lines.capacity(), 0);
         let to = Arc::get_mut(&mut copy).expect("blocks of the pool are shared with nobody");
@@ -74,7 +74,7 @@ impl BlockPool {
         copy
     }
 
-    /// Takes the memory of a block, unless somebody reads it still.
+    /// Keeps the memory of a block, unless a reader holds the block.
     pub(super) fn give_back(&mut self, mut block: Arc<HeadBlock>) {
         let Some(emptied) = Arc::get_mut(&mut block) else { return };
         let room_bytes = emptied.lines.capacity();
@@ -88,7 +88,7 @@ impl BlockPool {
         self.free[size].push(block);
     }
 
-    /// Releases what was not wanted since the last call.
+    /// Releases the blocks that were unused since the last call.
     pub fn begin_generation(&mut self) {
         for (free, unused) in self.free.iter_mut().zip(&mut self.unused) {
             free.truncate(free.len() - *unused);
@@ -96,7 +96,7 @@ impl BlockPool {
         }
     }
 
-    /// Releases everything: no blocks are wanted for a while.
+    /// Releases all blocks, because the shard will need none for a while.
     pub fn release(&mut self) {
         *self = BlockPool::default();
     }

@@ -1,8 +1,8 @@
-//! Ends blocks: encodes their columns and makes their filters.
+//! Finishes blocks: encodes their columns and makes their filters.
 //!
-//! Guarantees: columns that were encoded decode to what they were made from. A draft's are
-//! stored as they are, and nothing is known of its blocks: that takes a sixth of what
-//! encoding takes, and whoever reads them has to look at all of it.
+//! Guarantees: encoded columns decode to the entries of the block. The columns of a draft are
+//! stored raw, without filters. That takes a sixth of the time of encoding, and a query has to
+//! read each block in its range.
 
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
 use super::{BLOCK_TARGET_LINE_BYTES, SegmentWriter};
@@ -45,9 +45,9 @@ impl SegmentWriter {
         self.runs.extend_from_slice(&block.runs);
         self.pending.clear();
         self.lines.clear();
-        // One huge entry may have made it huge.
+        // Releases the memory of one huge entry.
         self.lines.shrink_to(4 * BLOCK_TARGET_LINE_BYTES);
-        // A draft's are read once, block by block.
+        // Compaction reads a draft once, block by block, so small columns are not gathered.
         self.flush_stripe(if self.is_draft { 0 } else { STRIPE_TARGET_BYTES });
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! What a writer leaves to the next one: memory, and contexts that cost much to make.
+//! Memory and compression contexts that one writer hands to the next one.
 //!
-//! A writer grows to some megabytes. Were they released after each segment, the system
-//! would take them back and clear them again page by page for the next one.
+//! A writer grows to some megabytes. If each writer released them, the system would clear each
+//! page again for the next one.
 
 use logsvc_runtime::AlignedBuffer;
 
@@ -12,10 +12,10 @@ use crate::columns::compress::Compressor;
 use crate::error::WriteError;
 use crate::filter::BlockFilterBuilder;
 
-/// More than this is not kept: some entry was huge.
+/// Larger buffers are released: a huge entry has passed through them.
 const KEPT_MAX_BYTES: usize = 24 << 20;
 
-/// The memory of a writer that has finished. Nothing of what was written is left in it.
+/// The memory of a finished writer, without the content of its segment.
 #[derive(Debug)]
 pub struct WriterBuffers {
     pub(super) compressor: Compressor,
@@ -47,8 +47,8 @@ impl WriterBuffers {
         })
     }
 
-    /// What a writer that has written everything leaves, but for the memory of its output;
-    /// `None` if that is too much to be kept.
+    /// The buffers of a finished writer, except the memory of its output; `None` if they are too
+    /// large to keep.
     pub(super) fn left_by(writer: SegmentWriter) -> Option<WriterBuffers> {
         let SegmentWriter {
             mut compressor,
@@ -70,7 +70,7 @@ impl WriterBuffers {
         (left.held_bytes() <= KEPT_MAX_BYTES).then_some(left)
     }
 
-    /// Adds the memory of an output that was written.
+    /// Adds the memory of an output that is on storage.
     pub fn reuse_output(&mut self, mut buffer: AlignedBuffer) {
         if buffer.capacity() + self.held_bytes() <= KEPT_MAX_BYTES {
             buffer.clear();

@@ -1,4 +1,4 @@
-//! Takes over a block of another segment as it is, without compressing it again.
+//! Copies a block of another segment without decoding it.
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
@@ -20,31 +20,29 @@ use crate::{Part, SegmentError};
 pub struct EncodedBlock<'a> {
     /// The directory of its segment.
     pub directory: &'a Directory,
-    /// Its number there.
+    /// Its number in that segment.
     pub block: u32,
     /// Stored bytes in the order of [`ColumnKind::ALL`].
     pub columns: [&'a [u8]; 4],
 }
 
-/// A stream as [`SegmentWriter::begin_stream`] takes it.
+/// The arguments of [`SegmentWriter::begin_stream`].
 #[derive(Clone, Copy, Debug)]
 pub struct StreamKey<'a> {
     /// Its tenant.
     pub tenant: &'a TenantId,
     /// Its labels.
     pub labels: &'a Labels,
-    /// Their hash.
+    /// The hash of both.
     pub id: StreamId,
 }
 
 impl SegmentWriter {
-    /// Appends a whole block of another segment as it is, with its filter; if that is not
-    /// known, it is made anew, for which `decoder` decodes the block. `streams` has the
-    /// stream of
-    /// each of its runs. The first one may be the current stream, whose last entry
-    /// must not be later than the run's first; the others are new, and so the last
-    /// one is the current stream afterwards. The block that is being filled is
-    /// finished first, so that many small blocks do not get fewer this way.
+    /// Appends a block of another segment with its stored columns and its filter. Without a
+    /// filter, `decoder` decodes the block and a filter is made. `streams` has the stream of
+    /// each run. The first one may be the current stream, whose last entry must not be later
+    /// than the run's first entry; all others are new streams, and the last one becomes the
+    /// current stream. The open block is finished first, so copying never merges small blocks.
     ///
     /// # Errors
     /// If the stored bytes are damaged, if the streams are not those of the runs or
@@ -112,7 +110,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Decodes the block, which checks it, and makes its filter.
+    /// Decodes the block and makes its filter.
     fn filter_of(
         &mut self,
         decoder: &mut Decoder,
@@ -135,7 +133,7 @@ impl SegmentWriter {
         Ok(self.filter.finish())
     }
 
-    /// Whether the runs may come next; says whether the first continues the current
+    /// Checks that the runs may follow; returns whether the first one continues the current
     /// stream.
     fn check_order(
         &self,
@@ -178,7 +176,7 @@ impl SegmentWriter {
     }
 }
 
-/// Checks that the stored bytes are what was written.
+/// Checks the stored bytes by their checksums.
 fn check_stored(encoded: &EncodedBlock<'_>) -> Result<(), WriteError> {
     let info = encoded.directory.block(encoded.block);
     for (kind, stored) in ColumnKind::ALL.into_iter().zip(encoded.columns) {

@@ -1,4 +1,4 @@
-//! What a writer is given: some entries of one stream, in columns.
+//! The input of a writer: entries of one stream, in columns.
 
 use std::ops::Range;
 
@@ -16,8 +16,7 @@ pub struct Entries<'a> {
     pub timestamps_ns: &'a [i64],
     /// Where the first line begins in `lines`.
     pub lines_start: u32,
-    /// Exclusive end of every line in `lines`; each line begins where the one before
-    /// ends.
+    /// Exclusive end of each line in `lines`; the next line begins there.
     pub line_ends: &'a [u32],
     /// The bytes that `lines_start` and `line_ends` point into.
     pub lines: &'a [u8],
@@ -25,31 +24,31 @@ pub struct Entries<'a> {
     pub metadata: EntriesMetadata<'a>,
 }
 
-/// Structured metadata of some entries, in one of the forms that the store has.
+/// Structured metadata of the entries, in one of the forms of the store.
 #[derive(Clone, Copy, Debug)]
 pub enum EntriesMetadata<'a> {
-    /// No entry has any.
+    /// No entry has metadata.
     None,
-    /// As in a head.
+    /// In the form of a head.
     Pairs(PairsColumn<'a>),
-    /// As a draft has it.
+    /// In the form of a draft.
     Plain {
         /// One for each entry.
         entry_sets: &'a [u32],
-        /// What the numbers mean.
+        /// The sets by number.
         sets: &'a PlainSets,
     },
     /// As decoded from a segment.
     Sets {
         /// One for each entry.
         set_ids: &'a [u32],
-        /// What the ids mean.
+        /// The sets by id.
         sets: &'a MetadataSets,
     },
 }
 
 impl<'a> Entries<'a> {
-    /// All entries of a block of a head, which must be sorted.
+    /// All entries of a head block, which must be sorted.
     pub fn of_head(block: &'a HeadBlock) -> Entries<'a> {
         let metadata = match block.has_metadata() {
             false => EntriesMetadata::None,
@@ -107,7 +106,8 @@ impl<'a> Entries<'a> {
         self.slice(at..self.len())
     }
 
-    /// The first entries, at most `most`, after checks of what the writer relies on.
+    /// The first entries, at most `most`. Checks that their columns fit each other and that their
+    /// timestamps ascend.
     pub(super) fn checked_first(
         &self,
         most: usize,
@@ -155,12 +155,12 @@ fn check_sets(numbers: &[u32], count: usize) -> Result<(), WriteError> {
     }
 }
 
-/// Where the part at `index` begins, if the first one begins at `first`.
+/// The start of the part at `index`, if the first part starts at `first`.
 pub(super) fn start_of(first: u32, ends: &[u32], index: usize) -> u32 {
     if index == 0 { first } else { ends[index - 1] }
 }
 
-/// Checks that ends rise from `start` within so many bytes.
+/// Checks that ends ascend from `start` and stay within so many bytes.
 pub(super) fn check_ends(start: u32, ends: &[u32], len: usize) -> Result<(), WriteError> {
     let first = ends.first().is_none_or(|&end| end >= start);
     let last = ends.last().is_none_or(|&end| end as usize <= len);

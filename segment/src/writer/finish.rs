@@ -1,4 +1,4 @@
-//! The end of a segment.
+//! Finishes a segment: filters, stream table, directory and footer.
 
 use logsvc_runtime::AlignedBuffer;
 
@@ -9,25 +9,24 @@ use crate::error::WriteError;
 use crate::filter::{FilterIndex, RegionEnd};
 use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, Totals};
 
-/// A segment that is complete.
+/// A complete segment.
 #[derive(Debug)]
 pub struct Finished {
     /// The last bytes of the file.
     pub bytes: AlignedBuffer,
-    /// What the segment holds, and where its parts are.
+    /// The segment's footer.
     pub footer: Footer,
-    /// Its directory as it stands in the file: [`Directory::open`] takes it.
+    /// The bytes of its directory in the file, for [`Directory::open`].
     pub directory: Vec<u8>,
-    /// Blocks of lines that did not decode to what they had been made from when that was
-    /// tried. They, and those behind them, are stored in a simpler way; there should be
-    /// none, ever.
+    /// Blocks whose templates did not decode to their lines. These and all later blocks are
+    /// stored without templates. A number above 0 is a fault of the program or of the machine.
     pub refused_blocks: u32,
-    /// What the next writer can use again.
+    /// Memory for the next writer.
     pub buffers: Option<Box<WriterBuffers>>,
 }
 
-/// A segment that gets no more entries. What is left of it is large: the filters of all its
-/// blocks, which are written piece by piece.
+/// A segment that gets no more entries. The filters of all its blocks are not written yet;
+/// they are large, so the caller takes them piece by piece.
 #[derive(Debug)]
 pub struct SegmentEnd {
     writer: SegmentWriter,
@@ -36,7 +35,7 @@ pub struct SegmentEnd {
 }
 
 impl SegmentWriter {
-    /// Ends the last block: no more entries will come.
+    /// Finishes the last block. The segment gets no more entries.
     ///
     /// # Errors
     /// If there is no entry, or the last block does not compress.
@@ -51,7 +50,7 @@ impl SegmentWriter {
         Ok(SegmentEnd { writer: self, filters, filters_offset })
     }
 
-    /// Ends the segment.
+    /// Finishes the segment.
     ///
     /// # Errors
     /// If it has no entry, or the last block does not compress.
@@ -61,7 +60,8 @@ impl SegmentWriter {
 }
 
 impl SegmentEnd {
-    /// The next bytes, about so many; `None` when only those of [`Self::finish`] are left.
+    /// The next bytes of the file, about `len_bytes`; `None` if only the bytes of
+    /// [`Self::finish`] are left.
     pub fn next_bytes(&mut self, len_bytes: usize) -> Option<AlignedBuffer> {
         while self.writer.out.len() < len_bytes {
             if !self.write_unit() {
@@ -71,7 +71,7 @@ impl SegmentEnd {
         Some(self.writer.take_output())
     }
 
-    /// Gives memory back that [`Self::next_bytes`] gave away, for the bytes to come.
+    /// Returns the memory of bytes from [`Self::next_bytes`], for the next bytes.
     pub fn reuse_output(&mut self, buffer: AlignedBuffer) {
         self.writer.reuse_output(buffer);
     }
@@ -85,13 +85,13 @@ impl SegmentEnd {
         is_more
     }
 
-    /// Ends the segment. [`Finished::bytes`] are those that were not taken.
+    /// Finishes the segment. [`Finished::bytes`] are the bytes that were not taken.
     ///
     /// # Errors
     /// If the labels do not compress, or the directory is too large.
     pub fn finish(mut self) -> Result<Finished, WriteError> {
         while self.write_unit() {}
-        // The filters go.
+        // Releases the filters.
         let (filter_index, filters_crc) = self.filters.finish();
         self.writer.finish_directory(self.filters_offset, &filter_index, filters_crc)
     }

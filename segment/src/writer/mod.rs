@@ -1,15 +1,15 @@
-//! Writes a segment, front to back, into buffers that the caller takes away.
+//! Writes a segment, front to back, into buffers that the caller takes.
 //!
-//! Guarantees: what was appended reads back; every call does at most about one
-//! block's worth of work; memory does not depend on the number of blocks except
-//! through their rows. Held at any time: one block (about 0.6 MiB of columns, plus
-//! the largest entry), a stripe of small columns (4 MiB and one block's), what the
-//! caller has not taken, the filters of all blocks (about 3 % of the raw lines), and
-//! per stream about 45 bytes and its compressed labels, per run 25, per block 120.
-//! [`SegmentWriter::finish`] needs filters and rows once more, as they are stored.
+//! Guarantees: all appended entries read back. A call does at most about the work of one block.
+//! Memory depends on the number of blocks only through their rows and filters. The writer holds
+//! one block (about 0.6 MiB of columns, plus the largest entry), a stripe of small columns
+//! (4 MiB, plus one block's), the output that the caller has not taken, the filters of all
+//! blocks (about 3 % of the raw lines), and rows: about 45 bytes and compressed labels per
+//! stream, 25 bytes per run, 120 per block. [`SegmentWriter::finish`] holds filters and rows
+//! twice.
 //!
-//! What can go wrong: entries or streams that are out of order or malformed
-//! ([`WriteError`]); nothing is written of a call that fails so.
+//! What can go wrong: entries or streams are malformed or out of order ([`WriteError`]). A call
+//! that fails writes nothing.
 
 mod blocks;
 mod buffers;
@@ -47,22 +47,21 @@ use pending::PendingBlock;
 use stream_table::StreamTable;
 use stripe::Stripe;
 
-/// The zstd level of everything that is compressed. Where lines are stored as templates,
-/// level 6 takes 6 % fewer bytes for twice the time of encoding a block; on lines that
-/// have none, level 3 takes no fewer bytes than level 1.
+/// The zstd level of all compressed data. For lines as templates level 6 gives 6 % fewer bytes
+/// in twice the time of encoding a block. For other lines level 3 gives no fewer bytes than
+/// level 1.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Most bytes of the labels of a stream.
 const LABELS_MAX_BYTES: usize = 32 << 20;
 
-/// What a call did.
+/// The result of a call of [`SegmentWriter::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Appended {
-    /// Entries that were taken, from the first on. The caller gives the others
-    /// again.
+    /// Number of the first entries that were appended. The caller appends the others with another
+    /// call.
     pub entries: usize,
-    /// Whether a block was finished and compressed: the time to write the output
-    /// and to let others have the core.
+    /// Whether a block was finished and compressed: then the caller writes the output and yields.
     pub finished_block: bool,
 }
 
@@ -83,9 +82,9 @@ pub struct SegmentWriter {
     filters: RegionWriter,
     entries: u64,
     line_bytes: u64,
-    /// Lines of the block that is being filled; those of a draft are at the end of `out`.
+    /// Lines of the open block; the lines of a draft are at the end of `out`.
     lines: Vec<u8>,
-    /// Bytes that the caller has not taken, and where in the file they begin.
+    /// Output that the caller has not taken, and its offset in the file.
     out: AlignedBuffer,
     out_offset: u64,
     numbers: Vec<u64>,
@@ -99,15 +98,14 @@ struct CurrentStream {
     tenant: TenantId,
     labels: Labels,
     id: StreamId,
-    /// Its number, once it has an entry.
+    /// Its number, if it has an entry.
     number: Option<u32>,
     last_ns: i64,
-    /// The size of its blocks if they are its own.
+    /// The size of its blocks, if no other stream is in them.
     own_line_bytes: Option<usize>,
 }
 
-/// How much the lines of blocks of one stream may vary in size before the stream gets one
-/// more.
+/// By how much a block of one stream may exceed the size that makes all its blocks equal.
 const OWN_BLOCK_SLACK_BYTES: usize = 4 << 10;
 
 /// The order of streams in a segment.
@@ -128,7 +126,8 @@ impl SegmentWriter {
         Ok(SegmentWriter::with_buffers(identity, WriterBuffers::new()?))
     }
 
-    /// The same with what another writer has left. The segment's bytes are the same.
+    /// A writer that uses the buffers of another writer. The bytes of the segment do not depend on
+    /// them.
     #[must_use]
     pub fn with_buffers(identity: SegmentIdentity, buffers: WriterBuffers) -> SegmentWriter {
         let WriterBuffers { compressor, pending, stripe, filter, lines, mut out, numbers, raw } =
@@ -159,13 +158,13 @@ impl SegmentWriter {
         }
     }
 
-    /// Notes that the segment is merged, and where it stands in the live set.
+    /// Notes in the footer that the segment is merged, and its place in the live set.
     pub fn set_merged(&mut self, merged: MergedPlace) {
         self.merged = Some(merged);
     }
 
-    /// Makes a draft of the segment, see [`Footer`](super::Footer): what is not encoded yet takes
-    /// a fraction of the time, and as many bytes as its entries have.
+    /// Makes the segment a draft, see [`Footer`](super::Footer): all blocks from here on are stored
+    /// raw, which takes a fraction of the time, and as many bytes as their entries have.
     pub fn make_draft(&mut self) {
         if !self.is_draft {
             self.flush_stripe(0);
@@ -175,11 +174,11 @@ impl SegmentWriter {
         }
     }
 
-    /// Begins a stream: what is appended from now on is its. A stream that gets no
-    /// entry leaves no trace. `id` is the hash of tenant and labels.
+    /// Begins a stream: the next entries belong to it. A stream without entries is left out. `id`
+    /// is the hash of tenant and labels.
     ///
     /// # Errors
-    /// If the stream does not come behind the one before in [`stream_order`].
+    /// If the stream does not follow the current stream in [`stream_order`].
     pub fn begin_stream(
         &mut self,
         tenant: &TenantId,
@@ -205,9 +204,9 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Tells that the current stream will have about so many line bytes. If they are many,
-    /// they get blocks of their own, all of about the same size, so that merging can take
-    /// them over as they are, unless they are not encoded anyway.
+    /// Announces that the current stream will have about so many line bytes. A large stream gets
+    /// blocks of its own, all of about the same size, so that compaction can copy them. In a draft
+    /// this has no effect.
     pub fn expect_line_bytes(&mut self, line_bytes: u64) {
         let Some(current) = &mut self.current else { return };
         if !self.is_draft && line_bytes >= OWN_BLOCK_LINE_BYTES as u64 {
@@ -218,22 +217,21 @@ impl SegmentWriter {
         }
     }
 
-    /// Whether the block that is being filled has to end before the current stream's next
-    /// entry.
+    /// Whether the open block has to be finished before the current stream's next entry.
     fn is_others_block(&self) -> bool {
         let Some(current) = &self.current else { return false };
         let other = self.pending.last_stream().is_some_and(|last| current.number != Some(last));
         other && (self.pending.is_own || current.own_line_bytes.is_some())
     }
 
-    /// Appends entries of the current stream, up to the end of the block: not all of
-    /// them may be taken, and none if the block had to be finished first.
+    /// Appends entries of the current stream, up to the end of the block. It may append only some
+    /// of them, and none if the block had to be finished first.
     ///
     /// # Errors
     /// See [`WriteError`].
     pub fn append(&mut self, entries: &Entries<'_>) -> Result<Appended, WriteError> {
         let current = self.current.as_ref().ok_or(WriteError::NoStream)?;
-        // More than this does not fit: do not check it twice.
+        // More entries do not fit, so that the others are not checked twice.
         let some = entries.checked_first(BLOCK_TARGET_ENTRIES, current.last_ns)?;
         if self.is_others_block() {
             self.finish_block()?;
@@ -263,8 +261,7 @@ impl SegmentWriter {
         Ok(Appended { entries: fit, finished_block })
     }
 
-    /// Appends one entry of the current stream, and says whether a block was finished
-    /// for it.
+    /// Appends one entry of the current stream; returns whether a block was finished for it.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -292,14 +289,14 @@ impl SegmentWriter {
         };
         let first = self.append(&entry)?;
         if first.entries == 0 {
-            // The block is empty now.
+            // The open block is empty.
             self.append(&entry)?;
         }
         Ok(first.finished_block)
     }
 
-    /// The bytes since the last call, which continue the file. Of a draft these are
-    /// whole blocks of [`DIRECT_BLOCK_BYTES`], counted from the beginning of the file.
+    /// The bytes of the file since the last call. For a draft these are whole blocks of
+    /// [`DIRECT_BLOCK_BYTES`], counted from the beginning of the file.
     pub fn take_output(&mut self) -> AlignedBuffer {
         if !self.is_draft {
             return self.take_all();
@@ -319,7 +316,7 @@ impl SegmentWriter {
         std::mem::take(&mut self.out)
     }
 
-    /// Gives memory back that [`Self::take_output`] gave away, for the bytes to come.
+    /// Returns the memory of bytes from [`Self::take_output`], for the next bytes.
     pub fn reuse_output(&mut self, mut buffer: AlignedBuffer) {
         if buffer.capacity() > self.out.capacity() {
             buffer.clear();
@@ -333,18 +330,18 @@ impl SegmentWriter {
         self.out.len() - self.open_lines()
     }
 
-    /// How many bytes at the end of the output are lines of the block that is being filled.
+    /// Bytes at the end of the output that are lines of the open block.
     fn open_lines(&self) -> usize {
         if self.is_draft { self.pending.line_bytes } else { 0 }
     }
 
-    /// Bytes of the file so far, without what is still gathered.
+    /// Bytes of the file so far, without the open block and the small columns of the open stripe.
     pub fn written_bytes(&self) -> u64 {
         self.out_offset + self.output_len() as u64
     }
 
-    /// Bytes of the block that is being filled: of its lines or its metadata, whatever
-    /// is more; 0 if it ends before the current stream's next entry.
+    /// Bytes of the lines or of the metadata of the open block, the larger number; 0 if the block
+    /// ends before the current stream's next entry.
     pub fn pending_bytes(&self) -> usize {
         if self.is_others_block() {
             return 0;
@@ -370,7 +367,7 @@ impl SegmentWriter {
             + self.out.capacity()
     }
 
-    /// Makes the current stream's run the last one of the block.
+    /// Makes a run of the current stream the last run of the open block.
     fn begin_run(&mut self) -> Result<(), WriteError> {
         let number = self.current_number()?;
         if self.runs.len() + self.pending.runs.len() >= MAX_RUNS || self.blocks.len() >= MAX_BLOCKS
@@ -381,7 +378,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// The number of the current stream, which gets one with its first entry.
+    /// The number of the current stream, which is assigned with its first entry.
     fn current_number(&mut self) -> Result<u32, WriteError> {
         let current = self.current.as_mut().ok_or(WriteError::NoStream)?;
         if let Some(number) = current.number {

@@ -1,4 +1,4 @@
-//! The metadata of entries as a head has it.
+//! The metadata of entries in the form of a head.
 
 use std::ops::Range;
 
@@ -7,24 +7,24 @@ use crate::batch::{MetadataPairs, SharedSets};
 use crate::error::WriteError;
 use crate::head::HeadBlock;
 
-/// Structured metadata of some entries: sets that they share, by number, and pairs of their
-/// own. Both are well-formed pairs of a batch.
+/// Structured metadata of entries: the numbers of their shared sets, and their own pairs. Both
+/// are well-formed pairs of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct PairsColumn<'a> {
-    /// One for each entry, 0 for none; empty if no entry shares a set.
+    /// The number of each entry's set, 0 for none; empty if no entry has a set.
     set_numbers: &'a [u8],
     sets: SharedSets<'a>,
-    /// The own pairs of entry *i* are `bytes[ends[i-1]..ends[i]]`, those of the first one
-    /// begin at `start`.
+    /// The own pairs of entry *i* are `bytes[ends[i-1]..ends[i]]`; the first ones begin at
+    /// `start`.
     bytes: &'a [u8],
     start: u32,
-    /// Empty if no entry has pairs of its own.
+    /// Empty if no entry has own pairs.
     ends: &'a [u32],
 }
 
 impl<'a> PairsColumn<'a> {
-    /// Pairs that no entries share: those of entry *i* are `bytes[ends[i-1]..ends[i]]`, those
-    /// of the first one begin at `start`.
+    /// Own pairs alone: those of entry *i* are `bytes[ends[i-1]..ends[i]]`, and the first ones
+    /// begin at `start`.
     pub fn of_own(bytes: &'a [u8], start: u32, ends: &'a [u32]) -> PairsColumn<'a> {
         PairsColumn { set_numbers: &[], sets: SharedSets::NONE, bytes, start, ends }
     }
@@ -49,13 +49,13 @@ impl<'a> PairsColumn<'a> {
         slice
     }
 
-    /// Whether there is a place for each of so many entries.
+    /// Whether each column is empty or has so many elements.
     pub(super) fn has_places(&self, entries: usize) -> bool {
         let fits = |len: usize| len == entries || len == 0;
         fits(self.set_numbers.len()) && fits(self.ends.len())
     }
 
-    /// Checks what the writer relies on.
+    /// Checks that numbers and ends lie within the sets and the pairs.
     pub(super) fn check(&self) -> Result<(), WriteError> {
         let largest = self.set_numbers.iter().fold(0, |most, &number| number.max(most));
         if usize::from(largest) > self.sets.count() {
@@ -69,7 +69,7 @@ impl<'a> PairsColumn<'a> {
         self.ends.last().is_some_and(|&end| end > self.start)
     }
 
-    /// The numbers of the sets of all entries, which are so many.
+    /// The set numbers of all `entries` entries.
     pub(super) fn set_numbers(&self, entries: usize) -> impl Iterator<Item = &'a u8> {
         let missing = entries - self.set_numbers.len();
         self.set_numbers.iter().chain(std::iter::repeat_n(&0, missing))
@@ -87,7 +87,7 @@ impl<'a> PairsColumn<'a> {
         MetadataPairs::from_checked(self.sets.get(number), own)
     }
 
-    /// No less than the bytes of the pairs of the first `count` entries.
+    /// An upper bound of the bytes of the pairs of the first `count` entries.
     pub(super) fn most_len_of_first(&self, count: usize) -> usize {
         let longest = self.sets.iter().map(<[u8]>::len).max().unwrap_or(0);
         let own_end = self.ends[..count.min(self.ends.len())].last();

@@ -1,4 +1,4 @@
-//! The block that is being filled.
+//! The open block: entries that are not encoded yet.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use crate::format::{BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES};
 
 /// A block takes no further entry that would give it more line bytes than this.
 pub const BLOCK_TARGET_LINE_BYTES: usize = 256 << 10;
-/// A stream of at least so many line bytes may get blocks of its own, see
+/// A stream of so many line bytes gets blocks of its own, see
 /// [`super::SegmentWriter::expect_line_bytes`].
 pub const OWN_BLOCK_LINE_BYTES: usize = 48 << 10;
 /// A block takes no more entries than this.
 pub const BLOCK_TARGET_ENTRIES: usize = 32 << 10;
-/// A block takes no further entry that would give it more metadata than this, in
-/// the form of a batch.
+/// A block takes no further entry that would give it more bytes of metadata, in the encoding of
+/// a batch.
 pub const BLOCK_TARGET_METADATA_BYTES: usize = 256 << 10;
 
-/// Columns of the entries of a block before they are encoded, but for the lines.
+/// Columns of a block that are not encoded yet. The lines are in a buffer of the writer.
 #[derive(Debug, Default)]
 pub(super) struct PendingBlock {
     pub(super) timestamps_ns: Vec<i64>,
-    /// Bytes of the lines, which are elsewhere.
+    /// Bytes of the block's lines.
     pub(super) line_bytes: usize,
     /// Exclusive ends of the lines, counted from the beginning of the block.
     pub(super) line_ends: Vec<u32>,
@@ -32,7 +32,7 @@ pub(super) struct PendingBlock {
     pub(super) runs: Vec<RunRow>,
     /// Number of the stream of the first run.
     pub(super) first_stream: u32,
-    /// Whether it is to have one stream only.
+    /// Whether the block gets no other stream.
     pub(super) is_own: bool,
 }
 
@@ -47,8 +47,8 @@ impl PendingBlock {
         (runs > 0).then(|| self.first_stream + runs - 1)
     }
 
-    /// How many of the entries, from the first on, fit into a block of so many line
-    /// bytes: at least one if the block is empty. They were checked.
+    /// The number of first entries that fit into a block of so many line bytes: at least one if
+    /// the block is empty. The entries must be checked.
     pub(super) fn room_for(
         &self,
         entries: &Entries<'_>,
@@ -62,7 +62,7 @@ impl PendingBlock {
         if count > 0 || !self.is_empty() || entries.is_empty() {
             return Ok(count);
         }
-        // A block of its own for an entry that is larger than the target.
+        // An entry that is larger than the target gets a block of its own.
         let first = entries.slice(0..1);
         let line_len = (first.line_ends[0] - first.lines_start) as usize;
         let metadata_len = match first.metadata {
@@ -80,7 +80,7 @@ impl PendingBlock {
         Ok(1)
     }
 
-    /// Begins the run of the stream with this number, if its last run is another's.
+    /// Begins a run of the stream with this number, unless the last run is its.
     pub(super) fn begin_run(&mut self, stream: u32) {
         let next = self.first_stream + self.runs.len() as u32;
         if self.runs.is_empty() {
@@ -98,8 +98,8 @@ impl PendingBlock {
         });
     }
 
-    /// Appends entries, which were checked and are known to fit, to the last run, and their
-    /// lines to those of the block.
+    /// Appends entries to the last run, and their lines to the lines of the block. The entries
+    /// must be checked, and must fit.
     pub(super) fn push(&mut self, entries: &Entries<'_>, block_lines: &mut impl Appendable) {
         let (Some(&first_ns), Some(&last_ns), Some(&lines_end)) =
             (entries.timestamps_ns.first(), entries.timestamps_ns.last(), entries.line_ends.last())

@@ -1,9 +1,8 @@
-//! The metadata of the block that is being filled: sets of pairs, and which set an entry has.
+//! The metadata of the open block: sets of pairs, and the number of each entry's set.
 //!
-//! Guarantees: a set is written out about once for all entries of one call that share it, and
-//! for each entry that has pairs of its own. Those that were written out again are found to be
-//! equal when the column is encoded. So memory is at most what the pairs of all entries would
-//! take.
+//! Guarantees: a set that entries of one call share is stored about once per call; an entry
+//! with own pairs has a set of its own. Encoding finds equal sets. So memory is at most that of
+//! the pairs of all entries.
 
 use logsvc_logql::engine::MetadataSets;
 
@@ -12,25 +11,25 @@ use super::pending::BLOCK_TARGET_METADATA_BYTES;
 use crate::batch::write_pair;
 use crate::columns::metadata::EntrySets;
 
-/// See the module.
+/// The metadata of the open block.
 #[derive(Debug, Default)]
 pub(super) struct PendingMetadata {
     /// The pairs of all sets, as in a batch but without counts.
     texts: Vec<u8>,
     /// Exclusive ends of the sets within `texts`.
     set_ends: Vec<u32>,
-    /// For each entry 0, or one more than the place of its set; empty if none has one.
+    /// For each entry 0, or one more than the index of its set; empty if no entry has a set.
     entry_sets: Vec<u32>,
     pairs_len: usize,
 }
 
 impl PendingMetadata {
-    /// Bytes of the pairs of all entries, as they would be with each of them.
+    /// Bytes of the pairs of all entries if each entry had its own copy.
     pub(super) fn pairs_len(&self) -> usize {
         self.pairs_len
     }
 
-    /// What is to be encoded; `None` if no entry has metadata.
+    /// The sets for the encoder; `None` if no entry has metadata.
     pub(super) fn entry_sets(&self) -> Option<EntrySets<'_>> {
         (self.pairs_len > 0).then_some(EntrySets {
             texts: &self.texts,
@@ -39,7 +38,7 @@ impl PendingMetadata {
         })
     }
 
-    /// How many of the first `count` entries, from the first on, have room in the block.
+    /// How many of the first `count` entries have metadata that fits into the block.
     pub(super) fn room_for(&self, entries: &Entries<'_>, count: usize) -> usize {
         let mut room = BLOCK_TARGET_METADATA_BYTES.saturating_sub(self.pairs_len);
         let mut fits = |len: usize| room.checked_sub(len).map(|left| room = left).is_some();
@@ -60,7 +59,7 @@ impl PendingMetadata {
         }
     }
 
-    /// Appends the metadata of entries that come behind the first `before` of the block.
+    /// Appends the metadata of entries that follow the first `before` entries of the block.
     pub(super) fn push(&mut self, before: usize, entries: &Entries<'_>) {
         let mut written = Written::default();
         match entries.metadata {
@@ -110,7 +109,7 @@ impl PendingMetadata {
         }
     }
 
-    /// Writes a set out, and gives the number that stands for it in `entry_sets`.
+    /// Appends a set, and returns its number in `entry_sets`.
     fn write_set(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
         let start = self.texts.len();
         write(&mut self.texts);
@@ -129,7 +128,7 @@ impl PendingMetadata {
         }
     }
 
-    /// Empties it and keeps its buffers, unless one huge entry made them huge.
+    /// Removes all entries. Keeps the buffers, except those that a huge entry has grown.
     pub(super) fn clear(&mut self) {
         self.texts.clear();
         self.set_ends.clear();
@@ -144,17 +143,17 @@ impl PendingMetadata {
     }
 }
 
-/// The sets of a call that were written out last, by the low bits of their numbers in the
-/// column: their numbers, and what stands for them in `entry_sets`.
+/// The last appended sets of a call, by the low bits of their numbers in the caller's column:
+/// that number, and the number in `entry_sets`.
 #[derive(Default)]
 struct Written([(u32, u32); WRITTEN_LEN]);
 
-/// More than there are levels.
+/// More than the number of levels.
 const WRITTEN_LEN: usize = 16;
 
 impl Written {
-    /// What stands for the set with this number, which is not 0; `write` writes it out if it
-    /// has to be.
+    /// The number in `entry_sets` of the set with this number, which is not 0. `write` appends the
+    /// set if it is not among the last ones.
     #[inline]
     fn place(&mut self, number: u32, write: impl FnOnce() -> u32) -> u32 {
         let known = &mut self.0[number as usize % WRITTEN_LEN];
@@ -165,7 +164,7 @@ impl Written {
     }
 }
 
-/// Bytes of a set in the form of a batch.
+/// Bytes of a set in the encoding of a batch.
 pub(super) fn set_len(sets: &MetadataSets, id: u32) -> usize {
     let text_len = |text: &str| varint_len(text.len()) + text.len();
     sets.get(id).map(|(name, value)| text_len(name) + text_len(value)).sum()

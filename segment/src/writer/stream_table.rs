@@ -11,10 +11,10 @@ use crate::error::WriteError;
 /// A chunk is closed when it has this many raw bytes.
 const CHUNK_TARGET_BYTES: usize = 256 << 10;
 
-/// The stream table as far as it is known.
+/// The stream table of the streams so far.
 #[derive(Debug, Default)]
 pub(super) struct StreamTable {
-    /// Labels of the chunk that is open.
+    /// Labels of the open chunk.
     raw: Vec<u8>,
     first_stream: u32,
     next_stream: u32,

@@ -1,4 +1,4 @@
-//! Small columns of some blocks, gathered so that one read gets those of many.
+//! Gathers the small columns of several blocks, so that one read gets the columns of many.
 
 use logsvc_runtime::AlignedBuffer;
 
@@ -12,12 +12,12 @@ pub(super) const STRIPE_TARGET_BYTES: usize = 4 << 20;
 pub(super) const GATHERED: [ColumnKind; 3] =
     [ColumnKind::Timestamps, ColumnKind::Lengths, ColumnKind::Metadata];
 
-/// Stored bytes of the small columns of the blocks since the last stripe. Their
-/// rows count offsets from the beginning of the column's buffer until then.
+/// Stored bytes of the small columns of all blocks since the last stripe. Until the stripe is
+/// written, the offsets in their rows count from the beginning of the column's buffer.
 #[derive(Debug, Default)]
 pub(super) struct Stripe {
     pub(super) buffers: [Vec<u8>; GATHERED.len()],
-    /// The first block whose columns are here.
+    /// The first block of the stripe.
     first_block: usize,
 }
 
@@ -26,7 +26,7 @@ impl Stripe {
         self.buffers.iter().map(Vec::len).sum()
     }
 
-    /// Begins with another segment; everything was written.
+    /// Forgets the last segment, whose columns were written.
     pub(super) fn forget(&mut self) {
         self.buffers.iter_mut().for_each(Vec::clear);
         self.first_block = 0;
@@ -37,8 +37,8 @@ impl Stripe {
         self.buffers.iter().map(Vec::capacity).sum()
     }
 
-    /// Appends all columns to `out`, which begins at `out_offset` in the file, and
-    /// gives their rows their final offsets.
+    /// Appends all columns to `out`, which begins at `out_offset` in the file, and sets the final
+    /// offsets in their rows.
     pub(super) fn flush(
         &mut self,
         blocks: &mut [BlockRow],
@@ -56,8 +56,7 @@ impl Stripe {
         self.first_block = blocks.len();
     }
 
-    /// Appends bytes that are stored already; the row's offset becomes that of the
-    /// buffer.
+    /// Appends stored bytes of another segment; sets the offset in their row to that in the buffer.
     pub(super) fn push_stored(&mut self, index: usize, stored: &[u8], row: &mut ColumnRow) {
         row.offset = self.buffers[index].len() as u64;
         self.buffers[index].extend_from_slice(stored);

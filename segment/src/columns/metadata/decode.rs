@@ -10,12 +10,12 @@ use super::super::packed::{self, Malformed};
 use super::plain::{self, PlainMetadata};
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
 
-/// The metadata of a block's entries, in the form that the engine takes.
+/// The metadata of a block's entries in the form of the query engine.
 #[derive(Debug)]
 pub struct BlockMetadata {
     /// The distinct sets.
     pub sets: MetadataSets,
-    /// For each entry of the block its set; a run's part is a slice.
+    /// For each entry of the block the id of its set; the ids of a run are a slice.
     pub set_ids: Vec<u32>,
 }
 
@@ -32,7 +32,8 @@ struct Column {
     name_len: usize,
     /// The distinct values and their lengths.
     values: Vec<(TextRef, usize)>,
-    /// Which value each set that has the name has; `None` if each has its own.
+    /// For each set that has the name the number of its value; `None` if every value is used
+    /// once, in order.
     which: Option<Vec<u32>>,
     /// Sets with the name so far.
     taken: usize,
@@ -48,8 +49,8 @@ impl Column {
     }
 }
 
-/// Decodes the metadata of `entries` entries, whose pairs take `pairs_bytes` in the
-/// form of a batch without counts.
+/// Decodes the metadata of `entries` entries, whose pairs have `pairs_bytes` bytes in the
+/// encoding of a batch without counts.
 pub(crate) fn decode(
     bytes: &[u8],
     entries: usize,
@@ -61,16 +62,16 @@ pub(crate) fn decode(
     }
 }
 
-/// The metadata of a block's entries, in the form in which it is stored.
+/// The metadata of a block's entries in its stored form.
 #[derive(Debug)]
 pub enum StoredMetadata {
-    /// As all but drafts have it.
+    /// The form of segments that are not drafts.
     Sets(BlockMetadata),
-    /// As drafts have it.
+    /// The form of drafts.
     Plain(PlainMetadata),
 }
 
-/// Like [`decode`], for who writes it once more.
+/// Like [`decode`], without the conversion to the form of the engine.
 pub(crate) fn decode_as_stored(
     bytes: &[u8],
     entries: usize,
@@ -96,7 +97,7 @@ fn decode_sets(
     let set_ids = read_entries(reader.section()?, entries, set_count)?;
     let shape_of_set = reader.numbers(set_count, shapes.len())?;
 
-    // How many values the column of each name has.
+    // The number of values of each name.
     let mut uses = vec![0usize; names.len()];
     let mut budget = pairs_bytes;
     for &shape in &shape_of_set {
@@ -169,7 +170,7 @@ fn read_shapes(reader: &mut Reader<'_>, names: usize) -> Result<Vec<Vec<u32>>, M
     Ok(shapes)
 }
 
-/// For each entry 0 or one more than the number of its set.
+/// For each entry 0, or one more than the index of its set.
 fn read_entries(bytes: &[u8], entries: usize, set_count: usize) -> Result<Vec<u32>, Malformed> {
     let mut out = Vec::with_capacity(entries);
     let mut used = 0;
@@ -220,8 +221,7 @@ fn read_column(
     let mut values = Vec::with_capacity(count);
     let mut start = 0;
     for end in ends {
-        // Ends rise to the length of the text; `get` also looks for characters that
-        // they would cut.
+        // Ends ascend to the length of the text. `get` also refuses ends within a character.
         let value = text.get(start..end as usize).ok_or(Malformed)?;
         values.push((sets.push_text(value).ok_or(Malformed)?, value.len()));
         start = end as usize;
@@ -236,7 +236,7 @@ fn read_column(
     Ok(Column { name, name_len, values, which, taken: 0 })
 }
 
-/// The digits of the bytes of [`FORM_HEX`].
+/// The text of a value that is stored as [`FORM_HEX`].
 fn hex_text(bytes: &[u8]) -> String {
     let digits_of = |four: [u8; 4]| hex::digits_of(u32::from_be_bytes(four));
     let mut text = Vec::with_capacity(bytes.len() * 2);

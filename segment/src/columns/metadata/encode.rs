@@ -10,7 +10,7 @@ use super::super::{hex, packed};
 use super::{CODE_NEXT, CODE_NONE, CODE_SEEN, FORM_HEX, FORM_TEXT};
 use crate::batch::MetadataPairs;
 
-/// Numbers for distinct texts in the order of their first appearance.
+/// Numbers distinct texts in the order of their first use.
 struct Numbering<'a> {
     state: RandomState,
     /// Open addressing: numbers by the hashes of their texts. Its length is a power of two.
@@ -24,7 +24,7 @@ const TABLE_START_LEN: usize = 64;
 
 impl<'a> Numbering<'a> {
     fn new() -> Numbering<'a> {
-        // Fixed seeds: the bytes of a segment follow from its entries alone.
+        // Fixed seeds: the bytes of a segment depend on its entries alone.
         let state = RandomState::with_seeds(0x6d65_7461, 0x6461_7461, 0x636f_6c75, 0x6d6e_7321);
         let table = vec![VACANT; TABLE_START_LEN];
         Numbering { state, table, hashes: Vec::new(), keys: Vec::new() }
@@ -35,7 +35,7 @@ impl<'a> Numbering<'a> {
         let hash = self.state.hash_one(key);
         let mask = self.table.len() - 1;
         let mut place = hash as usize & mask;
-        // What is vacant is the number of no text.
+        // A vacant slot has a number that no text has.
         while let Some(&known) = self.hashes.get(self.table[place] as usize) {
             let number = self.table[place];
             if known == hash && self.keys[number as usize] == key {
@@ -70,24 +70,24 @@ impl<'a> Numbering<'a> {
 /// The values of one name.
 struct Column<'a> {
     values: Numbering<'a>,
-    /// For each set that has the name, which value.
+    /// For each set that has the name, the number of its value.
     which: Vec<u64>,
 }
 
-/// The metadata of a block's entries: sets, and which of them an entry has.
+/// The metadata of a block's entries: sets, and the set of each entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntrySets<'a> {
-    /// Pairs of all sets, as in a batch but without counts.
+    /// The pairs of all sets, as in a batch but without counts.
     pub(crate) texts: &'a [u8],
     /// Exclusive ends of the sets within `texts`. No set is empty; some may be equal.
     pub(crate) set_ends: &'a [u32],
-    /// For each entry 0, or one more than the place of its set. Sets stand in the order in
-    /// which they are used for the first time, and each is used.
+    /// For each entry 0, or one more than the index of its set. Sets are in the order of their
+    /// first use, and each set is used.
     pub(crate) entry_sets: &'a [u32],
 }
 
-/// Encodes the metadata of a block of which an entry has some. Calls `each` once with every
-/// distinct pair.
+/// Encodes the metadata of a block, of which at least one entry has pairs. Calls `each` once
+/// with every distinct pair.
 pub(crate) fn encode(
     entries: &EntrySets<'_>,
     out: &mut Vec<u8>,
@@ -103,7 +103,7 @@ pub(crate) fn encode(
     for set in &sets {
         let start = name_numbers.len();
         for (name, value) in MetadataPairs::from_checked(set, &[]).texts() {
-            // Most sets have the names of the one before.
+            // Most sets have the names of the preceding set.
             let at = before + name_numbers.len() - start;
             let guess = name_numbers.get(at).filter(|_| at < start);
             let number = match guess {
@@ -210,13 +210,13 @@ fn write_column(column: &Column<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(value);
         }
     }
-    // As many values as uses: each is used once, in the order of its first use.
+    // As many values as uses: each value is used once, in order.
     let which = if values.len() == column.which.len() { &[] } else { &column.which[..] };
     write_section(which, out);
 }
 
-/// Whether a text is stored two digits in a byte. Looks at sixteen bytes at a time without a
-/// branch for each: ids of traces are most of the metadata that there is.
+/// Whether a text is stored as two digits per byte. Compares sixteen bytes at a time without a
+/// branch per byte, since most metadata are trace ids.
 fn is_hex(text: &[u8]) -> bool {
     fn all_digits(bytes: &[u8]) -> bool {
         let is_digit = |byte: u8| (byte.wrapping_sub(b'0') < 10) | (byte.wrapping_sub(b'a') < 6);
@@ -226,7 +226,7 @@ fn is_hex(text: &[u8]) -> bool {
     text.len().is_multiple_of(2) && chunks.iter().all(|chunk| all_digits(chunk)) && all_digits(rest)
 }
 
-/// Appends the bytes that the digits of [`FORM_HEX`] stand for.
+/// Appends the bytes of a text of hexadecimal digits, see [`FORM_HEX`].
 fn write_hex(text: &[u8], out: &mut Vec<u8>) {
     let bytes_of = |digits: [u8; 8]| hex::value_of(u64::from_le_bytes(digits)).to_be_bytes();
     let (eights, rest) = text.as_chunks::<8>();

@@ -1,17 +1,16 @@
-//! The column of structured metadata: distinct sets of pairs, their values in one
-//! dictionary per name, and for each entry which set it has. `docs/format.md`
-//! gives the bytes.
+//! The column of structured metadata: distinct sets of pairs, a dictionary of values per name,
+//! and the number of each entry's set. `docs/format.md` gives the bytes.
 //!
-//! Sets that repeat cost the few bits of their number. Sets that never repeat,
-//! as those with a trace id, cost no number at all: "the next set" has a code of
-//! its own, and a dictionary whose values are all used once, in order, needs no
-//! indexes. Values that are all lower-case hexadecimal take half their bytes,
-//! which is as small as a compressor gets random ids, and faster to read.
+//! An entry with a repeated set takes the few bits of its number. Sets that never repeat, such
+//! as sets with a trace id, take no number: there is a code for "the next set", and a dictionary
+//! whose values are each used once, in order, has no indexes. Values of lower-case hexadecimal
+//! digits take half their bytes. No compressor stores random ids in fewer bytes, and this form
+//! is faster to read.
 //!
-//! Drafts have a plain form instead ([`plain`]), in which nothing was looked up.
+//! Drafts store a plain form ([`plain`]), without the search for equal sets.
 //!
-//! Decoding takes time and memory in proportion to the column and to the pairs of
-//! the distinct sets, which must fit the size that the directory gives.
+//! Decoding takes time and memory in proportion to the column and to the pairs of the distinct
+//! sets, whose size the directory gives.
 
 mod decode;
 mod encode;

@@ -1,11 +1,10 @@
-//! The metadata column of a draft: pairs as they came, with a number per entry.
-//! `docs/format.md` gives the bytes.
+//! The metadata column of a draft: sets of pairs in the order of arrival, and the number of
+//! each entry's set. `docs/format.md` gives the bytes.
 //!
-//! It takes next to nothing to write, and no more than a check to give it to a writer once more.
-//! Sets may be equal: nothing was looked up.
+//! Writing it is a copy, and reading it for another segment is a check. Sets may be equal.
 //!
-//! Guarantees: what was decoded has well-formed sets, and takes no more memory than its bytes.
-//! Memory and time are in proportion to the bytes, whatever they are.
+//! Guarantees: decoded sets are well-formed and take no more memory than the column's bytes.
+//! Memory and time are in proportion to the bytes, also for damaged ones.
 
 use logsvc_logql::engine::{MetadataSets, TextRef};
 use logsvc_proto::bytes::equal;
@@ -14,22 +13,22 @@ use super::super::packed::Malformed;
 use super::{BlockMetadata, EntrySets};
 use crate::batch::MetadataPairs;
 
-/// The first byte of a column of this kind. Others begin with the number of their names.
+/// The first byte of a plain column. Other columns begin with the number of their names.
 pub(super) const MARK: u8 = 0;
 
 /// Sets of pairs by number; set 0 is empty.
 #[derive(Debug)]
 pub struct PlainSets {
-    /// As in a batch, but without counts.
+    /// The pairs of all sets, as in a batch but without counts.
     texts: Vec<u8>,
-    /// Exclusive ends within `texts` of the sets from number 1 on.
+    /// Exclusive ends of the sets within `texts`, from set 1 on.
     ends: Vec<u32>,
 }
 
-/// The metadata of a block's entries as a draft stores it.
+/// The metadata of a block's entries in the form of a draft.
 #[derive(Debug)]
 pub struct PlainMetadata {
-    /// What the numbers mean.
+    /// The sets.
     pub sets: PlainSets,
     /// For each entry of the block the number of its set.
     pub entry_sets: Vec<u32>,
@@ -92,10 +91,10 @@ impl PlainMetadata {
         Ok(PlainMetadata { sets, entry_sets })
     }
 
-    /// The same in the form that the engine takes.
+    /// Converts the metadata to the form of the query engine.
     pub(super) fn into_block_metadata(self) -> Result<BlockMetadata, Malformed> {
         let mut sets = MetadataSets::new();
-        // Most sets have the names of the one before.
+        // Most sets have the names of the preceding set.
         let (mut before, mut pairs): (Vec<(&str, TextRef)>, Vec<_>) = (Vec::new(), Vec::new());
         for number in 1..self.sets.count() as u32 {
             pairs.clear();
@@ -126,8 +125,8 @@ fn numbers(bytes: &[u8], count: usize) -> Option<(Vec<u32>, &[u8])> {
     Some((numbers.iter().map(|number| u32::from_le_bytes(*number)).collect(), rest))
 }
 
-/// Whether a set has well-formed pairs with names in their order. `names` has those of the set
-/// before, and gets its own: most sets have the same ones.
+/// Whether a set has well-formed pairs with ascending names. `names` has the names of the
+/// preceding set, and is replaced by those of this set if they differ.
 fn check_set<'a>(
     set: &'a [u8],
     is_ascii: bool,
@@ -151,6 +150,6 @@ fn check_set<'a>(
         count += 1;
     }
     names.truncate(count);
-    // What is no pair ends the walk.
+    // A malformed pair ends the iteration.
     if rest.is_empty() && count > 0 { Ok(()) } else { Err(Malformed) }
 }

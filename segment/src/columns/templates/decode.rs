@@ -23,7 +23,7 @@ pub(crate) enum Timestamps<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Segment {
+struct Fragment {
     start: u32,
     len: u32,
     next: u8,
@@ -31,7 +31,7 @@ struct Segment {
 
 struct Slot {
     ids: std::vec::IntoIter<u64>,
-    segments: Vec<Segment>,
+    fragments: Vec<Fragment>,
     /// How many of them have been used.
     used: usize,
 }
@@ -106,19 +106,19 @@ fn read_head(
         let new = ids.iter().filter(|&&id| id == 0).count();
         let lens = reader.numbers(new, raw_len as u64)?;
         let nexts = reader.numbers(new, u64::from(END))?;
-        let mut segments = Vec::with_capacity(new);
+        let mut fragments = Vec::with_capacity(new);
         for (len, next) in lens.into_iter().zip(nexts) {
             let next = next as u8;
             if next != END && usize::from(next) >= count {
                 return Err(Malformed);
             }
-            segments.push(Segment { start: text_at as u32, len: len as u32, next });
+            fragments.push(Fragment { start: text_at as u32, len: len as u32, next });
             text_at += len as usize;
             if text_at > text_len {
                 return Err(Malformed);
             }
         }
-        slots.push(Slot { ids: ids.into_iter(), segments, used: 0 });
+        slots.push(Slot { ids: ids.into_iter(), fragments, used: 0 });
     }
     if text_at == text_len { Ok((text_len, lines, columns, slots)) } else { Err(Malformed) }
 }
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is copied at once of a segment.
+/// What is copied at once of a fragment.
 const PIECE: usize = 32;
 /// Room for the digits of the largest number, or for the longest time.
 pub(super) const NUMBER_ROOM: usize = MOST_BYTES;
@@ -233,8 +233,8 @@ fn fill(
                 id => (id - 1) as usize,
             };
             // Only what was new before can be used again.
-            let segment = *of_slot.segments[..of_slot.used].get(known).ok_or(Malformed)?;
-            let (start, len) = (segment.start as usize, segment.len as usize);
+            let fragment = *of_slot.fragments[..of_slot.used].get(known).ok_or(Malformed)?;
+            let (start, len) = (fragment.start as usize, fragment.len as usize);
             match text.get(start..start + PIECE) {
                 Some(piece) if len <= PIECE => out[at..at + PIECE].copy_from_slice(piece),
                 _ => {
@@ -246,10 +246,10 @@ fn fill(
             if at > raw_len {
                 return Err(Malformed);
             }
-            if segment.next == END {
+            if fragment.next == END {
                 break;
             }
-            slot = usize::from(segment.next) + 1;
+            slot = usize::from(fragment.next) + 1;
             let column = &mut columns[slot - 1];
             let value = column.values.next().ok_or(Malformed)?;
             let room = &mut out[at..at + NUMBER_ROOM];

@@ -1,15 +1,15 @@
 //! Takes a block's lines apart, see the parent module.
 //!
-//! Lines of a block are alike, so most of them are made of segments and numbers that are
-//! known by then: [`Segments::at`] compares a line with what came before in the same slot,
+//! Lines of a block are alike, so most of them are made of fragments and numbers that are
+//! known by then: [`Fragments::at`] compares a line with what came before in the same slot,
 //! and only where nothing fits are the numbers of the line looked for. What is found either
 //! way stands in the line, so the choice decides about bytes, not about what is read.
 
 use logsvc_proto::varint;
 
 use super::super::packed;
+use super::fragments::Fragments;
 use super::numbers::{Number, Numbers};
-use super::segments::Segments;
 use super::text::Text;
 use super::times::{Basis, LEAST_BYTES, Layout};
 use super::{END, Form, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS, MAX_LINES};
@@ -26,8 +26,8 @@ pub(crate) struct Encoder {
     values: Vec<Vec<u64>>,
     /// Of columns of times the line of each.
     value_lines: Vec<Vec<u32>>,
-    segments: Segments,
-    /// The text of the segments of the last block.
+    fragments: Fragments,
+    /// The text of the fragments of the last block.
     text: Vec<u8>,
     scratch: Vec<u64>,
     section: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Encoder {
 /// What an encoder makes of a block, besides the head that it writes.
 #[derive(Debug)]
 pub(crate) struct Encoded<'a> {
-    /// The text of the segments, whose compressed form must follow the head.
+    /// The text of the fragments, whose compressed form must follow the head.
     pub(crate) text: &'a [u8],
     /// Whether some columns are times, so that it takes the timestamps to decode them.
     pub(crate) has_times: bool,
@@ -50,7 +50,7 @@ impl Encoder {
             numbers: Numbers::new(),
             values: Vec::new(),
             value_lines: Vec::new(),
-            segments: Segments::default(),
+            fragments: Fragments::default(),
             text: Vec::new(),
             scratch: Vec::new(),
             section: Vec::new(),
@@ -58,12 +58,12 @@ impl Encoder {
         }
     }
 
-    /// Begins with another segment.
+    /// Begins with another fragment.
     pub(crate) fn forget(&mut self) {
         self.numbers.forget();
     }
 
-    /// Writes everything but the text of the segments to `out`. There is a timestamp for
+    /// Writes everything but the text of the fragments to `out`. There is a timestamp for
     /// each line. `None` if there are too many lines.
     pub(crate) fn encode(
         &mut self,
@@ -96,15 +96,15 @@ impl Encoder {
                 write_section(values, &mut self.section, out);
             }
         }
-        let Encoder { segments, scratch, section, .. } = self;
-        for slot in &segments.slots[..=forms.len()] {
+        let Encoder { fragments, scratch, section, .. } = self;
+        for slot in &fragments.slots[..=forms.len()] {
             write_section(&slot.ids, section, out);
-            let of_slot = || slot.segments.iter().map(|&segment| segments.get(segment));
+            let of_slot = || slot.fragments.iter().map(|&fragment| fragments.get(fragment));
             scratch.clear();
-            scratch.extend(of_slot().map(|segment| u64::from(segment.len)));
+            scratch.extend(of_slot().map(|fragment| u64::from(fragment.len)));
             write_section(scratch, section, out);
             scratch.clear();
-            scratch.extend(of_slot().map(|segment| u64::from(segment.next)));
+            scratch.extend(of_slot().map(|fragment| u64::from(fragment.next)));
             write_section(scratch, section, out);
         }
         Some(Encoded { text: &self.text, has_times })
@@ -147,14 +147,14 @@ impl Encoder {
         out.extend_from_slice(section);
     }
 
-    /// Divides the lines into segments and the values of columns of these forms.
+    /// Divides the lines into fragments and the values of columns of these forms.
     fn divide(&mut self, forms: &[Form]) {
-        self.segments.clear(forms.len());
+        self.fragments.clear(forms.len());
         self.values.iter_mut().for_each(Vec::clear);
         self.values.resize_with(self.values.len().max(forms.len()), Vec::new);
         self.value_lines.iter_mut().for_each(Vec::clear);
         self.value_lines.resize_with(self.values.len(), Vec::new);
-        let Encoder { lines, numbers, values, value_lines, segments, .. } = self;
+        let Encoder { lines, numbers, values, value_lines, fragments, .. } = self;
         let mut push = |column: u8, value: u64, len: usize, line: usize| {
             values[usize::from(column)].push(value);
             if len >= LEAST_BYTES {
@@ -166,8 +166,8 @@ impl Encoder {
             let mut slot = 0;
             let start = at;
             loop {
-                if let Some(found) = segments.at(slot, lines, at, end, forms) {
-                    segments.slots[usize::from(slot)].ids.push(found.id);
+                if let Some(found) = fragments.at(slot, lines, at, end, forms) {
+                    fragments.slots[usize::from(slot)].ids.push(found.id);
                     if found.next == END {
                         break;
                     }
@@ -178,11 +178,11 @@ impl Encoder {
                 }
                 let column = slot.checked_sub(1);
                 let Some(number) = numbers.first_behind(lines, start..end, at, column) else {
-                    segments.add(lines, at, end, slot, END);
+                    fragments.add(lines, at, end, slot, END);
                     break;
                 };
                 let Number { start: number_at, len, column, value } = number;
-                segments.add(lines, at, number_at as usize, slot, column);
+                fragments.add(lines, at, number_at as usize, slot, column);
                 push(column, value, len.into(), line);
                 at = number_at as usize + usize::from(len);
                 slot = column + 1;
@@ -192,10 +192,10 @@ impl Encoder {
 
     fn gather_text(&mut self, columns: usize) {
         self.text.clear();
-        let slots = &self.segments.slots[..=columns];
-        for &segment in slots.iter().flat_map(|slot| &slot.segments) {
-            let segment = self.segments.get(segment);
-            let bytes = &self.lines.bytes()[segment.start as usize..][..segment.len as usize];
+        let slots = &self.fragments.slots[..=columns];
+        for &fragment in slots.iter().flat_map(|slot| &slot.fragments) {
+            let fragment = self.fragments.get(fragment);
+            let bytes = &self.lines.bytes()[fragment.start as usize..][..fragment.len as usize];
             self.text.extend_from_slice(bytes);
         }
     }
@@ -206,7 +206,7 @@ impl Encoder {
         let lines: usize = self.value_lines.iter().map(|lines| lines.capacity() * 4).sum();
         self.lines.held_bytes()
             + self.numbers.held_bytes()
-            + self.segments.held_bytes()
+            + self.fragments.held_bytes()
             + self.text.capacity()
             + values
             + lines

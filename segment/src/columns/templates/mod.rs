@@ -6,27 +6,27 @@
 //! and the match around each is cut in two. Here the numbers that stand in the same
 //! place of their lines are a *column*, packed to the bits that they need. The text that
 //! follows a number, up to the next number that has a column or the end of the line, is
-//! a *segment*. All that may follow the numbers of one column is a *slot*, and slot 0 has
-//! the beginnings of lines. A slot knows each distinct segment once, together with what
-//! comes behind it, so a line is a number for each of its segments, of few bits where a
+//! a *fragment*. All that may follow the numbers of one column is a *slot*, and slot 0 has
+//! the beginnings of lines. A slot knows each distinct fragment once, together with what
+//! comes behind it, so a line is a number for each of its fragments, of few bits where a
 //! slot has few of them, and of none where it has only new ones. The texts of the
-//! segments are left to a general compressor.
+//! fragments are left to a general compressor.
 //!
 //! A date with a time of day is one number ([`times`]), which is counted from the timestamp
 //! of the line's entry or from the time before.
 //!
 //! What stands in which column is the encoder's free choice ([`numbers`]): the stored
-//! form says what follows what, so that decoding is a copy of segments and numbers in
+//! form says what follows what, so that decoding is a copy of fragments and numbers in
 //! turn. The encoder goes by the eight bytes before a number, or by what the number
 //! before it went by where they are closer together.
 
 mod classes;
 mod decode;
 mod encode;
+mod fragments;
 mod numbers;
 mod parts;
 mod search;
-mod segments;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -51,7 +51,7 @@ const MAX_LINES: usize = 1 << 16;
 /// Most columns of a block.
 const MAX_COLUMNS: usize = 254;
 
-/// What stands behind the last segment of a line in place of a column.
+/// What stands behind the last fragment of a line in place of a column.
 const END: u8 = 0xff;
 
 use times::{Basis, Layout};

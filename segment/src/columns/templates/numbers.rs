@@ -17,7 +17,7 @@ const COLUMN_FROM_COUNT: u32 = 24;
 /// The same for numbers of the lines that were looked at.
 const COLUMN_FROM_SAMPLED: u32 = 6;
 /// A place gets a column if its numbers have at least this many of 64 hashes: the few
-/// values of a status or an hour are better off in segments.
+/// values of a status or an hour are better off in fragments.
 const COLUMN_FROM_SPREAD: u32 = 20;
 /// From so many numbers on, those of equal length without leading zeros are taken for
 /// numbers that are not padded.

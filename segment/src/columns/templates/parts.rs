@@ -1,4 +1,4 @@
-//! A block's lines left in their parts: the distinct segments once, which of them each
+//! A block's lines left in their parts: the distinct fragments once, which of them each
 //! line has, and the numbers as they are stored.
 //!
 //! Takes a third of the memory of the lines and a fraction of the work of joining them.
@@ -19,15 +19,15 @@ use super::{END, Form, MAX_COLUMNS, MAX_LINES};
 /// See the module.
 #[derive(Debug)]
 pub struct LineParts {
-    /// The segments one after the other, those of slot 0 first.
+    /// The fragments one after the other, those of slot 0 first.
     pub(super) text: Vec<u8>,
-    /// Where each segment ends in the text.
-    pub(super) segment_ends: Vec<u32>,
-    /// The column behind each segment, or [`END`].
+    /// Where each fragment ends in the text.
+    pub(super) fragment_ends: Vec<u32>,
+    /// The column behind each fragment, or [`END`].
     pub(super) nexts: Vec<u8>,
-    /// The first segment of each slot.
+    /// The first fragment of each slot.
     pub(super) slot_starts: Vec<u32>,
-    /// The segments of all lines, line by line.
+    /// The fragments of all lines, line by line.
     pub(super) steps: Vec<u16>,
     /// Where each line ends in the steps.
     pub(super) line_steps: Vec<u32>,
@@ -58,19 +58,19 @@ enum Values<'a> {
 
 /// What the uses of each slot have.
 struct Uses {
-    /// The number of a segment, and above its 16 bits the column behind, slot by slot.
-    segments: Vec<u64>,
+    /// The number of a fragment, and above its 16 bits the column behind, slot by slot.
+    fragments: Vec<u64>,
     /// Where each slot ends.
     ends: Vec<usize>,
 }
 
-/// Bits of a segment's number.
-const SEGMENT_BITS: u32 = 16;
+/// Bits of a fragment's number.
+const FRAGMENT_BITS: u32 = 16;
 
 impl LineParts {
     /// Takes a stored block apart whose lines have `raw_len` bytes, and `has_times` if that
     /// is its codec. `decompress` gets the compressed text and its length. `None` if it has
-    /// too many segments for this form.
+    /// too many fragments for this form.
     pub(crate) fn new<E>(
         stored: &[u8],
         raw_len: usize,
@@ -117,7 +117,7 @@ impl LineParts {
     /// Heap memory in bytes.
     pub fn held_bytes(&self) -> usize {
         self.text.capacity()
-            + 4 * (self.segment_ends.capacity() + self.slot_starts.capacity())
+            + 4 * (self.fragment_ends.capacity() + self.slot_starts.capacity())
             + self.nexts.capacity()
             + 2 * self.steps.capacity()
             + 4 * self.line_steps.capacity()
@@ -128,16 +128,16 @@ impl LineParts {
     /// Fills in the steps.
     fn walk(&mut self, lines: usize, uses: &Uses) -> Result<(), Malformed> {
         self.line_steps.reserve_exact(lines);
-        self.steps.reserve_exact(uses.segments.len());
+        self.steps.reserve_exact(uses.fragments.len());
         let starts = std::iter::once(0).chain(uses.ends.iter().copied());
-        let slots = starts.zip(&uses.ends).map(|(start, &end)| uses.segments[start..end].iter());
+        let slots = starts.zip(&uses.ends).map(|(start, &end)| uses.fragments[start..end].iter());
         let mut slots: Vec<_> = slots.collect();
         for _ in 0..lines {
             let mut slot = 0;
             loop {
                 let word = *slots[slot].next().ok_or(Malformed)?;
                 self.steps.push(word as u16);
-                match (word >> SEGMENT_BITS) as u8 {
+                match (word >> FRAGMENT_BITS) as u8 {
                     END => break,
                     next => slot = usize::from(next) + 1,
                 }
@@ -147,10 +147,10 @@ impl LineParts {
         if slots.iter().all(|slot| slot.len() == 0) { Ok(()) } else { Err(Malformed) }
     }
 
-    /// The text of a segment.
-    pub(super) fn segment(&self, segment: usize) -> &[u8] {
-        let start = segment.checked_sub(1).map_or(0, |before| self.segment_ends[before] as usize);
-        &self.text[start..self.segment_ends[segment] as usize]
+    /// The text of a fragment.
+    pub(super) fn fragment(&self, fragment: usize) -> &[u8] {
+        let start = fragment.checked_sub(1).map_or(0, |before| self.fragment_ends[before] as usize);
+        &self.text[start..self.fragment_ends[fragment] as usize]
     }
 
     /// Puts together those of some lines that `wants` names, and gives each with its number.
@@ -175,8 +175,8 @@ impl LineParts {
         for number in lines {
             let steps = &self.steps[self.steps_of(number)];
             if !wants(number) {
-                for &segment in steps {
-                    let next = usize::from(self.nexts[usize::from(segment)]);
+                for &fragment in steps {
+                    let next = usize::from(self.nexts[usize::from(fragment)]);
                     if let Some((_, used)) = columns.get_mut(next) {
                         *used += 1;
                     }
@@ -184,12 +184,12 @@ impl LineParts {
                 continue;
             }
             line.clear();
-            for &segment in steps {
-                let segment = usize::from(segment);
-                let text = self.segment(segment);
+            for &fragment in steps {
+                let fragment = usize::from(fragment);
+                let text = self.fragment(fragment);
                 left = left.checked_sub(text.len()).ok_or(Malformed)?;
                 line.extend_from_slice(text);
-                let next = usize::from(self.nexts[segment]);
+                let next = usize::from(self.nexts[fragment]);
                 let Some((values, used)) = columns.get_mut(next) else { continue };
                 let column = &self.columns[next];
                 if column.form != Form::Nothing {
@@ -222,7 +222,7 @@ impl LineParts {
         Ok(())
     }
 
-    /// The place of a line's segments in the steps.
+    /// The place of a line's fragments in the steps.
     fn steps_of(&self, line: usize) -> Range<usize> {
         let start = line.checked_sub(1).map_or(0, |before| self.line_steps[before] as usize);
         start..self.line_steps[line] as usize
@@ -243,8 +243,8 @@ impl LineParts {
             return used;
         }
         let steps = self.steps_of(lines.start).start..self.steps_of(lines.end - 1).end;
-        for &segment in &self.steps[steps] {
-            let next = usize::from(self.nexts[usize::from(segment)]);
+        for &fragment in &self.steps[steps] {
+            let next = usize::from(self.nexts[usize::from(fragment)]);
             match used.get_mut(next) {
                 Some(used) if is_near_the_end => *used -= 1,
                 Some(used) => *used += 1,
@@ -270,7 +270,7 @@ impl LineParts {
 type Head = (LineParts, Uses, usize, usize);
 
 /// Reads what comes before the text, with the checks of [`super::decode`]; `None` if
-/// there are too many segments.
+/// there are too many fragments.
 fn read_head(
     reader: &mut Reader<'_>,
     raw_len: usize,
@@ -302,7 +302,7 @@ fn read_head(
     }
     let mut parts = LineParts {
         text: Vec::new(),
-        segment_ends: Vec::new(),
+        fragment_ends: Vec::new(),
         nexts: Vec::new(),
         slot_starts: Vec::with_capacity(count + 1),
         steps: Vec::new(),
@@ -314,22 +314,22 @@ fn read_head(
     };
     let all_uses = lines + parts.columns.iter().map(|column| column.values).sum::<usize>();
     let mut uses_of =
-        Uses { segments: Vec::with_capacity(all_uses), ends: Vec::with_capacity(count + 1) };
-    // Of the slot at hand: its segments, their lengths and what is behind them.
-    let (mut segments, mut lens, mut nexts) = (Vec::new(), Vec::new(), Vec::new());
+        Uses { fragments: Vec::with_capacity(all_uses), ends: Vec::with_capacity(count + 1) };
+    // Of the slot at hand: its fragments, their lengths and what is behind them.
+    let (mut fragments, mut lens, mut nexts) = (Vec::new(), Vec::new(), Vec::new());
     let mut text_at = 0;
     for slot in 0..=count {
         let uses = slot.checked_sub(1).map_or(lines, |column| parts.columns[column].values);
-        let start = uses_of.segments.len();
-        reader.append_numbers(uses, uses as u64, &mut uses_of.segments)?;
-        let ids = &mut uses_of.segments[start..];
+        let start = uses_of.fragments.len();
+        reader.append_numbers(uses, uses as u64, &mut uses_of.fragments)?;
+        let ids = &mut uses_of.fragments[start..];
         let new = ids.iter().filter(|&&id| id == 0).count();
         lens.clear();
         reader.append_numbers(new, raw_len as u64, &mut lens)?;
         nexts.clear();
         reader.append_numbers(new, u64::from(END), &mut nexts)?;
         parts.slot_starts.push(parts.nexts.len() as u32);
-        segments.clear();
+        fragments.clear();
         for (&len, &next) in lens.iter().zip(&nexts) {
             let next = next as u8;
             if next != END && usize::from(next) >= count {
@@ -341,12 +341,12 @@ fn read_head(
             }
             // Beyond 16 bits the parts are given up below.
             let number = u64::from(parts.nexts.len() as u16);
-            segments.push(number | u64::from(next) << SEGMENT_BITS);
-            parts.segment_ends.push(text_at as u32);
+            fragments.push(number | u64::from(next) << FRAGMENT_BITS);
+            parts.fragment_ends.push(text_at as u32);
             parts.nexts.push(next);
         }
-        resolve(ids, &segments)?;
-        uses_of.ends.push(uses_of.segments.len());
+        resolve(ids, &fragments)?;
+        uses_of.ends.push(uses_of.fragments.len());
     }
     if text_at != text_len {
         return Err(Malformed);
@@ -355,9 +355,9 @@ fn read_head(
     Ok(fits.then_some((parts, uses_of, text_len, lines)))
 }
 
-/// Puts what they stand for in place of the ids of a slot: 0 is the first of `segments`
+/// Puts what they stand for in place of the ids of a slot: 0 is the first of `fragments`
 /// that was not used before, and others count those that were.
-fn resolve(ids: &mut [u64], segments: &[u64]) -> Result<(), Malformed> {
+fn resolve(ids: &mut [u64], fragments: &[u64]) -> Result<(), Malformed> {
     let mut used = 0;
     for id in ids {
         used += u64::from(*id == 0);
@@ -365,7 +365,7 @@ fn resolve(ids: &mut [u64], segments: &[u64]) -> Result<(), Malformed> {
         if known > used {
             return Err(Malformed);
         }
-        *id = *segments.get(known as usize - 1).ok_or(Malformed)?;
+        *id = *fragments.get(known as usize - 1).ok_or(Malformed)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Filters lines by texts while they are in parts.
 //!
-//! A text occurs in a line within one segment, or it lies across a number. The first is
-//! found by one search through the distinct segments. The second leaves traces
-//! ([`super::traces`]): segments that the text may begin or end in, or cover; lines with
-//! such a segment are in doubt and have to be looked at. Of a text that could be a number altogether
+//! A text occurs in a line within one fragment, or it lies across a number. The first is
+//! found by one search through the distinct fragments. The second leaves traces
+//! ([`super::traces`]): fragments that the text may begin or end in, or cover; lines with
+//! such a fragment are in doubt and have to be looked at. Of a text that could be a number altogether
 //! nothing is known, see [`LineSearch::new`].
 //!
 //! Guarantees: a line that [`Verdicts`] gives as failing, or as passing without doubt,
@@ -93,7 +93,8 @@ impl LineSearch {
         for (line, &line_end) in parts.line_steps.iter().enumerate() {
             let steps = &parts.steps[step..line_end as usize];
             step = line_end as usize;
-            let found = steps.iter().fold(0, |found, &segment| found | flags[usize::from(segment)]);
+            let found =
+                steps.iter().fold(0, |found, &fragment| found | flags[usize::from(fragment)]);
             let (hits, traces) = (found & 0xffff, found >> 16);
             let fails = self.positive & !(hits | traces) != 0 || self.negative & hits != 0;
             let in_doubt = judged & traces & !hits != 0;
@@ -104,7 +105,7 @@ impl LineSearch {
         verdicts
     }
 
-    /// For each segment the bits of the tests of which it holds a text, and, 16 bits
+    /// For each fragment the bits of the tests of which it holds a text, and, 16 bits
     /// above, of those of which it may hold a part.
     fn flags(&self, parts: &LineParts) -> Vec<u32> {
         let mut flags = vec![0; parts.nexts.len()];
@@ -113,11 +114,11 @@ impl LineSearch {
             let hit = 1u32 << number;
             let hit = if self.undecided & hit == 0 { hit } else { hit << 16 };
             for text in texts {
-                let segments = if text.ignore_case { &lower } else { &parts.text };
-                flag_hits(parts, segments, &text.finder, hit, &mut flags);
+                let fragments = if text.ignore_case { &lower } else { &parts.text };
+                flag_hits(parts, fragments, &text.finder, hit, &mut flags);
                 let needle = text.finder.needle();
                 Tracer::new(parts, needle, text.ignore_case)
-                    .segments(|segment| flags[segment] |= 1 << (number + 16));
+                    .fragments(|fragment| flags[fragment] |= 1 << (number + 16));
             }
         }
         flags
@@ -130,13 +131,13 @@ fn may_be_number(text: &Literal) -> bool {
 }
 
 fn flag_hits(parts: &LineParts, text: &[u8], finder: &Finder<'_>, hit: u32, flags: &mut [u32]) {
-    let (mut at, mut segment) = (0, 0);
+    let (mut at, mut fragment) = (0, 0);
     while let Some(found) = text.get(at..).and_then(|rest| finder.find(rest)) {
         let start = at + found;
-        segment += parts.segment_ends[segment..].partition_point(|&end| end as usize <= start);
-        let end = parts.segment_ends[segment] as usize;
+        fragment += parts.fragment_ends[fragment..].partition_point(|&end| end as usize <= start);
+        let end = parts.fragment_ends[fragment] as usize;
         if start + finder.needle().len() <= end {
-            flags[segment] |= hit;
+            flags[fragment] |= hit;
             at = end;
         } else {
             at = start + 1;

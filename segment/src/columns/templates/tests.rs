@@ -167,7 +167,7 @@ fn lines_of_any_kind_are_joined_again() {
 }
 
 #[test]
-fn ids_take_half_their_digits_and_segments_are_stored_once() {
+fn ids_take_half_their_digits_and_fragments_are_stored_once() {
     let mut rng = Rng::new(1);
     let lines: Vec<Vec<u8>> = (0..1000)
         .map(|_| {
@@ -187,7 +187,7 @@ fn ids_take_half_their_digits_and_segments_are_stored_once() {
 }
 
 #[test]
-fn numbers_of_the_blocks_before_count_until_the_segment_ends() {
+fn numbers_of_the_blocks_before_count_until_the_fragment_ends() {
     let mut rng = Rng::new(11);
     let mut encoder = Encoder::new();
     let mut columns_of_next = |encoder: &mut Encoder| {
@@ -244,7 +244,7 @@ fn one_number(form: [u8; 2], value: u64) -> Vec<u8> {
         section(&mut stored, &[value]);
     }
     for next in [0, END] {
-        // A new segment of no bytes, and what comes behind it.
+        // A new fragment of no bytes, and what comes behind it.
         section(&mut stored, &[0]);
         section(&mut stored, &[0]);
         section(&mut stored, &[u64::from(next)]);
@@ -284,7 +284,7 @@ fn what_makes_no_bytes_is_bounded() {
         stored.push(section.len() as u8);
         stored.extend_from_slice(&section);
     }
-    // The first use is new, all others are of the same segment.
+    // The first use is new, all others are of the same fragment.
     let mut ids = vec![1; 1 << 20];
     ids[0] = 0;
     section.clear();

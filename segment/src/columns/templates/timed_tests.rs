@@ -82,13 +82,13 @@ fn times_without_timestamps_and_of_other_years_are_refused() {
             assert!(join(&stored, raw.len()).is_err());
         }
     }
-    // A new segment, a time, a new segment and the end; of forms that count from either.
+    // A new fragment, a time, a new fragment and the end; of forms that count from either.
     for (form, first) in [(4, false), (5, true)] {
         for (least, year) in [(0, Some("1970")), (-1, Some("1969")), (i64::MAX, None)] {
             let mut stored = vec![0, 1, 1, form, 0, 1];
             varint::write(&mut stored, (least << 1 ^ least >> 63) as u64);
             stored.extend(first.then_some(0));
-            // One number, 0; and of each slot one new segment of no bytes.
+            // One number, 0; and of each slot one new fragment of no bytes.
             stored.extend([1, 0]);
             stored.extend([1, 0, 1, 0, 1, 0]);
             stored.extend([1, 0, 1, 0, 2, 8, END]);

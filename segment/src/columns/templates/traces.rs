@@ -1,16 +1,16 @@
-//! Which segments may hold a part of a text that lies across a number.
+//! Which fragments may hold a part of a text that lies across a number.
 //!
-//! Such a text has, before and behind each number that it lies across, a segment that it
-//! begins in, ends in, or covers. One side alone says little: half of all segments begin
-//! with the last letter of some word. So the first look at the segments notes how much of
+//! Such a text has, before and behind each number that it lies across, a fragment that it
+//! begins in, ends in, or covers. One side alone says little: half of all fragments begin
+//! with the last letter of some word. So the first look at the fragments notes how much of
 //! the text can be before the numbers of a column, and how much has to come behind them;
 //! the second look takes those that fit what is on the other side.
 //!
 //! A text may also lie within a time altogether, which has more than digits. Then nothing is
-//! known of lines with a time of that form, and their segments before it are taken.
+//! known of lines with a time of that form, and their fragments before it are taken.
 //!
-//! Guarantee: of each occurrence of the text that is not within one segment, and not within
-//! numbers that follow each other, one segment at least is among them.
+//! Guarantee: of each occurrence of the text that is not within one fragment, and not within
+//! numbers that follow each other, one fragment at least is among them.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) fn is_digit(form: Form, byte: u8) -> bool {
     match form {
         Form::Decimal | Form::FixedDecimal(_) | Form::Time(..) => byte.is_ascii_digit(),
         Form::FixedHex(_) => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-        // There is none, and the next segment follows at once.
+        // There is none, and the next fragment follows at once.
         Form::Nothing => true,
     }
 }
@@ -31,7 +31,7 @@ pub(super) fn is_digit(form: Form, byte: u8) -> bool {
 struct Cuts {
     /// Offsets within the text, neither 0 nor its length, ascending.
     offsets: Vec<usize>,
-    /// The bytes of the text at those edges that touch a segment.
+    /// The bytes of the text at those edges that touch a fragment.
     edges: [bool; 256],
 }
 
@@ -52,7 +52,7 @@ impl Cuts {
         cuts
     }
 
-    /// Whether a segment with this byte at its edge may hold a part of the text.
+    /// Whether a fragment with this byte at its edge may hold a part of the text.
     fn touch(&self, edge: u8) -> bool {
         self.edges[usize::from(edge)]
     }
@@ -69,7 +69,7 @@ fn kind_of(form: Form) -> usize {
     }
 }
 
-/// What a segment may have of the text; offsets are in the text.
+/// What a fragment may have of the text; offsets are in the text.
 #[derive(Clone, Copy)]
 enum Share {
     /// It begins there, and goes on at this offset in the column behind.
@@ -96,34 +96,34 @@ impl<'a> Tracer<'a> {
         Tracer { parts, needle, ignore_case, into: cuts(true), out_of: cuts(false) }
     }
 
-    /// Calls `each` with the segments that the text may share with the numbers around them,
+    /// Calls `each` with the fragments that the text may share with the numbers around them,
     /// some of them repeatedly.
-    pub(super) fn segments(&self, mut each: impl FnMut(usize)) {
+    pub(super) fn fragments(&self, mut each: impl FnMut(usize)) {
         self.before_times(&mut each);
         let mut sides = Sides::new(self.parts, self.needle.len());
         self.shares(|_, share| sides.note(share));
         if let Some(fits) = sides.fitting(self) {
-            self.shares(|segment, share| {
+            self.shares(|fragment, share| {
                 if fits.has(share) {
-                    each(segment);
+                    each(fragment);
                 }
             });
         }
     }
 
-    /// Calls `each` with the segments before times that the text may lie within.
+    /// Calls `each` with the fragments before times that the text may lie within.
     fn before_times(&self, mut each: impl FnMut(usize)) {
         for (form, column) in self.parts.forms().zip(0..) {
             if let Form::Time(layout, _) = form
                 && layout.may_hold(self.needle, self.ignore_case)
             {
                 let nexts = self.parts.nexts.iter().enumerate();
-                nexts.filter(|(_, next)| **next == column).for_each(|(segment, _)| each(segment));
+                nexts.filter(|(_, next)| **next == column).for_each(|(fragment, _)| each(fragment));
             }
         }
     }
 
-    /// Calls `each` with what every segment may have of the text.
+    /// Calls `each` with what every fragment may have of the text.
     fn shares(&self, mut each: impl FnMut(usize, Share)) {
         let parts = self.parts;
         for slot in 0..parts.slot_starts.len() {
@@ -133,20 +133,20 @@ impl<'a> Tracer<'a> {
             let column = slot.checked_sub(1);
             let form_before = column.and_then(|column| parts.form(column as u8));
             let out_of = form_before.map(|form| &self.out_of[kind_of(form)]);
-            for segment in first..end {
-                let own = parts.segment(segment);
-                let next = parts.nexts[segment];
+            for fragment in first..end {
+                let own = parts.fragment(fragment);
+                let next = parts.nexts[fragment];
                 let form_behind = if next == END { None } else { parts.form(next) };
                 let into = form_behind.map(|form| &self.into[kind_of(form)]);
                 if let Some(into) = into {
                     self.beginnings(own, into, |until| {
-                        each(segment, Share::Begins { column: next.into(), until });
+                        each(fragment, Share::Begins { column: next.into(), until });
                     });
                 }
                 if let (Some(out_of), Some(column)) = (out_of, column) {
                     self.ends(own, out_of, into, |from, until| {
                         each(
-                            segment,
+                            fragment,
                             match until {
                                 None => Share::Ends { column, from },
                                 Some(until) => {
@@ -164,14 +164,14 @@ impl<'a> Tracer<'a> {
         if self.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
     }
 
-    /// Whether a byte of a segment is this one of the text.
+    /// Whether a byte of a fragment is this one of the text.
     #[inline]
     fn is_at(&self, byte: u8, offset: usize) -> bool {
         let own = self.needle[offset];
         byte == own || (self.ignore_case && byte.eq_ignore_ascii_case(&own))
     }
 
-    /// The offsets up to which the text may stand at the end of a segment.
+    /// The offsets up to which the text may stand at the end of a fragment.
     fn beginnings(&self, own: &[u8], into: &Cuts, each: impl FnMut(usize)) {
         if let Some(&last) = own.last().filter(|&&last| into.touch(last)) {
             let fits = |&cut: &usize| {
@@ -183,8 +183,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The offsets from which the text may stand at the beginning of a segment, and, where
-    /// the segment ends before the text does, the one at which it goes on.
+    /// The offsets from which the text may stand at the beginning of a fragment, and, where
+    /// the fragment ends before the text does, the one at which it goes on.
     fn ends(
         &self,
         own: &[u8],
@@ -192,7 +192,7 @@ impl<'a> Tracer<'a> {
         into: Option<&Cuts>,
         mut each: impl FnMut(usize, Option<usize>),
     ) {
-        // Of an empty segment the numbers around follow each other.
+        // Of an empty fragment the numbers around follow each other.
         let first = own.first().copied();
         if first.is_some_and(|first| !out_of.touch(first)) {
             return;

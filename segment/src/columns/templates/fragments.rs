@@ -1,18 +1,18 @@
-//! The distinct segments of a block, by slot, and two ways to find one: by what it is, and
-//! by what stands at a place of a line, without knowing where the segment ends.
+//! The distinct fragments of a block, by slot, and two ways to find one: by what it is, and
+//! by what stands at a place of a line, without knowing where the fragment ends.
 //!
-//! For the second each slot has a tree. A node holds a few segments. When they are too many
+//! For the second each slot has a tree. A node holds a few fragments. When they are too many
 //! it is divided where they first differ: its children are chosen by five or three bits of
-//! the byte there, and segments that end there stay. So a line is compared with few
-//! segments, and its bytes with those of most others are not. A search meets no more nodes
-//! than segments have bytes, and no segment twice.
+//! the byte there, and fragments that end there stay. So a line is compared with few
+//! fragments, and its bytes with those of most others are not. A search meets no more nodes
+//! than fragments have bytes, and no fragment twice.
 
 use super::text::Text;
 use super::{END, Form};
 
-/// A distinct segment of a slot.
+/// A distinct fragment of a slot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(super) struct Fragment {
     hash: u64,
     /// Its last eight bytes, or all of fewer, the first one lowest.
     tail: u64,
@@ -27,18 +27,18 @@ pub(super) struct Segment {
 /// What follows the numbers of one column.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// For each number: 0 for a segment that is new, or one more than its number.
+    /// For each number: 0 for a fragment that is new, or one more than its number.
     pub(super) ids: Vec<u64>,
-    /// Its segments, as they stand in the list of all.
-    pub(super) segments: Vec<u32>,
+    /// Its fragments, as they stand in the list of all.
+    pub(super) fragments: Vec<u32>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Segments {
+pub(super) struct Fragments {
     pub(super) slots: Vec<Slot>,
-    all: Vec<Segment>,
-    /// Open addressing: segments by their hashes. Its length is a power of two.
+    all: Vec<Fragment>,
+    /// Open addressing: fragments by their hashes. Its length is a power of two.
     table: Vec<u32>,
     /// A tree for each slot, and then the children of divided nodes, [`CHILDREN`] of each.
     nodes: Vec<Node>,
@@ -47,7 +47,7 @@ pub(super) struct Segments {
 /// A node of a slot's tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// Segments that are compared here, of which the first `count` count.
+    /// Fragments that are compared here, of which the first `count` count.
     own: [u32; MOST_OWN],
     count: u8,
     /// By which bits of the byte at `at` the children are told apart.
@@ -55,7 +55,7 @@ struct Node {
     at: u32,
     /// Where the children begin in the list of all.
     children: u32,
-    /// A segment whose bytes before `at` are those of all below a node that is divided.
+    /// A fragment whose bytes before `at` are those of all below a node that is divided.
     sample: u32,
 }
 
@@ -67,9 +67,9 @@ enum Division {
     High,
 }
 
-/// Segments of a node.
+/// Fragments of a node.
 const MOST_OWN: usize = 4;
-/// With more nodes, trees do not grow: a block with so many segments has nothing to find.
+/// With more nodes, trees do not grow: a block with so many fragments has nothing to find.
 const MOST_NODES: usize = 1 << 15;
 /// Children of a node that is divided.
 const CHILDREN: usize = 32;
@@ -82,7 +82,7 @@ impl Node {
     }
 }
 
-/// A segment that stands at a place of a line, and the number behind it.
+/// A fragment that stands at a place of a line, and the number behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// One more than its number in its slot.
@@ -97,8 +97,8 @@ pub(super) struct Found {
 const VACANT: u32 = u32::MAX;
 const TABLE_START_LEN: usize = 4096;
 
-impl Segments {
-    /// Forgets the segments of another block.
+impl Fragments {
+    /// Forgets the fragments of another block.
     pub(super) fn clear(&mut self, columns: usize) {
         self.all.clear();
         self.table.clear();
@@ -108,16 +108,16 @@ impl Segments {
         self.slots.resize_with(self.slots.len().max(columns + 1), Slot::default);
         for slot in &mut self.slots {
             slot.ids.clear();
-            slot.segments.clear();
+            slot.fragments.clear();
         }
     }
 
-    /// A segment by its place in the list of all.
-    pub(super) fn get(&self, segment: u32) -> &Segment {
-        &self.all[segment as usize]
+    /// A fragment by its place in the list of all.
+    pub(super) fn get(&self, fragment: u32) -> &Fragment {
+        &self.all[fragment as usize]
     }
 
-    /// Looks for a segment that stands there in a line, with a number behind it as its
+    /// Looks for a fragment that stands there in a line, with a number behind it as its
     /// column has them. There may be one that is not found.
     #[inline]
     pub(super) fn at(
@@ -130,8 +130,8 @@ impl Segments {
     ) -> Option<Found> {
         let mut node = &self.nodes[usize::from(slot)];
         loop {
-            for &segment in &node.own[..usize::from(node.count)] {
-                if let Some(found) = self.try_one(segment, text, at, line_end, forms) {
+            for &fragment in &node.own[..usize::from(node.count)] {
+                if let Some(found) = self.try_one(fragment, text, at, line_end, forms) {
                     return Some(found);
                 }
             }
@@ -146,13 +146,13 @@ impl Segments {
     #[inline]
     fn try_one(
         &self,
-        segment: u32,
+        fragment: u32,
         text: &Text,
         at: usize,
         line_end: usize,
         forms: &[Form],
     ) -> Option<Found> {
-        let known = &self.all[segment as usize];
+        let known = &self.all[fragment as usize];
         let len = known.len as usize;
         let number_at = at + len;
         if number_at > line_end
@@ -170,12 +170,12 @@ impl Segments {
         Some(Found { id, next: known.next, number_at, value, digits })
     }
 
-    /// Adds a use of a segment to its slot, which is 0 or one more than a column.
+    /// Adds a use of a fragment to its slot, which is 0 or one more than a column.
     pub(super) fn add(&mut self, text: &Text, start: usize, end: usize, slot: u8, next: u8) {
         let bytes = &text.bytes()[start..end];
         let hash = hash(bytes, slot, next);
         let mut place = hash as usize & (self.table.len() - 1);
-        // What is vacant is the number of no segment.
+        // What is vacant is the number of no fragment.
         while let Some(known) = self.all.get(self.table[place] as usize) {
             let is_same = known.hash == hash
                 && (known.slot, known.next) == (slot, next)
@@ -186,14 +186,14 @@ impl Segments {
             }
             place = (place + 1) & (self.table.len() - 1);
         }
-        let segment = self.all.len() as u32;
-        self.table[place] = segment;
+        let fragment = self.all.len() as u32;
+        self.table[place] = fragment;
         let of_slot = &mut self.slots[usize::from(slot)];
         of_slot.ids.push(0);
-        let number = of_slot.segments.len() as u32;
-        of_slot.segments.push(segment);
+        let number = of_slot.fragments.len() as u32;
+        of_slot.fragments.push(fragment);
         let len = end - start;
-        self.all.push(Segment {
+        self.all.push(Fragment {
             hash,
             tail: text.tail(start, len),
             start: start as u32,
@@ -202,17 +202,17 @@ impl Segments {
             slot,
             next,
         });
-        self.plant(text, segment, slot);
+        self.plant(text, fragment, slot);
         if self.all.len() * 2 > self.table.len() {
             self.grow();
         }
     }
 
-    /// Puts a segment into the tree of its slot, unless too many others have the same bytes.
-    fn plant(&mut self, text: &Text, segment: u32, slot: u8) {
-        let Segments { all, nodes, .. } = self;
-        let byte = |segment: u32, at: u32| {
-            let Segment { start, len, .. } = all[segment as usize];
+    /// Puts a fragment into the tree of its slot, unless too many others have the same bytes.
+    fn plant(&mut self, text: &Text, fragment: u32, slot: u8) {
+        let Fragments { all, nodes, .. } = self;
+        let byte = |fragment: u32, at: u32| {
+            let Fragment { start, len, .. } = all[fragment as usize];
             (at < len).then(|| text.bytes()[(start + at) as usize])
         };
         let mut number = usize::from(slot);
@@ -223,15 +223,15 @@ impl Segments {
                 return;
             }
             let node = nodes[number];
-            let of_segment = |at| byte(segment, at);
+            let of_fragment = |at| byte(fragment, at);
             if node.division == Division::None {
                 if let Some(free) = nodes[number].own.get_mut(usize::from(node.count)) {
-                    *free = segment;
+                    *free = fragment;
                     nodes[number].count += 1;
                     return;
                 }
                 let is_common = |at: &u32| {
-                    let byte_of = of_segment(*at);
+                    let byte_of = of_fragment(*at);
                     byte_of.is_some() && node.own.iter().all(|&own| byte(own, *at) == byte_of)
                 };
                 let at = (same..).find(|at| !is_common(at)).unwrap_or(same);
@@ -245,7 +245,7 @@ impl Segments {
                 continue;
             }
             let differs =
-                |at: &u32| of_segment(*at).is_none_or(|b| byte(node.sample, *at) != Some(b));
+                |at: &u32| of_fragment(*at).is_none_or(|b| byte(node.sample, *at) != Some(b));
             if let Some(at) = (same..node.at).find(differs) {
                 // It does not belong below this one, which becomes the child of another.
                 divide(nodes, number, at, low_at, node.sample);
@@ -255,14 +255,14 @@ impl Segments {
                 continue;
             }
             same = node.at;
-            match of_segment(node.at) {
+            match of_fragment(node.at) {
                 Some(byte) => {
                     low_at = (node.division == Division::Low).then_some(node.at);
                     number = node.child(byte);
                 }
                 None => {
                     if let Some(free) = nodes[number].own.get_mut(usize::from(node.count)) {
-                        *free = segment;
+                        *free = fragment;
                         nodes[number].count += 1;
                     }
                     return;
@@ -275,8 +275,8 @@ impl Segments {
         let len = self.table.len() * 2;
         self.table.clear();
         self.table.resize(len, VACANT);
-        for (segment, number) in self.all.iter().zip(0..) {
-            let mut place = segment.hash as usize & (len - 1);
+        for (fragment, number) in self.all.iter().zip(0..) {
+            let mut place = fragment.hash as usize & (len - 1);
             while self.table[place] != VACANT {
                 place = (place + 1) & (len - 1);
             }
@@ -286,8 +286,8 @@ impl Segments {
 
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
-        let slot = |slot: &Slot| slot.ids.capacity() * 8 + slot.segments.capacity() * 4;
-        self.all.capacity() * size_of::<Segment>()
+        let slot = |slot: &Slot| slot.ids.capacity() * 8 + slot.fragments.capacity() * 4;
+        self.all.capacity() * size_of::<Fragment>()
             + self.table.capacity() * 4
             + self.nodes.capacity() * size_of::<Node>()
             + self.slots.iter().map(slot).sum::<usize>()
@@ -302,7 +302,7 @@ fn divide(nodes: &mut Vec<Node>, number: usize, at: u32, low_at: Option<u32>, sa
     nodes.resize(nodes.len() + CHILDREN, Node::default());
 }
 
-/// Tells segments apart; those with one hash are compared.
+/// Tells fragments apart; those with one hash are compared.
 fn hash(text: &[u8], slot: u8, next: u8) -> u64 {
     let fold = |state: u64, word: u64| {
         let product = u128::from(state ^ word) * 0x9E37_79B9_7F4A_7C15;
@@ -344,37 +344,37 @@ mod tests {
                 .map(|_| (0..rng.below(most)).map(|_| *rng.pick(letters)).collect())
                 .collect();
             let text = text_of(&lines);
-            let mut segments = Segments::default();
-            segments.clear(0);
+            let mut fragments = Fragments::default();
+            fragments.clear(0);
             let mut known: Vec<&Vec<u8>> = Vec::new();
             for (number, line) in lines.iter().enumerate() {
                 let (at, end) = text.line(number);
-                let found = segments.at(0, &text, at, end, &[]);
+                let found = fragments.at(0, &text, at, end, &[]);
                 let place = known.iter().position(|other| *other == line);
                 assert_eq!(found.map(|found| found.id), place.map(|place| place as u64 + 1));
-                segments.add(&text, at, end, 0, END);
+                fragments.add(&text, at, end, 0, END);
                 if place.is_none() {
                     known.push(line);
                 }
             }
-            assert_eq!(segments.all.len(), known.len());
+            assert_eq!(fragments.all.len(), known.len());
         }
     }
 
     #[test]
-    fn a_segment_is_found_if_its_number_is_there() {
+    fn a_fragment_is_found_if_its_number_is_there() {
         let lines = [&b"took 5 ms"[..], b"took x ms", b"took 17 ms", b"took 17", b"took 1"];
         let text = text_of(&lines.map(<[u8]>::to_vec));
         let forms = [Form::FixedDecimal(2), Form::Decimal];
-        let mut segments = Segments::default();
-        segments.clear(2);
+        let mut fragments = Fragments::default();
+        fragments.clear(2);
         let (at, end) = text.line(0);
-        segments.add(&text, at, at + 5, 0, 0);
-        assert!(segments.at(0, &text, at, end, &forms).is_none(), "of one digit");
-        segments.add(&text, at, at + 5, 0, 1);
+        fragments.add(&text, at, at + 5, 0, 0);
+        assert!(fragments.at(0, &text, at, end, &forms).is_none(), "of one digit");
+        fragments.add(&text, at, at + 5, 0, 1);
         let found = |line| {
             let (at, end) = text.line(line);
-            let found = segments.at(0, &text, at, end, &forms)?;
+            let found = fragments.at(0, &text, at, end, &forms)?;
             assert_eq!(found.number_at, at + 5);
             Some((found.next, found.value, found.digits))
         };
