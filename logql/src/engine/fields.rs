@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
-use super::pipeline::Entry;
 use super::pipeline::json::{Json, for_each_path};
 use super::pipeline::labels::{BaseLabels, Category, ERROR, ERROR_DETAILS, EntryLabels};
 use super::pipeline::logfmt::Logfmt;
+use super::pipeline::{CompiledStage, Entry};
 use crate::syntax::ast::LogfmtParser;
 
 /// The parser that could read a line.

@@ -8,6 +8,8 @@
 
 use super::super::plan::{LeafKind, SeriesLabels};
 use super::super::template::{Template, compiling_bytes};
+use super::effects;
+use super::effects::Arguments;
 use super::label_filter::LabelFilter;
 use super::labels::{ERROR, EntryLabels, NameId, Wanted};
 use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
@@ -85,38 +87,23 @@ impl Names<'_> {
         is_known
     }
 
-    /// Adds what a stage reads; false when that may be anything.
+    /// Adds the labels that a stage reads; false when these may be any.
     fn add_stage(&mut self, stage: &Stage) -> bool {
-        match stage {
-            Stage::LabelFilter(filter) => {
+        let effects = effects(stage);
+        // The labels that `drop` and `keep` name do not count.
+        match effects.arguments {
+            Arguments::LabelFilter(filter) => {
                 LabelFilter::for_each_name(filter, &mut |name| self.add(name));
             }
-            Stage::LabelFormat(list) => {
-                for item in list {
-                    match &item.value {
-                        LabelFormatValue::Rename(source) => self.add(source),
-                        LabelFormatValue::Template(template) => {
-                            if !self.add_template(template) {
-                                return false;
-                            }
-                        }
+            Arguments::Formats(formats) => {
+                for format in formats {
+                    if let LabelFormatValue::Rename(source) = &format.value {
+                        self.add(source);
                     }
                 }
             }
-            Stage::LineFormat(template) => {
-                return self.add_template(template);
-            }
-            // The labels that `drop` and `keep` name do not count.
-            Stage::LineFilters(_)
-            | Stage::Json(_)
-            | Stage::Logfmt(_)
-            | Stage::Regexp(_)
-            | Stage::Pattern(_)
-            | Stage::Unpack
-            | Stage::Decolorize
-            | Stage::Drop(_)
-            | Stage::Keep(_) => {}
+            _ => {}
         }
-        true
+        effects.templates().all(|template| self.add_template(template))
     }
 }

@@ -2,8 +2,9 @@
 //! What it holds then is known better.
 
 use super::super::regex as patterns;
+use super::effects::{Arguments, Effects};
 use super::key_cache::KeyCache;
-use crate::syntax::ast::{self, LineFilterOp, LineOperand, MatchOp, Matcher, NameOrMatcher, Stage};
+use crate::syntax::ast::{self, LineFilterOp, LineOperand, MatchOp, Matcher, NameOrMatcher};
 
 /// What is made beside texts of any stage: lists, boxes, searchers.
 const STAGE_BYTES: usize = 1 << 10;
@@ -11,21 +12,18 @@ const STAGE_BYTES: usize = 1 << 10;
 /// How often texts of a stage are copied.
 const TEXT_FACTOR: usize = 8;
 
-/// Bytes that compiling a stage may take. Templates count for themselves.
-pub(super) fn of_stage(stage: &Stage) -> usize {
+/// Bytes that compiling a stage may take. Templates and line filters count for themselves.
+pub(super) fn of_stage(effects: &Effects<'_>) -> usize {
     STAGE_BYTES
-        + match stage {
-            // They count for themselves.
-            Stage::LineFilters(_) => 0,
-            Stage::LabelFilter(filter) => of_label_filter(filter),
-            Stage::Json(list) => KeyCache::BYTES + of_list(list),
-            Stage::Logfmt(parser) => KeyCache::BYTES + of_list(&parser.extractions),
-            Stage::Pattern(text) => of_text(text.as_bytes()),
-            Stage::Regexp(pattern) => patterns::spare_bytes(pattern.as_bytes()),
-            Stage::Decolorize => patterns::spare_bytes(super::decolorize::SEQUENCE.as_bytes()),
-            Stage::Drop(list) | Stage::Keep(list) => list.iter().map(of_item).sum(),
-            Stage::LabelFormat(list) => list.len() * STAGE_BYTES,
-            Stage::LineFormat(_) | Stage::Unpack => 0,
+        + match effects.arguments {
+            Arguments::None | Arguments::LineFilters(_) | Arguments::Template(_) => 0,
+            Arguments::OwnPattern(pattern) => patterns::spare_bytes(pattern.as_bytes()),
+            Arguments::LabelFilter(filter) => of_label_filter(filter),
+            Arguments::Extractions(list) => KeyCache::BYTES + of_list(list),
+            Arguments::Groups(pattern) => patterns::spare_bytes(pattern.as_bytes()),
+            Arguments::Captures(text) => of_text(text.as_bytes()),
+            Arguments::Formats(list) => list.len() * STAGE_BYTES,
+            Arguments::Names(list) => list.iter().map(of_item).sum(),
         }
 }
 
