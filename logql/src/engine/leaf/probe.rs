@@ -12,11 +12,12 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::block::MetadataColumn;
+use super::super::labels::{BaseLabels, EntryLabels, Wanted};
 use super::super::meter::{Meter, Stop};
 use super::super::pipeline::effects::LineUse;
-use super::super::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
-use super::super::pipeline::{Entry, Pipeline, effects, wanted_by};
+use super::super::pipeline::{Entry, Pipeline, effects};
 use super::super::plan::LeafPlan;
+use super::wanted::wanted_by;
 use crate::syntax::ast::{LabelFilter, LogExpr, Stage};
 
 /// Entries after which it is seen whether the probe pays.

@@ -8,9 +8,9 @@
 
 use super::super::error::PlanError;
 use super::super::filter::LineFilters;
+use super::super::labels::{EntryLabels, Wanted};
 use super::super::meter::Meter;
 use super::effects::{Arguments, LineUse};
-use super::labels::{EntryLabels, Wanted};
 use super::{Entry, Stage, compile, effects, error_guard, spare, stage_error};
 use crate::syntax::ast::LogExpr;
 

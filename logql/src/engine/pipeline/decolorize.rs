@@ -76,8 +76,8 @@ impl CompiledStage for Decolorize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::EntryLabels;
     use super::*;
+    use crate::engine::labels::EntryLabels;
 
     #[test]
     fn sequences_vanish_and_text_stays() {

@@ -1,8 +1,8 @@
 //! `| drop a, b="x"` and `| keep a, b=~"y"`, sections 8.3 and 8.4 of the language
 //! reference.
 
+use super::super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
 use super::super::matcher::CompiledMatcher;
-use super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
 use super::{CompiledStage, Entry};
 use crate::syntax::ast::NameOrMatcher;
 

@@ -1,8 +1,8 @@
 //! An entry on its way through the stages.
 
+use super::super::labels::EntryLabels;
 use super::super::meter::Meter;
 use super::super::template::Input;
-use super::labels::EntryLabels;
 
 /// What a stage costs besides the bytes of the line, see [`super::super::meter`].
 const STAGE_WORK: usize = 64;

@@ -7,12 +7,12 @@
 //! pattern is reported wherever it is nested (Q3). A value that cannot be compared keeps
 //! its entry, with an error, unless the filter is guarded, see [`super::error_guard`].
 
+use super::super::convert;
 use super::super::interner::equal;
 use super::super::ip::IpSet;
+use super::super::labels::{ERROR, EntryLabels, NameId};
 use super::super::matcher::CompiledMatcher;
 use super::super::regex as patterns;
-use super::convert;
-use super::labels::{ERROR, EntryLabels, NameId};
 use super::{CompiledStage, Entry};
 use crate::syntax::ast::{self, CompareOp, MatchOp, Matcher};
 use crate::syntax::go_regex::{Purpose, translate};

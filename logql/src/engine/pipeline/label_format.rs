@@ -5,9 +5,9 @@
 //! template: with the renames to the left of that, without anything else that the
 //! stage does. So they are all executed at that moment.
 
+use super::super::labels::{EntryLabels, NameId};
 use super::super::meter::Meter;
 use super::super::template::Template;
-use super::labels::{EntryLabels, NameId};
 use super::line_format::TEMPLATE_ERROR;
 use super::{CompiledStage, Entry};
 use crate::syntax::ast::{self, LabelFormatValue};

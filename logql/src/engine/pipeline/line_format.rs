@@ -2,9 +2,9 @@
 //!
 //! When the template fails the line stays, and the error labels say why.
 
+use super::super::labels::EntryLabels;
 use super::super::meter::Meter;
 use super::super::template::Template;
-use super::labels::EntryLabels;
 use super::{CompiledStage, Entry};
 
 /// `__error__` of an entry whose template failed.

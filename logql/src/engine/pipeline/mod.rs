@@ -7,31 +7,26 @@
 //! syntax in `syntax/ast/stage.rs`.
 
 mod compiled;
-pub(crate) mod convert;
 mod decolorize;
 mod drop_keep;
 pub(crate) mod effects;
 mod entry;
 pub(crate) mod error_guard;
 pub(crate) mod json;
-mod key_cache;
-mod label_filter;
+pub(crate) mod label_filter;
 mod label_format;
-pub(crate) mod label_sets;
-pub(crate) mod labels;
 mod line_filters;
 mod line_format;
 pub(crate) mod logfmt;
-mod needs;
 mod pattern;
 mod regexp;
 pub(crate) mod spare;
-mod text;
 mod unpack;
 pub(crate) mod unwrap;
 
 use super::error::PlanError;
 use super::filter::LineFilters;
+use super::labels::{EntryLabels, Wanted};
 use super::meter::Meter;
 use crate::syntax::ast;
 pub(crate) use compiled::Pipeline;
@@ -42,10 +37,8 @@ pub(crate) use entry::Entry;
 use json::{Json, JsonExpressions};
 use label_filter::LabelFilter;
 use label_format::LabelFormat;
-use labels::{EntryLabels, Wanted};
 use line_format::LineFormat;
 use logfmt::{Logfmt, LogfmtExpressions};
-pub(crate) use needs::{wanted, wanted_by};
 use pattern::Pattern;
 use regexp::Regexp;
 use unpack::Unpack;

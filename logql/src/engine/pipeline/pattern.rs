@@ -3,7 +3,7 @@
 use memchr::memmem::Finder;
 
 use super::super::interner::equal;
-use super::labels::{EntryLabels, NameId};
+use super::super::labels::{EntryLabels, NameId};
 use super::{CompiledStage, Entry};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
 

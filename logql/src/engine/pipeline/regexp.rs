@@ -2,9 +2,9 @@
 
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::super::labels::text::{is_blank, push_sanitized};
+use super::super::labels::{EntryLabels, NameId};
 use super::super::regex as patterns;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_blank, push_sanitized};
 use super::{CompiledStage, Entry};
 use crate::syntax::go_regex::compile_capturing;
 

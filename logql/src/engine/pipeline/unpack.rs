@@ -1,13 +1,13 @@
 //! `| unpack`: the labels and the line of a packed entry, section 6.7 of the
 //! language reference.
 
+use super::super::labels::EntryLabels;
+use super::super::labels::text::{push_clean, push_sanitized};
 use super::super::meter::Meter;
 use super::json::JSON_ERROR;
 use super::json::escapes::push_unescaped;
 use super::json::push_text;
 use super::json::scan::{BAD_ESCAPE, Failure, Fields, Kind};
-use super::labels::EntryLabels;
-use super::text::{push_clean, push_sanitized};
 use super::{CompiledStage, Entry};
 
 /// The field that holds the line.

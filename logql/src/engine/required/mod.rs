@@ -5,7 +5,7 @@
 //! conditions, never sufficient ones: an entry that breaks one of them cannot pass
 //! the leaf's pipeline, whatever the stages do, so it neither contributes to the
 //! result nor fails the query. Where a stage makes that doubtful nothing is
-//! required. The work is bounded by the length of the query; see [`regex`] for how
+//! required. The work is bounded by the length of the query; see [`super::literals`] for how
 //! much of a pattern is looked at.
 //!
 //! # Text
@@ -21,44 +21,16 @@
 //! the structured metadata.
 
 mod line_tests;
-mod regex;
 
 pub use self::line_tests::{LineTest, LineTests};
-pub(crate) use self::regex::needles_of;
-use self::regex::{MAX_ALTERNATIVES, best, required_by, score};
 use super::ip::IpSet;
+use super::literals::{Literal, MAX_ALTERNATIVES, best, required_by, score};
 use super::pipeline::effects;
 use super::pipeline::effects::{Arguments, LabelWrites};
 use super::plan::LeafPlan;
 use super::regex::{self as patterns, Anchoring};
 use crate::syntax::ast::{LabelFilter, LineFilter, LineFilterOp, LineOperand, MatchOp, Text};
 use crate::syntax::pattern::{PatternNode, parse_pattern};
-
-/// A text to be looked for in lines.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Literal {
-    /// The text, not empty; any bytes. Without upper-case ASCII letters when
-    /// `ignore_case` is set.
-    pub bytes: Vec<u8>,
-    /// Whether an ASCII letter stands for itself in either case. All other bytes
-    /// are compared as they are.
-    pub ignore_case: bool,
-}
-
-impl Literal {
-    /// Whether the text occurs. For tests and small texts: it takes the product of
-    /// both lengths in the worst case.
-    #[must_use]
-    pub fn occurs_in(&self, text: &[u8]) -> bool {
-        text.windows(self.bytes.len()).any(|window| {
-            if self.ignore_case {
-                window.eq_ignore_ascii_case(&self.bytes)
-            } else {
-                window == self.bytes
-            }
-        })
-    }
-}
 
 /// Texts of which a line must contain at least one.
 #[derive(Clone, PartialEq, Eq, Debug)]

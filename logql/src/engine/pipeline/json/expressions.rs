@@ -6,8 +6,6 @@
 //! values are skipped in one go, and a search that finds no end stops.
 
 use super::super::super::meter::Meter;
-use super::super::labels::{EntryLabels, NameId};
-use super::super::text::{is_label_name, push_clean};
 use super::super::{CompiledStage, Entry};
 use super::escapes::push_unescaped;
 use super::path::{self, Step};
@@ -16,6 +14,8 @@ use super::scan::{
     value,
 };
 use super::{JSON_ERROR, push_text};
+use crate::engine::labels::text::{is_label_name, push_clean};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::Extraction;
 
 /// So many bytes of a line are counted at once, see [`super::super::super::meter`].

@@ -10,10 +10,10 @@ pub(crate) mod scan;
 use std::ops::ControlFlow;
 
 use super::super::meter::Meter;
-use super::key_cache::KeyCache;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_blank, is_label_name, push_clean, push_sanitized};
 use super::{CompiledStage, Entry};
+use crate::engine::labels::key_cache::KeyCache;
+use crate::engine::labels::text::{is_blank, is_label_name, push_clean, push_sanitized};
+use crate::engine::labels::{EntryLabels, NameId};
 use escapes::push_unescaped;
 pub(crate) use expressions::{JsonExpressions, label_of};
 pub(crate) use paths::for_each_path;

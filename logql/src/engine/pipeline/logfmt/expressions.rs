@@ -6,10 +6,10 @@
 
 use super::super::super::meter::Meter;
 use super::super::json::label_of;
-use super::super::labels::{EntryLabels, NameId};
 use super::super::{CompiledStage, Entry};
 use super::decode::{Decoder, Pair, SyntaxError};
 use super::{COUNTED_BYTES, sanitized, set_error, set_value, unescape};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::LogfmtParser;
 
 /// What a pair costs, see [`super::super::super::meter`].

@@ -5,10 +5,10 @@ mod decode;
 mod expressions;
 
 use super::super::meter::Meter;
-use super::key_cache::KeyCache;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_label_name, push_sanitized};
 use super::{CompiledStage, Entry};
+use crate::engine::labels::key_cache::KeyCache;
+use crate::engine::labels::text::{is_label_name, push_sanitized};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::LogfmtParser;
 use decode::{BAD_QUOTED_VALUE, Decoder, Pair, SyntaxError, push_unescaped};
 pub(crate) use expressions::LogfmtExpressions;

@@ -1,17 +1,17 @@
-//! Which labels a query looks at, section 11.6 of the language reference.
+//! The labels that a query looks at.
 //!
 //! The result of a log query holds all labels, and so does that of a range
 //! aggregation that keeps them. Where the labels of the result are listed, parsers
 //! extract those and the labels that stages read, and nothing else; a parser stops
-//! when it has them. So damage in the rest of a line goes unnoticed, as in the
-//! reference; where no label is looked at at all, parsers do not run.
+//! when it has them. So damage in the rest of a line goes unnoticed, as in
+//! Loki. Where a query looks at no label, parsers do not run.
 
+use super::super::labels::{ERROR, EntryLabels, NameId, Wanted};
+use super::super::pipeline::effects;
+use super::super::pipeline::effects::Arguments;
+use super::super::pipeline::label_filter::LabelFilter;
 use super::super::plan::{LeafKind, SeriesLabels};
 use super::super::template::{Template, compiling_bytes};
-use super::effects;
-use super::effects::Arguments;
-use super::label_filter::LabelFilter;
-use super::labels::{ERROR, EntryLabels, NameId, Wanted};
 use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
 
 /// The labels that a leaf looks at.
