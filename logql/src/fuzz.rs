@@ -3,7 +3,7 @@
 
 use logsvc_proto::Labels;
 
-use crate::engine::pipeline::labels::EntryLabels;
+use crate::engine::labels::EntryLabels;
 use crate::engine::template::{Input, Template};
 use crate::syntax::ast::{Expr, MetricExpr};
 use crate::syntax::{self, MAX_QUERY_LEN_BYTES};

@@ -11,6 +11,8 @@
 
 mod weight;
 
+use super::pipeline::effects;
+use super::pipeline::effects::Arguments;
 use super::plan::{LeafKind, LeafPlan, Node, Plan, Root};
 use crate::syntax::MAX_QUERY_LEN_BYTES;
 use crate::syntax::ast::{
@@ -175,17 +177,15 @@ const LEAF: Effort = Effort::new(10_000, 8 << 10);
 /// beforehand.
 fn compiled(log: &LogExpr, keeps_all: bool) -> Effort {
     let stages: Effort = log.stages.iter().map(of_stage).sum();
-    let parses = log.stages.iter().any(|stage| {
-        matches!(stage, Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_))
-    });
-    let filters = log.stages.iter().any(|stage| matches!(stage, Stage::LabelFilter(_)));
+    let parses = log.stages.iter().any(|stage| effects(stage).only_parses());
+    let filters = log.stages.iter().any(|stage| effects(stage).label_filter().is_some());
     let twice = if keeps_all && parses && filters { stages } else { Effort::default() };
     LEAF + stages + twice
 }
 
 fn of_stage(stage: &Stage) -> Effort {
-    match stage {
-        Stage::LineFilters(filters) => {
+    match effects(stage).arguments {
+        Arguments::LineFilters(filters) => {
             let of_operand = |op: LineFilterOp, operand: &LineOperand| match (op, operand) {
                 (_, LineOperand::Ip(text)) => Effort::new(2_000, 512 + text_bytes(text)),
                 (LineFilterOp::Regex | LineFilterOp::NotRegex, LineOperand::Text(text)) => {
@@ -204,19 +204,17 @@ fn of_stage(stage: &Stage) -> Effort {
             };
             filters.iter().map(of_filter).sum()
         }
-        Stage::Json(list) if list.is_empty() => KEY_CACHE,
-        Stage::Logfmt(parser) if parser.extractions.is_empty() => KEY_CACHE,
-        Stage::Json(list) => of_extractions(list),
-        Stage::Logfmt(parser) => of_extractions(&parser.extractions),
-        Stage::Regexp(text) => of_pattern(text) + Effort::new(0, GROUPS_BYTES),
-        Stage::Pattern(text) => {
+        Arguments::Extractions([]) => KEY_CACHE,
+        Arguments::Extractions(list) => of_extractions(list),
+        Arguments::Groups(text) => of_pattern(text) + Effort::new(0, GROUPS_BYTES),
+        Arguments::Captures(text) => {
             let captures = memchr::memchr_iter(b'<', text.as_bytes()).count() as u64;
             Effort::new(1_000 + captures * 200, 400 + captures * 650 + 2 * text_bytes(text))
         }
-        Stage::Unpack | Stage::Decolorize => Effort::new(200, 256),
-        Stage::LabelFilter(filter) => of_filter(filter),
-        Stage::LineFormat(text) => of_template(text),
-        Stage::LabelFormat(list) => list
+        Arguments::None | Arguments::OwnPattern(_) => Effort::new(200, 256),
+        Arguments::LabelFilter(filter) => of_filter(filter),
+        Arguments::Template(text) => of_template(text),
+        Arguments::Formats(list) => list
             .iter()
             .map(|item| {
                 let label = Effort::new(200, 450 + 2 * item.label.len() as u64);
@@ -227,7 +225,7 @@ fn of_stage(stage: &Stage) -> Effort {
                     }
             })
             .sum(),
-        Stage::Drop(list) | Stage::Keep(list) => list
+        Arguments::Names(list) => list
             .iter()
             .map(|item| match item {
                 NameOrMatcher::Name(name) => Effort::new(200, 450 + 2 * name.len() as u64),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
-use super::pipeline::Entry;
+use super::labels::{BaseLabels, Category, ERROR, ERROR_DETAILS, EntryLabels};
 use super::pipeline::json::{Json, for_each_path};
-use super::pipeline::labels::{BaseLabels, Category, ERROR, ERROR_DETAILS, EntryLabels};
 use super::pipeline::logfmt::Logfmt;
+use super::pipeline::{CompiledStage, Entry};
 use crate::syntax::ast::LogfmtParser;
 
 /// The parser that could read a line.
@@ -85,7 +85,7 @@ impl FieldReader {
 /// Reads a size such as `1.5 KiB` or `38kb` like the label filters do, in bytes.
 #[must_use]
 pub fn parse_field_bytes(value: &str) -> Option<u64> {
-    super::pipeline::convert::bytes(value.as_bytes()).ok()
+    super::convert::bytes(value.as_bytes()).ok()
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ mod walk;
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Dot, Hir, HirKind};
 
+use super::literals::needles_of;
 use super::regex::{self as patterns, Anchoring};
-use super::required::needles_of;
 use crate::syntax::ast::{MatchOp, Matcher};
 pub use walk::{PatternWalk, Verdict};
 

@@ -11,6 +11,7 @@
 //! with [`PlanError::Unsupported`]; nothing is ever skipped silently.
 
 pub mod block;
+mod convert;
 mod effort;
 mod error;
 mod fields;
@@ -19,7 +20,9 @@ mod fold;
 mod hash;
 mod interner;
 mod ip;
+pub(crate) mod labels;
 pub mod leaf;
+mod literals;
 mod matcher;
 pub mod merge;
 mod meter;
@@ -41,12 +44,13 @@ pub use effort::Effort;
 pub use error::{EvalError, MatchingError, PlanError};
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
+pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
 pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use plan::{LeafPlan, Plan, StreamLabels};
-pub use required::{LineTest, LineTests, Literal, RequiredText};
+pub use required::{LineTest, LineTests, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,

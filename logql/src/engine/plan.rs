@@ -24,10 +24,7 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::error::PlanError;
-use super::leaf::LeafExecutor;
-use super::leaf::range::EntryValue;
 use super::matcher::CompiledMatcher;
-use super::meter::{Allowance, Unlimited};
 use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
 use super::range::SampleFunction;
 use crate::syntax::ast::{
@@ -150,6 +147,18 @@ pub(crate) enum LeafKind {
     },
 }
 
+/// What one entry adds to a range aggregation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntryValue {
+    /// 1
+    One,
+    /// The length of the processed line in bytes.
+    LineLength,
+    /// The length of the stored line and of its metadata in bytes. Only where series
+    /// are told apart by their streams.
+    StoredSize,
+}
+
 /// Which labels identify the series of a leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SeriesLabels {
@@ -222,36 +231,6 @@ impl LeafPlan {
 }
 
 impl Plan {
-    /// Plans a query.
-    ///
-    /// # Errors
-    /// Everything that can be wrong with the expression or the parameters is found
-    /// here, before anything is sent out.
-    pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
-        Self::with_allowance(expr, params, &Unlimited)
-    }
-
-    /// Plans a query with no more memory and work than is allowed: the leaves are compiled one
-    /// after the other.
-    ///
-    /// # Errors
-    /// As for [`Plan::new`], or it is stopped.
-    pub fn with_allowance(
-        expr: &Expr,
-        params: &QueryParams,
-        allowance: &dyn Allowance,
-    ) -> Result<Self, PlanError> {
-        let plan = Self::of_checked(expr, params)?;
-        for leaf in plan.leaves.iter() {
-            let executor = LeafExecutor::with_allowance(leaf, allowance.sibling())?;
-            if let Some(stop) = executor.stop() {
-                return Err(PlanError::Stopped(stop));
-            }
-            leaf.compiled_matchers()?;
-        }
-        Ok(plan)
-    }
-
     /// Plans a query whose leaves were compiled before, with other times.
     ///
     /// # Errors

@@ -16,9 +16,10 @@ use std::ops::Range;
 
 use super::error::EvalError;
 use super::params::{Grid, QueryTime};
+use super::pipeline::effects;
 use super::plan::{Node, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
-use crate::syntax::ast::{LabelFormatValue, RangeFunction, Stage};
+use crate::syntax::ast::RangeFunction;
 
 /// Times of answers are in milliseconds.
 const MS_NS: i64 = 1_000_000;
@@ -147,14 +148,8 @@ impl Plan {
             let template = template.to_ascii_lowercase();
             CLOCK_WORDS.iter().any(|word| memchr::memmem::find(&template, word).is_some())
         };
-        self.leaves.iter().flat_map(|leaf| &leaf.log.stages).any(|stage| match stage {
-            Stage::LineFormat(template) => has_clock(template.as_bytes()),
-            Stage::LabelFormat(formats) => formats.iter().any(|format| match &format.value {
-                LabelFormatValue::Rename(_) => false,
-                LabelFormatValue::Template(template) => has_clock(template.as_bytes()),
-            }),
-            _ => false,
-        })
+        let mut stages = self.leaves.iter().flat_map(|leaf| &leaf.log.stages);
+        stages.any(|stage| effects(stage).templates().any(|template| has_clock(template)))
     }
 }
 

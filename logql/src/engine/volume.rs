@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use super::error::PlanError;
-use super::leaf::range::EntryValue;
 use super::params::{Grid, Windows};
+use super::plan::EntryValue;
 use super::plan::{LeafKind, LeafPlan, Node, Plan, Root, SeriesLabels, StreamLabels};
 use crate::syntax::ast::{LogExpr, Selector};
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::ast::Stage;
-
 /// Why a query was refused. Its `Display` is the body that clients are shown.
 ///
 /// A position of line 0 and column 0 means "no position". The line alone is 0
@@ -35,7 +33,7 @@ impl ParseError {
 
     /// A stage that can't be built: its printed form names it.
     #[must_use]
-    pub fn stage(stage: &Stage, detail: impl fmt::Display) -> Self {
+    pub fn stage(stage: &impl fmt::Display, detail: impl fmt::Display) -> Self {
         Self::new(format!("stage '{stage}' : {detail}"))
     }
 }

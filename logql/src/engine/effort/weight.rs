@@ -4,6 +4,8 @@
 //! wrong: none of it knows the entries, so whoever reads very many short lines bounds their number.
 
 use super::{LeafPlan, for_each_filter, is_plain};
+use crate::engine::pipeline::effects;
+use crate::engine::pipeline::effects::Arguments;
 use crate::syntax::ast::{
     LabelFilter, LabelFormatValue, LineFilterOp, LineOperand, Matcher, NameOrMatcher, Stage, Text,
 };
@@ -114,21 +116,18 @@ fn weight_of(stage: &Stage) -> Weight {
         _ => Weight::HEAVY,
     };
     let few = |count: usize| if count <= LIGHT_ITEMS { Weight::PARSER } else { Weight::HEAVY };
-    match stage {
-        Stage::LineFilters(filters) => Weight::of_all(
+    match effects(stage).arguments {
+        Arguments::LineFilters(filters) => Weight::of_all(
             filters
                 .iter()
                 .flat_map(|filter| filter.operands.iter().map(|one| of_operand(filter.op, one))),
         ),
-        Stage::Json(list) => few(list.len()),
-        Stage::Logfmt(parser) => few(parser.extractions.len()),
-        Stage::Drop(list) | Stage::Keep(list) => {
-            Weight::of_all(list.iter().map(|item| match item {
-                NameOrMatcher::Name(_) => Weight::PLAIN,
-                NameOrMatcher::Matcher(matcher) => Weight::of_matcher(matcher),
-            }))
-        }
-        Stage::LabelFilter(filter) => {
+        Arguments::Extractions(list) => few(list.len()),
+        Arguments::Names(list) => Weight::of_all(list.iter().map(|item| match item {
+            NameOrMatcher::Name(_) => Weight::PLAIN,
+            NameOrMatcher::Matcher(matcher) => Weight::of_matcher(matcher),
+        })),
+        Arguments::LabelFilter(filter) => {
             let mut weights = Vec::new();
             for_each_filter(filter, &mut |filter| {
                 weights.push(match filter {
@@ -139,15 +138,15 @@ fn weight_of(stage: &Stage) -> Weight {
             });
             Weight::of_all(weights.into_iter())
         }
-        Stage::LabelFormat(list) => Weight::of_all(list.iter().map(|item| match &item.value {
+        Arguments::Formats(list) => Weight::of_all(list.iter().map(|item| match &item.value {
             LabelFormatValue::Rename(_) => Weight::PLAIN,
             LabelFormatValue::Template(text) => Weight::of_template(text),
         })),
-        Stage::LineFormat(text) => Weight::of_template(text),
-        Stage::Pattern(text) => few(text.as_bytes().len() / 16),
-        Stage::Unpack | Stage::Decolorize => Weight::PARSER,
+        Arguments::Template(text) => Weight::of_template(text),
+        Arguments::Captures(text) => few(text.as_bytes().len() / 16),
+        Arguments::None | Arguments::OwnPattern(_) => Weight::PARSER,
         // Groups are looked for by slower means.
-        Stage::Regexp(_) => Weight::HEAVY,
+        Arguments::Groups(_) => Weight::HEAVY,
     }
 }
 

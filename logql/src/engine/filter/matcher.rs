@@ -5,9 +5,9 @@ use memchr::memmem::Finder;
 
 use super::super::block::Lines;
 use super::super::ip::IpSet;
+use super::super::literals::{Literal, needles_of};
 use super::super::meter::Meter;
 use super::super::regex::{self as patterns, Anchoring};
-use super::super::required::{Literal, needles_of};
 use super::pattern::LinePattern;
 use super::selection::Selection;
 use crate::syntax::ast::{LineFilterOp, LineOperand};

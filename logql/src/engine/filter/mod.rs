@@ -12,13 +12,13 @@
 mod matcher;
 mod pattern;
 mod selection;
+pub(crate) mod spare;
 
 pub(crate) use selection::Selection;
 
 use super::block::Lines;
+use super::literals::Literal;
 use super::meter::Meter;
-use super::pipeline::spare;
-use super::required::Literal;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
 

@@ -4,8 +4,8 @@
 
 use super::super::block::{Lines, MetadataColumn};
 use super::super::filter::{LineFilter, Selection};
+use super::super::labels::{BaseLabels, EntryLabels, NameId};
 use super::super::meter::Meter;
-use super::super::pipeline::labels::{BaseLabels, EntryLabels, NameId};
 use super::super::plan::LeafPlan;
 
 /// Shorter texts stand in too many lines.

@@ -9,9 +9,9 @@
 //! not refused here may still be, when the series of all cores are together.
 
 use super::super::error::EvalError;
+use super::super::labels::EntryLabels;
+use super::super::labels::sets::{LabelSets, Reduction};
 use super::super::meter::Meter;
-use super::super::pipeline::label_sets::{LabelSets, Reduction};
-use super::super::pipeline::labels::EntryLabels;
 use super::super::plan::{SeriesLabels, SeriesLimit};
 use super::series::reduction_of;
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 use xxhash_rust::xxh64::Xxh64;
 
+use super::super::labels::sets::EntryLabelSet;
 use super::super::meter::Meter;
 use super::super::params::Direction;
-use super::super::pipeline::label_sets::EntryLabelSet;
 
 /// Thinning looks for entries to drop when it holds this many.
 const THIN_AT_LEAST: usize = 1024;

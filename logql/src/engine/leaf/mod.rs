@@ -21,6 +21,7 @@
 //!
 //! There is one collector per kind of leaf, each in a file of its own.
 
+mod check;
 mod executor;
 mod hints;
 mod limit;
@@ -33,12 +34,13 @@ mod series;
 mod set_cache;
 mod sizes;
 mod stream_groups;
+mod wanted;
 
 use std::sync::Arc;
 
 use super::error::EvalError;
+use super::labels::BaseLabels;
 use super::patterns::FoundTemplate;
-use super::pipeline::labels::BaseLabels;
 use super::plan::LeafPlan;
 pub use executor::LeafExecutor;
 use log::{LogPartial, StreamKey};

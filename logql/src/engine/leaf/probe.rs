@@ -12,10 +12,12 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::block::MetadataColumn;
+use super::super::labels::{BaseLabels, EntryLabels, Wanted};
 use super::super::meter::{Meter, Stop};
-use super::super::pipeline::labels::{BaseLabels, EntryLabels, Wanted};
-use super::super::pipeline::{Entry, Pipeline, wanted_by};
+use super::super::pipeline::effects::LineUse;
+use super::super::pipeline::{Entry, Pipeline, effects};
 use super::super::plan::LeafPlan;
+use super::wanted::wanted_by;
 use crate::syntax::ast::{LabelFilter, LogExpr, Stage};
 
 /// Entries after which it is seen whether the probe pays.
@@ -118,23 +120,17 @@ fn probed(stages: &[Stage]) -> &[Stage] {
     let mut end = 0;
     let mut parses = false;
     for (i, stage) in stages.iter().enumerate() {
-        match stage {
-            Stage::LineFilters(_) => {}
-            Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) => {
-                parses = true;
+        let effects = effects(stage);
+        if effects.only_parses() {
+            parses = true;
+        } else if let Some(filter) = effects.label_filter()
+            && ignores_errors(filter)
+        {
+            if parses {
+                end = i + 1;
             }
-            Stage::LabelFilter(filter) if ignores_errors(filter) => {
-                if parses {
-                    end = i + 1;
-                }
-            }
-            Stage::LabelFilter(_)
-            | Stage::Unpack
-            | Stage::LineFormat(_)
-            | Stage::LabelFormat(_)
-            | Stage::Decolorize
-            | Stage::Drop(_)
-            | Stage::Keep(_) => break,
+        } else if effects.line != LineUse::Filters {
+            break;
         }
     }
     &stages[..end]

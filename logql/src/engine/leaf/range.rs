@@ -5,23 +5,12 @@
 use super::super::block::{EntryBlock, count_until};
 use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
+use super::super::plan::EntryValue;
 use super::runs::{Runs, SumPoint};
 use logsvc_proto::Labels;
 
 /// What it costs to add to a series, see [`crate::engine::meter`].
 const CELL_WORK: usize = 32;
-
-/// What one entry adds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EntryValue {
-    /// 1
-    One,
-    /// The length of the processed line in bytes.
-    LineLength,
-    /// The length of the stored line and of its metadata in bytes. Only where series
-    /// are told apart by their streams.
-    StoredSize,
-}
 
 /// Collects the samples of a range aggregation.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use logsvc_proto::Labels;
 
+use super::super::labels::EntryLabels;
+use super::super::labels::sets::LabelSets;
 use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
-use super::super::pipeline::label_sets::LabelSets;
-use super::super::pipeline::labels::EntryLabels;
 use super::log::StreamKey;
 
 /// What it costs to put a sample into its place, see [`crate::engine::meter`].

@@ -1,8 +1,8 @@
 //! From the labels of an entry to the series it belongs to.
 
 use super::super::error::EvalError;
-use super::super::pipeline::label_sets::{LabelSets, Reduction};
-use super::super::pipeline::labels::{EntryLabels, NameId};
+use super::super::labels::sets::{LabelSets, Reduction};
+use super::super::labels::{EntryLabels, NameId};
 use super::super::plan::SeriesLabels;
 use crate::syntax::ast::GroupingKind;
 

@@ -6,8 +6,8 @@
 use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
+use super::super::labels::sets::NO_SET;
 use super::super::meter::Meter;
-use super::super::pipeline::label_sets::NO_SET;
 use super::super::plan::StreamLabels;
 
 /// The groups that were found.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
+use super::super::labels::sets::EntryLabelSet;
 use super::super::leaf::log::{LogPartial, PartialEntry, rank_of, thinned};
 use super::super::meter::Meter;
 use super::super::params::Direction;
-use super::super::pipeline::label_sets::EntryLabelSet;
 use super::super::result::{EntryCategories, ResultEntry, StreamResult};
 
 /// How the entries are cut and grouped.

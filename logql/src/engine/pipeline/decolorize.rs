@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::super::meter::Meter;
-use super::Entry;
+use super::{CompiledStage, Entry};
 
 /// A sequence of colours or other terminal control: an introducer, then either a
 /// text that ends with BEL, or parameters and a final character.
@@ -37,18 +37,12 @@ impl Decolorize {
     pub(crate) fn new() -> Self {
         Self { line: Vec::new() }
     }
+}
 
-    /// Heap memory in bytes, about.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.line.capacity()
-    }
+impl CompiledStage for Decolorize {
+    type Outcome = ();
 
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.line);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let line = entry.line();
         if memchr::memchr2(b'\x1b', b'\x9b', line).is_none() {
             return;
@@ -70,12 +64,20 @@ impl Decolorize {
             entry.replace_line(&mut self.line);
         }
     }
+
+    fn held_bytes(&self) -> usize {
+        self.line.capacity()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.line);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::EntryLabels;
     use super::*;
+    use crate::engine::labels::EntryLabels;
 
     #[test]
     fn sequences_vanish_and_text_stays() {

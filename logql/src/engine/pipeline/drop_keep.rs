@@ -1,8 +1,9 @@
 //! `| drop a, b="x"` and `| keep a, b=~"y"`, sections 8.3 and 8.4 of the language
 //! reference.
 
+use super::super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
 use super::super::matcher::CompiledMatcher;
-use super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
+use super::{CompiledStage, Entry};
 use crate::syntax::ast::NameOrMatcher;
 
 /// An item of the list.
@@ -59,13 +60,13 @@ impl Drop {
     ) -> Result<Self, String> {
         Ok(Self { items: compile(list, labels)? })
     }
+}
 
-    /// Heap memory in bytes, about.
-    pub(crate) fn held_bytes(&self) -> usize {
-        items_bytes(&self.items)
-    }
+impl CompiledStage for Drop {
+    type Outcome = ();
 
-    pub(crate) fn process(&self, labels: &mut EntryLabels) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
+        let labels = &mut *entry.labels;
         for item in &self.items {
             let value = match item.name {
                 ERROR => labels.error(),
@@ -83,6 +84,10 @@ impl Drop {
                 }
             }
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        items_bytes(&self.items)
     }
 }
 
@@ -103,16 +108,19 @@ impl Keep {
     ) -> Result<Self, String> {
         Ok(Self { items: compile(list, labels)? })
     }
+}
 
-    /// Heap memory in bytes, about.
-    pub(crate) fn held_bytes(&self) -> usize {
-        items_bytes(&self.items)
-    }
+impl CompiledStage for Keep {
+    type Outcome = ();
 
-    pub(crate) fn process(&self, labels: &mut EntryLabels) {
-        labels.retain(self.items.len() * ITEM_WORK, |name, value| {
+    fn process(&mut self, entry: &mut Entry<'_>) {
+        entry.labels.retain(self.items.len() * ITEM_WORK, |name, value| {
             matches!(name, ERROR | ERROR_DETAILS | PRESERVE_ERROR)
                 || self.items.iter().any(|item| item.name == name && item.accepts(value))
         });
+    }
+
+    fn held_bytes(&self) -> usize {
+        items_bytes(&self.items)
     }
 }

@@ -7,12 +7,13 @@
 //! pattern is reported wherever it is nested (Q3). A value that cannot be compared keeps
 //! its entry, with an error, unless the filter is guarded, see [`super::error_guard`].
 
+use super::super::convert;
 use super::super::interner::equal;
 use super::super::ip::IpSet;
+use super::super::labels::{ERROR, EntryLabels, NameId};
 use super::super::matcher::CompiledMatcher;
 use super::super::regex as patterns;
-use super::convert;
-use super::labels::{ERROR, EntryLabels, NameId};
+use super::{CompiledStage, Entry};
 use crate::syntax::ast::{self, CompareOp, MatchOp, Matcher};
 use crate::syntax::go_regex::{Purpose, translate};
 
@@ -188,6 +189,18 @@ impl LabelFilter {
                 Self::for_each_name(right, visit);
             }
         }
+    }
+}
+
+impl CompiledStage for LabelFilter {
+    type Outcome = bool;
+
+    fn process(&mut self, entry: &mut Entry<'_>) -> bool {
+        self.keeps(entry.labels)
+    }
+
+    fn held_bytes(&self) -> usize {
+        LabelFilter::held_bytes(self)
     }
 }
 

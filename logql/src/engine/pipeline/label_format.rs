@@ -5,11 +5,11 @@
 //! template: with the renames to the left of that, without anything else that the
 //! stage does. So they are all executed at that moment.
 
+use super::super::labels::{EntryLabels, NameId};
 use super::super::meter::Meter;
 use super::super::template::Template;
-use super::Entry;
-use super::labels::{EntryLabels, NameId};
 use super::line_format::TEMPLATE_ERROR;
+use super::{CompiledStage, Entry};
 use crate::syntax::ast::{self, LabelFormatValue};
 
 /// A compiled `label_format`.
@@ -49,33 +49,12 @@ impl LabelFormat {
         let items = items.collect::<Result<_, _>>()?;
         Ok(Self { items, written: Vec::new(), outcomes: Vec::new() })
     }
+}
 
-    /// True when a template looks at the line.
-    pub(crate) fn reads_line(&self) -> bool {
-        self.items.iter().any(|item| match &item.value {
-            ItemValue::Rename(_) => false,
-            ItemValue::Template(template) => template.reads_line(),
-        })
-    }
+impl CompiledStage for LabelFormat {
+    type Outcome = ();
 
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let templates = self.items.iter().map(|item| match &item.value {
-            ItemValue::Rename(_) => 0,
-            ItemValue::Template(template) => template.held_bytes(),
-        });
-        self.items.capacity() * size_of::<Item>()
-            + templates.sum::<usize>()
-            + self.written.capacity()
-            + self.outcomes.capacity() * size_of::<(bool, usize)>()
-    }
-
-    /// Gives back what an outlier among the entries has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.written);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let is_template = |item: &Item| matches!(item.value, ItemValue::Template(_));
         let first_template = self.items.iter().position(is_template).unwrap_or(self.items.len());
         let (left, rest) = self.items.split_at(first_template);
@@ -120,6 +99,28 @@ impl LabelFormat {
                 }
             }
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let templates = self.items.iter().map(|item| match &item.value {
+            ItemValue::Rename(_) => 0,
+            ItemValue::Template(template) => template.held_bytes(),
+        });
+        self.items.capacity() * size_of::<Item>()
+            + templates.sum::<usize>()
+            + self.written.capacity()
+            + self.outcomes.capacity() * size_of::<(bool, usize)>()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.written);
+    }
+
+    fn reads_line(&self) -> bool {
+        self.items.iter().any(|item| match &item.value {
+            ItemValue::Rename(_) => false,
+            ItemValue::Template(template) => template.reads_line(),
+        })
     }
 }
 

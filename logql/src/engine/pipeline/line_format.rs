@@ -2,10 +2,10 @@
 //!
 //! When the template fails the line stays, and the error labels say why.
 
+use super::super::labels::EntryLabels;
 use super::super::meter::Meter;
 use super::super::template::Template;
-use super::Entry;
-use super::labels::EntryLabels;
+use super::{CompiledStage, Entry};
 
 /// `__error__` of an entry whose template failed.
 pub(super) const TEMPLATE_ERROR: &[u8] = b"TemplateFormatErr";
@@ -28,22 +28,24 @@ impl LineFormat {
             .map_err(|error| format!("invalid line template: {error}"))?;
         Ok(Self { template, line: Vec::new() })
     }
+}
 
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.line.capacity() + self.template.held_bytes()
-    }
+impl CompiledStage for LineFormat {
+    type Outcome = ();
 
-    /// Gives back what an outlier among the entries has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.line);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         self.line.clear();
         match self.template.execute(entry.template_input(), &mut self.line) {
             Ok(()) => entry.replace_line(&mut self.line),
             Err(details) => entry.labels.set_error(TEMPLATE_ERROR, details.as_bytes()),
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.line.capacity() + self.template.held_bytes()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.line);
     }
 }

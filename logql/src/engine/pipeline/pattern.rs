@@ -3,8 +3,8 @@
 use memchr::memmem::Finder;
 
 use super::super::interner::equal;
-use super::Entry;
-use super::labels::{EntryLabels, NameId};
+use super::super::labels::{EntryLabels, NameId};
+use super::{CompiledStage, Entry};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
 
 /// A value of so many bytes counts for itself, see [`super::super::meter`].
@@ -51,16 +51,12 @@ impl Pattern {
         }
         Ok(Self { prefix, captures })
     }
+}
 
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let needles = self.captures.iter().filter_map(|capture| capture.until.as_ref());
-        self.prefix.len()
-            + self.captures.capacity() * size_of::<Capture>()
-            + needles.map(|until| until.needle().len()).sum::<usize>()
-    }
+impl CompiledStage for Pattern {
+    type Outcome = ();
 
-    pub(crate) fn process(&self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         let Some((start, mut rest)) = line.split_at_checked(self.prefix.len()) else { return };
         if line.is_empty() || !equal(start, &self.prefix) {
@@ -84,5 +80,12 @@ impl Pattern {
             let (Some(end), Some(until)) = (end, &capture.until) else { return };
             rest = &rest[end + until.needle().len()..];
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let needles = self.captures.iter().filter_map(|capture| capture.until.as_ref());
+        self.prefix.len()
+            + self.captures.capacity() * size_of::<Capture>()
+            + needles.map(|until| until.needle().len()).sum::<usize>()
     }
 }

@@ -2,10 +2,10 @@
 
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::super::labels::text::{is_blank, push_sanitized};
+use super::super::labels::{EntryLabels, NameId};
 use super::super::regex as patterns;
-use super::Entry;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_blank, push_sanitized};
+use super::{CompiledStage, Entry};
 use crate::syntax::go_regex::compile_capturing;
 
 /// What a byte costs to search for groups, see [`super::super::meter`].
@@ -45,15 +45,12 @@ impl Regexp {
         let regex_bytes = patterns::held_bytes(patterns::cost_of(pattern));
         Ok(Self { regex: compiled.regex, regex_bytes, groups, locations })
     }
+}
 
-    /// Heap memory in bytes, about.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.regex_bytes
-            + self.groups.capacity() * size_of::<(usize, NameId)>()
-            + self.locations.len() * size_of::<[Option<usize>; 2]>()
-    }
+impl CompiledStage for Regexp {
+    type Outcome = ();
 
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() || !labels.meter().work(CAPTURE_FACTOR * line.len()) {
             return;
@@ -67,5 +64,11 @@ impl Regexp {
                 labels.set(target, &line[start..end]);
             }
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.regex_bytes
+            + self.groups.capacity() * size_of::<(usize, NameId)>()
+            + self.locations.len() * size_of::<[Option<usize>; 2]>()
     }
 }

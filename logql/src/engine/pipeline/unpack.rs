@@ -1,14 +1,14 @@
 //! `| unpack`: the labels and the line of a packed entry, section 6.7 of the
 //! language reference.
 
+use super::super::labels::EntryLabels;
+use super::super::labels::text::{push_clean, push_sanitized};
 use super::super::meter::Meter;
-use super::Entry;
 use super::json::JSON_ERROR;
 use super::json::escapes::push_unescaped;
 use super::json::push_text;
 use super::json::scan::{BAD_ESCAPE, Failure, Fields, Kind};
-use super::labels::EntryLabels;
-use super::text::{push_clean, push_sanitized};
+use super::{CompiledStage, Entry};
 
 /// The field that holds the line.
 const ENTRY: &[u8] = b"_entry";
@@ -44,53 +44,6 @@ pub(crate) struct Unpack {
 impl Unpack {
     pub(crate) fn new(line_only: bool) -> Self {
         Self { line_only, ..Self::default() }
-    }
-
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.fields.capacity() * size_of::<(Span, Span)>()
-            + self.key.capacity()
-            + self.name.capacity()
-            + self.line.capacity()
-    }
-
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.key);
-        meter.recycle(&mut self.name);
-        meter.recycle(&mut self.line);
-        let fields_bytes = self.fields.capacity() * size_of::<(Span, Span)>();
-        if fields_bytes > KEPT_BYTES {
-            meter.release(fields_bytes);
-            self.fields = Vec::new();
-        }
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
-        let (line, labels) = entry.parts();
-        if line.is_empty() {
-            return;
-        }
-        let found = match line[0] {
-            b'{' => self.scan(line, labels.meter()),
-            _ => Err("expecting json object(6), but it is not"),
-        };
-        match found {
-            Ok(Some(packed)) => {
-                if !self.line_only {
-                    self.set_labels(line, labels);
-                }
-                self.line.clear();
-                if !labels.meter().make_room(&mut self.line, packed.end - packed.start) {
-                    return;
-                }
-                push(&mut self.line, line, packed);
-                entry.replace_line(&mut self.line);
-            }
-            Ok(None) => {}
-            Err(_) if self.line_only => {}
-            Err(details) => labels.set_parser_error(JSON_ERROR, details.as_bytes()),
-        }
     }
 
     /// Collects the string fields of the line, and finds the packed line.
@@ -146,6 +99,55 @@ impl Unpack {
                 let max_len_bytes = value.end - value.start;
                 labels.set_with(target, max_len_bytes, |arena| push(arena, line, *value));
             }
+        }
+    }
+}
+
+impl CompiledStage for Unpack {
+    type Outcome = ();
+
+    fn process(&mut self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        if line.is_empty() {
+            return;
+        }
+        let found = match line[0] {
+            b'{' => self.scan(line, labels.meter()),
+            _ => Err("expecting json object(6), but it is not"),
+        };
+        match found {
+            Ok(Some(packed)) => {
+                if !self.line_only {
+                    self.set_labels(line, labels);
+                }
+                self.line.clear();
+                if !labels.meter().make_room(&mut self.line, packed.end - packed.start) {
+                    return;
+                }
+                push(&mut self.line, line, packed);
+                entry.replace_line(&mut self.line);
+            }
+            Ok(None) => {}
+            Err(_) if self.line_only => {}
+            Err(details) => labels.set_parser_error(JSON_ERROR, details.as_bytes()),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.fields.capacity() * size_of::<(Span, Span)>()
+            + self.key.capacity()
+            + self.name.capacity()
+            + self.line.capacity()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.key);
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.line);
+        let fields_bytes = self.fields.capacity() * size_of::<(Span, Span)>();
+        if fields_bytes > KEPT_BYTES {
+            meter.release(fields_bytes);
+            self.fields = Vec::new();
         }
     }
 }

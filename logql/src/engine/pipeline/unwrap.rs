@@ -1,10 +1,11 @@
 //! `| unwrap x`: an entry becomes the number that a label holds.
 
+use super::super::convert;
 use super::super::error::PlanError;
+use super::super::labels::{EntryLabels, NameId};
 use super::error_guard::is_guard;
 use super::label_filter::LabelFilter;
-use super::labels::{EntryLabels, NameId};
-use super::{convert, spare, stage_error};
+use super::{spare, stage_error};
 use crate::syntax::ast::{self, UnwrapConversion};
 
 /// A compiled `unwrap`.

@@ -3,7 +3,9 @@
 //! together.
 
 use super::{LeafPlan, Literal, best, operand_items};
-use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand, Stage};
+use crate::engine::pipeline::effects;
+use crate::engine::pipeline::effects::Arguments;
+use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand};
 
 /// A test of stored lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,25 +37,18 @@ impl LeafPlan {
     pub fn line_tests(&self) -> LineTests {
         let mut found = LineTests { tests: Vec::new(), is_complete: true };
         for stage in &self.log.stages {
-            match stage {
-                Stage::LineFilters(filters) => {
-                    for filter in filters {
-                        match test_of(filter) {
-                            Outcome::Passes => {}
-                            Outcome::Tests(tests) => found.tests.extend(tests),
-                            Outcome::Unknown => found.is_complete = false,
-                        }
+            let effects = effects(stage);
+            if let Arguments::LineFilters(filters) = effects.arguments {
+                for filter in filters {
+                    match test_of(filter) {
+                        Outcome::Passes => {}
+                        Outcome::Tests(tests) => found.tests.extend(tests),
+                        Outcome::Unknown => found.is_complete = false,
                     }
                 }
-                Stage::LineFormat(_) | Stage::Decolorize | Stage::Unpack => break,
-                Stage::Json(_)
-                | Stage::Logfmt(_)
-                | Stage::Pattern(_)
-                | Stage::Regexp(_)
-                | Stage::LabelFilter(_)
-                | Stage::LabelFormat(_)
-                | Stage::Drop(_)
-                | Stage::Keep(_) => {}
+            }
+            if effects.rewrites_line {
+                break;
             }
         }
         found

@@ -5,7 +5,7 @@
 //! conditions, never sufficient ones: an entry that breaks one of them cannot pass
 //! the leaf's pipeline, whatever the stages do, so it neither contributes to the
 //! result nor fails the query. Where a stage makes that doubtful nothing is
-//! required. The work is bounded by the length of the query; see [`regex`] for how
+//! required. The work is bounded by the length of the query; see [`super::literals`] for how
 //! much of a pattern is looked at.
 //!
 //! # Text
@@ -21,44 +21,16 @@
 //! the structured metadata.
 
 mod line_tests;
-mod regex;
 
 pub use self::line_tests::{LineTest, LineTests};
-pub(crate) use self::regex::needles_of;
-use self::regex::{MAX_ALTERNATIVES, best, required_by, score};
 use super::ip::IpSet;
+use super::literals::{Literal, MAX_ALTERNATIVES, best, required_by, score};
+use super::pipeline::effects;
+use super::pipeline::effects::{Arguments, LabelWrites};
 use super::plan::LeafPlan;
 use super::regex::{self as patterns, Anchoring};
-use crate::syntax::ast::{
-    LabelFilter, LineFilter, LineFilterOp, LineOperand, MatchOp, Stage, Text,
-};
+use crate::syntax::ast::{LabelFilter, LineFilter, LineFilterOp, LineOperand, MatchOp, Text};
 use crate::syntax::pattern::{PatternNode, parse_pattern};
-
-/// A text to be looked for in lines.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Literal {
-    /// The text, not empty; any bytes. Without upper-case ASCII letters when
-    /// `ignore_case` is set.
-    pub bytes: Vec<u8>,
-    /// Whether an ASCII letter stands for itself in either case. All other bytes
-    /// are compared as they are.
-    pub ignore_case: bool,
-}
-
-impl Literal {
-    /// Whether the text occurs. For tests and small texts: it takes the product of
-    /// both lengths in the worst case.
-    #[must_use]
-    pub fn occurs_in(&self, text: &[u8]) -> bool {
-        text.windows(self.bytes.len()).any(|window| {
-            if self.ignore_case {
-                window.eq_ignore_ascii_case(&self.bytes)
-            } else {
-                window == self.bytes
-            }
-        })
-    }
-}
 
 /// Texts of which a line must contain at least one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,27 +67,28 @@ impl LeafPlan {
         let mut labels_are_stored = true;
         let mut parsers = Parsers::default();
         for stage in &self.log.stages {
-            match stage {
-                Stage::LineFilters(filters) if line_is_stored => {
+            let effects = effects(stage);
+            match effects.arguments {
+                Arguments::LineFilters(filters) if line_is_stored => {
                     for filter in filters {
                         add_line_filter(filter, &mut items);
                     }
                 }
-                Stage::LabelFilter(filter) if labels_are_stored && parsers.some => {
+                Arguments::LabelFilter(filter) if labels_are_stored && parsers.some => {
                     items.extend(label_items(filter, parsers));
                 }
-                Stage::Json(_) | Stage::Logfmt(_) | Stage::Pattern(_) | Stage::Regexp(_) => {
+                _ => {}
+            }
+            match effects.labels {
+                LabelWrites::None => {}
+                LabelWrites::FromLine | LabelWrites::Unescaped => {
                     labels_are_stored &= line_is_stored;
                     parsers.some = true;
-                    parsers.unescape |= matches!(stage, Stage::Json(_) | Stage::Logfmt(_));
+                    parsers.unescape |= effects.labels == LabelWrites::Unescaped;
                 }
-                Stage::LineFormat(_) | Stage::Decolorize => line_is_stored = false,
-                Stage::Unpack => (line_is_stored, labels_are_stored) = (false, false),
-                Stage::LabelFormat(_) => labels_are_stored = false,
-                // These write no labels.
-                Stage::LineFilters(_) | Stage::LabelFilter(_) | Stage::Drop(_) | Stage::Keep(_) => {
-                }
+                LabelWrites::Any => labels_are_stored = false,
             }
+            line_is_stored &= !effects.rewrites_line;
         }
         items
     }
@@ -127,20 +100,13 @@ impl LeafPlan {
     pub fn required_metadata(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
         for stage in &self.log.stages {
-            match stage {
-                Stage::LabelFilter(filter) => add_pairs(filter, &mut pairs),
-                Stage::LineFilters(_)
-                | Stage::LineFormat(_)
-                | Stage::Decolorize
-                | Stage::Drop(_)
-                | Stage::Keep(_) => {}
+            let effects = effects(stage);
+            if let Some(filter) = effects.label_filter() {
+                add_pairs(filter, &mut pairs);
+            }
+            if effects.labels != LabelWrites::None {
                 // From here on a label may have been written by a stage.
-                Stage::Json(_)
-                | Stage::Logfmt(_)
-                | Stage::Pattern(_)
-                | Stage::Regexp(_)
-                | Stage::Unpack
-                | Stage::LabelFormat(_) => break,
+                break;
             }
         }
         pairs

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::super::pipeline::labels::NameId;
+use super::super::labels::NameId;
 use super::functions::Function;
 
 /// A sequence of nodes.

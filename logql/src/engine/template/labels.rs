@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::engine::pipeline::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
+use crate::engine::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
 
 /// What it costs to put a name into its place, see [`crate::engine::meter`].
 const SORT_WORK: usize = 64;

@@ -38,7 +38,7 @@ mod tests;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use super::pipeline::labels::EntryLabels;
+use super::labels::EntryLabels;
 use functions::RegexCache;
 use labels::LabelMap;
 use out::ENDED;

@@ -6,8 +6,8 @@ use super::functions::RegexCache;
 use super::json::Json;
 use super::out::{ENDED, Out};
 use super::value::Text;
+use crate::engine::labels::EntryLabels;
 use crate::engine::meter::{Held, Meter};
-use crate::engine::pipeline::labels::EntryLabels;
 
 /// Nodes, pipelines and calls of one execution.
 const MAX_STEPS: u32 = 100_000;

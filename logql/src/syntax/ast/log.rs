@@ -1,6 +1,6 @@
 //! Nodes of log queries.
 
-use super::Text;
+use super::{Stage, Text};
 
 /// A stream selector and the pipeline its entries pass through.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,35 +43,6 @@ pub enum MatchOp {
     NotRegex,
 }
 
-/// One stage of a pipeline.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Stage {
-    /// A non-empty run of adjacent line filters.
-    LineFilters(Vec<LineFilter>),
-    /// `| json`, with or without extractions.
-    Json(Vec<Extraction>),
-    /// `| logfmt`
-    Logfmt(LogfmtParser),
-    /// `| regexp "..."`: the pattern compiles and has a named group.
-    Regexp(Text),
-    /// `| pattern "..."`: the pattern is well formed and names a capture.
-    Pattern(Text),
-    /// `| unpack`
-    Unpack,
-    /// `| status >= 500 and method = "GET"`
-    LabelFilter(LabelFilter),
-    /// `| line_format "template"`
-    LineFormat(Text),
-    /// `| label_format ...`, non-empty.
-    LabelFormat(Vec<LabelFormat>),
-    /// `| decolorize`
-    Decolorize,
-    /// `| drop ...`, non-empty.
-    Drop(Vec<NameOrMatcher>),
-    /// `| keep ...`, non-empty.
-    Keep(Vec<NameOrMatcher>),
-}
-
 /// One line filter: an operator and its operands.
 ///
 /// The parser writes a negative chain `!= "a" or "b"` as the two filters
@@ -109,53 +80,6 @@ pub enum LineOperand {
     Text(Text),
     /// `ip("...")`; the operator and the pattern are checked when stages are built.
     Ip(Text),
-}
-
-/// `label="source"` of a parameterised `json` or `logfmt`; `x` alone is `x="x"`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Extraction {
-    /// The label that is set.
-    pub label: String,
-    /// The source expression, unchecked.
-    pub source: Text,
-}
-
-/// `| logfmt --strict --keep-empty a="b"`
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LogfmtParser {
-    /// `--strict`: stop at the first malformed pair and set an error.
-    pub strict: bool,
-    /// `--keep-empty`: keep keys without a value.
-    pub keep_empty: bool,
-    /// Empty for the implicit form, which extracts every pair.
-    pub extractions: Vec<Extraction>,
-}
-
-/// One item of `label_format`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LabelFormat {
-    /// The label that is set.
-    pub label: String,
-    /// What it is set to.
-    pub value: LabelFormatValue,
-}
-
-/// Right-hand side of a `label_format` item.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LabelFormatValue {
-    /// `dst=src`: move the value of another label.
-    Rename(String),
-    /// `dst="template"`, unchecked.
-    Template(Text),
-}
-
-/// Item of `drop` and `keep`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NameOrMatcher {
-    /// The label whatever its value.
-    Name(String),
-    /// The label when its value matches.
-    Matcher(Matcher),
 }
 
 /// A label filter expression.

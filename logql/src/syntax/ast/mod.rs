@@ -24,10 +24,13 @@
 
 mod log;
 mod metric;
+mod stage;
 mod text;
 
 pub use log::*;
 pub use metric::*;
+pub(in crate::syntax) use stage::{Arguments, Flag, Keyword};
+pub use stage::{Extraction, LabelFormat, LabelFormatValue, LogfmtParser, NameOrMatcher, Stage};
 pub use text::Text;
 
 /// A whole query.

@@ -9,6 +9,7 @@ mod token;
 pub(super) use token::{Fixed, Kind, Token};
 
 use super::ParseError;
+use super::ast::Flag;
 use super::go_duration::{parse_go_duration, parse_prometheus_duration};
 use super::go_text::{is_ident_char, is_ident_start, unescape};
 
@@ -55,7 +56,7 @@ impl<'a> Lexer<'a> {
         self.check_nul()?;
         let text = &self.src[start..self.pos];
         let by_hand = match &kind {
-            Kind::Duration(_) | Kind::Bytes(_) | Kind::Strict | Kind::KeepEmpty => true,
+            Kind::Duration(_) | Kind::Bytes(_) | Kind::Flag(_) => true,
             Kind::Fixed(_) => text.len() == 2 && !text.starts_with(is_ident_start),
             _ => false,
         };
@@ -174,8 +175,8 @@ impl<'a> Lexer<'a> {
             return Kind::Ident;
         }
         let lower = rest[..len].to_ascii_lowercase();
-        if let Some(fixed) = token::reserved(&lower) {
-            return Kind::Fixed(fixed);
+        if let Some(kind) = token::reserved(&lower) {
+            return kind;
         }
         match token::contextual(&lower) {
             Some(kind) if self.is_call() => kind,
@@ -248,10 +249,10 @@ impl<'a> Lexer<'a> {
 
 /// A flag or a negative duration at the start of the text.
 fn dash(rest: &str) -> Option<(Kind, usize)> {
-    for (flag, kind) in [("--strict", Kind::Strict), ("--keep-empty", Kind::KeepEmpty)] {
+    for (text, flag) in [("--strict", Flag::Strict), ("--keep-empty", Flag::KeepEmpty)] {
         let is_whole = |after: &str| !after.starts_with(|c| c == '-' || is_ident_char(c));
-        if rest.strip_prefix(flag).is_some_and(is_whole) {
-            return Some((kind, flag.len()));
+        if rest.strip_prefix(text).is_some_and(is_whole) {
+            return Some((Kind::Flag(flag), text.len()));
         }
     }
     let len = 1 + number::duration_run_len(&rest[1..]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::syntax::ast::{RangeFunction, VectorFunction};
+use crate::syntax::ast::{Flag, Keyword, RangeFunction, VectorFunction};
 
 fn kinds(text: &str) -> Vec<Kind> {
     let mut lexer = Lexer::new(text);
@@ -75,7 +75,7 @@ fn keywords_depend_on_what_follows() {
     use Kind::{Fixed as F, Ident, RangeFn, VectorFn};
     let (open, sum) = (F(Fixed::OpenParen), VectorFn(VectorFunction::Sum));
     for (text, expected) in [
-        ("JSON By", vec![F(Fixed::Json), F(Fixed::By)]),
+        ("JSON By", vec![Kind::Stage(Keyword::Json), F(Fixed::By)]),
         ("sum(", vec![sum.clone(), open.clone()]),
         ("SUM \u{a0}(", vec![sum.clone(), Ident, open.clone()]),
         ("sum BY (", vec![sum.clone(), F(Fixed::By), open.clone()]),
@@ -86,7 +86,7 @@ fn keywords_depend_on_what_follows() {
         ("duration > bytes", vec![Ident, F(Fixed::Greater), Ident]),
         ("duration_seconds(", vec![F(Fixed::DurationSecondsConversion), open]),
         ("é_9 sumx _", vec![Ident; 3]),
-        ("--strict --keep-empty", vec![Kind::Strict, Kind::KeepEmpty]),
+        ("--strict --keep-empty", vec![Kind::Flag(Flag::Strict), Kind::Flag(Flag::KeepEmpty)]),
         ("--stricter", vec![F(Fixed::Sub), F(Fixed::Sub), Ident]),
         ("--STRICT", vec![F(Fixed::Sub), F(Fixed::Sub), Ident]),
     ] {

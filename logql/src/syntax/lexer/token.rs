@@ -1,6 +1,6 @@
 //! Tokens of the language.
 
-use crate::syntax::ast::{BinaryOp, RangeFunction, VectorFunction};
+use crate::syntax::ast::{BinaryOp, Flag, Keyword, RangeFunction, VectorFunction};
 
 /// A token and where it begins.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,10 +31,11 @@ pub(in crate::syntax) enum Kind {
     Bytes(u64),
     /// `[5m]` in nanoseconds.
     Range(i64),
-    Strict,
-    KeepEmpty,
+    Flag(Flag),
     RangeFn(RangeFunction),
     VectorFn(VectorFunction),
+    /// The word that begins a stage.
+    Stage(Keyword),
     Fixed(Fixed),
 }
 
@@ -62,9 +63,7 @@ fixed! {
     PipeExact "|=", PipeMatch "|~", PipePattern "|>", NotPattern "!>",
     By "by", Without "without", Bool "bool", Offset "offset", On "on", Ignoring "ignoring",
     GroupLeft "group_left", GroupRight "group_right", Or "or", And "and", Unless "unless",
-    Json "json", Regexp "regexp", Logfmt "logfmt", Unpack "unpack", Pattern "pattern",
-    LineFormat "line_format", LabelFormat "label_format", Decolorize "decolorize",
-    Drop "drop", Keep "keep", Unwrap "unwrap",
+    Unwrap "unwrap",
     Vector "VECTOR", LabelReplace "label_replace", Ip "ip", BytesConversion "BYTES_CONV",
     DurationConversion "DURATION_CONV", DurationSecondsConversion "DURATION_SECONDS_CONV",
 }
@@ -104,17 +103,18 @@ impl Kind {
             Self::Duration(_) => "DURATION".to_owned(),
             Self::Bytes(_) => "BYTES".to_owned(),
             Self::Range(_) => "RANGE".to_owned(),
-            Self::Strict | Self::KeepEmpty => "FUNCTION_FLAG".to_owned(),
+            Self::Flag(_) => "FUNCTION_FLAG".to_owned(),
             Self::RangeFn(function) => function.as_str().to_ascii_uppercase(),
             Self::VectorFn(function) => function.as_str().to_ascii_uppercase(),
+            Self::Stage(keyword) => keyword.as_str().to_owned(),
             Self::Fixed(fixed) => fixed.as_str().to_owned(),
         }
     }
 }
 
 /// The keyword that a word is, when it is one in every position.
-pub(super) fn reserved(lower: &str) -> Option<Fixed> {
-    Some(match lower {
+pub(super) fn reserved(lower: &str) -> Option<Kind> {
+    let fixed = match lower {
         "by" => Fixed::By,
         "without" => Fixed::Without,
         "bool" => Fixed::Bool,
@@ -126,19 +126,10 @@ pub(super) fn reserved(lower: &str) -> Option<Fixed> {
         "or" => Fixed::Or,
         "and" => Fixed::And,
         "unless" => Fixed::Unless,
-        "json" => Fixed::Json,
-        "regexp" => Fixed::Regexp,
-        "logfmt" => Fixed::Logfmt,
-        "unpack" => Fixed::Unpack,
-        "pattern" => Fixed::Pattern,
-        "line_format" => Fixed::LineFormat,
-        "label_format" => Fixed::LabelFormat,
-        "decolorize" => Fixed::Decolorize,
-        "drop" => Fixed::Drop,
-        "keep" => Fixed::Keep,
         "unwrap" => Fixed::Unwrap,
-        _ => return None,
-    })
+        word => return Keyword::of_word(word).map(Kind::Stage),
+    };
+    Some(Kind::Fixed(fixed))
 }
 
 /// The keyword that a word is when an argument list follows.

@@ -2,11 +2,11 @@
 
 use super::Parser;
 use crate::syntax::ast::{
-    Extraction, LabelFormat, LabelFormatValue, LineFilter, LineFilterOp, LineOperand, LogExpr,
-    LogfmtParser, MatchOp, Matcher, NameOrMatcher, Selector, Stage,
+    Arguments, Flag, LineFilter, LineFilterOp, LineOperand, LogExpr, MatchOp, Matcher,
+    NameOrMatcher, Selector, Stage, Text,
 };
 use crate::syntax::lexer::{Fixed, Kind};
-use crate::syntax::{ParseError, checker, go_regex, pattern};
+use crate::syntax::{ParseError, checker, go_regex};
 
 impl Parser<'_> {
     /// A selector and its pipeline; the next token is the brace.
@@ -128,39 +128,55 @@ impl Parser<'_> {
 
     /// A stage; its `|` was taken.
     fn stage(&mut self) -> Result<Stage, ParseError> {
-        let keyword = match self.peek()?.kind {
-            Kind::Fixed(fixed) => fixed,
-            Kind::Ident => return Ok(Stage::LabelFilter(self.label_filter()?)),
-            _ => return Err(self.unexpected("")),
-        };
-        if keyword == Fixed::OpenParen {
-            return Ok(Stage::LabelFilter(self.label_filter()?));
+        match self.peek()?.kind {
+            Kind::Ident | Kind::Fixed(Fixed::OpenParen) => {
+                Ok(Stage::LabelFilter(self.label_filter()?))
+            }
+            Kind::Stage(keyword) => {
+                self.next()?;
+                Stage::parse(keyword, self)
+            }
+            _ => Err(self.unexpected("")),
         }
-        let token = self.next()?;
-        Ok(match keyword {
-            Fixed::Json => Stage::Json(self.extractions()?),
-            Fixed::Logfmt => Stage::Logfmt(self.logfmt()?),
-            Fixed::Regexp => {
-                let pattern = self.string("STRING")?;
-                self.check_regexp(&pattern).map_err(|error| {
-                    ParseError::new(format!("invalid regexp parser: {}", error.message))
-                })?;
-                Stage::Regexp(pattern.into())
-            }
-            Fixed::Pattern => {
-                let text = self.string("STRING")?;
-                pattern::check_pattern_parser(&text).map_err(|detail| {
-                    ParseError::new(format!("invalid pattern parser: {detail}"))
-                })?;
-                Stage::Pattern(text.into())
-            }
-            Fixed::Unpack => Stage::Unpack,
-            Fixed::LineFormat => Stage::LineFormat(self.string("STRING")?.into()),
-            Fixed::LabelFormat => Stage::LabelFormat(self.label_formats()?),
-            Fixed::Decolorize => Stage::Decolorize,
-            Fixed::Drop => Stage::Drop(self.names_or_matchers()?),
-            Fixed::Keep => Stage::Keep(self.names_or_matchers()?),
-            _ => return Err(super::unexpected(&token, "")),
+    }
+}
+
+impl Arguments for Parser<'_> {
+    fn next_is_name(&mut self) -> Result<bool, ParseError> {
+        Ok(self.peek()?.kind == Kind::Ident)
+    }
+
+    fn name(&mut self, expecting: &str) -> Result<String, ParseError> {
+        Parser::name(self, expecting)
+    }
+
+    fn text(&mut self, expecting: &str) -> Result<Text, ParseError> {
+        Ok(self.string(expecting)?.into())
+    }
+
+    fn take_flag(&mut self) -> Result<Option<Flag>, ParseError> {
+        let Kind::Flag(flag) = self.peek()?.kind else { return Ok(None) };
+        self.next()?;
+        Ok(Some(flag))
+    }
+
+    fn take_equal(&mut self) -> Result<bool, ParseError> {
+        self.take(Fixed::Equal)
+    }
+
+    fn expect_equal(&mut self) -> Result<(), ParseError> {
+        self.expect(Fixed::Equal, "=")
+    }
+
+    fn take_comma(&mut self) -> Result<bool, ParseError> {
+        self.take(Fixed::Comma)
+    }
+
+    fn name_or_matcher(&mut self) -> Result<NameOrMatcher, ParseError> {
+        let name = Parser::name(self, "IDENTIFIER")?;
+        Ok(match self.match_op()? {
+            Some(op) => NameOrMatcher::Matcher(self.matcher_value(name, op)?.0),
+            None => NameOrMatcher::Name(name),
         })
     }
 
@@ -169,70 +185,5 @@ impl Parser<'_> {
             self.charge_regex(go_regex::translate(pattern, go_regex::Purpose::Captures))?;
         go_regex::compile_capturing(pattern).map_err(ParseError::new)?;
         checker::check_group_names(&translation.group_names)
-    }
-
-    fn logfmt(&mut self) -> Result<LogfmtParser, ParseError> {
-        let mut parser = LogfmtParser::default();
-        loop {
-            match self.peek()?.kind {
-                Kind::Strict => parser.strict = true,
-                Kind::KeepEmpty => parser.keep_empty = true,
-                _ => break,
-            }
-            self.next()?;
-        }
-        parser.extractions = self.extractions()?;
-        Ok(parser)
-    }
-
-    /// Extractions, possibly none.
-    fn extractions(&mut self) -> Result<Vec<Extraction>, ParseError> {
-        let mut extractions = Vec::new();
-        if self.peek()?.kind != Kind::Ident {
-            return Ok(extractions);
-        }
-        loop {
-            let label = self.name("IDENTIFIER")?;
-            let source = if self.take(Fixed::Equal)? {
-                self.string("STRING")?.into()
-            } else {
-                label.as_str().into()
-            };
-            extractions.push(Extraction { label, source });
-            if !self.take(Fixed::Comma)? {
-                return Ok(extractions);
-            }
-        }
-    }
-
-    fn label_formats(&mut self) -> Result<Vec<LabelFormat>, ParseError> {
-        let mut items = Vec::new();
-        loop {
-            let label = self.name("IDENTIFIER")?;
-            self.expect(Fixed::Equal, "=")?;
-            let value = if self.peek()?.kind == Kind::Ident {
-                LabelFormatValue::Rename(self.name("IDENTIFIER or STRING")?)
-            } else {
-                LabelFormatValue::Template(self.string("IDENTIFIER or STRING")?.into())
-            };
-            items.push(LabelFormat { label, value });
-            if !self.take(Fixed::Comma)? {
-                return Ok(items);
-            }
-        }
-    }
-
-    fn names_or_matchers(&mut self) -> Result<Vec<NameOrMatcher>, ParseError> {
-        let mut items = Vec::new();
-        loop {
-            let name = self.name("IDENTIFIER")?;
-            items.push(match self.match_op()? {
-                Some(op) => NameOrMatcher::Matcher(self.matcher_value(name, op)?.0),
-                None => NameOrMatcher::Name(name),
-            });
-            if !self.take(Fixed::Comma)? {
-                return Ok(items);
-            }
-        }
     }
 }

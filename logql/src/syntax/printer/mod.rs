@@ -14,10 +14,10 @@ pub use pretty::format;
 use std::fmt::{self, Write};
 
 use super::ast::{
-    BinaryOperation, Cardinality, CompareOp, Expr, Extraction, Grouping, GroupingKind, LabelFilter,
-    LabelFormatValue, LabelReplace, LineFilter, LineOperand, LogExpr, LogRange, MatchOp, Matcher,
-    MatchingKind, MetricExpr, NameOrMatcher, RangeAggregation, Selector, Stage, Text, Unwrap,
-    UnwrapConversion, VectorAggregation, VectorMatching,
+    BinaryOperation, Cardinality, CompareOp, Expr, Grouping, GroupingKind, LabelFilter,
+    LabelReplace, LineFilter, LineOperand, LogExpr, LogRange, MatchOp, Matcher, MatchingKind,
+    MetricExpr, RangeAggregation, Selector, Text, Unwrap, UnwrapConversion, VectorAggregation,
+    VectorMatching,
 };
 use super::go_bytes::write_bytes;
 use super::go_duration::{write_go_duration, write_prometheus_duration};
@@ -44,7 +44,6 @@ display! {
     LogExpr => log;
     Selector => selector;
     Matcher => matcher;
-    Stage => stage;
     LineFilter => line_filter;
     LabelFilter => label_filter;
     MetricExpr => metric;
@@ -82,7 +81,7 @@ fn log(out: &mut Out, log: &LogExpr) {
     selector(out, &log.selector);
     for item in &log.stages {
         out.push(' ');
-        stage(out, item);
+        plain(out, item);
     }
 }
 
@@ -98,58 +97,6 @@ fn matcher(out: &mut Out, matcher: &Matcher) {
     quote_into(out, &matcher.value);
 }
 
-fn stage(out: &mut Out, stage: &Stage) {
-    let text = |out: &mut Out, keyword: &str, text: &Text| {
-        out.push_str(keyword);
-        quote_into(out, text);
-    };
-    match stage {
-        Stage::LineFilters(filters) => separated(out, filters, " ", line_filter),
-        Stage::Json(items) => {
-            out.push_str("| json");
-            extractions(out, items);
-        }
-        Stage::Logfmt(parser) => {
-            out.push_str("| logfmt");
-            if parser.strict {
-                out.push_str(" --strict");
-            }
-            if parser.keep_empty {
-                out.push_str(" --keep-empty");
-            }
-            extractions(out, &parser.extractions);
-        }
-        Stage::Regexp(pattern) => text(out, "| regexp ", pattern),
-        Stage::Pattern(pattern) => text(out, "| pattern ", pattern),
-        Stage::Unpack => out.push_str("| unpack"),
-        Stage::LabelFilter(filter) => {
-            out.push_str("| ");
-            label_filter(out, filter);
-        }
-        Stage::LineFormat(template) => text(out, "| line_format ", template),
-        Stage::LabelFormat(items) => {
-            out.push_str("| label_format ");
-            separated(out, items, ",", |out, item| {
-                out.push_str(&item.label);
-                out.push('=');
-                match &item.value {
-                    LabelFormatValue::Rename(source) => out.push_str(source),
-                    LabelFormatValue::Template(template) => quote_into(out, template),
-                }
-            });
-        }
-        Stage::Decolorize => out.push_str("| decolorize"),
-        Stage::Drop(items) => {
-            out.push_str("| drop ");
-            separated(out, items, ",", name_or_matcher);
-        }
-        Stage::Keep(items) => {
-            out.push_str("| keep ");
-            separated(out, items, ",", name_or_matcher);
-        }
-    }
-}
-
 fn line_filter(out: &mut Out, filter: &LineFilter) {
     out.push_str(filter.op.as_str());
     out.push(' ');
@@ -163,24 +110,6 @@ fn ip(out: &mut Out, pattern: &Text) {
     out.push_str("ip(");
     quote_into(out, pattern);
     out.push(')');
-}
-
-fn extractions(out: &mut Out, items: &[Extraction]) {
-    if !items.is_empty() {
-        out.push(' ');
-    }
-    separated(out, items, ",", |out, item| {
-        out.push_str(&item.label);
-        out.push('=');
-        quote_into(out, &item.source);
-    });
-}
-
-fn name_or_matcher(out: &mut Out, item: &NameOrMatcher) {
-    match item {
-        NameOrMatcher::Name(name) => out.push_str(name),
-        NameOrMatcher::Matcher(item) => matcher(out, item),
-    }
 }
 
 fn label_filter(out: &mut Out, filter: &LabelFilter) {

@@ -6,7 +6,7 @@
 //! meaning.
 
 use super::{
-    Out, grouping_with, label_filter, line_filter, log, operator, plain, selector, stage, unwrap,
+    Out, grouping_with, label_filter, line_filter, log, operator, plain, selector, unwrap,
 };
 use crate::syntax::ast::{
     BinaryOperation, Expr, LabelReplace, LineFilter, LogExpr, LogRange, MetricExpr,
@@ -62,7 +62,7 @@ fn log_expr(out: &mut Out, expr: &LogExpr, level: usize) {
         line(out, level + 1);
         match item {
             Stage::LineFilters(filters) => line_filters(out, filters, level + 1),
-            item => stage(out, item),
+            item => super::plain(out, item),
         }
     }
 }

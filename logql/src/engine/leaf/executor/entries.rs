@@ -4,10 +4,10 @@ use super::{Collector, LeafExecutor};
 use crate::engine::block::{EntryBlock, MetadataColumn};
 use crate::engine::leaf::StreamState;
 use crate::engine::leaf::log::Position;
-use crate::engine::leaf::range::EntryValue;
 use crate::engine::leaf::samples::Sample;
 use crate::engine::leaf::series::series_of;
 use crate::engine::pipeline::Entry;
+use crate::engine::plan::EntryValue;
 
 /// What an entry costs besides its bytes, see [`crate::engine::meter`].
 const ENTRY_WORK: usize = 64;

@@ -11,7 +11,7 @@ use super::hints::Hints;
 use super::limit::SeriesGuard;
 use super::log::{LogCollector, StreamKey};
 use super::probe::Probe;
-use super::range::{EntryValue, RangeCollector};
+use super::range::RangeCollector;
 use super::samples::SampleCollector;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
@@ -22,13 +22,15 @@ use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::hash::{FixedMap, new_map};
+use crate::engine::labels::sets::{LabelSets, Reduction};
+use crate::engine::labels::{BaseLabels, EntryLabels, NameId, Wanted};
+use crate::engine::leaf::wanted::wanted;
 use crate::engine::meter::{Allowance, Meter, Stop, Unlimited, map_bytes};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
-use crate::engine::pipeline::label_sets::{LabelSets, Reduction};
-use crate::engine::pipeline::labels::{BaseLabels, EntryLabels, NameId, Wanted};
+use crate::engine::pipeline::Pipeline;
 use crate::engine::pipeline::unwrap::Unwrap;
-use crate::engine::pipeline::{Pipeline, wanted};
+use crate::engine::plan::EntryValue;
 use crate::engine::plan::{LeafKind, LeafPlan, SeriesLabels};
 
 #[derive(Debug)]

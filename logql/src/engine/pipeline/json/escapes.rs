@@ -1,6 +1,6 @@
 //! Escape sequences of JSON strings.
 
-use super::super::text::push_clean;
+use crate::engine::labels::text::push_clean;
 
 /// Appends a string without its escapes. With `clean`, U+FFFD and invalid bytes
 /// become spaces. False when an escape is invalid or a surrogate stands alone; what

@@ -6,9 +6,7 @@
 //! values are skipped in one go, and a search that finds no end stops.
 
 use super::super::super::meter::Meter;
-use super::super::Entry;
-use super::super::labels::{EntryLabels, NameId};
-use super::super::text::{is_label_name, push_clean};
+use super::super::{CompiledStage, Entry};
 use super::escapes::push_unescaped;
 use super::path::{self, Step};
 use super::scan::{
@@ -16,6 +14,8 @@ use super::scan::{
     value,
 };
 use super::{JSON_ERROR, push_text};
+use crate::engine::labels::text::{is_label_name, push_clean};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::Extraction;
 
 /// So many bytes of a line are counted at once, see [`super::super::super::meter`].
@@ -79,24 +79,12 @@ impl JsonExpressions {
         }
         Ok(Self { paths, key: Vec::new() })
     }
+}
 
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let steps = |path: &Path| {
-            let keys = (0..path.steps.len()).filter_map(|step| path.key_at(step)).map(<[u8]>::len);
-            path.steps.capacity() * size_of::<Step>() + keys.sum::<usize>()
-        };
-        self.key.capacity()
-            + self.paths.capacity() * size_of::<Path>()
-            + self.paths.iter().map(steps).sum::<usize>()
-    }
+impl CompiledStage for JsonExpressions {
+    type Outcome = ();
 
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.key);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         let is_idle = labels.has_all() && !self.paths.iter().any(|p| labels.is_wanted(p.label));
         if line.is_empty() || is_idle {
@@ -116,6 +104,20 @@ impl JsonExpressions {
                 labels.set(path.label, b"");
             }
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let steps = |path: &Path| {
+            let keys = (0..path.steps.len()).filter_map(|step| path.key_at(step)).map(<[u8]>::len);
+            path.steps.capacity() * size_of::<Step>() + keys.sum::<usize>()
+        };
+        self.key.capacity()
+            + self.paths.capacity() * size_of::<Path>()
+            + self.paths.iter().map(steps).sum::<usize>()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.key);
     }
 }
 

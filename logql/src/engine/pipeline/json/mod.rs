@@ -10,10 +10,10 @@ pub(crate) mod scan;
 use std::ops::ControlFlow;
 
 use super::super::meter::Meter;
-use super::Entry;
-use super::key_cache::KeyCache;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_blank, is_label_name, push_clean, push_sanitized};
+use super::{CompiledStage, Entry};
+use crate::engine::labels::key_cache::KeyCache;
+use crate::engine::labels::text::{is_blank, is_label_name, push_clean, push_sanitized};
+use crate::engine::labels::{EntryLabels, NameId};
 use escapes::push_unescaped;
 pub(crate) use expressions::{JsonExpressions, label_of};
 pub(crate) use paths::for_each_path;
@@ -40,19 +40,10 @@ pub(crate) struct Json {
     known: KeyCache,
 }
 
-impl Json {
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.name.capacity() + self.key.capacity() + KeyCache::BYTES
-    }
+impl CompiledStage for Json {
+    type Outcome = ();
 
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.name);
-        meter.recycle(&mut self.key);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() {
             return;
@@ -63,6 +54,15 @@ impl Json {
         if let Err(details) = reader.object(line, 0) {
             labels.set_parser_error(JSON_ERROR, details.as_bytes());
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.key.capacity() + KeyCache::BYTES
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.key);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Splitting a line into `key=value` pairs, section 6.3 of the language reference.
 
 use super::super::json::escapes::{code_unit, short, surrogates};
-use super::super::text::{is_unclean, push_clean};
+use crate::engine::labels::text::{is_unclean, push_clean};
 use logsvc_proto::words::{bare_word_end, quote_or_backslash};
 
 /// A pair as it stands in the line.

@@ -5,11 +5,11 @@
 //! has extracted counts all the same (Q9).
 
 use super::super::super::meter::Meter;
-use super::super::Entry;
 use super::super::json::label_of;
-use super::super::labels::{EntryLabels, NameId};
+use super::super::{CompiledStage, Entry};
 use super::decode::{Decoder, Pair, SyntaxError};
 use super::{COUNTED_BYTES, sanitized, set_error, set_value, unescape};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::LogfmtParser;
 
 /// What a pair costs, see [`super::super::super::meter`].
@@ -51,21 +51,27 @@ impl LogfmtExpressions {
         Ok(Self { is_strict: parser.strict, list, name: Vec::new(), value: Vec::new() })
     }
 
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.name.capacity()
-            + self.value.capacity()
-            + self.list.capacity() * size_of::<Listed>()
-            + self.list.iter().map(|listed| listed.source.len()).sum::<usize>()
+    fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
+        if pair.has_escapes && self.is_strict {
+            unescape(pair, &mut self.value, labels.meter())?;
+        }
+        let Some(name) = sanitized(pair.key, &mut self.name, labels.meter()) else {
+            return Ok(());
+        };
+        for listed in &self.list {
+            if *listed.source == *name {
+                let target = labels.extraction_name(listed.label);
+                set_value(pair, target, &mut self.value, labels)?;
+            }
+        }
+        Ok(())
     }
+}
 
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.name);
-        meter.recycle(&mut self.value);
-    }
+impl CompiledStage for LogfmtExpressions {
+    type Outcome = ();
 
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
+    fn process(&mut self, entry: &mut Entry<'_>) {
         let (line, labels) = entry.parts();
         if labels.has_all() && !self.list.iter().any(|l| labels.is_wanted(l.label)) {
             return;
@@ -93,20 +99,16 @@ impl LogfmtExpressions {
         }
     }
 
-    fn pair(&mut self, pair: &Pair<'_>, labels: &mut EntryLabels) -> Result<(), SyntaxError> {
-        if pair.has_escapes && self.is_strict {
-            unescape(pair, &mut self.value, labels.meter())?;
-        }
-        let Some(name) = sanitized(pair.key, &mut self.name, labels.meter()) else {
-            return Ok(());
-        };
-        for listed in &self.list {
-            if *listed.source == *name {
-                let target = labels.extraction_name(listed.label);
-                set_value(pair, target, &mut self.value, labels)?;
-            }
-        }
-        Ok(())
+    fn held_bytes(&self) -> usize {
+        self.name.capacity()
+            + self.value.capacity()
+            + self.list.capacity() * size_of::<Listed>()
+            + self.list.iter().map(|listed| listed.source.len()).sum::<usize>()
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
     }
 }
 

@@ -5,10 +5,10 @@ mod decode;
 mod expressions;
 
 use super::super::meter::Meter;
-use super::Entry;
-use super::key_cache::KeyCache;
-use super::labels::{EntryLabels, NameId};
-use super::text::{is_label_name, push_sanitized};
+use super::{CompiledStage, Entry};
+use crate::engine::labels::key_cache::KeyCache;
+use crate::engine::labels::text::{is_label_name, push_sanitized};
+use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::LogfmtParser;
 use decode::{BAD_QUOTED_VALUE, Decoder, Pair, SyntaxError, push_unescaped};
 pub(crate) use expressions::LogfmtExpressions;
@@ -33,30 +33,6 @@ impl Logfmt {
             name: Vec::new(),
             value: Vec::new(),
             known: KeyCache::default(),
-        }
-    }
-
-    /// Heap memory in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.name.capacity() + self.value.capacity() + KeyCache::BYTES
-    }
-
-    /// Gives back what an outlier among the lines has made large.
-    pub(crate) fn recycle(&mut self, meter: &Meter) {
-        meter.recycle(&mut self.name);
-        meter.recycle(&mut self.value);
-    }
-
-    pub(crate) fn process(&mut self, entry: &mut Entry<'_>) {
-        let (line, labels) = entry.parts();
-        if labels.has_all() {
-            return;
-        }
-        // What a pair costs is some nanoseconds, so that a look at each of them would be seen.
-        if line.len() < COUNTED_BYTES {
-            self.pairs::<false>(line, labels);
-        } else {
-            self.pairs::<true>(line, labels);
         }
     }
 
@@ -95,6 +71,32 @@ impl Logfmt {
             return Ok(());
         };
         set_value(pair, target, &mut self.value, labels)
+    }
+}
+
+impl CompiledStage for Logfmt {
+    type Outcome = ();
+
+    fn process(&mut self, entry: &mut Entry<'_>) {
+        let (line, labels) = entry.parts();
+        if labels.has_all() {
+            return;
+        }
+        // What a pair costs is some nanoseconds, so that a look at each of them would be seen.
+        if line.len() < COUNTED_BYTES {
+            self.pairs::<false>(line, labels);
+        } else {
+            self.pairs::<true>(line, labels);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.name.capacity() + self.value.capacity() + KeyCache::BYTES
+    }
+
+    fn recycle(&mut self, meter: &Meter) {
+        meter.recycle(&mut self.name);
+        meter.recycle(&mut self.value);
     }
 }
 

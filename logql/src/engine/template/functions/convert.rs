@@ -1,7 +1,7 @@
 //! Text to numbers.
 
 use super::{Function, Param, text};
-use crate::engine::pipeline::convert;
+use crate::engine::convert;
 use crate::engine::template::number::parse_int;
 use crate::engine::template::value::Value;
 use crate::syntax::go_float::parse_float;

@@ -9,7 +9,7 @@ use super::ast::{Action, Arg, ArgKind, List, Node};
 use super::lexed_text;
 use super::lexer::Lexer;
 use super::token::{Kind, Token};
-use crate::engine::pipeline::labels::NameId;
+use crate::engine::labels::NameId;
 use crate::syntax::go_text::{quote, unescape};
 
 /// Deepest nesting of parentheses and blocks.

@@ -6,7 +6,7 @@ use logsvc_proto::Labels;
 
 use super::super::interner::BytesInterner;
 use super::super::meter::Meter;
-use super::labels::{Category, EntryLabels, NameId};
+use super::{Category, EntryLabels, NameId};
 
 /// Which labels identify a series. Where series are grouped, a label without a value is no
 /// label; where they are not, it stays.

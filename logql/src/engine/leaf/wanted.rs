@@ -1,15 +1,17 @@
-//! Which labels a query looks at, section 11.6 of the language reference.
+//! The labels that a query looks at.
 //!
 //! The result of a log query holds all labels, and so does that of a range
 //! aggregation that keeps them. Where the labels of the result are listed, parsers
 //! extract those and the labels that stages read, and nothing else; a parser stops
-//! when it has them. So damage in the rest of a line goes unnoticed, as in the
-//! reference; where no label is looked at at all, parsers do not run.
+//! when it has them. So damage in the rest of a line goes unnoticed, as in
+//! Loki. Where a query looks at no label, parsers do not run.
 
+use super::super::labels::{ERROR, EntryLabels, NameId, Wanted};
+use super::super::pipeline::effects;
+use super::super::pipeline::effects::Arguments;
+use super::super::pipeline::label_filter::LabelFilter;
 use super::super::plan::{LeafKind, SeriesLabels};
 use super::super::template::{Template, compiling_bytes};
-use super::label_filter::LabelFilter;
-use super::labels::{ERROR, EntryLabels, NameId, Wanted};
 use crate::syntax::ast::{GroupingKind, LabelFormatValue, LogExpr, Stage, Unwrap};
 
 /// The labels that a leaf looks at.
@@ -85,38 +87,23 @@ impl Names<'_> {
         is_known
     }
 
-    /// Adds what a stage reads; false when that may be anything.
+    /// Adds the labels that a stage reads; false when these may be any.
     fn add_stage(&mut self, stage: &Stage) -> bool {
-        match stage {
-            Stage::LabelFilter(filter) => {
+        let effects = effects(stage);
+        // The labels that `drop` and `keep` name do not count.
+        match effects.arguments {
+            Arguments::LabelFilter(filter) => {
                 LabelFilter::for_each_name(filter, &mut |name| self.add(name));
             }
-            Stage::LabelFormat(list) => {
-                for item in list {
-                    match &item.value {
-                        LabelFormatValue::Rename(source) => self.add(source),
-                        LabelFormatValue::Template(template) => {
-                            if !self.add_template(template) {
-                                return false;
-                            }
-                        }
+            Arguments::Formats(formats) => {
+                for format in formats {
+                    if let LabelFormatValue::Rename(source) = &format.value {
+                        self.add(source);
                     }
                 }
             }
-            Stage::LineFormat(template) => {
-                return self.add_template(template);
-            }
-            // The labels that `drop` and `keep` name do not count.
-            Stage::LineFilters(_)
-            | Stage::Json(_)
-            | Stage::Logfmt(_)
-            | Stage::Regexp(_)
-            | Stage::Pattern(_)
-            | Stage::Unpack
-            | Stage::Decolorize
-            | Stage::Drop(_)
-            | Stage::Keep(_) => {}
+            _ => {}
         }
-        true
+        effects.templates().all(|template| self.add_template(template))
     }
 }

@@ -13,6 +13,10 @@
 
 mod edit;
 mod extraction;
+pub(crate) mod key_cache;
+pub(crate) mod sets;
+pub(crate) mod text;
+
 #[cfg(test)]
 mod tests;
 
@@ -20,11 +24,11 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
-use super::super::interner::BytesInterner;
-use super::super::meter::Meter;
-use super::key_cache::KeyCache;
+use super::interner::BytesInterner;
+use super::meter::Meter;
 pub(crate) use extraction::Wanted;
 use extraction::Wants;
+use key_cache::KeyCache;
 
 /// An interned label name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

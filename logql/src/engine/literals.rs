@@ -14,10 +14,34 @@ use std::cmp::Reverse;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
-use super::Literal;
+/// A text to be looked for in lines.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Literal {
+    /// The text, not empty; any bytes. Without upper-case ASCII letters when
+    /// `ignore_case` is set.
+    pub bytes: Vec<u8>,
+    /// Whether an ASCII letter stands for itself in either case. All other bytes
+    /// are compared as they are.
+    pub ignore_case: bool,
+}
+
+impl Literal {
+    /// Whether the text occurs. For tests and small texts: it takes the product of
+    /// both lengths in the worst case.
+    #[must_use]
+    pub fn occurs_in(&self, text: &[u8]) -> bool {
+        text.windows(self.bytes.len()).any(|window| {
+            if self.ignore_case {
+                window.eq_ignore_ascii_case(&self.bytes)
+            } else {
+                window == self.bytes
+            }
+        })
+    }
+}
 
 /// Most alternatives of a requirement.
-pub(super) const MAX_ALTERNATIVES: usize = 128;
+pub(crate) const MAX_ALTERNATIVES: usize = 128;
 /// Most needles of a search; more make it slower than the pattern.
 const MAX_NEEDLES: usize = 64;
 /// Most alternatives that grow together.
@@ -31,7 +55,7 @@ const MAX_VISITS: usize = 20_000;
 
 /// What every text contains in which the pattern finds a match: all items, and of
 /// each item one literal.
-pub(super) fn required_by(hir: &Hir) -> Vec<Vec<Literal>> {
+pub(crate) fn required_by(hir: &Hir) -> Vec<Vec<Literal>> {
     let mut visits = MAX_VISITS;
     Gatherer::gather(hir, &mut visits)
 }
@@ -47,13 +71,13 @@ pub(crate) fn needles_of(hir: &Hir) -> Option<Vec<Literal>> {
 }
 
 /// How much an item says: long texts are rare.
-pub(super) fn score(any_of: &[Literal]) -> (usize, Reverse<usize>) {
+pub(crate) fn score(any_of: &[Literal]) -> (usize, Reverse<usize>) {
     let shortest = any_of.iter().map(|literal| literal.bytes.len()).min().unwrap_or(0);
     (shortest.min(8), Reverse(any_of.len()))
 }
 
 /// The item that says most.
-pub(super) fn best(items: Vec<Vec<Literal>>) -> Option<Vec<Literal>> {
+pub(crate) fn best(items: Vec<Vec<Literal>>) -> Option<Vec<Literal>> {
     items.into_iter().max_by_key(|item| score(item))
 }
 
@@ -263,7 +287,7 @@ fn product(left: &[Literal], right: &[Literal]) -> Vec<Literal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::regex::{Anchoring, compile};
+    use super::super::regex::{Anchoring, compile};
     use super::*;
 
     /// Items as `a|b`, with `~` before literals that ignore case.

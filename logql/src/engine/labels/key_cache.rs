@@ -4,7 +4,7 @@
 //! whether the query looks at it, does not change while the query runs, so a key
 //! is sanitised and looked up once and then found by comparing two words.
 
-use super::labels::NameId;
+use super::NameId;
 
 const SLOTS: usize = 128;
 /// Longest key that is remembered.
@@ -49,7 +49,7 @@ impl Packed {
 
 /// A direct-mapped cache from key to label.
 #[derive(Debug)]
-pub(super) struct KeyCache {
+pub(crate) struct KeyCache {
     slots: Box<[(Packed, Option<NameId>); SLOTS]>,
 }
 
@@ -61,12 +61,12 @@ impl Default for KeyCache {
 
 impl KeyCache {
     /// Heap memory of each.
-    pub(super) const BYTES: usize = size_of::<[(Packed, Option<NameId>); SLOTS]>();
+    pub(crate) const BYTES: usize = size_of::<[(Packed, Option<NameId>); SLOTS]>();
 
     /// What `find` said of the key before, or says now: its label, or `None` when
     /// nobody looks at that label. `find` always says the same of a key.
     #[inline(always)]
-    pub(super) fn get(
+    pub(crate) fn get(
         &mut self,
         key: &[u8],
         find: impl FnOnce(&[u8]) -> Option<NameId>,

@@ -1,6 +1,6 @@
 //! Changing the labels of an entry: writing, renaming, deleting.
 
-use super::super::text::push_clean;
+use super::text::push_clean;
 use super::{ERROR, ERROR_DETAILS, EntryLabels, Field, NONE, NameId, position_of};
 
 impl EntryLabels {
@@ -118,7 +118,7 @@ impl EntryLabels {
     }
 
     /// Deletes the labels for which `keeps` is false; the error slots stay. Asking that costs
-    /// `work` besides the value, see [`super::super::super::meter`].
+    /// `work` besides the value, see [`super::super::meter`].
     pub(crate) fn retain(&mut self, work: usize, keeps: impl Fn(NameId, &[u8]) -> bool) {
         let count = self.base.fields.len() + self.metadata.len() + self.parsed.len();
         if !self.meter.work(self.arena.len().saturating_add(count.saturating_mul(work))) {

@@ -1,0 +1,43 @@
+//! Plans whose leaves are known to compile.
+//!
+//! A query that cannot be evaluated is refused where it was received, so each leaf is compiled
+//! there once.
+
+use super::super::error::PlanError;
+use super::super::meter::{Allowance, Unlimited};
+use super::super::params::QueryParams;
+use super::super::plan::Plan;
+use super::LeafExecutor;
+use crate::syntax::ast::Expr;
+
+impl Plan {
+    /// Plans a query.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with the expression or the parameters is found
+    /// here, before anything is sent out.
+    pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
+        Self::with_allowance(expr, params, &Unlimited)
+    }
+
+    /// Plans a query with no more memory and work than is allowed: the leaves are compiled one
+    /// after the other.
+    ///
+    /// # Errors
+    /// As for [`Plan::new`], or it is stopped.
+    pub fn with_allowance(
+        expr: &Expr,
+        params: &QueryParams,
+        allowance: &dyn Allowance,
+    ) -> Result<Self, PlanError> {
+        let plan = Self::of_checked(expr, params)?;
+        for leaf in plan.leaves.iter() {
+            let executor = LeafExecutor::with_allowance(leaf, allowance.sibling())?;
+            if let Some(stop) = executor.stop() {
+                return Err(PlanError::Stopped(stop));
+            }
+            leaf.compiled_matchers()?;
+        }
+        Ok(plan)
+    }
+}
