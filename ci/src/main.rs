@@ -27,7 +27,8 @@ const USAGE: &str = "\
 usage: ci COMMAND [OPTIONS]
 
   fmt        the code is formatted
-  layers     crates depend on each other only along the allowed arrows
+  layers     crates and modules import each other only downward
+  floors     the order of a crate's modules as their imports have it
   tidy       the house rules that a program can see
   lint       clippy has nothing to say, also of the server without its features
   checks     fmt, layers, tidy and lint
@@ -42,6 +43,10 @@ options of clients, blackbox, attack and all:
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for clients)
   --only TEXT    the attacks whose names contain it
+
+options of floors:
+  --crate DIR    the folder of the crate
+  --module PATH  the module whose children are ordered (default: the crate's root)
 ";
 
 fn main() -> ExitCode {
@@ -62,6 +67,10 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     match command.as_str() {
         "fmt" => fmt(),
         "layers" => layers::check(),
+        "floors" => {
+            let krate = options.krate.as_ref().context("floors needs --crate DIR")?;
+            layers::print_floors(krate, options.module.as_deref().unwrap_or(""))
+        }
         "tidy" => tidy::check(),
         "lint" => lint(),
         "checks" => checks(),
@@ -114,19 +123,27 @@ struct Options {
     corpus: Option<PathBuf>,
     binary: Option<PathBuf>,
     only: Option<String>,
+    krate: Option<PathBuf>,
+    module: Option<String>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         let mut options = Options::default();
         while let Some(name) = args.next() {
-            if name == "--only" {
-                options.only = Some(args.next().context("--only needs a value")?);
+            let text = match name.as_str() {
+                "--only" => Some(&mut options.only),
+                "--module" => Some(&mut options.module),
+                _ => None,
+            };
+            if let Some(text) = text {
+                *text = Some(args.next().with_context(|| format!("{name} needs a value"))?);
                 continue;
             }
             let slot = match name.as_str() {
                 "--corpus" => &mut options.corpus,
                 "--binary" => &mut options.binary,
+                "--crate" => &mut options.krate,
                 _ => bail!("unknown option {name:?}\n\n{USAGE}"),
             };
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -155,6 +172,7 @@ mod tests {
             corpus: Some("/c".into()),
             binary: Some("/b".into()),
             only: Some("x".into()),
+            ..Options::default()
         };
         assert_eq!(options, expected);
         assert!(parse(&["--corpus"]).is_err());
