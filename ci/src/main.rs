@@ -14,6 +14,7 @@ mod attack;
 mod blackbox;
 mod clients;
 mod code;
+mod docs;
 mod layers;
 mod process;
 mod server;
@@ -30,13 +31,14 @@ usage: ci COMMAND [OPTIONS]
   layers     crates and modules import each other only downward
   floors     the order of a crate's modules as their imports have it
   tidy       the house rules that a program can see
+  docs       documents are short, name what exists, and have a place for everything
+  checks     layers, tidy and docs: everything that needs no build of the product
   lint       clippy has nothing to say, also of the server without its features
-  checks     fmt, layers, tidy and lint
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
-  all        checks and test, then clients, and blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients, and blackbox if --corpus is given
 
 options of clients, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
@@ -72,6 +74,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             layers::print_floors(krate, options.module.as_deref().unwrap_or(""))
         }
         "tidy" => tidy::check(),
+        "docs" => docs::check(),
         "lint" => lint(),
         "checks" => checks(),
         "test" => test(),
@@ -84,7 +87,9 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             attack::check(&options.binary("release"), options.only.as_deref().unwrap_or(""))
         }
         "all" => {
+            fmt()?;
             checks()?;
+            lint()?;
             test()?;
             clients::check(&options.binary("debug"))?;
             match &options.corpus {
@@ -96,11 +101,16 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     }
 }
 
+/// Runs all checks that need no build of the product. All faults are shown, not only those of
+/// the first check that fails.
 fn checks() -> Result<()> {
-    fmt()?;
-    layers::check()?;
-    tidy::check()?;
-    lint()
+    let outcomes = [layers::check(), tidy::check(), docs::check()];
+    let faults: Vec<String> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\nci: "));
+    }
+    Ok(())
 }
 
 fn fmt() -> Result<()> {

@@ -1,13 +1,12 @@
 //! The house rules that a program can see. Each fault names file, line and rule.
 //!
-//! Judged are the files that git knows or would take (`git ls-files` with those
-//! that are not ignored), so a fault is seen before it is committed.
+//! The check reads the files that git knows or would take, so it sees a fault before it is
+//! committed.
 
 use crate::code::{self, Line};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
 
 /// A longer source file holds more than one idea.
 const MAX_LINES: usize = 700;
@@ -39,18 +38,10 @@ const SAFETY_LINES: usize = 12;
 
 /// Runs the check on the repository.
 pub(crate) fn check() -> Result<()> {
-    let mut command = Command::new("git");
-    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let mut faults = Vec::new();
-    let mut count = 0;
-    for name in process::output(command)?.split('\0').filter(|name| !name.is_empty()) {
-        let path = Path::new(name);
-        // Removed but not committed yet.
-        if !path.is_file() {
-            continue;
-        }
-        count += 1;
-        let bytes = std::fs::read(path).with_context(|| format!("reading {name}"))?;
+    let files = process::repository_files()?;
+    for name in &files {
+        let bytes = std::fs::read(name).with_context(|| format!("reading {name}"))?;
         // A file that is not text has no lines to judge.
         if let Ok(text) = std::str::from_utf8(&bytes) {
             faults.extend(file_faults(name, text));
@@ -62,7 +53,7 @@ pub(crate) fn check() -> Result<()> {
     if !faults.is_empty() {
         bail!("tidy: {} faults\n  {}", faults.len(), faults.join("\n  "));
     }
-    println!("ci: {count} files are tidy");
+    println!("ci: {} files are tidy", files.len());
     Ok(())
 }
 

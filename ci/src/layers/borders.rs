@@ -7,15 +7,12 @@ use crate::process;
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 use std::str::FromStr;
 
 /// Every reference that leaves its crate, in words.
 pub(super) fn faults() -> Result<Vec<String>> {
-    let mut command = Command::new("git");
-    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.rs"]);
     let mut faults = Vec::new();
-    for name in process::output(command)?.split('\0').filter(|name| Path::new(name).is_file()) {
+    for name in process::repository_files()?.iter().filter(|name| name.ends_with(".rs")) {
         let text = std::fs::read_to_string(name).with_context(|| format!("reading {name}"))?;
         faults.extend(file_faults(name, &text)?);
     }
