@@ -13,7 +13,6 @@ mod areas;
 mod attack;
 mod blackbox;
 mod clients;
-mod code;
 mod docs;
 mod layers;
 mod process;
@@ -30,7 +29,7 @@ usage: ci COMMAND [OPTIONS]
   fmt        the code is formatted
   layers     crates and modules import each other only downward
   floors     the order of a crate's modules as their imports have it
-  tidy       the house rules that a program can see
+  tidy       the house rules that neither the formatter nor clippy can check
   docs       documents are short, name what exists, and have a place for everything
   checks     layers, tidy and docs: everything that needs no build of the product
   lint       clippy has nothing to say, also of the server without its features

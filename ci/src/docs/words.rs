@@ -96,8 +96,7 @@ impl Phrase {
 
 /// References to numbered questions, to `§`, and to sections of other texts than standards.
 fn references(text: &str) -> Vec<(usize, &str)> {
-    let mut found: Vec<(usize, &str)> =
-        text.match_indices('§').map(|(at, mark)| (at, mark)).collect();
+    let mut found: Vec<(usize, &str)> = text.match_indices('§').collect();
     let words: Vec<(usize, &str)> = words(text);
     for (index, (at, word)) in words.iter().enumerate() {
         let number = word.strip_prefix('Q').unwrap_or("");
