@@ -8,7 +8,6 @@
 //! - `bench compare` measures writing, reading and restarting in one run, checks the
 //!   answers, and writes a table.
 //! - `bench micro` measures single stages of the server's own code, without a server.
-//! - `bench scale` says by a model what more cores would do.
 //! - `bench query` times LogQL queries, `bench get` plain GET requests.
 //!
 //! The tool shares the machine with the server it measures, so it prepares its
@@ -38,7 +37,6 @@ mod procfs;
 mod push;
 mod query;
 mod report;
-mod scale;
 mod schedule;
 mod source;
 mod target;
@@ -69,8 +67,6 @@ enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Measure single stages of the server's code on one thread
     Micro(micro::MicroArgs),
-    /// Say what more cores would do, by a model of the write path
-    Scale(scale::ScaleArgs),
     /// Time LogQL queries
     Query(query::QueryArgs),
     /// Time GET requests
@@ -83,7 +79,6 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::main(args),
         Command::Compare(args) => compare::main(*args),
         Command::Micro(args) => micro::main(&args),
-        Command::Scale(args) => scale::main(&args),
         Command::Query(args) => query::main(&args),
         Command::Get(args) => get::main(&args),
     };

@@ -13,7 +13,7 @@ mod areas;
 mod attack;
 mod blackbox;
 mod clients;
-mod code;
+mod docs;
 mod layers;
 mod process;
 mod server;
@@ -27,21 +27,27 @@ const USAGE: &str = "\
 usage: ci COMMAND [OPTIONS]
 
   fmt        the code is formatted
-  layers     crates depend on each other only along the allowed arrows
-  tidy       the house rules that a program can see
+  layers     crates and modules import each other only downward
+  floors     the order of a crate's modules as their imports have it
+  tidy       the house rules that neither the formatter nor clippy can check
+  docs       documents are short, name what exists, and have a place for everything
+  checks     layers, tidy and docs: everything that needs no build of the product
   lint       clippy has nothing to say, also of the server without its features
-  checks     fmt, layers, tidy and lint
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
-  all        checks and test, then clients, and blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients, and blackbox if --corpus is given
 
 options of clients, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for clients)
   --only TEXT    the attacks whose names contain it
+
+options of floors:
+  --crate DIR    the folder of the crate
+  --module PATH  the module whose children are ordered (default: the crate's root)
 ";
 
 fn main() -> ExitCode {
@@ -62,7 +68,12 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     match command.as_str() {
         "fmt" => fmt(),
         "layers" => layers::check(),
+        "floors" => {
+            let krate = options.krate.as_ref().context("floors needs --crate DIR")?;
+            layers::print_floors(krate, options.module.as_deref().unwrap_or(""))
+        }
         "tidy" => tidy::check(),
+        "docs" => docs::check(),
         "lint" => lint(),
         "checks" => checks(),
         "test" => test(),
@@ -75,7 +86,9 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             attack::check(&options.binary("release"), options.only.as_deref().unwrap_or(""))
         }
         "all" => {
+            fmt()?;
             checks()?;
+            lint()?;
             test()?;
             clients::check(&options.binary("debug"))?;
             match &options.corpus {
@@ -87,11 +100,16 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     }
 }
 
+/// Runs all checks that need no build of the product. All faults are shown, not only those of
+/// the first check that fails.
 fn checks() -> Result<()> {
-    fmt()?;
-    layers::check()?;
-    tidy::check()?;
-    lint()
+    let outcomes = [layers::check(), tidy::check(), docs::check()];
+    let faults: Vec<String> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\nci: "));
+    }
+    Ok(())
 }
 
 fn fmt() -> Result<()> {
@@ -114,19 +132,27 @@ struct Options {
     corpus: Option<PathBuf>,
     binary: Option<PathBuf>,
     only: Option<String>,
+    krate: Option<PathBuf>,
+    module: Option<String>,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         let mut options = Options::default();
         while let Some(name) = args.next() {
-            if name == "--only" {
-                options.only = Some(args.next().context("--only needs a value")?);
+            let text = match name.as_str() {
+                "--only" => Some(&mut options.only),
+                "--module" => Some(&mut options.module),
+                _ => None,
+            };
+            if let Some(text) = text {
+                *text = Some(args.next().with_context(|| format!("{name} needs a value"))?);
                 continue;
             }
             let slot = match name.as_str() {
                 "--corpus" => &mut options.corpus,
                 "--binary" => &mut options.binary,
+                "--crate" => &mut options.krate,
                 _ => bail!("unknown option {name:?}\n\n{USAGE}"),
             };
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -155,6 +181,7 @@ mod tests {
             corpus: Some("/c".into()),
             binary: Some("/b".into()),
             only: Some("x".into()),
+            ..Options::default()
         };
         assert_eq!(options, expected);
         assert!(parse(&["--corpus"]).is_err());

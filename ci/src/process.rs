@@ -1,7 +1,7 @@
-//! Runs other programs: cargo, with its output passed through.
+//! Runs other programs: cargo, with its output passed through, and git.
 
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The cargo that runs this command, or the one on the path.
@@ -26,6 +26,17 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     String::from_utf8(output.stdout).with_context(|| format!("output of {command:?}"))
+}
+
+/// Paths of the files that git knows or would take: those that are not ignored, so that a
+/// check sees a file before it is committed. Relative to the root, which is the current folder.
+pub(crate) fn repository_files() -> Result<Vec<String>> {
+    let mut command = Command::new("git");
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let mut files: Vec<String> = output(command)?.split('\0').map(str::to_owned).collect();
+    // Files that are removed but not committed yet are gone.
+    files.retain(|name| !name.is_empty() && Path::new(name).is_file());
+    Ok(files)
 }
 
 /// The folder of the workspace's `Cargo.toml`, from wherever the command runs.

@@ -6,7 +6,8 @@
 
 use logsvc_runtime::{Budget, BufferPool};
 
-use crate::websocket::{Event, Handshake, MessageDecoder};
+use crate::handshake::Handshake;
+use crate::websocket::{Event, MessageDecoder};
 use crate::{
     BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
     accepts_gzip, clean_path,

@@ -10,8 +10,6 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut, Range};
 
-use crate::OpenMode;
-
 /// The blocks in which files are written around the page cache, in bytes. No usual device
 /// wants larger ones.
 pub const DIRECT_BLOCK_BYTES: usize = 4096;
@@ -146,23 +144,6 @@ pub(crate) fn check_blocks(len_bytes: usize, offset_bytes: u64) -> io::Result<()
     }
     let text = format!("{len_bytes} bytes at {offset_bytes} are not whole blocks of the file");
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
-}
-
-impl OpenMode {
-    /// Whether the file is written in whole blocks out of aligned memory only.
-    pub(crate) fn writes_blocks(self) -> bool {
-        matches!(self, OpenMode::CreateNewDurable | OpenMode::CreateNewDirect)
-    }
-
-    /// Whether the file is read in whole blocks into aligned memory only.
-    pub(crate) fn reads_blocks(self) -> bool {
-        self == OpenMode::ReadDirect
-    }
-
-    /// Whether what was written is durable when the write returns.
-    pub(crate) fn is_durable(self) -> bool {
-        self == OpenMode::CreateNewDurable
-    }
 }
 
 /// Why a file of one of the modes for whole blocks takes no memory of another kind.

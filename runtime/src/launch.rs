@@ -2,17 +2,14 @@
 //!
 //! Guarantees: no `main` runs before every core has its driver, so that a
 //! machine that refuses io_uring is noticed while falling back is still
-//! possible. A panic on a core's thread or on a side thread ends the process:
-//! no core lives on without the others, and no half-done state is used again.
+//! possible.
 
-use std::cell::Cell;
 use std::io;
-use std::panic;
-use std::process;
-use std::sync::{Arc, Once, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use crate::balance::Balance;
+use crate::panics::stop_process_on_panic;
 use crate::priority::run_at_once;
 use crate::{CoreId, SideThreads};
 
@@ -134,30 +131,6 @@ where
         thread.join().map_err(|_| io::Error::other("a core panicked"))?;
     }
     outcome
-}
-
-/// From now on a panic on this thread ends the process, after its message.
-pub(crate) fn stop_process_on_panic() {
-    thread_local! {
-        static STOPS_PROCESS: Cell<bool> = const { Cell::new(false) };
-    }
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let earlier = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            earlier(info);
-            if STOPS_PROCESS.get() {
-                // Test harnesses capture what the hook above prints and would
-                // lose it with the process, so the message goes out again.
-                use std::io::Write;
-                let thread = thread::current();
-                let name = thread.name().unwrap_or("a core");
-                let _ = writeln!(io::stderr(), "{name}: {info}\nstopping the process");
-                process::abort();
-            }
-        }));
-    });
-    STOPS_PROCESS.set(true);
 }
 
 fn chosen_cpus(options: &LaunchOptions) -> io::Result<Vec<usize>> {

@@ -50,6 +50,7 @@ pub mod monoio_backend;
 mod open_files;
 mod owners;
 mod pacer;
+mod panics;
 mod poison;
 mod pool;
 mod pressure;

@@ -31,7 +31,7 @@ use std::thread;
 
 use futures_channel::oneshot;
 
-use crate::launch::stop_process_on_panic;
+use crate::panics::stop_process_on_panic;
 use crate::pressure::{Pressure, Urgency};
 use crate::priority::be_nicer;
 use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};

@@ -74,6 +74,23 @@ pub enum OpenMode {
     CreateNewDirect,
 }
 
+impl OpenMode {
+    /// Whether the file is written in whole blocks out of aligned memory only.
+    pub(crate) fn writes_blocks(self) -> bool {
+        matches!(self, OpenMode::CreateNewDurable | OpenMode::CreateNewDirect)
+    }
+
+    /// Whether the file is read in whole blocks into aligned memory only.
+    pub(crate) fn reads_blocks(self) -> bool {
+        self == OpenMode::ReadDirect
+    }
+
+    /// Whether what was written is durable when the write returns.
+    pub(crate) fn is_durable(self) -> bool {
+        self == OpenMode::CreateNewDurable
+    }
+}
+
 /// One entry of [`Runtime::read_dir`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirEntry {

@@ -1,0 +1,90 @@
+//! The modules of each crate, from the bottom.
+//!
+//! A module may import the modules in the lines above its own line of the table. Modules in
+//! one line do not import each other. Test code is exempt.
+
+/// Stands for the items of the module itself among its children. Without a place of its own
+/// they lie above all children.
+pub(super) const PARENT: &str = "self";
+
+/// The order of the modules directly below one module.
+pub(super) struct Order {
+    /// Folder of the crate.
+    pub(super) krate: &'static str,
+    /// Path below the crate's root; empty for the root.
+    pub(super) module: &'static str,
+    /// Names of modules, parted by spaces. The first floor is the lowest one.
+    pub(super) floors: &'static [&'static str],
+}
+
+/// All orders.
+pub(super) const ORDERS: &[Order] = &[
+    Order {
+        krate: "proto",
+        module: "",
+        floors: &[
+            "bytes messages tenant varint words",
+            "labels",
+            "body ids time",
+            "encode push",
+            "discover error otlp",
+            "fuzz",
+        ],
+    },
+    Order {
+        krate: "runtime",
+        module: "",
+        floors: &[
+            // Parts that know nothing of the trait.
+            "aligned closing entropy fair_queue huge_pages latch open_files panics poison pool \
+             priority race ring_probe streak",
+            "shared_run signals traits",
+            // Parts of backends, and values that wait.
+            "clock commits file_ops mesh owners turns",
+            "budget conformance leaving pressure socket",
+            // The pacer asks the simulation whether it runs.
+            "account shared_cache sim spare",
+            "balance pacer",
+            "side_thread",
+            "launch",
+            // Backends for real machines.
+            "glommio_backend monoio_backend",
+        ],
+    },
+    Order {
+        krate: "http",
+        module: "",
+        floors: &[
+            "accept date gzip limit percent refusal router signal turn_away",
+            "chunked encode framing input params scan",
+            // Requests.
+            "config head",
+            "body",
+            "inbound receiving",
+            // Responses.
+            "websocket",
+            "response",
+            "handshake service",
+            // The driver.
+            "connection fuzz",
+            "respond server",
+        ],
+    },
+    Order {
+        krate: "http",
+        module: "websocket",
+        floors: &["code self", "frame", "message", "socket", "drive"],
+    },
+    Order { krate: "logql", module: "", floors: &["syntax", "engine testing", "fuzz"] },
+    Order {
+        krate: "logql",
+        module: "syntax",
+        floors: &[
+            "ast go_regex go_text self",
+            "errors go_duration go_float names",
+            "checker go_bytes pattern",
+            "lexer printer",
+            "parser",
+        ],
+    },
+];
