@@ -22,7 +22,7 @@ use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
-use crate::front::queue::QueueStatus;
+use crate::front::query::queue::QueueStatus;
 use crate::reload::Reloads;
 use exposition::Exposition;
 pub(crate) use exposition::ExpositionFormat;

@@ -4,44 +4,13 @@
 //! through the lanes; nothing here holds a borrow across a wait. What can go wrong
 //! is an [`ApiError`], whose text and status go to the client.
 
-pub(crate) mod active_streams;
-mod admin;
-mod admission;
-mod answer;
-mod catalogue;
-mod compile;
-mod detected;
-mod doors;
-mod encode;
-mod entries;
-mod execute;
-mod index;
-mod ingest;
-mod leaves;
-mod operations;
-mod otlp;
-mod pages;
-mod params;
-mod parquet;
-mod patterns;
-mod push;
-mod push_memory;
-mod query;
-mod query_limits;
-pub(crate) mod queue;
-pub(crate) mod rate_limit;
-mod refusals;
-mod request_limits;
-pub(crate) mod results;
-mod scatter;
-mod settle;
-pub(crate) mod sharing;
-pub(crate) mod shutdown;
-mod stream_cache;
-mod streams;
+mod core;
+mod cross_site;
+mod explore;
+pub(crate) mod ingest;
+pub(crate) mod operate;
+pub(crate) mod query;
 pub(crate) mod tail;
-mod tenants;
-mod volume;
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -66,13 +35,16 @@ use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::{CoreMetrics, NodeMetrics, add};
 use crate::reload::Reloads;
 use crate::services::Services;
-use active_streams::ActiveStreams;
-use push::PushBuffers;
-use queue::Queues;
-use rate_limit::Buckets;
-use results::Results;
-use sharing::QueryRuns;
-use stream_cache::StreamCache;
+use ingest::active_streams::ActiveStreams;
+use ingest::otlp;
+use ingest::push::PushBuffers;
+use ingest::rate_limit::Buckets;
+use ingest::stream_cache::StreamCache;
+use operate::{admin, operations, pages};
+use query::parquet;
+use query::queue::Queues;
+use query::results::Results;
+use query::sharing::QueryRuns;
 use tail::TailHub;
 
 /// What a path leads to.

@@ -1,0 +1,50 @@
+//! Asks all shards and gathers their answers.
+
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::mesh::{LaneFull, PendingReply};
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use crate::front::Front;
+use crate::front::query::answer::too_busy;
+use crate::metrics::add;
+
+impl<R: Runtime> Front<R> {
+    /// Sends a request to one shard. A full lane refuses at once.
+    pub(crate) fn ask(
+        &self,
+        shard: CoreId,
+        request: ShardRequest,
+    ) -> Result<PendingReply<ShardReply>, ApiError> {
+        self.caller.call(shard, request).map_err(|LaneFull { .. }| {
+            add(&self.counters().lane_full, 1);
+            too_busy()
+        })
+    }
+
+    /// Sends a request to every shard.
+    pub(crate) fn ask_all(
+        &self,
+        mut request: impl FnMut() -> ShardRequest,
+    ) -> Result<Vec<PendingReply<ShardReply>>, ApiError> {
+        let shards = (0..self.runtime.core_count()).map(CoreId);
+        shards.map(|shard| self.ask(shard, request())).collect()
+    }
+
+    /// Sends a request to every shard and waits for all answers.
+    pub(crate) async fn gather(
+        &self,
+        request: impl FnMut() -> ShardRequest,
+    ) -> Result<Vec<ShardReply>, ApiError> {
+        let mut replies = Vec::new();
+        for reply in self.ask_all(request)? {
+            replies.push(reply.await.map_err(|_| shard_gone())?);
+        }
+        Ok(replies)
+    }
+}
+
+/// A shard that does not answer any more: the node is going down.
+pub(crate) fn shard_gone() -> ApiError {
+    ApiError::unavailable("a shard of this node is not running")
+}

@@ -1,0 +1,3 @@
+//! What all rooms of a core share.
+
+pub(super) mod lanes;
