@@ -14,44 +14,33 @@ use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Method};
 use logsvc_proto::error::ApiError;
 
-use crate::front::Route;
+use super::routes::CrossSite;
 
 const FETCH_SITE_HEADER: &str = "sec-fetch-site";
 const FORWARDED_HOST_HEADER: &str = "x-forwarded-host";
 
-impl Route {
-    /// Whether only what no page of another origin has sent may come here.
-    fn is_guarded(self, method: &Method) -> bool {
-        match self {
-            Route::Push
-            | Route::LegacyPush
-            | Route::OtlpLogs
-            | Route::Tail
-            | Route::LegacyTail
-            | Route::Flush
-            | Route::FlushTenant
-            | Route::Shutdown
-            | Route::FlushShutdown
-            | Route::IncreaseCacheGeneration => true,
-            Route::LogLevel | Route::PrepareShutdown | Route::Ring => *method != Method::GET,
-            _ => false,
-        }
+/// Refuses a request that a page of another origin has sent, if the route does not allow it.
+///
+/// # Errors
+/// 403.
+pub(super) fn check(
+    allowed: CrossSite,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
+    let is_allowed = match allowed {
+        CrossSite::Allowed => true,
+        CrossSite::OnlyGet => *method == Method::GET,
+        CrossSite::Refused => false,
+    };
+    if is_allowed || !is_from_another_origin(headers) {
+        return Ok(());
     }
-
-    /// Refuses what a page of another origin has sent.
-    ///
-    /// # Errors
-    /// 403.
-    pub(super) fn guard(self, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-        if !self.is_guarded(method) || !is_from_another_origin(headers) {
-            return Ok(());
-        }
-        Err(ApiError::forbidden(
-            "this was sent by a web page of another origin, as its Origin or Sec-Fetch-Site header \
-             says; only clients outside of browsers and pages of this server may do that",
-        )
-        .with_newline())
-    }
+    Err(ApiError::forbidden(
+        "this was sent by a web page of another origin, as its Origin or Sec-Fetch-Site header \
+         says; only clients outside of browsers and pages of this server may do that",
+    )
+    .with_newline())
 }
 
 fn is_from_another_origin(headers: &HeaderMap) -> bool {
@@ -164,28 +153,6 @@ mod tests {
         ];
         for headers in foreign {
             assert!(is_foreign(&headers), "{headers:?}");
-        }
-    }
-
-    #[test]
-    fn looking_is_free() {
-        let evil = [("host", "h"), ("origin", "http://evil.example")];
-        for (route, method, refused) in [
-            (Route::Push, Method::POST, true),
-            (Route::Flush, Method::GET, true),
-            (Route::Shutdown, Method::GET, true),
-            (Route::LogLevel, Method::POST, true),
-            (Route::LogLevel, Method::GET, false),
-            (Route::PrepareShutdown, Method::DELETE, true),
-            (Route::PrepareShutdown, Method::GET, false),
-            (Route::Tail, Method::GET, true),
-            (Route::Ring, Method::POST, true),
-            (Route::Query, Method::POST, false),
-            (Route::Ready, Method::GET, false),
-        ] {
-            let guarded = route.guard(&method, &map(&evil));
-            let status = guarded.err().map(|error| error.status.as_u16());
-            assert_eq!(status, refused.then_some(403), "{route:?} {method}");
         }
     }
 }

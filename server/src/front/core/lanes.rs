@@ -5,9 +5,9 @@ use logsvc_runtime::mesh::{LaneFull, PendingReply};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
+use super::errors::{shard_gone, too_busy};
 use crate::front::Front;
-use crate::front::query::answer::too_busy;
-use crate::metrics::add;
+use crate::metrics::Metric;
 
 impl<R: Runtime> Front<R> {
     /// Sends a request to one shard. A full lane refuses at once.
@@ -17,7 +17,7 @@ impl<R: Runtime> Front<R> {
         request: ShardRequest,
     ) -> Result<PendingReply<ShardReply>, ApiError> {
         self.caller.call(shard, request).map_err(|LaneFull { .. }| {
-            add(&self.counters().lane_full, 1);
+            self.counters().numbers.add(Metric::LaneFull, 1);
             too_busy()
         })
     }
@@ -42,9 +42,4 @@ impl<R: Runtime> Front<R> {
         }
         Ok(replies)
     }
-}
-
-/// A shard that does not answer any more: the node is going down.
-pub(crate) fn shard_gone() -> ApiError {
-    ApiError::unavailable("a shard of this node is not running")
 }

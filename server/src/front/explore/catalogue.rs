@@ -14,7 +14,7 @@ use logsvc_shards::messages::{Cancellation, ShardReply, ShardRequest, StreamSele
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
 use crate::front::Front;
-use crate::front::core::lanes::shard_gone;
+use crate::front::core::errors::shard_gone;
 use crate::front::query::answer::{Room, shared_json_response};
 use crate::front::query::compile::bad_selector;
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};

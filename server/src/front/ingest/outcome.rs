@@ -18,7 +18,7 @@ use logsvc_shards::wal::writer::WalUnavailable;
 use super::batches::{Ingested, Passed, Sent, SentPush};
 use super::refusals::too_far_behind;
 use crate::front::Front;
-use crate::front::core::lanes::shard_gone;
+use crate::front::core::errors::shard_gone;
 use crate::metrics::{Amount, Mutation, Reason, add};
 
 /// When a client may try again for whose streams there is no memory, in seconds.

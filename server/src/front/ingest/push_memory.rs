@@ -14,6 +14,7 @@ use logsvc_runtime::{Budget, Reservation, Runtime, TURN_BYTES};
 
 use super::push::KEPT_BUFFER_MAX_BYTES;
 use crate::front::Front;
+use crate::front::core::errors::too_many_bytes;
 
 /// Bodies that are longer get rid of memory that they do not need.
 const TRIMMED_MIN_BYTES: usize = 1 << 20;
@@ -114,10 +115,6 @@ pub(super) fn trimmed(body: Body) -> (Body, u64) {
         reservation.shrink_to(held_bytes);
     }
     (Body::new(bytes, reservation), held_bytes)
-}
-
-pub(super) fn too_many_bytes() -> ApiError {
-    ApiError::too_many_requests("too many bytes of requests in flight", 1)
 }
 
 impl<R: Runtime> Front<R> {

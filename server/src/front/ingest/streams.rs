@@ -16,7 +16,7 @@ use super::refusals::Refusal;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
 use crate::front::Front;
-use crate::metrics::{Reason, add};
+use crate::metrics::{Metric, Reason};
 
 /// The label that marks the streams of a backfill, and the one that names its part.
 const BACKFILL: &str = "__backfill__";
@@ -37,7 +37,7 @@ impl<R: Runtime> Front<R> {
         if let Some(known) = cache.get(tenant, limits, source) {
             return Ok(known);
         }
-        add(&self.counters().stream_cache_misses, 1);
+        self.counters().numbers.add(Metric::StreamCacheMisses, 1);
         let (labels, refusal) = match source.parse() {
             Ok(labels) => {
                 // The server itself makes the sets that come encoded.

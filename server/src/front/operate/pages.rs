@@ -169,22 +169,10 @@ pub(crate) fn memberlist() -> Response {
     Response::text(StatusCode::OK, "This instance doesn't use memberlist.")
 }
 
-/// Links to what can be looked at with a browser.
-const LINKS: [(&str, &str); 9] = [
-    ("/ready", "whether the node takes requests"),
-    ("/services", "states of its parts"),
-    ("/config", "settings"),
-    ("/config?mode=diff", "settings that differ from the defaults"),
-    ("/config/tenant/v1/limits", "limits of the tenant"),
-    ("/log_level", "the log level"),
-    ("/metrics", "metrics"),
-    ("/ring", "shards"),
-    ("/loki/api/v1/status/buildinfo", "version"),
-];
-
-pub(crate) fn landing() -> Response {
+/// The landing page, which links to other pages: each has a path and a purpose.
+pub(crate) fn landing(links: impl Iterator<Item = (String, &'static str)>) -> Response {
     let mut list = "<ul>\n".to_owned();
-    for (path, purpose) in LINKS {
+    for (path, purpose) in links {
         list += &format!("<li><a href=\"{path}\">{path}</a>: {purpose}</li>\n");
     }
     list += "</ul>\n";

@@ -18,7 +18,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::front::Front;
-use crate::front::core::lanes::shard_gone;
+use crate::front::core::errors::shard_gone;
 use crate::front::query::params;
 use crate::services::{Part, State};
 

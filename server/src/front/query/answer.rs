@@ -19,6 +19,7 @@ use logsvc_runtime::{Budget, Reservation};
 use logsvc_shards::messages::Cancellation;
 
 use super::execute::stopped;
+use crate::front::core::errors::too_busy;
 
 /// Answers up to this size are not counted: a connection needs about as much for
 /// its buffers.
@@ -168,12 +169,6 @@ pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError
 pub(super) fn too_large(len_bytes: u64, max_bytes: u64) -> ApiError {
     let text = format!("response larger than the max message size ({len_bytes} vs {max_bytes})");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-}
-
-/// There is no room now for one more request, or for its memory: the client may try again in a
-/// second.
-pub(crate) fn too_busy() -> ApiError {
-    ApiError::too_many_requests("too many outstanding requests", 1)
 }
 
 /// Memory for an answer of this size.

@@ -18,10 +18,11 @@ use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
 
-use super::answer::{check_size, too_busy};
+use super::answer::check_size;
 use super::execute::{CancelOnDrop, stopped};
 use super::leaves::here_or_aside;
 use crate::front::Front;
+use crate::front::core::errors::too_busy;
 
 /// Trees of up to so many bytes are not counted: a connection needs about as much for its
 /// buffers.

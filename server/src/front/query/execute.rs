@@ -13,11 +13,12 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
 use logsvc_shards::scope::TenantScope;
 
-use super::answer::{too_busy, too_large};
+use super::answer::too_large;
 use super::leaves::{Merged, failed, gather_leaves};
 use super::queue::{Inquiry, Turn, Work};
 use crate::front::Front;
-use crate::metrics::add;
+use crate::front::core::errors::too_busy;
+use crate::metrics::Metric;
 
 /// What a plan gave, and what it took.
 pub(crate) struct Executed {
@@ -214,8 +215,8 @@ impl<R: Runtime> Front<R> {
             memory: Some(memory),
             result_cache: CacheStats::default(),
         };
-        add(&self.counters().queried_bytes, executed.leaf.line_bytes);
-        add(&self.counters().unreadable_parts, executed.scan.unreadable_parts);
+        self.counters().numbers.add(Metric::QueriedBytes, executed.leaf.line_bytes);
+        self.counters().numbers.add(Metric::UnreadableParts, executed.scan.unreadable_parts);
         Ok(executed)
     }
 }

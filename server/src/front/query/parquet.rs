@@ -24,7 +24,6 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
 use crate::front::Front;
-use crate::front::Route;
 
 /// The media types of the interface and of real clients.
 const MEDIA_TYPES: [&str; 2] =
@@ -34,22 +33,6 @@ const MEDIA_TYPES: [&str; 2] =
 pub(crate) fn accepted(head: &RequestHead) -> Option<&'static str> {
     let accept = head.header("accept")?;
     MEDIA_TYPES.into_iter().find(|&media_type| media_type == accept)
-}
-
-/// Whether a route of the query family knows JSON only.
-pub(crate) fn is_unknown_to(route: Route) -> bool {
-    matches!(
-        route,
-        Route::Labels
-            | Route::LabelValues
-            | Route::Series
-            | Route::IndexStats
-            | Route::IndexShards
-            | Route::DetectedFields
-            | Route::DetectedFieldValues
-            | Route::DetectedLabels
-            | Route::Patterns
-    )
 }
 
 impl<R: Runtime> Front<R> {

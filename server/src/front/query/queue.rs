@@ -23,14 +23,14 @@ use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Run
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
-use super::answer::too_busy;
 use super::execute::stopped;
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
 use crate::front::Front;
-use crate::metrics::add;
+use crate::front::core::errors::too_busy;
+use crate::metrics::{Metric, QueueStatus};
 
 /// How long who has a place waits for its first memory, and how often it looks.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -52,19 +52,6 @@ pub(crate) struct Queues {
     lookups: FairQueue<Tenants>,
     /// Most that wait for each tenant; 0 is no limit.
     max_waiting: usize,
-}
-
-/// Numbers of one queue for metrics.
-#[derive(Clone, Debug)]
-pub(crate) struct QueueStatus {
-    /// What waits in it.
-    pub(crate) work: &'static str,
-    /// How many may run.
-    pub(crate) places: usize,
-    /// How many do.
-    pub(crate) running: usize,
-    /// How many wait, by the tenants of the request.
-    pub(crate) waiting: Vec<(String, usize)>,
 }
 
 impl Queues {
@@ -175,7 +162,7 @@ impl<R: Runtime> Front<R> {
         let bounds = KeyBounds { max_running, max_waiting: self.queues.max_waiting };
         let begun = self.runtime.now();
         let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
-            add(&self.counters().queries_refused, 1);
+            self.counters().numbers.add(Metric::QueriesRefused, 1);
             too_busy()
         })?;
         let place = ticket.await;

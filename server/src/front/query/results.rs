@@ -30,7 +30,7 @@ use super::leaves::{failed, here_or_aside, merging_queue};
 use super::queue::Turn;
 use super::tenants::Tenants;
 use crate::front::Front;
-use crate::metrics::add;
+use crate::metrics::Metric;
 
 /// One answer takes no more than this part of the budget.
 const LARGEST_PART: u64 = 8;
@@ -140,12 +140,12 @@ impl<R: Runtime> Front<R> {
             let count = u64::from(wanted.count()) - missing.len() as u64;
             cache.hits = 1;
             cache.served_ns = count.saturating_mul(wanted.step_ns().unsigned_abs());
-            add(&self.counters().result_cache_hits, 1);
-            add(&self.counters().result_cache_steps, count);
+            self.counters().numbers.add(Metric::ResultCacheHits, 1);
+            self.counters().numbers.add(Metric::ResultCacheSteps, count);
             let known = Arc::clone(known);
             self.complete(&mut executed, known, by_step, missing.clone()).await?;
         } else {
-            add(&self.counters().result_cache_misses, 1);
+            self.counters().numbers.add(Metric::ResultCacheMisses, 1);
         }
         if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
             let is_kept = self.keep(by_step, &mut executed, stamp).await;

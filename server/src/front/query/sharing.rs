@@ -25,7 +25,7 @@ use super::queue::Inquiry;
 use super::tenants::Tenants;
 use crate::config::Limits;
 use crate::front::Front;
-use crate::metrics::add;
+use crate::metrics::Metric;
 
 /// Everything that an answer depends on besides the data.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -101,7 +101,7 @@ impl<R: Runtime> Front<R> {
         let form = key.form.clone();
         let follower = match self.runs.join(key, self.metrics.stored_pushes()) {
             Joined::Follows(follower) => {
-                add(&self.counters().queries_shared, 1);
+                self.counters().numbers.add(Metric::QueriesShared, 1);
                 follower
             }
             Joined::Leads(leader, follower) => {

@@ -42,7 +42,7 @@ use logsvc_proto::time::parse_time_param_ns;
 use logsvc_runtime::Runtime;
 
 use crate::front::Front;
-use crate::front::error_response;
+use crate::front::core::errors::error_response;
 use crate::front::query::limits::{check_entries, check_query};
 use crate::front::query::params;
 pub(crate) use counts::TailCounts;

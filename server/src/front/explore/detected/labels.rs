@@ -14,7 +14,7 @@ use super::super::catalogue::{NO_TIME, answers_in, selection};
 use super::super::volume::matchers_of;
 use super::sketch::Sketch;
 use crate::front::Front;
-use crate::front::core::lanes::shard_gone;
+use crate::front::core::errors::shard_gone;
 use crate::front::query::encode::escaped_bytes;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
