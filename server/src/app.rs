@@ -37,16 +37,17 @@ use logsvc_shards::wal::writer::WalConfig;
 use crate::banner;
 use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor, retention};
 use crate::front::Front;
-use crate::front::active_streams::ActiveStreams;
-use crate::front::queue::Queues;
-use crate::front::rate_limit::Buckets;
-use crate::front::results::Results;
-use crate::front::sharing::QueryRuns;
-use crate::front::shutdown::was_prepared;
+use crate::front::ingest::active_streams::ActiveStreams;
+use crate::front::ingest::rate_limit::Buckets;
+use crate::front::operate::shutdown::was_prepared;
+use crate::front::query::queue::Queues;
+use crate::front::query::results::Results;
+use crate::front::query::sharing::QueryRuns;
+use crate::front::routes::METRIC_NAMES;
 use crate::front::tail::TailCounts;
 use crate::listen;
-use crate::metrics::NodeMetrics;
-use crate::reload::{self, Reloads};
+use crate::metrics::{NodeMetrics, Reloads};
+use crate::reload;
 use crate::services::{Part, Services, State};
 
 /// Calls that one core may have in flight to all shards together.
@@ -188,7 +189,7 @@ impl Boot {
         Boot {
             limits: Arc::new(TenantLimits::new(limits)),
             reloads: Arc::new(Reloads::default()),
-            metrics: Arc::new(NodeMetrics::new(cores)),
+            metrics: Arc::new(NodeMetrics::new(cores, METRIC_NAMES)),
             services: Arc::new(Services::new(cores)),
             prepared: Arc::new(AtomicBool::new(false)),
             cache_generation: Arc::new(AtomicI64::new(0)),

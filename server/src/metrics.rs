@@ -7,9 +7,12 @@ mod exposition;
 mod histogram;
 mod lags;
 mod memory;
+mod numbers;
 mod process;
 mod pushes;
 mod queries;
+mod queues;
+mod reloads;
 mod requests;
 mod shards;
 #[cfg(test)]
@@ -22,65 +25,22 @@ use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
-use crate::front::queue::QueueStatus;
-use crate::reload::Reloads;
 use exposition::Exposition;
 pub(crate) use exposition::ExpositionFormat;
 use histogram::{Histogram, Latencies};
 pub(crate) use histogram::{LineCounts, LineLengths};
 use lags::Lags;
 pub(crate) use lags::PushFormat;
+pub(crate) use numbers::Metric;
+use numbers::Numbers;
 use pushes::Pushes;
 pub(crate) use pushes::{Amount, Mutation, Reason};
 use queries::Queries;
 pub(crate) use queries::QueryKind;
+pub(crate) use queues::QueueStatus;
+pub(crate) use reloads::Reloads;
 use requests::Requests;
 use shards::{expose_compactor, expose_shards};
-
-/// Names under which requests are counted; the last stands for all others.
-pub(crate) static ROUTES: [&str; 41] = [
-    "loki_api_v1_push",
-    "api_prom_push",
-    "otlp_v1_logs",
-    "loki_api_v1_query",
-    "loki_api_v1_query_range",
-    "api_prom_query",
-    "loki_api_v1_labels",
-    "loki_api_v1_label_name_values",
-    "loki_api_v1_series",
-    "loki_api_v1_index_stats",
-    "loki_api_v1_index_shards",
-    "loki_api_v1_index_volume",
-    "loki_api_v1_index_volume_range",
-    "loki_api_v1_detected_fields",
-    "loki_api_v1_detected_field_name_values",
-    "loki_api_v1_detected_labels",
-    "loki_api_v1_patterns",
-    "loki_api_v1_tail",
-    "api_prom_tail",
-    "loki_api_v1_format_query",
-    "loki_api_v1_status_buildinfo",
-    "ready",
-    "metrics",
-    "log_level",
-    "services",
-    "config",
-    "config_tenant_v1_limits",
-    "loki_api_v1_drilldown_limits",
-    "loki_api_v1_cache_generation_numbers",
-    "loki_api_v1_cache_generation_numbers_increase",
-    "flush",
-    "flush_tenant",
-    "ingester_prepare_shutdown",
-    "ingester_shutdown",
-    "ingester_flush_shutdown",
-    "ring",
-    "memberlist",
-    "loki_api_v1_rules",
-    "loki_api_v1_delete",
-    "root",
-    requests::OTHER,
-];
 
 /// Counters of one core.
 #[derive(Debug)]
@@ -95,65 +55,25 @@ pub(crate) struct CoreMetrics {
     pub(crate) lags: Lags,
     /// Lengths of stored lines.
     pub(crate) line_lengths: LineLengths,
-    /// Open connections.
-    pub(crate) connections: AtomicU64,
-    /// Connections closed because there were too many.
-    pub(crate) connections_refused: AtomicU64,
-    /// Bytes of lines that queries looked at.
-    pub(crate) queried_bytes: AtomicU64,
-    /// Parts of the stored entries that queries had to leave out.
-    pub(crate) unreadable_parts: AtomicU64,
-    /// Streams whose labels had to be parsed.
-    pub(crate) stream_cache_misses: AtomicU64,
-    /// Calls refused because a lane was full.
-    pub(crate) lane_full: AtomicU64,
     /// Times that queries and lookups have waited for their turn.
     pub(crate) query_waits: Latencies,
-    /// Queries answered by the run of an equal one.
-    pub(crate) queries_shared: AtomicU64,
-    /// Range queries of which some steps were known.
-    pub(crate) result_cache_hits: AtomicU64,
-    /// Range queries of which no step was known.
-    pub(crate) result_cache_misses: AtomicU64,
-    /// Steps that were known.
-    pub(crate) result_cache_steps: AtomicU64,
     /// Pushes of which entries were stored, counted before they are acknowledged.
     pub(crate) stored_pushes: AtomicU64,
-    /// Queries and lookups refused because too many wait.
-    pub(crate) queries_refused: AtomicU64,
-    /// Open tails.
-    pub(crate) tails: AtomicU64,
-    /// Bytes of frames that tails were sent.
-    pub(crate) tailed_bytes: AtomicU64,
-    /// Entries that tails were told to have missed, for each tail.
-    pub(crate) tail_missed: AtomicU64,
+    /// Metrics that are one number.
+    pub(crate) numbers: Numbers,
 }
 
 impl CoreMetrics {
-    fn new() -> CoreMetrics {
-        let zero = || AtomicU64::new(0);
+    fn new(routes: &'static [&'static str]) -> CoreMetrics {
         CoreMetrics {
-            requests: Requests::new(&ROUTES),
+            requests: Requests::new(routes),
             queries: Queries::new(),
             pushes: Pushes::new(),
             lags: Lags::new(),
             line_lengths: LineLengths::default(),
-            connections: zero(),
-            connections_refused: zero(),
-            queried_bytes: zero(),
-            unreadable_parts: zero(),
-            stream_cache_misses: zero(),
-            lane_full: zero(),
             query_waits: Latencies::default(),
-            queries_shared: zero(),
-            result_cache_hits: zero(),
-            result_cache_misses: zero(),
-            result_cache_steps: zero(),
-            stored_pushes: zero(),
-            queries_refused: zero(),
-            tails: zero(),
-            tailed_bytes: zero(),
-            tail_missed: zero(),
+            stored_pushes: AtomicU64::new(0),
+            numbers: Numbers::new(),
         }
     }
 }
@@ -196,9 +116,10 @@ pub(crate) struct Gauges<'a> {
 }
 
 impl NodeMetrics {
-    /// Counters for this many cores, all zero.
-    pub(crate) fn new(cores: u16) -> NodeMetrics {
-        NodeMetrics { cores: (0..cores).map(|_| CoreMetrics::new()).collect() }
+    /// Counters for this many cores, all zero. Requests are counted under the names in
+    /// `routes`.
+    pub(crate) fn new(cores: u16, routes: &'static [&'static str]) -> NodeMetrics {
+        NodeMetrics { cores: (0..cores).map(|_| CoreMetrics::new(routes)).collect() }
     }
 
     /// The counters that a core may write.
@@ -206,13 +127,9 @@ impl NodeMetrics {
         &self.cores[core.index()]
     }
 
-    fn sum(&self, counter: impl Fn(&CoreMetrics) -> &AtomicU64) -> u64 {
-        self.cores.iter().map(|core| counter(core).load(Ordering::Relaxed)).sum()
-    }
-
     /// Pushes stored since the start. Who was told of a push finds it counted.
     pub(crate) fn stored_pushes(&self) -> u64 {
-        self.sum(|core| &core.stored_pushes)
+        self.cores.iter().map(|core| core.stored_pushes.load(Ordering::Relaxed)).sum()
     }
 
     /// The exposition text.
@@ -254,80 +171,9 @@ impl NodeMetrics {
         for (level, count) in crate::logging::lines() {
             out.sample(name, &[("level", level.word())], count as f64);
         }
-        out.single(
-            "loki_tcp_connections",
-            "gauge",
-            "Open connections.",
-            self.sum(|c| &c.connections),
-        );
-        out.single("loki_querier_tail_active", "gauge", "Open tails.", self.sum(|c| &c.tails));
-        let counters: [(&str, &str, u64); 12] = [
-            (
-                "logsvc_connections_refused_total",
-                "Connections closed because there were too many.",
-                self.sum(|c| &c.connections_refused),
-            ),
-            (
-                "logsvc_query_line_bytes_total",
-                "Bytes of lines that queries looked at.",
-                self.sum(|c| &c.queried_bytes),
-            ),
-            (
-                "logsvc_query_unreadable_parts_total",
-                "Damaged blocks and missing segments that queries had to leave out.",
-                self.sum(|c| &c.unreadable_parts),
-            ),
-            (
-                "logsvc_stream_cache_misses_total",
-                "Pushed streams whose labels had to be parsed.",
-                self.sum(|c| &c.stream_cache_misses),
-            ),
-            (
-                "logsvc_queries_shared_total",
-                "Queries answered by the run of an equal one.",
-                self.sum(|c| &c.queries_shared),
-            ),
-            (
-                "logsvc_result_cache_hits_total",
-                "Metric range queries that took steps from the cache of answers.",
-                self.sum(|c| &c.result_cache_hits),
-            ),
-            (
-                "logsvc_result_cache_misses_total",
-                "Metric range queries that could have, but of which no step was there.",
-                self.sum(|c| &c.result_cache_misses),
-            ),
-            (
-                "logsvc_result_cache_steps_total",
-                "Steps that were taken from the cache of answers.",
-                self.sum(|c| &c.result_cache_steps),
-            ),
-            (
-                "logsvc_queries_refused_total",
-                "Queries and lookups refused because too many wait for their turn.",
-                self.sum(|c| &c.queries_refused),
-            ),
-            (
-                "logsvc_lane_full_total",
-                "Calls between cores refused because a lane was full.",
-                self.sum(|c| &c.lane_full),
-            ),
-            (
-                "loki_querier_tail_bytes_total",
-                "Bytes of frames that tails were sent.",
-                self.sum(|c| &c.tailed_bytes),
-            ),
-            (
-                "logsvc_tail_missed_entries_total",
-                "Entries that clients of tails were told to have missed, counted for each.",
-                self.sum(|c| &c.tail_missed),
-            ),
-        ];
-        for (name, help, value) in counters {
-            out.single(name, "counter", help, value);
-        }
+        numbers::expose(self.cores.iter().map(|core| &core.numbers), &mut out);
         memory::expose_budgets(&mut out, gauges.budgets);
-        self.expose_queues(&mut out, gauges.queues);
+        queues::expose(gauges.queues, self.cores.iter().map(|core| &core.query_waits), &mut out);
         out.family(
             "logsvc_lane_depth",
             "gauge",
@@ -339,67 +185,9 @@ impl NodeMetrics {
         expose_shards(&mut out, gauges.shards);
         memory::expose_caches(&mut out, gauges.shards);
         if let Some((reloads, sha256)) = gauges.runtime_config {
-            expose_runtime_config(&mut out, reloads, sha256);
+            reloads::expose(reloads, sha256, &mut out);
         }
         expose_compactor(&mut out, gauges);
         out.into_text()
     }
-
-    fn expose_queues(&self, out: &mut Exposition, queues: &[QueueStatus]) {
-        type Read = fn(&QueueStatus) -> usize;
-        let families: [(&str, &str, Read); 3] = [
-            ("logsvc_query_places", "How many queries or lookups may run.", |q| q.places),
-            ("logsvc_queries_running", "How many do.", |q| q.running),
-            ("logsvc_queries_waiting", "How many wait for their turn.", |q| {
-                q.waiting.iter().map(|(_, count)| count).sum()
-            }),
-        ];
-        for (name, help, read) in families {
-            out.family(name, "gauge", help);
-            for queue in queues {
-                out.sample(name, &[("work", queue.work)], read(queue) as f64);
-            }
-        }
-        const LENGTH: &str = "loki_query_scheduler_queue_length";
-        out.family(LENGTH, "gauge", "Queries and lookups that wait for their turn.");
-        let mut by_user = std::collections::BTreeMap::new();
-        for (user, count) in queues.iter().flat_map(|queue| &queue.waiting) {
-            *by_user.entry(user.as_str()).or_insert(0) += count;
-        }
-        for (user, count) in by_user {
-            out.sample(LENGTH, &[("user", user)], count as f64);
-        }
-        const WAITS: &str = "loki_query_scheduler_queue_duration_seconds";
-        out.family(WAITS, "histogram", "How long queries and lookups have waited for their turn.");
-        let waits = self.cores.iter().map(|core| core.query_waits.histogram());
-        if let Some(sum) = Histogram::sum(waits) {
-            out.histogram(WAITS, &[], &sum);
-        }
-    }
-}
-
-fn expose_runtime_config(out: &mut Exposition, reloads: &Reloads, sha256: [u8; 32]) {
-    const CONFIG: (&str, &str) = ("config", "loki");
-    const GOOD: &str = "loki_runtime_config_last_reload_successful";
-    out.family(GOOD, "gauge", "Whether the files with the limits of tenants are good.");
-    out.sample(GOOD, &[CONFIG], f64::from(u8::from(reloads.is_good())));
-    const HASH: &str = "loki_runtime_config_hash";
-    out.family(HASH, "gauge", "The hash of the files that the limits of tenants come from.");
-    let hash: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
-    out.sample(HASH, &[("sha256", &hash), CONFIG], 1.0);
-    out.single(
-        "logsvc_runtime_config_changes_total",
-        "counter",
-        "Times that files have changed the limits of tenants since the start.",
-        reloads.changes(),
-    );
-    out.single(
-        "logsvc_runtime_config_failures_total",
-        "counter",
-        "Times that files with the limits of tenants were read and could not be used.",
-        reloads.failures(),
-    );
-    const CHANGED: &str = "logsvc_runtime_config_changed_timestamp_seconds";
-    out.family(CHANGED, "gauge", "When files last changed the limits of tenants.");
-    out.sample(CHANGED, &[], reloads.changed_ns() as f64 / 1e9);
 }

@@ -8,7 +8,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -21,48 +20,6 @@ use crate::config::{FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, r
 
 /// When the lane to a shard is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
-
-/// What became of the files since the start, for the metrics.
-#[derive(Debug)]
-pub(crate) struct Reloads {
-    is_good: AtomicBool,
-    changes: AtomicU64,
-    failures: AtomicU64,
-    changed_ns: AtomicI64,
-}
-
-impl Default for Reloads {
-    fn default() -> Reloads {
-        Reloads {
-            is_good: AtomicBool::new(true),
-            changes: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            changed_ns: AtomicI64::new(0),
-        }
-    }
-}
-
-impl Reloads {
-    /// Whether the files were good when they were last read.
-    pub(crate) fn is_good(&self) -> bool {
-        self.is_good.load(Ordering::Relaxed)
-    }
-
-    /// How often limits were changed by files.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
-    }
-
-    /// How often files were read that could not be used.
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    /// When limits were last changed, in ns since the Unix epoch; 0: never.
-    pub(crate) fn changed_ns(&self) -> i64 {
-        self.changed_ns.load(Ordering::Relaxed)
-    }
-}
 
 /// What the task knows of the files.
 struct Seen {
@@ -93,7 +50,10 @@ pub(crate) async fn run<R: Runtime>(
             return;
         }
         let outcome = read_again(&runtime, &boot, &mut seen).await;
-        boot.reloads.is_good.store(outcome.is_ok(), Ordering::Relaxed);
+        match &outcome {
+            Ok(_) => boot.reloads.read(),
+            Err(_) => boot.reloads.failed(),
+        }
         match outcome {
             Ok(None) => seen.failure = None,
             Ok(Some(files)) => {
@@ -102,7 +62,6 @@ pub(crate) async fn run<R: Runtime>(
                 apply(&runtime, &boot, &caller, files.limits).await;
             }
             Err(failure) => {
-                boot.reloads.failures.fetch_add(1, Ordering::Relaxed);
                 if seen.failure.as_ref() != Some(&failure) {
                     tracing::error!("failed to load runtime config: {failure}");
                 }
@@ -174,8 +133,7 @@ async fn apply<R: Runtime>(
             }
         }
     }
-    boot.reloads.changes.fetch_add(1, Ordering::Relaxed);
-    boot.reloads.changed_ns.store(runtime.unix_nanos(), Ordering::Relaxed);
+    boot.reloads.changed(runtime.unix_nanos());
     tracing::info!("the limits of tenants have changed");
 }
 

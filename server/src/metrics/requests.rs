@@ -22,8 +22,8 @@ const STATUSES: [u16; 24] = [
 ];
 const STATUS_SLOTS: usize = STATUSES.len() + 1;
 
-/// A route that no request can name: of requests that lead nowhere.
-pub(super) const OTHER: &str = "other";
+/// Requests that lead to no route are counted under this name.
+const OTHER: &str = "other";
 
 /// Requests of one core. `routes` is the list that all cores have in common.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Requests {
-    /// Nothing counted yet. The last of `routes` stands for all others.
+    /// Nothing counted yet. Requests of other routes than `routes` are counted together.
     pub(super) fn new(routes: &'static [&'static str]) -> Requests {
-        let rows = routes.len() * METHODS.len();
+        let rows = (routes.len() + 1) * METHODS.len();
         Requests {
             routes,
             finished: (0..rows * STATUS_SLOTS).map(|_| OnceLock::new()).collect(),
@@ -58,7 +58,7 @@ impl Requests {
 
     fn row(&self, method: Option<&Method>, route: &str) -> usize {
         let route = self.routes.iter().position(|&name| name == route);
-        let route = route.unwrap_or(self.routes.len() - 1);
+        let route = route.unwrap_or(self.routes.len());
         let method = method.map_or(OTHER, Method::as_str);
         let method = METHODS.iter().position(|&name| name == method);
         route * METHODS.len() + method.unwrap_or(METHODS.len() - 1)
@@ -92,7 +92,7 @@ pub(super) fn expose<'r>(cores: impl Iterator<Item = &'r Requests> + Clone, out:
     let Some(routes) = cores.clone().next().map(|requests| requests.routes) else { return };
     const DURATION: &str = "loki_request_duration_seconds";
     out.family(DURATION, "histogram", "Time from the request's head to its answer.");
-    for (route_id, route) in routes.iter().enumerate() {
+    for (route_id, route) in routes.iter().chain(&[OTHER]).enumerate() {
         for (method_id, method) in METHODS.iter().enumerate() {
             for status_id in 0..STATUS_SLOTS {
                 let at = (route_id * METHODS.len() + method_id) * STATUS_SLOTS + status_id;
@@ -109,7 +109,7 @@ pub(super) fn expose<'r>(cores: impl Iterator<Item = &'r Requests> + Clone, out:
     }
     const UNDER_WAY: &str = "loki_inflight_requests";
     out.family(UNDER_WAY, "gauge", "Requests that are being answered.");
-    for (route_id, route) in routes.iter().enumerate() {
+    for (route_id, route) in routes.iter().chain(&[OTHER]).enumerate() {
         for (method_id, method) in METHODS.iter().enumerate() {
             let at = route_id * METHODS.len() + method_id;
             let count: u64 =

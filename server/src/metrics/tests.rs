@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
-    let metrics = NodeMetrics::new(2);
+    let metrics = NodeMetrics::new(2, &["loki_api_v1_push", "loki_api_v1_tail", "ready"]);
     let push = "loki_api_v1_push";
     for (core, us) in [(0, 50), (1, 700)] {
         let requests = &metrics.core(CoreId(core)).requests;

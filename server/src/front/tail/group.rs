@@ -27,8 +27,8 @@ use super::missed::{Missed, MissedEntry};
 use super::outbox::Outbox;
 use super::timeline::Timeline;
 use super::{GroupKey, params};
-use crate::front::execute::CancelOnDrop;
-use crate::front::leaves::here_or_aside;
+use crate::front::query::execute::CancelOnDrop;
+use crate::front::query::leaves::here_or_aside;
 
 /// New entries are sent together, at most once in this time: more rarely to many.
 const PAUSE: Duration = Duration::from_millis(200);

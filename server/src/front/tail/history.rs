@@ -19,8 +19,8 @@ use super::GroupKey;
 use super::evaluate::flatten;
 use super::frame::{Entry, Form};
 use super::hub::Hub;
-use crate::front::execute::CancelOnDrop;
-use crate::front::leaves::{LeafError, Merged, gather_leaves};
+use crate::front::query::execute::CancelOnDrop;
+use crate::front::query::leaves::{LeafError, Merged, gather_leaves};
 
 /// The entries, oldest first, or why there are none.
 pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;

@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::{GroupKey, TailRequest};
 use crate::app::Boot;
 use crate::config::{Config, LimitsView};
-use crate::metrics::{CoreMetrics, NodeMetrics};
+use crate::metrics::{CoreMetrics, Metric, NodeMetrics};
 
 /// What all tails of a core together are sent in a second, and at once after a pause.
 /// It keeps many tails of a busy stream from taking the core from pushes.
@@ -195,7 +195,7 @@ impl<R: Runtime> Hub<R> {
     pub(super) fn count_tails(&self, change: isize) {
         let tails = self.tails.get().saturating_add_signed(change);
         self.tails.set(tails);
-        self.counters().tails.store(tails as u64, std::sync::atomic::Ordering::Relaxed);
+        self.counters().numbers.set(Metric::Tails, tails as u64);
     }
 
     /// Adds a client to the group of its tail. The inbox is to be noticed when the

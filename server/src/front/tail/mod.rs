@@ -42,8 +42,10 @@ use logsvc_proto::error::ApiError;
 use logsvc_proto::time::parse_time_param_ns;
 use logsvc_runtime::Runtime;
 
-use super::query_limits::{check_entries, check_query};
-use super::{Front, error_response, params};
+use crate::front::Front;
+use crate::front::core::errors::error_response;
+use crate::front::query::limits::{check_entries, check_query};
+use crate::front::query::params;
 pub(crate) use counts::TailCounts;
 use evaluate::Live;
 use frame::Form;

@@ -12,7 +12,7 @@ use logsvc_runtime::{Reservation, Runtime};
 use super::TailRequest;
 use super::hub::{Hub, Inbox};
 use super::outbox::Outbox;
-use crate::metrics::add;
+use crate::metrics::Metric;
 
 /// So often the client is asked whether it is there. It need not answer.
 const PING_EVERY: Duration = Duration::from_secs(1);
@@ -129,7 +129,7 @@ fn send_next<R: Runtime>(
     let Some(next) = outbox.take() else { return Ok(()) };
     next.frame.with_text(&next.missed_text, |pieces| socket.send_pieces(pieces))?;
     let counters = hub.counters();
-    add(&counters.tailed_bytes, next.len_bytes() as u64);
-    add(&counters.tail_missed, next.missed_count + next.frame.missed_count());
+    counters.numbers.add(Metric::TailedBytes, next.len_bytes() as u64);
+    counters.numbers.add(Metric::TailMissed, next.missed_count + next.frame.missed_count());
     Ok(())
 }

@@ -1,0 +1,45 @@
+//! Asks all shards and gathers their answers.
+
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::mesh::{LaneFull, PendingReply};
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use super::errors::{shard_gone, too_busy};
+use crate::front::Front;
+use crate::metrics::Metric;
+
+impl<R: Runtime> Front<R> {
+    /// Sends a request to one shard. A full lane refuses at once.
+    pub(crate) fn ask(
+        &self,
+        shard: CoreId,
+        request: ShardRequest,
+    ) -> Result<PendingReply<ShardReply>, ApiError> {
+        self.caller.call(shard, request).map_err(|LaneFull { .. }| {
+            self.counters().numbers.add(Metric::LaneFull, 1);
+            too_busy()
+        })
+    }
+
+    /// Sends a request to every shard.
+    pub(crate) fn ask_all(
+        &self,
+        mut request: impl FnMut() -> ShardRequest,
+    ) -> Result<Vec<PendingReply<ShardReply>>, ApiError> {
+        let shards = (0..self.runtime.core_count()).map(CoreId);
+        shards.map(|shard| self.ask(shard, request())).collect()
+    }
+
+    /// Sends a request to every shard and waits for all answers.
+    pub(crate) async fn gather(
+        &self,
+        request: impl FnMut() -> ShardRequest,
+    ) -> Result<Vec<ShardReply>, ApiError> {
+        let mut replies = Vec::new();
+        for reply in self.ask_all(request)? {
+            replies.push(reply.await.map_err(|_| shard_gone())?);
+        }
+        Ok(replies)
+    }
+}

@@ -1,0 +1,4 @@
+//! What all rooms of a core share.
+
+pub(super) mod errors;
+pub(super) mod lanes;

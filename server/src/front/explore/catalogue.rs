@@ -1,0 +1,212 @@
+//! `labels`, label values and `series`: what streams there are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::engine::CompiledMatcher;
+use logsvc_logql::syntax;
+use logsvc_proto::TenantId;
+use logsvc_proto::encode::{SeriesWriter, write_label_list};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Reservation, Runtime, SideQueue};
+use logsvc_shards::messages::{Cancellation, ShardReply, ShardRequest, StreamSelection, TimeRange};
+use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
+
+use crate::front::Front;
+use crate::front::core::errors::shard_gone;
+use crate::front::query::answer::{Room, shared_json_response};
+use crate::front::query::compile::bad_selector;
+use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
+use crate::front::query::execute::CancelOnDrop;
+use crate::front::query::leaves::here_or_aside;
+use crate::front::query::limits::check_length;
+use crate::front::query::params;
+use crate::front::query::queue::{Inquiry, Looked};
+
+/// A range that no stream has entries in.
+pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
+
+impl<R: Runtime> Front<R> {
+    pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
+        let inquiry = self.inquiry(&request)?;
+        let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
+        let ask = || ShardRequest::LabelNames(selection.clone());
+        let replies = self.look_up(&inquiry, ask).await?;
+        let made_up = inquiry.tenants.are_several().then_some(TENANT_LABEL);
+        self.list_response(&inquiry, Some(replies), made_up.as_slice()).await
+    }
+
+    pub(crate) async fn label_values(
+        &self,
+        request: Request,
+        name: &str,
+    ) -> Result<Response, ApiError> {
+        let inquiry = self.inquiry(&request)?;
+        let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
+        if name == TENANT_LABEL && self.config.multi_tenant_queries_enabled {
+            let ids: Vec<&str> = inquiry.tenants.ids().iter().map(TenantId::as_str).collect();
+            return self.list_response(&inquiry, None, &ids).await;
+        }
+        let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
+        let replies = self.look_up(&inquiry, ask).await?;
+        self.list_response(&inquiry, Some(replies), &[]).await
+    }
+
+    /// The streams that are asked about, and the memory that their matchers hold.
+    async fn label_selection(
+        &self,
+        inquiry: &Inquiry<'_>,
+        request: &Request,
+    ) -> Result<(StreamSelection, Option<Reservation>), ApiError> {
+        let params = params::of(request)?;
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
+        let (mut groups, mut memory) = (Vec::new(), None);
+        if let Some(text) = params.get_non_empty("query") {
+            let selector = |text: &str| syntax::parse_selector(text).map_err(bad_selector);
+            let group = self.bounded(inquiry, self.read_matchers(text, selector)).await?;
+            let (group, of_group) = group.into_parts();
+            groups.push(group);
+            memory = of_group;
+        }
+        check_length(&inquiry.limits, range)?;
+        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        Ok((selection(inquiry.tenants.labelled(), groups, range), memory))
+    }
+
+    pub(crate) async fn series(&self, request: Request) -> Result<Response, ApiError> {
+        let inquiry = self.inquiry(&request)?;
+        let params = params::of(&request)?;
+        let now_ns = self.runtime.unix_nanos();
+        let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
+        let (groups, _memory) = self.bounded(&inquiry, self.matcher_groups(&params)).await?;
+        check_length(&inquiry.limits, range)?;
+        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        let selection = selection(inquiry.tenants.labelled(), groups, range);
+        let ask = || ShardRequest::Series(selection.clone());
+        let replies = self.look_up(&inquiry, ask).await?;
+        let Looked { replies, memory } = replies;
+        let count: usize = replies.iter().map(answers_in).sum();
+        self.written(&inquiry, count, move |room| {
+            let _memory = memory;
+            let mut out = Vec::new();
+            let mut writer = SeriesWriter::new();
+            writer.begin(&mut out);
+            for reply in replies {
+                // A stream lives on one shard only, so nothing repeats.
+                let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
+                for labels in series {
+                    room.make(&mut out, labels_bytes(&labels))?;
+                    writer.series(labels.iter(), &mut out);
+                }
+            }
+            writer.end(&mut out);
+            Ok(out)
+        })
+        .await
+    }
+
+    /// The selectors of `match[]` and `match`, at least one, and the memory that they hold. Each
+    /// must narrow the streams down, as in a query; only `{}` alone stands for all of them, and
+    /// gives no group.
+    async fn matcher_groups(
+        &self,
+        params: &Params,
+    ) -> Result<(Vec<Vec<CompiledMatcher>>, Vec<Reservation>), ApiError> {
+        let texts: Vec<&str> = params.get_all("match[]").chain(params.get_all("match")).collect();
+        let count = texts.len();
+        let (mut groups, mut memory) = (Vec::new(), Vec::new());
+        for text in texts {
+            let selector = move |text: &str| {
+                let all = syntax::parse_matchers(text).map_err(bad_selector)?;
+                if all.matchers.is_empty() {
+                    return Ok(all);
+                }
+                syntax::parse_selector(text).map_err(bad_selector)
+            };
+            let (group, of_group) = self.read_matchers(text, selector).await?.into_parts();
+            if !group.is_empty() {
+                groups.push(group);
+            }
+            memory.extend(of_group);
+        }
+        if count == 0 || !groups.is_empty() && groups.len() < count {
+            return Err(ApiError::bad_request("0 matchers in group: {}"));
+        }
+        Ok((groups, memory))
+    }
+
+    /// The sorted union of what the shards list, and of `more`.
+    async fn list_response(
+        &self,
+        inquiry: &Inquiry<'_>,
+        looked: Option<Looked>,
+        more: &[&str],
+    ) -> Result<Response, ApiError> {
+        let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
+        let (replies, memory) = match looked {
+            Some(Looked { replies, memory }) => (replies, Some(memory)),
+            None => (Vec::new(), None),
+        };
+        let count: usize = replies.iter().map(answers_in).sum();
+        self.written(inquiry, count, move |room| {
+            let _memory = memory;
+            let mut texts: BTreeSet<Box<str>> = more.into_iter().collect();
+            for reply in replies {
+                let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
+                texts.extend(part);
+            }
+            let mut out = Vec::new();
+            let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
+            room.make(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
+            write_label_list(texts.iter().map(|text| &**text), &mut out);
+            Ok(out)
+        })
+        .await
+    }
+
+    /// The answer that `write` writes, of so many items: aside if these are many.
+    pub(super) async fn written(
+        &self,
+        inquiry: &Inquiry<'_>,
+        count: usize,
+        write: impl FnOnce(&mut Room) -> Result<Vec<u8>, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let mut room = Room::new(&self.queries, 0).until(cancellation.0.clone());
+        let work = move || {
+            let out = write(&mut room)?;
+            room.finish(out)
+        };
+        let queue = (count > FEW_ITEMS).then_some(SideQueue::Queries);
+        let held = self.bounded(inquiry, here_or_aside(&self.runtime, queue, work)).await?;
+        Ok(shared_json_response(Arc::new(held)))
+    }
+}
+
+/// What a text takes at most in JSON; hardly more than it has, as few bytes are escaped.
+fn json_bytes(text: &str) -> usize {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    text.bytes().map(|byte| if is_plain(byte) { 1 } else { escaped_bytes(1) }).sum()
+}
+
+/// Lists of so many items are written in less than a millisecond.
+const FEW_ITEMS: usize = 1000;
+
+/// How many items a shard has listed.
+pub(super) fn answers_in(reply: &ShardReply) -> usize {
+    match reply {
+        ShardReply::Texts(texts) => texts.len(),
+        ShardReply::Series(series) => series.len(),
+        _ => 0,
+    }
+}
+
+pub(super) fn selection(
+    tenants: TenantScope,
+    groups: Vec<Vec<CompiledMatcher>>,
+    range: TimeRange,
+) -> StreamSelection {
+    StreamSelection { tenants, matcher_groups: Arc::from(groups), range }
+}

@@ -1,0 +1,267 @@
+//! Whether the limits on rates and on active streams let a push in, before anything of
+//! it is stored.
+//!
+//! What counts is what would be stored, so every entry is checked once more for this;
+//! without limits nothing of it is done.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ahash::RandomState;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::time::{format_byte_size, write_go_time};
+use logsvc_proto::{Labels, TenantId};
+use logsvc_runtime::Runtime;
+
+use super::batches::{EntryCursor, PushKind, PushedStream};
+use super::entries::EntryCheck;
+use super::rate_limit::Rate;
+use super::stream_cache::CachedStream;
+use crate::config::Limits;
+use crate::front::Front;
+use crate::metrics::Amount;
+
+/// Refused entries that an answer lists per stream.
+const ENTRIES_LISTED_MAX: usize = 10;
+
+/// Longest time that a client is told to wait.
+const RETRY_AFTER_MAX_S: u64 = 60;
+
+/// A stream that its own rate limit refuses.
+struct RateLimited {
+    labels: Rc<CachedStream>,
+    /// Times and sizes of the first entries.
+    entries: Vec<(i64, u64)>,
+    total: u64,
+    limit_bytes: u64,
+    wait: Duration,
+}
+
+/// What the limits say of a push that they do not refuse as a whole.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// Places in the push of streams that are refused, ascending.
+    refused: Vec<usize>,
+    too_fast: Vec<RateLimited>,
+    /// Streams that are one too many.
+    too_many: Vec<Rc<CachedStream>>,
+    /// What streams have that are one too many.
+    pub(super) too_many_streams: Amount,
+    /// What streams have that are pushed to too fast.
+    pub(super) too_fast_streams: Amount,
+}
+
+impl Verdict {
+    /// Whether the stream at this place is refused.
+    pub(super) fn refuses(&self, place: usize) -> bool {
+        self.refused.binary_search(&place).is_ok()
+    }
+
+    /// The answer, if anything is refused.
+    pub(super) fn into_error(self, tenant: &TenantId) -> Option<ApiError> {
+        let streams = self.too_many.iter().map(|stream| too_many_streams(tenant, stream));
+        let texts: Vec<String> =
+            streams.chain(self.too_fast.iter().map(|stream| stream.text(tenant))).collect();
+        if texts.is_empty() {
+            return None;
+        }
+        let wait = self.too_fast.iter().map(|stream| stream.wait).max().unwrap_or_default();
+        Some(ApiError::too_many_requests(texts.join("\n"), retry_after_s(wait)).with_newline())
+    }
+}
+
+impl Limits {
+    fn tenant_rate(&self) -> Option<Rate> {
+        const MB: f64 = (1 << 20) as f64;
+        (self.ingestion_rate_mb > 0.0).then_some(Rate {
+            bytes_per_s: self.ingestion_rate_mb * MB,
+            burst_bytes: self.ingestion_burst_size_mb * MB,
+        })
+    }
+
+    /// The stricter of the two limits; on one node they mean the same.
+    fn max_active_streams(&self) -> Option<u64> {
+        let limits = [self.max_streams_per_user, self.max_global_streams_per_user];
+        limits.into_iter().filter(|&limit| limit > 0).min().map(|limit| limit as u64)
+    }
+
+    fn stream_rate(&self) -> Option<Rate> {
+        (self.per_stream_rate_limit_bytes > 0).then_some(Rate {
+            bytes_per_s: self.per_stream_rate_limit_bytes as f64,
+            burst_bytes: self.per_stream_rate_limit_burst_bytes as f64,
+        })
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Asks the limits on rates and on active streams.
+    ///
+    /// # Errors
+    /// The tenant pushes too much: nothing may be stored.
+    pub(super) fn ask_limits<S: PushedStream>(
+        &self,
+        tenant: &TenantId,
+        limits: &Limits,
+        streams: &[(S, Rc<CachedStream>)],
+        kind: PushKind<'_>,
+    ) -> Result<Verdict, ApiError> {
+        let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
+        let max_active = limits.max_active_streams();
+        if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
+            return Ok(Verdict::default());
+        }
+        let mut check = EntryCheck::new(
+            limits,
+            self.runtime.unix_nanos(),
+            kind.is_backfill,
+            self.entry_max_bytes(),
+        );
+        let sizes: Vec<(u64, u64)> = streams
+            .iter()
+            .map(|(stream, resolved)| measure(stream, resolved, &mut check))
+            .collect();
+        let now = self.runtime.now();
+        let tenant_hash = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
+        if let Some(rate) = tenant_rate {
+            let (lines, bytes) =
+                sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+            self.tenant_rates.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
+                ApiError::too_many_requests(
+                    format!(
+                        "ingestion rate limit exceeded for user {} (limit: {} bytes/sec) while \
+                         attempting to ingest '{lines}' lines totaling '{bytes}' bytes, reduce log \
+                         volume or contact your administrator to see if the limit can be increased",
+                        tenant.as_str(),
+                        rate.bytes_per_s as u64,
+                    ),
+                    retry_after_s(wait),
+                )
+            })?;
+        }
+        let mut verdict = Verdict::default();
+        for (place, ((stream, resolved), &(total, bytes))) in streams.iter().zip(&sizes).enumerate()
+        {
+            if total == 0 {
+                continue;
+            }
+            let stream_hash = resolved.id.0 as u64;
+            let is_one_too_many = max_active.is_some_and(|limit| {
+                !self.active_streams.admit(tenant_hash, stream_hash, limit, now)
+            });
+            if is_one_too_many {
+                verdict.refused.push(place);
+                verdict.too_many_streams.add(total, bytes);
+                verdict.too_many.push(Rc::clone(resolved));
+                continue;
+            }
+            if let Some(rate) = &stream_rate
+                && let Err(wait) = self.stream_rates.take(stream_hash, bytes, rate, now)
+            {
+                verdict.refused.push(place);
+                verdict.too_fast_streams.add(total, bytes);
+                verdict.too_fast.push(RateLimited {
+                    labels: Rc::clone(resolved),
+                    entries: first_entries(stream, resolved, &mut check),
+                    total,
+                    limit_bytes: limits.per_stream_rate_limit_bytes,
+                    wait,
+                });
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+/// Entries of a stream that would be stored, and their bytes.
+fn measure<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+) -> (u64, u64) {
+    let (mut lines, mut bytes) = (0, 0);
+    visit_good(stream, resolved, check, |_, len_bytes| {
+        lines += 1;
+        bytes += len_bytes;
+        true
+    });
+    (lines, bytes)
+}
+
+fn first_entries<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+) -> Vec<(i64, u64)> {
+    let mut entries = Vec::new();
+    visit_good(stream, resolved, check, |timestamp_ns, len_bytes| {
+        entries.push((timestamp_ns, len_bytes));
+        entries.len() < ENTRIES_LISTED_MAX
+    });
+    entries
+}
+
+/// Visits time and size of the entries that would be stored, as long as `visit` wants
+/// more.
+fn visit_good<S: PushedStream>(
+    stream: &S,
+    resolved: &CachedStream,
+    check: &mut EntryCheck<'_>,
+    mut visit: impl FnMut(i64, u64) -> bool,
+) {
+    if resolved.refusal.is_some() {
+        return;
+    }
+    check.begin_stream();
+    let mut entries = stream.entries();
+    while let Some(entry) = entries.next_entry() {
+        if let Ok(entry) = entry
+            && let Ok(good) = check.judge(resolved, entry)
+            && !visit(good.timestamp_ns, good.len_bytes())
+        {
+            return;
+        }
+    }
+}
+
+fn retry_after_s(wait: Duration) -> u32 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    seconds.clamp(1, RETRY_AFTER_MAX_S) as u32
+}
+
+fn too_many_streams(tenant: &TenantId, stream: &CachedStream) -> String {
+    format!(
+        "maximum active stream limit exceeded when trying to create stream {}, reduce the number of \
+         active streams (reduce labels or reduce label values), or contact your administrator to see \
+         if the limit can be increased, user: '{}'",
+        stream.labels.canonical(),
+        tenant.as_str(),
+    )
+}
+
+impl RateLimited {
+    fn text(&self, tenant: &TenantId) -> String {
+        let labels: &Labels = &self.labels.labels;
+        let stream = labels.canonical();
+        let mut text = String::new();
+        for &(timestamp_ns, len_bytes) in &self.entries {
+            let mut time = Vec::new();
+            write_go_time(Some(timestamp_ns), &mut time);
+            text.push_str(&format!(
+                "entry with timestamp {} ignored, reason: 'Per stream rate limit exceeded (limit: {}/sec) \
+                 while attempting to ingest for stream '{stream}' totaling {}, consider splitting a stream \
+                 via additional labels or contact your administrator to see if the limit can be \
+                 increased',\n",
+                String::from_utf8_lossy(&time),
+                format_byte_size(self.limit_bytes),
+                format_byte_size(len_bytes),
+            ));
+        }
+        text.push_str(&format!(
+            "user '{}', total ignored: {} out of {} for stream: {stream}",
+            tenant.as_str(),
+            self.total,
+            self.total,
+        ));
+        text
+    }
+}

@@ -1,0 +1,411 @@
+//! From checked streams to one batch per shard. What becomes of them is found out in
+//! [`super::settle`].
+//!
+//! Each line is copied twice on its way: out of the compressed body into a buffer that
+//! is reused, and from there into its shard's batch. Nothing is allocated per line.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use http::StatusCode;
+use logsvc_http::Response;
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::push::{Entries, EntryRef, StreamRef};
+use logsvc_proto::time::write_rfc3339_nano;
+use logsvc_runtime::mesh::PendingReply;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::batch::BatchBuilder;
+use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
+
+use super::admission::Verdict;
+use super::entries::{EntryCheck, entry_max_bytes};
+use super::outcome::Stored;
+use super::refusals::Refusals;
+use super::stream_cache::CachedStream;
+use crate::config::Limits;
+use crate::front::Front;
+use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
+
+/// A batch goes out when it has this many bytes, so that a huge push keeps neither
+/// memory nor a core to itself.
+const BATCH_TARGET_BYTES: usize = 4 << 20;
+
+/// A push waits for what the shards say of its first batches once it has so many bytes on
+/// their way: less than a log lets wait, so that a large push that comes alone is stored at the
+/// speed of the disk and not refused.
+const ON_THE_WAY_MAX_BYTES: u64 = 16 << 20;
+
+/// The same as a part of the memory for recent entries: what is not in the log yet cannot make
+/// way for what comes behind it.
+const ON_THE_WAY_SHARE: u64 = 4;
+
+/// A stream of a push, whatever form the push has.
+pub(super) trait PushedStream {
+    /// A cursor over its entries.
+    type Entries<'s>: EntryCursor
+    where
+        Self: 's;
+
+    /// Its entries, in the order sent. May be asked for several times.
+    fn entries(&self) -> Self::Entries<'_>;
+}
+
+/// A cursor over entries, each of which borrows from it.
+pub(super) trait EntryCursor {
+    /// The next entry, or why it cannot be one; `None` after the last.
+    fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>>;
+}
+
+/// What was sent as an entry and cannot be stored as one.
+#[derive(Debug)]
+pub(super) struct BadEntry {
+    /// Its bytes as sent.
+    pub(super) len_bytes: u64,
+    /// Why.
+    pub(super) text: String,
+}
+
+impl<'a> PushedStream for StreamRef<'a> {
+    type Entries<'s>
+        = Entries<'a>
+    where
+        Self: 's;
+
+    fn entries(&self) -> Entries<'a> {
+        StreamRef::entries(self)
+    }
+}
+
+impl EntryCursor for Entries<'_> {
+    #[inline]
+    fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>> {
+        self.next().map(Ok)
+    }
+}
+
+/// What holds for a push as a whole.
+#[derive(Clone, Copy)]
+pub(super) struct PushKind<'r> {
+    /// Entries as sent, for the metrics.
+    pub(super) entries: u64,
+    /// Bytes of lines and metadata as sent, for the metrics.
+    pub(super) bytes: u64,
+    /// Whether old entries are welcome.
+    pub(super) is_backfill: bool,
+    /// What the client calls itself, for the metrics.
+    pub(super) user_agent: &'r str,
+    /// The protocol, for the metrics.
+    pub(super) format: PushFormat,
+}
+
+/// A push whose body is not needed any more.
+pub(super) enum Ingested<'r> {
+    /// Nothing of it is stored, and this is the answer.
+    Answered(Response),
+    /// The answer depends on the shards.
+    Sent(Box<SentPush<'r>>),
+}
+
+/// A push whose entries are on their way to their shards.
+pub(super) struct SentPush<'r> {
+    pub(super) kind: PushKind<'r>,
+    /// When it came.
+    pub(super) now_ns: i64,
+    pub(super) passed: Passed,
+    pub(super) verdict: Verdict,
+}
+
+/// A batch on its way to a shard.
+pub(super) struct Sent {
+    pub(super) shard: CoreId,
+    pub(super) reply: PendingReply<ShardReply>,
+    /// Its streams.
+    pub(super) streams: Vec<Rc<CachedStream>>,
+    /// Its size.
+    len_bytes: usize,
+}
+
+/// The batch being filled for one shard.
+struct Filling {
+    builder: BatchBuilder,
+    /// How many bytes it will probably have.
+    expected_bytes: usize,
+    /// The streams in it, one for each section.
+    streams: Vec<Rc<CachedStream>>,
+    /// Bytes of the definitions that go along.
+    definitions_len: usize,
+}
+
+impl Filling {
+    fn new(expected_bytes: usize) -> Filling {
+        let builder = BatchBuilder::expecting(expected_bytes);
+        Filling { builder, expected_bytes, streams: Vec::new(), definitions_len: 0 }
+    }
+}
+
+/// What a batch has for an entry besides its line and metadata, in bytes, roughly.
+const ENTRY_OVERHEAD_BYTES: u64 = 20;
+
+/// How many bytes the batch of each shard will probably have: streams are taken for equally
+/// large, and a quarter is added because they are not.
+fn expected_bytes<S>(
+    streams: &[(S, Rc<CachedStream>)],
+    kind: PushKind<'_>,
+    shard_count: usize,
+) -> Vec<usize> {
+    let all = kind.bytes.saturating_add(kind.entries.saturating_mul(ENTRY_OVERHEAD_BYTES));
+    let most = BATCH_TARGET_BYTES as u64;
+    let mut of_shards = vec![0_u64; shard_count];
+    streams.iter().for_each(|(_, resolved)| of_shards[resolved.shard.index()] += 1);
+    // A push may have none: what lacks labels is no stream.
+    let stream_count = streams.len().max(1) as u128;
+    let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * stream_count);
+    let share = |count| share(count).min(u128::from(most)) as usize;
+    of_shards.into_iter().map(share).collect()
+}
+
+impl<R: Runtime> Front<R> {
+    /// Sends the streams of a push to their shards, unless there is an answer to it already.
+    pub(super) async fn ingest<'r, S: PushedStream>(
+        &self,
+        tenant: &TenantId,
+        limits: &Limits,
+        streams: Vec<(S, Rc<CachedStream>)>,
+        kind: PushKind<'r>,
+    ) -> Result<Ingested<'r>, ApiError> {
+        if is_blocked(limits, self.runtime.unix_nanos()) {
+            return self.refuse_blocked(tenant, limits, &streams).map(Ingested::Answered);
+        }
+        let counters = self.counters().pushes.of(tenant);
+        let verdict = match self.ask_limits(tenant, limits, &streams, kind) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                let amount = Amount { entries: kind.entries, bytes: kind.bytes };
+                counters.discarded(Reason::RateLimited, amount);
+                return Err(error);
+            }
+        };
+        let now_ns = self.runtime.unix_nanos();
+        let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
+        let mut passed = self.store(tenant, streams, &mut check, &verdict, kind).await;
+        passed.shortened = check.shortened;
+        passed.merged = check.merged;
+        let sent = SentPush { kind, now_ns, passed, verdict };
+        Ok(Ingested::Sent(Box::new(sent)))
+    }
+
+    pub(super) fn entry_max_bytes(&self) -> usize {
+        entry_max_bytes(self.heads.max_bytes())
+    }
+
+    /// Answers a push while ingestion is blocked. Labels are judged all the same.
+    fn refuse_blocked<S: PushedStream>(
+        &self,
+        tenant: &TenantId,
+        limits: &Limits,
+        streams: &[(S, Rc<CachedStream>)],
+    ) -> Result<Response, ApiError> {
+        let mut refusals = Refusals::default();
+        let mut blocked = Amount::default();
+        for (stream, resolved) in streams {
+            let amount = amount_of(stream);
+            match resolved.refusal.as_ref().filter(|_| amount.entries > 0) {
+                Some(refusal) => refusals.add(amount, refusal.reason, refusal.text.clone()),
+                None => blocked.add(amount.entries, amount.bytes),
+            }
+        }
+        let counters = self.counters().pushes.of(tenant);
+        for &(reason, amount) in &refusals.discarded {
+            counters.discarded(reason, amount);
+        }
+        counters.discarded(Reason::BlockedIngestion, blocked);
+        if let Some(error) = refusals.into_error() {
+            return Err(error);
+        }
+        let status = StatusCode::from_u16(limits.block_ingestion_status_code)
+            .unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+        if blocked.entries == 0 || status == StatusCode::OK {
+            return Ok(Response::new(StatusCode::NO_CONTENT));
+        }
+        let mut until = Vec::new();
+        write_rfc3339_nano(limits.block_ingestion_until_ns, &mut until);
+        let text = format!(
+            "ingestion blocked for user '{}' until '{}' with status code '{}'",
+            tenant.as_str(),
+            String::from_utf8_lossy(&until),
+            status.as_u16(),
+        );
+        Err(ApiError::new(status, text).with_newline())
+    }
+
+    /// Sends the entries of all streams to their shards, until one of them cannot take what it
+    /// gets.
+    async fn store<S: PushedStream>(
+        &self,
+        tenant: &TenantId,
+        streams: Vec<(S, Rc<CachedStream>)>,
+        check: &mut EntryCheck<'_>,
+        verdict: &Verdict,
+        kind: PushKind<'_>,
+    ) -> Passed {
+        let mut passed = Passed::default();
+        let expected = expected_bytes(&streams, kind, usize::from(self.runtime.core_count()));
+        let mut filling: Vec<Filling> = expected.into_iter().map(Filling::new).collect();
+        for (place, (stream, resolved)) in streams.iter().enumerate() {
+            if let Some(refusal) = &resolved.refusal {
+                let amount = amount_of(stream);
+                if amount.entries > 0 {
+                    passed.refusals.add(amount, refusal.reason, refusal.text.clone());
+                }
+                continue;
+            }
+            if verdict.refuses(place) {
+                continue;
+            }
+            let mut entries = stream.entries();
+            let mut next = entries.next_entry();
+            if next.is_none() {
+                continue;
+            }
+            check.begin_stream();
+            let shard = resolved.shard;
+            let target = &mut filling[shard.index()];
+            target.note_stream(resolved);
+            target.builder.begin(resolved.id);
+            while let Some(sent) = next {
+                let entry = match sent {
+                    Ok(entry) => entry,
+                    Err(BadEntry { len_bytes, text }) => {
+                        let amount = Amount { entries: 1, bytes: len_bytes };
+                        passed.refusals.add(amount, Reason::InvalidLabels, text);
+                        next = entries.next_entry();
+                        continue;
+                    }
+                };
+                let metadata_bytes = entry.metadata.len_bytes() as u64;
+                let amount = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
+                match check.judge(resolved, entry) {
+                    Ok(good) => {
+                        passed.good.add(1, amount.bytes);
+                        passed.metadata_bytes += metadata_bytes;
+                        passed.newest_ns = passed.newest_ns.max(Some(good.timestamp_ns));
+                        passed.lengths.count(amount.bytes - metadata_bytes);
+                        good.write(&mut target.builder);
+                    }
+                    Err(refusal) => {
+                        passed.refusals.add(amount, refusal.reason, refusal.text);
+                    }
+                }
+                if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
+                    target.builder.end();
+                    self.send(tenant, shard, target, &mut passed).await;
+                    if passed.stored.has_failed() {
+                        return passed;
+                    }
+                    self.turns.next(&self.runtime).await;
+                    self.turns.note(BATCH_TARGET_BYTES);
+                    target.note_stream(resolved);
+                    target.builder.begin(resolved.id);
+                }
+                next = entries.next_entry();
+            }
+            target.builder.end();
+        }
+        for (shard, target) in filling.iter_mut().enumerate() {
+            self.send(tenant, CoreId(shard as u16), target, &mut passed).await;
+        }
+        passed
+    }
+
+    /// Sends a batch to its shard, after a wait if much of the push is on its way.
+    async fn send(
+        &self,
+        tenant: &TenantId,
+        shard: CoreId,
+        target: &mut Filling,
+        passed: &mut Passed,
+    ) {
+        let filled = std::mem::replace(target, Filling::new(target.expected_bytes));
+        if filled.builder.is_empty() {
+            return;
+        }
+        let len_bytes = filled.builder.len_bytes() + filled.definitions_len;
+        let share_bytes = self.heads.max_bytes() / ON_THE_WAY_SHARE;
+        let most_bytes = share_bytes.min(ON_THE_WAY_MAX_BYTES);
+        while (passed.on_the_way_bytes + len_bytes) as u64 > most_bytes
+            && let Some(oldest) = passed.sent.pop_front()
+        {
+            passed.on_the_way_bytes -= oldest.len_bytes;
+            self.take_reply(tenant, oldest, &mut passed.stored).await;
+        }
+        if passed.stored.has_failed() {
+            return;
+        }
+        let new_streams = filled.streams.iter().filter(|stream| !stream.announced.get());
+        let window_ns = self.config.out_of_order_window_ns;
+        let append = AppendRequest {
+            batch: filled.builder.finish(),
+            definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
+            out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
+        };
+        match self.ask(shard, ShardRequest::Append(append)) {
+            Ok(reply) => {
+                passed.on_the_way_bytes += len_bytes;
+                passed.sent.push_back(Sent { shard, reply, streams: filled.streams, len_bytes });
+            }
+            Err(error) => passed.stored.fail(error),
+        }
+    }
+}
+
+fn is_blocked(limits: &Limits, now_ns: i64) -> bool {
+    limits.block_ingestion_until_ns.is_some_and(|until_ns| now_ns < until_ns)
+}
+
+/// The entries of a stream, and their bytes as sent.
+fn amount_of<S: PushedStream>(stream: &S) -> Amount {
+    let mut entries = stream.entries();
+    let mut amount = Amount::default();
+    while let Some(sent) = entries.next_entry() {
+        let len_bytes = match sent {
+            Ok(entry) => (entry.line.len() + entry.metadata.len_bytes()) as u64,
+            Err(bad) => bad.len_bytes,
+        };
+        amount.add(1, len_bytes);
+    }
+    amount
+}
+
+impl Filling {
+    /// Makes sure that the shard learns what the stream is.
+    fn note_stream(&mut self, stream: &Rc<CachedStream>) {
+        if !stream.announced.get() {
+            self.definitions_len += stream.labels.as_bytes().len() + 64;
+        }
+        self.streams.push(Rc::clone(stream));
+    }
+}
+
+/// What became of the entries of a push on the way to their shards.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// The batches that are on their way, the oldest first.
+    pub(super) sent: VecDeque<Sent>,
+    on_the_way_bytes: usize,
+    /// What has become of those before them.
+    pub(super) stored: Stored,
+    pub(super) refusals: Refusals,
+    /// What went on its way, in bytes as sent.
+    pub(super) good: Amount,
+    /// Bytes of the metadata in it.
+    pub(super) metadata_bytes: u64,
+    /// Time of the newest entry of it.
+    pub(super) newest_ns: Option<i64>,
+    /// Lengths of its lines as sent.
+    pub(super) lengths: LineCounts,
+    /// Lines of it that were cut, and the bytes that they lost.
+    pub(super) shortened: Amount,
+    /// Entries of which names of metadata became one, and the bytes that they lost.
+    pub(super) merged: Amount,
+}

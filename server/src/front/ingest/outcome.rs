@@ -1,0 +1,240 @@
+//! From the shards' answers to a push to one.
+//!
+//! Guarantees: of every request the good entries are stored, and the answer reports
+//! the worst that happened to the others: a limit on rates or streams before what the shards say,
+//! that before what the limits say of streams and entries, and that before blocked
+//! ingestion. Success means that every entry is committed. An error that asks for another
+//! attempt says so if some entries were stored: it is given when nothing of the push is on its
+//! way any more.
+
+use http::StatusCode;
+use logsvc_http::Response;
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{AppendError, ShardReply, ShardRequest, TooFarBehind};
+use logsvc_shards::wal::writer::WalUnavailable;
+
+use super::batches::{Ingested, Passed, Sent, SentPush};
+use super::refusals::too_far_behind;
+use crate::front::Front;
+use crate::front::core::errors::shard_gone;
+use crate::metrics::{Amount, Mutation, Reason, add};
+
+/// When a client may try again for whose streams there is no memory, in seconds.
+const TOO_MANY_STREAMS_RETRY_S: u32 = 60;
+
+/// What became of a push that need not be sent again.
+pub(super) enum Settled {
+    /// This is the answer.
+    Answered(Response),
+    /// All of it is stored.
+    Stored,
+    /// Some or all of it was refused for good.
+    PartlyRefused(PartlyRefused),
+}
+
+/// See [`Settled::PartlyRefused`].
+pub(super) struct PartlyRefused {
+    /// Why.
+    pub(super) error: ApiError,
+    /// How many entries were refused.
+    pub(super) refused_entries: u64,
+    /// How many were stored.
+    pub(super) stored_entries: u64,
+}
+
+impl<R: Runtime> Front<R> {
+    /// Waits for the shards that store a push, and tells what has become of it.
+    ///
+    /// # Errors
+    /// What was refused may be stored when it is sent again.
+    pub(super) async fn settle(
+        &self,
+        tenant: &TenantId,
+        push: Ingested<'_>,
+    ) -> Result<Settled, ApiError> {
+        let SentPush { kind, now_ns, passed, verdict } = match push {
+            Ingested::Answered(response) => return Ok(Settled::Answered(response)),
+            Ingested::Sent(sent) => *sent,
+        };
+        let counters = self.counters().pushes.of(tenant);
+        let Passed { sent, mut stored, refusals, good, metadata_bytes, newest_ns, lengths, .. } =
+            passed;
+        for sent in sent {
+            self.take_reply(tenant, sent, &mut stored).await;
+        }
+        // Before the client hears of it, and whatever was stored: an entry that was there
+        // already may have come by a push that is not counted yet.
+        add(&self.counters().stored_pushes, 1);
+        if let Some(newest_ns) = newest_ns {
+            let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
+            self.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
+        }
+        self.counters().line_lengths.add(&lengths);
+        counters.mutated(Mutation::LineTooLong, passed.shortened);
+        counters.mutated(Mutation::MetadataNamesMerged, passed.merged);
+        for &(reason, amount) in &refusals.discarded {
+            counters.discarded(reason, amount);
+        }
+        counters.discarded(Reason::StreamLimit, verdict.too_many_streams);
+        counters.discarded(Reason::PerStreamRateLimit, verdict.too_fast_streams);
+        // What a shard refuses or takes it tells in entries: their bytes are those of the
+        // average entry of the push.
+        let share = |bytes: u64, entries: u64| {
+            let bytes = u128::from(bytes) * u128::from(entries) / u128::from(good.entries.max(1));
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        let amount = |entries| Amount { entries, bytes: share(good.bytes, entries) };
+        counters.discarded(Reason::StreamLimit, amount(stored.refused_streams.entries));
+        let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
+        counters.discarded(Reason::TooFarBehind, amount(too_late));
+        counters.received(amount(stored.accepted), share(metadata_bytes, stored.accepted));
+        if let Some(error) = stored.failure {
+            return Err(telling_what_is_stored(error, stored.accepted, kind.entries));
+        }
+        // A client sends again what is refused with 429 and gives up what is refused
+        // with 400; what was stored meanwhile is a duplicate then and dropped.
+        if let Some(error) = verdict.into_error(tenant) {
+            return Err(error);
+        }
+        if stored.refused_streams.streams > 0 {
+            return Err(stored.refused_streams.error());
+        }
+        let invalid: u64 = refusals.discarded.iter().map(|(_, amount)| amount.entries).sum();
+        let late = (!stored.too_far_behind.is_empty())
+            .then(|| too_far_behind(tenant.as_str(), &stored.too_far_behind));
+        match late.or_else(|| refusals.into_error()) {
+            None => Ok(Settled::Stored),
+            Some(error) => Ok(Settled::PartlyRefused(PartlyRefused {
+                error,
+                refused_entries: invalid + too_late,
+                stored_entries: stored.accepted,
+            })),
+        }
+    }
+
+    /// Waits until it is known what has become of a batch.
+    pub(super) async fn take_reply(&self, tenant: &TenantId, sent: Sent, stored: &mut Stored) {
+        let Sent { shard, reply, streams, .. } = sent;
+        let mut reply = reply.await;
+        if let Ok(ShardReply::Unknown(mut append)) = reply {
+            // It has forgotten streams of which nothing was left.
+            append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
+            reply = match self.ask(shard, ShardRequest::Append(*append)) {
+                Ok(reply) => reply.await,
+                Err(error) => return stored.fail(error),
+            };
+        }
+        match reply {
+            Ok(ShardReply::Append(Ok(outcome))) => {
+                let refused = &outcome.refused_streams;
+                for stream in streams {
+                    let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
+                    stream.announced.set(is_known);
+                }
+                stored.refused_streams.streams += refused.len() as u64;
+                stored.refused_streams.entries += refused.iter().map(|r| r.1).sum::<u64>();
+                stored.accepted += outcome.accepted;
+                stored.too_far_behind.extend(outcome.too_far_behind);
+            }
+            Ok(ShardReply::Append(Err(error))) => stored.fail(append_error(error)),
+            Ok(_) | Err(_) => stored.fail(shard_gone()),
+        }
+    }
+}
+
+/// The error for a push that could not be stored as a whole, with what is true of the rest.
+fn telling_what_is_stored(mut error: ApiError, stored: u64, sent: u64) -> ApiError {
+    if stored > 0 {
+        error.message.push_str(&format!(
+            "; {stored} of the {sent} entries of this push were stored all the same: send it \
+             again, and those will be dropped as duplicates"
+        ));
+    }
+    error
+}
+
+/// What the shards said of a push.
+#[derive(Default)]
+pub(super) struct Stored {
+    accepted: u64,
+    too_far_behind: Vec<TooFarBehind>,
+    refused_streams: RefusedStreams,
+    failure: Option<ApiError>,
+}
+
+/// New streams of a push that there is no memory for.
+#[derive(Default)]
+struct RefusedStreams {
+    streams: u64,
+    entries: u64,
+}
+
+impl RefusedStreams {
+    fn error(&self) -> ApiError {
+        let text = format!(
+            "there is no memory for more streams: {} new streams with {} entries were refused, \
+             and the other entries were stored; no new stream is taken until others have expired \
+             or memory.max_bytes is raised; use fewer labels whose values vary",
+            self.streams, self.entries
+        );
+        ApiError::too_many_requests(text, TOO_MANY_STREAMS_RETRY_S).with_newline()
+    }
+}
+
+impl Stored {
+    /// Whether something was refused that may be stored later: then there is no use in
+    /// sending more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Keeps the worst failure: the one that makes a client try again wins over
+    /// none, and 429 over 5xx, since it names a time.
+    pub(super) fn fail(&mut self, error: ApiError) {
+        let worse = |known: &ApiError| {
+            error.status == StatusCode::TOO_MANY_REQUESTS && known.status != error.status
+        };
+        if self.failure.as_ref().is_none_or(worse) {
+            self.failure = Some(error);
+        }
+    }
+}
+
+fn append_error(error: AppendError) -> ApiError {
+    match error {
+        AppendError::Log(WalUnavailable::Busy) | AppendError::HeadsFull => {
+            ApiError::too_many_requests(error.to_string(), 1)
+        }
+        AppendError::Log(WalUnavailable::TooLarge) => {
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
+        }
+        AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) => {
+            ApiError::unavailable(error.to_string())
+        }
+        AppendError::Stopping => ApiError::unavailable("Ingester is shutting down"),
+        AppendError::UnknownStream | AppendError::Malformed(_) => {
+            ApiError::internal(error.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_tell_what_is_stored() {
+        let busy = || append_error(AppendError::Log(WalUnavailable::Busy));
+        let told = telling_what_is_stored(busy(), 0, 7);
+        assert_eq!(told.message, "the write-ahead log is busy");
+        let told = telling_what_is_stored(busy(), 3, 7);
+        assert_eq!((told.status.as_u16(), told.retry_after_s), (429, Some(1)));
+        assert_eq!(
+            told.message,
+            "the write-ahead log is busy; 3 of the 7 entries of this push were stored all the same: \
+             send it again, and those will be dropped as duplicates"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! `flush`, and the ways to end the node or its part that takes entries:
+//! `ingester/prepare_shutdown`, `ingester/shutdown` and `ingester/flush_shutdown`.
+//!
+//! Guarantees: 204 to a flush means that everything that was in memory when the request
+//! came is in segments on stable storage. What was prepared survives a restart: a marker
+//! file in the data folder says so. What can go wrong: segments or the marker cannot be
+//! written (500); then nothing has changed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use http::{Method, StatusCode};
+use logsvc_http::{Params, Request, Response};
+use logsvc_logql::syntax;
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use crate::front::Front;
+use crate::front::core::errors::shard_gone;
+use crate::front::query::params;
+use crate::services::{Part, State};
+
+/// What the marker file holds, for people who find it.
+const MARKER_TEXT: &[u8] = b"memory is written to segments when the server stops\n";
+
+/// The file that says that the node is prepared for a shutdown.
+fn marker_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("PREPARE_SHUTDOWN")
+}
+
+/// Whether the data folder says that the node is prepared for a shutdown.
+///
+/// # Errors
+/// The marker is there but cannot be opened.
+pub(crate) async fn was_prepared<R: Runtime>(runtime: &R, data_dir: &Path) -> io::Result<bool> {
+    match runtime.open(&marker_path(data_dir), logsvc_runtime::OpenMode::Read).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// `flush`.
+    pub(crate) async fn flush(&self) -> Result<Response, ApiError> {
+        self.flush_shards().await?;
+        Ok(Response::new(StatusCode::NO_CONTENT))
+    }
+
+    /// `flush/tenant`: the shards seal all tenants together, so more is written than
+    /// was asked for.
+    pub(crate) async fn flush_tenant(&self, request: &Request) -> Result<Response, ApiError> {
+        self.tenant(&request.head).map_err(ApiError::with_newline)?;
+        let params = params::of(request)?;
+        if let Some(text) = params.get_non_empty("streams") {
+            syntax::parse_matchers(text)
+                .map_err(|error| ApiError::bad_request(error.to_string()).with_newline())?;
+        }
+        self.flush().await
+    }
+
+    async fn flush_shards(&self) -> Result<(), ApiError> {
+        for reply in self.gather(|| ShardRequest::Flush).await? {
+            match reply {
+                ShardReply::Flushed(Ok(())) => {}
+                ShardReply::Flushed(Err(cause)) => {
+                    return Err(ApiError::internal(format!("cannot flush: {cause}")).with_newline());
+                }
+                _ => return Err(shard_gone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// `ingester/prepare_shutdown`: from POST to DELETE, stopping the node writes what
+    /// is in memory to segments, whatever the settings say.
+    pub(crate) async fn prepare_shutdown(&self, request: &Request) -> Result<Response, ApiError> {
+        let path = marker_path(&self.config.data_dir);
+        let unwritable = |error: io::Error| {
+            let text = format!("cannot write {}: {error}", path.display());
+            ApiError::internal(text).with_newline()
+        };
+        match request.head.method {
+            Method::POST if self.prepared.load(Ordering::Acquire) => {}
+            Method::POST => {
+                let written = self.runtime.replace_file(&path, MARKER_TEXT.to_vec()).await;
+                written.map_err(unwritable)?;
+                self.prepared.store(true, Ordering::Release);
+            }
+            Method::DELETE => {
+                match self.runtime.remove_file(&path).await {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(unwritable(error));
+                    }
+                    _ => self.runtime.sync_dir(&self.config.data_dir).await.map_err(unwritable)?,
+                }
+                self.prepared.store(false, Ordering::Release);
+            }
+            _ => {
+                let is_set = self.prepared.load(Ordering::Acquire);
+                let text = if is_set { "set" } else { "unset" };
+                return Ok(Response::text(StatusCode::OK, text));
+            }
+        }
+        Ok(Response::new(StatusCode::NO_CONTENT))
+    }
+
+    /// `ingester/shutdown` and `ingester/flush_shutdown`, which differ in whether the
+    /// process ends by default. `delete_ring_tokens` has no meaning: there are none.
+    pub(crate) async fn shut_down(
+        &self,
+        request: &Request,
+        terminates: bool,
+    ) -> Result<Response, ApiError> {
+        let params = params::of(request)?;
+        if !self.takes_entries() {
+            return Err(ApiError::unavailable("Ingester is stopping or already stopped."));
+        }
+        let flushes = flag(&params, "flush", true);
+        if flushes {
+            // Before anything else, so that a failure leaves the node as it was.
+            self.flush_shards().await?;
+        }
+        self.services.set_whole(Part::Ingester, State::Terminated);
+        if flushes && let Err(error) = self.flush_shards().await {
+            // Entries that came meanwhile; they are in the write-ahead log.
+            tracing::warn!(error = error.message, "the last entries stay in the log");
+        }
+        if flag(&params, "terminate", terminates) {
+            tracing::info!("stopping because a client asked for it");
+            self.stopping.trigger();
+        }
+        Ok(Response::new(StatusCode::NO_CONTENT))
+    }
+
+    /// False once the part of the node that takes entries was shut down.
+    pub(crate) fn takes_entries(&self) -> bool {
+        self.services.share(self.runtime.core(), Part::Ingester) <= State::Running
+    }
+}
+
+/// A parameter that is true or false; what is neither means the default.
+fn flag(params: &Params, name: &str, default: bool) -> bool {
+    match params.get(name).map(str::to_ascii_lowercase).as_deref() {
+        Some("t" | "true" | "1") => true,
+        Some("f" | "false" | "0") => false,
+        _ => default,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_booleans_in_any_case_or_the_default() {
+        let params = Params::parse(b"a=T&b=False&c=0&d=yes&e=").expect("parameters");
+        for (name, expected) in [("a", true), ("b", false), ("c", false)] {
+            assert_eq!(flag(&params, name, !expected), expected, "{name}");
+        }
+        for name in ["d", "e", "f"] {
+            assert!(flag(&params, name, true) && !flag(&params, name, false), "{name}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Reading queries: from a text to a tree, and from there to a plan.
+//!
+//! A text of 130 kilobytes may hold ten thousand patterns, whose tree takes megabytes and whose
+//! plan takes seconds. What takes long is done aside, see [`Effort`].
+//!
+//! Guarantees: memory is reserved before it is taken, and held as long as what was made of it; a
+//! request that ends meanwhile is not planned any further. What can go wrong: the query is bad,
+//! or there is no memory for it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams, Stop};
+use logsvc_logql::syntax::ast::{Expr, Selector};
+use logsvc_logql::syntax::{self, ParseError, SelectorError};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
+use logsvc_shards::messages::Cancellation;
+use logsvc_shards::scan::PartAllowance;
+
+use super::answer::check_size;
+use super::execute::{CancelOnDrop, stopped};
+use super::leaves::here_or_aside;
+use crate::front::Front;
+use crate::front::core::errors::too_busy;
+
+/// Trees of up to so many bytes are not counted: a connection needs about as much for its
+/// buffers.
+const SMALL_MAX_BYTES: u64 = 64 << 10;
+
+/// What was made of a text, and the memory that it holds.
+#[derive(Debug)]
+pub(crate) struct Read<T> {
+    value: T,
+    /// `None` if it is small.
+    memory: Option<Reservation>,
+}
+
+impl<T> Read<T> {
+    /// What was made, and its memory.
+    pub(crate) fn into_parts(self) -> (T, Option<Reservation>) {
+        (self.value, self.memory)
+    }
+
+    /// The same with something else that was made of it.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Read<U> {
+        Read { value: change(self.value), memory: self.memory }
+    }
+}
+
+impl<T, E> Read<Result<T, E>> {
+    /// What was made, or why it was not.
+    pub(crate) fn transposed(self) -> Result<Read<T>, E> {
+        Ok(Read { value: self.value?, memory: self.memory })
+    }
+}
+
+impl<T> Deref for Read<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Has `read` make something of the text of a query.
+    ///
+    /// # Errors
+    /// Those of `read`, or there is no memory for what it makes.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        text: &str,
+        read: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<Read<T>, ApiError> {
+        // What is too long is refused before anything is made of it.
+        let is_refused = text.len() >= syntax::MAX_QUERY_LEN_BYTES;
+        let effort = if is_refused { Effort::default() } else { Effort::of_text(text) };
+        let memory = self.reserved(effort.bytes)?;
+        if effort.is_short() {
+            return read(text).map(|value| Read { value, memory });
+        }
+        let (text, cancellation) = (text.to_owned(), CancelOnDrop(Cancellation::default()));
+        let is_needed = cancellation.0.clone();
+        let work = move || {
+            if is_needed.is_cancelled() {
+                return Err(ApiError::unavailable("nobody waits for this query any more"));
+            }
+            read(&text).map(|value| Read { value, memory })
+        };
+        self.runtime.offload_to(SideQueue::Queries, work).await
+    }
+
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// As for [`Front::read`].
+    pub(crate) async fn read_selector(&self, text: &str) -> Result<Read<Selector>, ApiError> {
+        self.read(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
+    }
+
+    /// The matchers of a selector that `read` makes of a text, compiled.
+    ///
+    /// # Errors
+    /// As for [`Front::read`].
+    pub(crate) async fn read_matchers(
+        &self,
+        text: &str,
+        read: impl FnOnce(&str) -> Result<Selector, ApiError> + Send + 'static,
+    ) -> Result<Read<Vec<CompiledMatcher>>, ApiError> {
+        let selector = self.read(text, read).await?;
+        let effort = Effort::of_matchers(&selector.matchers);
+        let memory = self.reserved(effort.bytes)?;
+        let compile = move || compiled(&selector).map(|value| Read { value, memory });
+        let queue = (!effort.is_short()).then_some(SideQueue::Queries);
+        here_or_aside(&self.runtime, queue, compile).await
+    }
+
+    /// Memory for what is compiled, unless it is small.
+    fn reserved(&self, bytes: u64) -> Result<Option<Reservation>, ApiError> {
+        if bytes <= SMALL_MAX_BYTES {
+            return Ok(None);
+        }
+        check_size(bytes, &self.queries)?;
+        self.queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
+    }
+
+    /// The most that one query may hold besides its tree, in bytes: what no other query stands
+    /// in the way of. Whoever needs more is told so, and need not try again.
+    pub(super) fn query_max_bytes(&self) -> u64 {
+        let max_bytes = self.queries.max_bytes();
+        max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
+    }
+
+    /// Plans a query: `plan` makes it, of what takes so much.
+    ///
+    /// # Errors
+    /// Those of `plan`, or there is no memory for it.
+    pub(crate) async fn planned(
+        &self,
+        effort: Effort,
+        plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
+    ) -> Result<Plan, ApiError> {
+        let account = Account::open(&self.queries, 0, self.query_max_bytes());
+        let account = account.ok_or_else(too_busy)?;
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let allowance =
+            PartAllowance { grant: account.grant(), cancellation: cancellation.0.clone() };
+        let planned = if effort.is_short() {
+            plan(&allowance)
+        } else {
+            self.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
+        };
+        planned.map_err(unplanned)
+    }
+
+    /// Plans a query that was read.
+    ///
+    /// # Errors
+    /// As for [`Front::planned`].
+    pub(crate) async fn plan(
+        &self,
+        expr: &Arc<Expr>,
+        params: QueryParams,
+    ) -> Result<Plan, ApiError> {
+        let (effort, expr) = (Effort::of_plan(expr), Arc::clone(expr));
+        self.planned(effort, move |allowance| Plan::with_allowance(&expr, &params, allowance)).await
+    }
+}
+
+/// Parses a query that is to be run.
+pub(super) fn executable(text: &str) -> Result<Expr, ApiError> {
+    let bad_request = |error: ParseError| ApiError::bad_request(error.to_string());
+    let expr = syntax::parse(text).map_err(bad_request)?;
+    syntax::check_executable(&expr).map_err(bad_request)?;
+    Ok(expr)
+}
+
+/// Why a text is no selector, as its client reads it.
+pub(crate) fn bad_selector(error: SelectorError) -> ApiError {
+    ApiError::bad_request(error.to_string())
+}
+
+/// The matchers of a selector, compiled.
+fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
+    let matchers: Result<Vec<_>, _> = selector.matchers.iter().map(CompiledMatcher::new).collect();
+    matchers.map_err(ApiError::bad_request)
+}
+
+/// Why a query has no plan, as its client reads it.
+pub(super) fn unplanned(error: PlanError) -> ApiError {
+    match error {
+        // It can never be compiled; others that find no memory may try again.
+        PlanError::Stopped(Stop::TooLarge { .. }) => ApiError::bad_request(error.to_string()),
+        PlanError::Stopped(stop) => stopped(stop),
+        // As the reference answers for a part of the language that it switches off.
+        PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
+        error => ApiError::bad_request(error.to_string()),
+    }
+}

@@ -1,0 +1,222 @@
+//! Runs a plan on all shards and merges what they give.
+//!
+//! Guarantees: shards are told when nobody waits for a plan any more; the memory of
+//! intermediate results is reserved first. What can go wrong is an [`ApiError`] that is
+//! ready for the client.
+
+use std::sync::Arc;
+
+use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult, Stop};
+use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
+use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
+use logsvc_shards::scope::TenantScope;
+
+use super::answer::too_large;
+use super::leaves::{Merged, failed, gather_leaves};
+use super::queue::{Inquiry, Turn, Work};
+use crate::front::Front;
+use crate::front::core::errors::too_busy;
+use crate::metrics::Metric;
+
+/// What a plan gave, and what it took.
+pub(crate) struct Executed {
+    /// The answer.
+    pub(crate) result: QueryResult,
+    /// What the leaves did.
+    pub(crate) leaf: LeafStats,
+    /// What the shards have touched.
+    pub(crate) scan: ScanStats,
+    /// Shards that were asked.
+    pub(crate) shards: u64,
+    /// How long its turn was waited for, in ns.
+    pub(crate) queue_time_ns: u64,
+    /// From the first message to the last answer, in ns.
+    pub(crate) exec_time_ns: u64,
+    /// The part of it that was spent waiting for shards, in ns.
+    pub(crate) wait_time_ns: u64,
+    /// For the result; `None` if nothing was read for it.
+    pub(crate) memory: Option<Box<dyn Allowance>>,
+    /// What was known of the answer before.
+    pub(crate) result_cache: CacheStats,
+}
+
+impl Executed {
+    /// What a plan gives that nothing was read for.
+    pub(crate) fn nothing(plan: &Plan) -> Result<Executed, ApiError> {
+        let result = MergeState::new(plan).finish().map_err(failed)?;
+        let leaf = LeafStats::default();
+        let scan = ScanStats::default();
+        let (queue_time_ns, exec_time_ns, wait_time_ns) = (0, 0, 0);
+        let (shards, memory, result_cache) = (0, None, CacheStats::default());
+        Ok(Executed {
+            result,
+            leaf,
+            scan,
+            shards,
+            queue_time_ns,
+            exec_time_ns,
+            wait_time_ns,
+            memory,
+            result_cache,
+        })
+    }
+
+    /// What is said beside the answer: that a part of the data could not be read.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match self.scan.unreadable_parts {
+            0 => Vec::new(),
+            count => vec![format!(
+                "{count} parts of the stored entries could not be read; the answer lacks them"
+            )],
+        }
+    }
+
+    /// The `stats` object of an answer.
+    pub(crate) fn stats(&self) -> QueryStats {
+        let entries_returned = match &self.result {
+            QueryResult::Streams(streams) => streams.iter().map(|s| s.entries.len() as u64).sum(),
+            QueryResult::Matrix(series) => series.iter().map(|s| s.points.len() as u64).sum(),
+            QueryResult::Vector(samples) => samples.len() as u64,
+            QueryResult::Scalar { .. } => 1,
+        };
+        let (leaf, scan) = (&self.leaf, &self.scan);
+        let head_line_bytes = leaf.line_bytes.saturating_sub(scan.sealed_line_bytes);
+        QueryStats {
+            exec_time_ns: self.exec_time_ns,
+            queue_time_ns: self.queue_time_ns,
+            splits: 1,
+            shards: self.shards,
+            entries_returned,
+            streams_matched: scan.streams,
+            ingester: IngesterStats {
+                reached: self.shards,
+                heads_matched: scan.head_blocks,
+                batches: self.shards,
+                lines_sent: leaf.entries_kept,
+                wait_time_ns: self.wait_time_ns,
+                // Of what the leaves did, whatever was not done on sealed blocks.
+                store: StoreStats {
+                    head_bytes: head_line_bytes + scan.head_metadata_bytes,
+                    head_metadata_bytes: scan.head_metadata_bytes,
+                    uses_structured_metadata: scan.head_metadata_bytes > 0,
+                    head_lines: leaf.entries.saturating_sub(scan.sealed_entries),
+                    lines_after_filter: leaf.entries_kept.saturating_sub(scan.sealed_entries_kept),
+                    ..StoreStats::default()
+                },
+            },
+            store: StoreStats {
+                blocks_referenced: scan.sealed_blocks + scan.blocks_filtered,
+                blocks_read: scan.sealed_blocks,
+                block_read_time_ns: scan.read_time_ns,
+                decompressed_bytes: scan.sealed_line_bytes + scan.sealed_metadata_bytes,
+                decompressed_metadata_bytes: scan.sealed_metadata_bytes,
+                uses_structured_metadata: scan.sealed_metadata_bytes > 0,
+                decompressed_lines: scan.sealed_entries,
+                compressed_bytes: scan.read_bytes,
+                lines_after_filter: scan.sealed_entries_kept,
+                ..StoreStats::default()
+            },
+            block_cache: CacheStats {
+                lookups: scan.cache_lookups,
+                hits: scan.cache_hits,
+                // What was not there is put there once it is decoded.
+                stored: scan.cache_lookups - scan.cache_hits,
+                served_ns: 0,
+            },
+            result_cache: self.result_cache,
+            ..QueryStats::default()
+        }
+    }
+}
+
+/// Tells the shards to stop when nobody waits for their part of a query any more.
+pub(crate) struct CancelOnDrop(pub(crate) Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Why a query is stopped, as its client reads it.
+pub(super) fn stopped(stop: Stop) -> ApiError {
+    match stop {
+        Stop::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
+        Stop::Busy => too_busy(),
+        Stop::Ended => ApiError::unavailable(stop.to_string()),
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// Runs a plan when it is the turn of whoever asks.
+    ///
+    /// # Errors
+    /// As for [`Front::turn`], [`Front::execute`] and [`Front::bounded`].
+    pub(crate) async fn run(
+        &self,
+        inquiry: &Inquiry<'_>,
+        tenants: &TenantScope,
+        plan: &Plan,
+    ) -> Result<Executed, ApiError> {
+        let work = async {
+            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Query).await?;
+            self.execute(tenants, plan, &turn).await
+        };
+        self.bounded(inquiry, work).await
+    }
+
+    /// Runs the leaves of a plan on all shards at once and merges what they give. When
+    /// it is dropped before its end, the shards stop.
+    ///
+    /// # Errors
+    /// A part of it failed, there is no memory for it now, or the node is too busy.
+    pub(crate) async fn execute(
+        &self,
+        tenants: &TenantScope,
+        plan: &Plan,
+        turn: &Turn,
+    ) -> Result<Executed, ApiError> {
+        let begun = self.runtime.now();
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let mut replies = Vec::new();
+        for leaf in plan.leaves() {
+            let leaf = Arc::new(leaf.clone());
+            replies.extend(self.ask_all(|| {
+                ShardRequest::Leaf(LeafRequest {
+                    tenants: tenants.clone(),
+                    plan: Arc::clone(&leaf),
+                    cancellation: cancellation.0.clone(),
+                    account: turn.account.clone(),
+                })
+            })?);
+        }
+        let waits_since = self.runtime.now();
+        let cores = self.runtime.core_count();
+        let ask = |core, request| self.ask(core, request);
+        let gathered = gather_leaves(ask, cores, replies, turn.account.grant()).await?;
+        let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
+        let scan = gathered.stats;
+        let merged = gathered.merged(&self.runtime, plan, cancellation.0.clone()).await?;
+        let Merged { result, memory, stats: leaf } = merged;
+        let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+        let queue_time_ns = turn.waited.as_nanos() as u64;
+        // A query that needs no entries asks no shard.
+        let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
+        let executed = Executed {
+            result,
+            leaf,
+            scan,
+            shards,
+            queue_time_ns,
+            exec_time_ns,
+            wait_time_ns,
+            memory: Some(memory),
+            result_cache: CacheStats::default(),
+        };
+        self.counters().numbers.add(Metric::QueriedBytes, executed.leaf.line_bytes);
+        self.counters().numbers.add(Metric::UnreadableParts, executed.scan.unreadable_parts);
+        Ok(executed)
+    }
+}

@@ -1,0 +1,257 @@
+//! Which queries run, and which wait for their turn.
+//!
+//! There are two queues on the node: one for queries that read entries, and one for
+//! questions that the index answers alone or nearly so, such as labels. Each has
+//! places of its own, so cheap questions never wait behind queries; in each of them
+//! places are shared fairly between tenants, see [`FairQueue`]. Several tenants in
+//! one request count as a tenant of its own. Pushes and tails wait in neither.
+//!
+//! Guarantees: what waits is gone with its client or when its time is up, and the
+//! time in the queue is part of the time that a query may take. What can go wrong:
+//! the queue of the tenant is full, or it may not query at all.
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::StatusCode;
+use logsvc_http::{Disconnect, Request};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::stop_of;
+
+use super::execute::stopped;
+use super::limits::check_enabled;
+use super::request_limits;
+use super::tenants::Tenants;
+use crate::config::{Config, Limits};
+use crate::front::Front;
+use crate::front::core::errors::too_busy;
+use crate::metrics::{Metric, QueueStatus};
+
+/// How long who has a place waits for its first memory, and how often it looks.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(1);
+const MEMORY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What a request does when it has its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// It reads entries.
+    Query,
+    /// It looks up streams, or adds up what is known of their blocks.
+    Lookup,
+}
+
+/// Both queues of the node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Queues {
+    queries: FairQueue<Tenants>,
+    lookups: FairQueue<Tenants>,
+    /// Most that wait for each tenant; 0 is no limit.
+    max_waiting: usize,
+}
+
+impl Queues {
+    /// Empty queues.
+    pub(crate) fn new(config: &Config) -> Queues {
+        Queues {
+            queries: FairQueue::new(config.max_concurrent_queries),
+            lookups: FairQueue::new(config.max_concurrent_queries),
+            max_waiting: config.max_outstanding_per_tenant,
+        }
+    }
+
+    fn of(&self, work: Work) -> &FairQueue<Tenants> {
+        match work {
+            Work::Query => &self.queries,
+            Work::Lookup => &self.lookups,
+        }
+    }
+
+    /// Numbers for metrics.
+    pub(crate) fn status(&self) -> [QueueStatus; 2] {
+        [("query", &self.queries), ("lookup", &self.lookups)].map(|(work, queue)| QueueStatus {
+            work,
+            places: queue.places(),
+            running: queue.running(),
+            waiting: queue.waiting().into_iter().map(|(key, n)| (key.to_string(), n)).collect(),
+        })
+    }
+}
+
+/// A request of the query family: for whom it is, and within which limits.
+pub(crate) struct Inquiry<'r> {
+    pub(crate) tenants: Tenants,
+    pub(crate) limits: Arc<Limits>,
+    deadline: Monotonic,
+    disconnect: &'r Disconnect,
+}
+
+/// The right to run. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _place: Place<Tenants>,
+    /// How long it was waited for.
+    pub(crate) waited: Duration,
+    /// The memory for its intermediate results, on all cores together.
+    pub(crate) account: Account,
+}
+
+/// What shards know without reading entries.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// An answer of each.
+    pub(crate) replies: Vec<ShardReply>,
+    /// What they hold of the memory for queries.
+    pub(crate) memory: Grant,
+}
+
+impl<R: Runtime> Front<R> {
+    /// Who asks. Its time runs from here on.
+    ///
+    /// # Errors
+    /// The tenants are missing or bad.
+    pub(crate) fn inquiry<'r>(&self, request: &'r Request) -> Result<Inquiry<'r>, ApiError> {
+        let tenants = self.tenants(&request.head)?;
+        Ok(self.inquiry_of(tenants, request))
+    }
+
+    /// [`Front::inquiry`] of an endpoint that works for one tenant.
+    pub(crate) fn inquiry_of_one<'r>(&self, request: &'r Request) -> Result<Inquiry<'r>, ApiError> {
+        let tenants = self.tenant(&request.head)?.into();
+        Ok(self.inquiry_of(tenants, request))
+    }
+
+    fn inquiry_of<'r>(&self, tenants: Tenants, request: &'r Request) -> Inquiry<'r> {
+        let mut limits = self.limits_of(&tenants);
+        if self.config.per_request_limits_enabled
+            && let Some(stricter) = request_limits::of(&request.head)
+        {
+            Arc::make_mut(&mut limits).tighten(&stricter);
+        }
+        let deadline = match u64::try_from(limits.query_timeout_ns) {
+            Ok(timeout_ns) if timeout_ns > 0 => {
+                self.runtime.now().after(Duration::from_nanos(timeout_ns))
+            }
+            _ => Monotonic::NEVER,
+        };
+        Inquiry { tenants, limits, deadline, disconnect: &request.disconnect }
+    }
+
+    /// Waits for the turn of these tenants.
+    ///
+    /// # Errors
+    /// Too many wait already, or they may not query.
+    pub(crate) async fn turn(
+        &self,
+        tenants: &Tenants,
+        limits: &Limits,
+        work: Work,
+    ) -> Result<Turn, ApiError> {
+        let max_running = match work {
+            Work::Query => {
+                check_enabled(limits)?;
+                limits.tsdb_max_query_parallelism
+            }
+            Work::Lookup => 0,
+        };
+        let queue = self.queues.of(work);
+        let bounds = KeyBounds { max_running, max_waiting: self.queues.max_waiting };
+        let begun = self.runtime.now();
+        let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
+            self.counters().numbers.add(Metric::QueriesRefused, 1);
+            too_busy()
+        })?;
+        let place = ticket.await;
+        let waited = self.runtime.now().since(begun);
+        self.counters().query_waits.record(waited);
+        // Together, queries get a half of the memory and lookups an eighth; the rest
+        // is for answers on their way to clients.
+        let share = match work {
+            Work::Query => 2,
+            Work::Lookup => 8,
+        };
+        let first_bytes = (self.queries.max_bytes() / (share * queue.places() as u64)).max(1);
+        let account = self.account(first_bytes, self.query_max_bytes()).await?;
+        Ok(Turn { _place: place, waited, account })
+    }
+
+    /// An account with these first bytes. What was computed aside for who had the place before
+    /// ends within a moment, and gives its memory back.
+    async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
+        let give_up = self.runtime.now().after(MEMORY_WAIT_MAX);
+        loop {
+            if let Some(account) = Account::open(&self.queries, first_bytes, max_bytes) {
+                return Ok(account);
+            }
+            let now = self.runtime.now();
+            if now >= give_up {
+                return Err(too_busy());
+            }
+            self.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
+        }
+    }
+
+    /// Asks all shards what they know without reading entries, when it is the turn of
+    /// whoever asks.
+    ///
+    /// # Errors
+    /// As for [`Front::turn`] and [`Front::bounded`], or there is no memory for the answers.
+    pub(crate) async fn look_up(
+        &self,
+        inquiry: &Inquiry<'_>,
+        request: impl FnMut() -> ShardRequest,
+    ) -> Result<Looked, ApiError> {
+        let work = async {
+            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
+            let replies = self.gather(request).await?;
+            let mut memory = turn.account.grant();
+            let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
+            memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
+            Ok(Looked { replies, memory })
+        };
+        self.bounded(inquiry, work).await
+    }
+
+    /// Runs `work` until it ends, its time is up, or the client goes away; then it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// Those of `work`, and that it did not end.
+    pub(crate) async fn bounded<T>(
+        &self,
+        inquiry: &Inquiry<'_>,
+        work: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let mut work = pin!(work);
+        let mut gone = pin!(inquiry.disconnect.wait());
+        let mut late = pin!(async {
+            match inquiry.deadline {
+                Monotonic::NEVER => pending().await,
+                deadline => self.runtime.sleep_until(deadline).await,
+            }
+        });
+        poll_fn(|context| {
+            if let Poll::Ready(result) = work.as_mut().poll(context) {
+                return Poll::Ready(result);
+            }
+            if late.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ApiError::query_timeout()));
+            }
+            if gone.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(client_gone()));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Nobody reads this answer; it is counted under its status.
+fn client_gone() -> ApiError {
+    let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
+    ApiError::new(status, "the request was cancelled by the client")
+}

@@ -1,0 +1,229 @@
+//! Answers to metric range queries are kept, and used again step by step.
+//!
+//! A dashboard asks the same again and again, each time for a few steps more. Of what is
+//! asked, the steps that are known and of whose entries none has changed since are taken
+//! from the last answer to the same query; the others run, from the first to the last of
+//! them. What is put together so is kept for the next time.
+//!
+//! Guarantees: an answer is the one that a run over all steps would give. The stamp of the
+//! changes ([`logsvc_shards::changes`]) is taken before anything is read, so whatever
+//! changes while a query runs is found out when its answer is to be used; late entries,
+//! retention and whatever else changes what is stored are no special cases. An answer that
+//! lacks something that could not be read is not kept.
+//!
+//! What is kept never takes more than its budget, and one answer an eighth of it at most.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use logsvc_logql::engine::{Effort, KnownSteps, LeafStats, Plan, QueryParams, QueryResult, Steps};
+use logsvc_logql::syntax::ast::Expr;
+use logsvc_proto::encode::CacheStats;
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Runtime, SharedCache};
+use logsvc_shards::changes::Stamp;
+use logsvc_shards::messages::{Cancellation, ScanStats, TimeRange};
+use logsvc_shards::scan::PartAllowance;
+
+use super::execute::{Executed, stopped};
+use super::leaves::{failed, here_or_aside, merging_queue};
+use super::queue::Turn;
+use super::tenants::Tenants;
+use crate::front::Front;
+use crate::metrics::Metric;
+
+/// One answer takes no more than this part of the budget.
+const LARGEST_PART: u64 = 8;
+
+/// Answers of the whole node.
+pub(crate) type Results = SharedCache<ResultKey, KnownResult>;
+
+/// What the steps of an answer depend on besides the data and their times.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ResultKey {
+    tenants: Tenants,
+    /// As it is printed.
+    query: String,
+    step_ns: i64,
+    phase_ns: i64,
+    /// The order of magnitude of the number of steps: the last hour and the last day, seen
+    /// side by side, do not push each other out.
+    steps_log2: u32,
+    /// See [`crate::app::Boot::cache_generation`].
+    generation: i64,
+}
+
+/// An answer, and what had changed when its entries were read.
+#[derive(Debug)]
+pub(crate) struct KnownResult {
+    steps: KnownSteps,
+    stamp: Stamp,
+}
+
+/// A query whose answer may be put together from steps.
+pub(super) struct ByStep {
+    pub(super) steps: Steps,
+    key: ResultKey,
+    expr: Arc<Expr>,
+    params: QueryParams,
+}
+
+impl ByStep {
+    /// How to ask for some of the steps; `None` if the plan does not go by steps.
+    pub(super) fn of(
+        tenants: &Tenants,
+        expr: &Arc<Expr>,
+        params: &QueryParams,
+        plan: &Plan,
+        generation: i64,
+    ) -> Option<ByStep> {
+        let steps = plan.steps()?;
+        let key = ResultKey {
+            tenants: tenants.clone(),
+            query: expr.to_string(),
+            step_ns: steps.step_ns(),
+            phase_ns: steps.phase_ns(),
+            steps_log2: steps.count().ilog2(),
+            generation,
+        };
+        // The steps are where they are to be.
+        let params = QueryParams { align_to_step: false, ..params.clone() };
+        Some(ByStep { steps, key, expr: Arc::clone(expr), params })
+    }
+
+    /// The plan of some steps. Nothing of it is compiled but patterns that labels are replaced by.
+    async fn plan_of<R: Runtime>(
+        &self,
+        front: &Front<R>,
+        steps: Range<u32>,
+    ) -> Result<Plan, ApiError> {
+        let params = QueryParams { time: self.steps.time_of(steps), ..self.params.clone() };
+        let (effort, expr) = (Effort::of_plan(&self.expr), Arc::clone(&self.expr));
+        front.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    /// [`Front::execute`], but for the steps that are known.
+    ///
+    /// # Errors
+    /// As for [`Front::execute`].
+    pub(super) async fn execute_by_step(
+        &self,
+        tenants: &Tenants,
+        plan: &Plan,
+        by_step: &ByStep,
+        turn: &Turn,
+    ) -> Result<Executed, ApiError> {
+        let (scope, wanted) = (tenants.labelled(), &by_step.steps);
+        let all = 0..wanted.count();
+        let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
+        // Before anything is read: what changes from now on makes another stamp.
+        let stamp = self.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
+        let Some(stamp) = stamp else { return self.execute(&scope, plan, turn).await };
+        let known = self.results.get(&by_step.key);
+        let missing = known.as_ref().map_or(all.clone(), |known| {
+            known.steps.missing(wanted, &self.changes.since(&known.stamp))
+        });
+        let known = known.filter(|_| missing != all);
+        let mut executed = match &known {
+            None => self.execute(&scope, plan, turn).await?,
+            Some(_) if missing.is_empty() => Executed::known(turn),
+            Some(_) => {
+                let plan = by_step.plan_of(self, missing.clone()).await?;
+                self.execute(&scope, &plan, turn).await?
+            }
+        };
+        let cache = &mut executed.result_cache;
+        cache.lookups = 1;
+        if let Some(known) = &known {
+            let count = u64::from(wanted.count()) - missing.len() as u64;
+            cache.hits = 1;
+            cache.served_ns = count.saturating_mul(wanted.step_ns().unsigned_abs());
+            self.counters().numbers.add(Metric::ResultCacheHits, 1);
+            self.counters().numbers.add(Metric::ResultCacheSteps, count);
+            let known = Arc::clone(known);
+            self.complete(&mut executed, known, by_step, missing.clone()).await?;
+        } else {
+            self.counters().numbers.add(Metric::ResultCacheMisses, 1);
+        }
+        if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
+            let is_kept = self.keep(by_step, &mut executed, stamp).await;
+            executed.result_cache.stored = u64::from(is_kept);
+        }
+        Ok(executed)
+    }
+
+    /// Adds the steps that are known to those that were missing.
+    async fn complete(
+        &self,
+        executed: &mut Executed,
+        known: Arc<KnownResult>,
+        by_step: &ByStep,
+        missing: Range<u32>,
+    ) -> Result<(), ApiError> {
+        let QueryResult::Matrix(fresh) = &mut executed.result else { return Ok(()) };
+        let bytes = known.steps.completed_bytes(fresh);
+        if let Some(memory) = &mut executed.memory {
+            memory.take(bytes).map_err(stopped)?;
+        }
+        let (wanted, max_series) = (by_step.steps, by_step.params.limits.max_series);
+        let fresh = std::mem::take(fresh);
+        let queue = merging_queue(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let complete = move || known.steps.completed(&wanted, &missing, fresh, max_series);
+        let whole = here_or_aside(&self.runtime, queue, complete).await;
+        executed.result = QueryResult::Matrix(whole.map_err(failed)?);
+        Ok(())
+    }
+
+    /// Keeps an answer for the next time. Returns whether there is room for it.
+    async fn keep(&self, by_step: &ByStep, executed: &mut Executed, stamp: Stamp) -> bool {
+        let QueryResult::Matrix(series) = &mut executed.result else { return false };
+        let key = by_step.key.clone();
+        let series_bytes = KnownSteps::bytes_of(series);
+        let bytes = series_bytes
+            + (stamp.held_bytes() + size_of::<ResultKey>() + 2 * key.query.len()) as u64;
+        if bytes > self.results.budget().max_bytes() / LARGEST_PART {
+            return false;
+        }
+        // The copy is a part of the query until it is one of what is kept.
+        let has_memory = match &mut executed.memory {
+            Some(memory) => memory.take(series_bytes).is_ok(),
+            None => true,
+        };
+        if !has_memory {
+            return false;
+        }
+        let taken = std::mem::take(series);
+        let queue = merging_queue(usize::try_from(series_bytes).unwrap_or(usize::MAX));
+        let copy = move || (taken.clone(), taken);
+        let (copy, taken) = here_or_aside(&self.runtime, queue, copy).await;
+        *series = taken;
+        let steps = KnownSteps::new(by_step.steps, copy);
+        let is_kept = self.results.put(key, KnownResult { steps, stamp }, bytes);
+        if let Some(memory) = &mut executed.memory {
+            memory.give_back(series_bytes);
+        }
+        is_kept
+    }
+}
+
+impl Executed {
+    /// What has asked no shard: an empty answer, to be completed.
+    fn known(turn: &Turn) -> Executed {
+        Executed {
+            result: QueryResult::Matrix(Vec::new()),
+            leaf: LeafStats::default(),
+            scan: ScanStats::default(),
+            shards: 0,
+            queue_time_ns: turn.waited.as_nanos() as u64,
+            exec_time_ns: 0,
+            wait_time_ns: 0,
+            memory: Some(Box::new(PartAllowance {
+                grant: turn.account.grant(),
+                cancellation: Cancellation::default(),
+            })),
+            result_cache: CacheStats::default(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Equal queries at the same time run once.
+//!
+//! The first one that asks has the query run in a task of its core; all that ask for
+//! the same while it runs, on any core, get its answer, encoded once and counted once
+//! in the memory for queries. Each request has its own time limit, and its client may
+//! go away, the first one's too; the run ends early only when nobody waits any more.
+//!
+//! Guarantees: nobody gets an answer that lacks an entry whose push was acknowledged
+//! before the question came. A run that still waits for its turn may be joined by
+//! everybody; one that has begun only as long as nothing was stored on the node since.
+//! What can go wrong is what can go wrong with the run, and everybody is told.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use logsvc_logql::engine::{Direction, QueryParams, QueryTime};
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::{Joined, Leader, Runtime, SharedRuns};
+
+use super::answer::Held;
+use super::endpoints::{AnswerForm, Asked, Prepared};
+use super::queue::Inquiry;
+use super::tenants::Tenants;
+use crate::config::Limits;
+use crate::front::Front;
+use crate::metrics::Metric;
+
+/// Everything that an answer depends on besides the data.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct QueryKey {
+    tenants: Tenants,
+    /// As it is printed.
+    query: String,
+    /// The moment, or first, last and step.
+    times_ns: (i64, Option<(i64, i64)>),
+    limit: usize,
+    is_forward: bool,
+    interval_ns: i64,
+    form: AnswerForm,
+    asked: Asked,
+    /// Where its limits lie. The run holds them, so that no others lie there meanwhile.
+    limits: usize,
+}
+
+impl QueryKey {
+    /// The key of a query with parameters as they were asked for.
+    pub(super) fn new(
+        inquiry: &Inquiry<'_>,
+        query: String,
+        params: &QueryParams,
+        form: AnswerForm,
+        asked: Asked,
+    ) -> QueryKey {
+        QueryKey {
+            tenants: inquiry.tenants.clone(),
+            limits: Arc::as_ptr(&inquiry.limits).addr(),
+            query,
+            times_ns: match params.time {
+                QueryTime::Instant { time_ns } => (time_ns, None),
+                QueryTime::Range { start_ns, end_ns, step_ns } => {
+                    (start_ns, Some((end_ns, step_ns)))
+                }
+            },
+            limit: params.limit,
+            is_forward: params.direction == Direction::Forward,
+            interval_ns: params.interval_ns,
+            form,
+            asked,
+        }
+    }
+}
+
+/// What everybody gets who asks for the same.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedAnswer {
+    /// The text.
+    pub(super) held: Arc<Held>,
+    /// Bytes that were read for it.
+    pub(super) read_bytes: u64,
+}
+
+/// The end of a run.
+pub(crate) type SharedOutcome = Result<SharedAnswer, ApiError>;
+
+/// Runs that somebody waits for, of the whole node.
+pub(crate) type QueryRuns = SharedRuns<QueryKey, SharedOutcome>;
+
+impl<R: Runtime> Front<R> {
+    /// The answer to a query, by a run of its own or by that of an equal one.
+    ///
+    /// # Errors
+    /// As for [`Front::bounded`] and [`Front::encoded`].
+    pub(super) async fn shared(
+        &self,
+        inquiry: &Inquiry<'_>,
+        key: QueryKey,
+        prepared: Prepared,
+    ) -> Result<SharedAnswer, ApiError> {
+        let form = key.form.clone();
+        let follower = match self.runs.join(key, self.metrics.stored_pushes()) {
+            Joined::Follows(follower) => {
+                self.counters().numbers.add(Metric::QueriesShared, 1);
+                follower
+            }
+            Joined::Leads(leader, follower) => {
+                let front = self.me.upgrade().ok_or_else(stopped)?;
+                let (tenants, limits) = (inquiry.tenants.clone(), Arc::clone(&inquiry.limits));
+                drop(self.runtime.spawn(async move {
+                    front.lead(leader, tenants, limits, prepared, form).await;
+                }));
+                follower
+            }
+        };
+        self.bounded(inquiry, async { follower.await.unwrap_or_else(|| Err(stopped())) }).await
+    }
+
+    /// Does the work for all that wait for it, until it is done or nobody does.
+    async fn lead(
+        &self,
+        leader: Leader<QueryKey, SharedOutcome>,
+        tenants: Tenants,
+        limits: Arc<Limits>,
+        prepared: Prepared,
+        form: AnswerForm,
+    ) {
+        let outcome = {
+            let begins = || leader.begin(self.metrics.stored_pushes());
+            let mut work = pin!(self.encoded(&tenants, &limits, &prepared, &form, begins));
+            let mut abandoned = pin!(leader.abandoned());
+            poll_fn(|context| {
+                if abandoned.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                work.as_mut().poll(context).map(Some)
+            })
+            .await
+        };
+        if let Some(outcome) = outcome {
+            leader.finish(outcome);
+        }
+    }
+}
+
+/// The run ended without an outcome: only if the node goes down.
+fn stopped() -> ApiError {
+    ApiError::unavailable("the node is stopping")
+}

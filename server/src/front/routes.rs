@@ -1,0 +1,390 @@
+//! The table of routes: one row for each endpoint.
+//!
+//! A row is everything that the server knows of a route: the name under which its requests are
+//! counted, the methods, the paths, its [`Traits`], and its handler. Routing, metrics,
+//! compression, the check of web pages of other sites, and the landing page follow from it.
+//! An endpoint is added with a handler in its room, a row here, and its place in the reference
+//! (`docs/api.md`), which a test looks for.
+
+use http::{Method, StatusCode};
+use logsvc_http::{Request, Response, Router};
+use logsvc_proto::error::ApiError;
+use logsvc_proto::push::json::Dialect as JsonDialect;
+use logsvc_runtime::Runtime;
+
+use super::Front;
+use super::core::errors::error_response;
+use super::operate::{admin, operations, pages};
+use super::{ingest, tail};
+
+/// What a route is for, as far as requests of several routes are treated alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// Takes log entries: large bodies, whose length or encoding the client must tell.
+    Push,
+    /// The same, with errors as clients of OpenTelemetry read them.
+    OtlpPush,
+    /// Answers with results, which may be compressed and may be Parquet files.
+    Query,
+    /// Answers with lists and sums, which may be compressed and are never Parquet files.
+    Lookup,
+    /// Anything else.
+    Operate,
+}
+
+/// From which web pages a browser may send requests to a route. Other clients always may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CrossSite {
+    /// From any: the route changes nothing, and browsers keep the answer from the page.
+    Allowed,
+    /// From any with GET, which changes nothing; from own pages with other methods.
+    OnlyGet,
+    /// From own pages.
+    Refused,
+}
+
+/// How requests of a route are treated before and after its handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traits {
+    pub(super) class: Class,
+    /// Whether the route works before the write-ahead logs are replayed.
+    before_ready: bool,
+    pub(super) cross_site: CrossSite,
+    /// Links of the landing page: what follows the path, and what is to be seen there.
+    links: &'static [(&'static str, &'static str)],
+}
+
+impl Traits {
+    const fn of(class: Class) -> Traits {
+        Traits { class, before_ready: false, cross_site: CrossSite::Allowed, links: &[] }
+    }
+
+    const fn before_ready(self) -> Traits {
+        Traits { before_ready: true, ..self }
+    }
+
+    const fn cross_site(self, cross_site: CrossSite) -> Traits {
+        Traits { cross_site, ..self }
+    }
+
+    const fn links(self, links: &'static [(&'static str, &'static str)]) -> Traits {
+        Traits { links, ..self }
+    }
+}
+
+const PUSH: Traits = Traits::of(Class::Push).cross_site(CrossSite::Refused);
+const OTLP_PUSH: Traits = Traits::of(Class::OtlpPush).cross_site(CrossSite::Refused);
+const QUERY: Traits = Traits::of(Class::Query);
+const LOOKUP: Traits = Traits::of(Class::Lookup);
+/// A tail stays open, and its frames are not kept from the page that opened it.
+const TAIL: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
+/// Shows something of the node at any time.
+const SHOW: Traits = Traits::of(Class::Operate).before_ready();
+/// Needs the shards, and changes nothing.
+const ASK: Traits = Traits::of(Class::Operate);
+/// Changes something, whatever the method.
+const CHANGE: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
+
+const GET: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const GET_POST_DELETE: &[Method] = &[Method::GET, Method::POST, Method::DELETE];
+/// Every method.
+const ANY: &[Method] = &[];
+
+/// Paths below this prefix are there below [`OWN_PREFIX`], too.
+const LOKI_PREFIX: &str = "/loki/api/v1/";
+const OWN_PREFIX: &str = "/logsvc/api/v1/";
+
+/// A row of the table.
+pub(super) struct Row {
+    route: Route,
+    /// Under which its requests are counted.
+    pub(super) metric_name: &'static str,
+    /// None stands for every method.
+    methods: &'static [Method],
+    /// `{name}` stands for one segment, which the handler gets.
+    paths: &'static [&'static str],
+    pub(super) traits: Traits,
+}
+
+macro_rules! routes {
+    (
+        |$front:ident, $request:ident, $name:ident|
+        $($route:ident $metric_name:literal $methods:ident [$($path:literal),+] ($traits:expr)
+            => $answer:expr;)+
+    ) => {
+        /// What a path leads to.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(super) enum Route {
+            $($route,)+
+        }
+
+        /// All routes, by [`Route`].
+        static ROWS: &[Row] = &[$(Row {
+            route: Route::$route,
+            metric_name: $metric_name,
+            methods: $methods,
+            paths: &[$($path),+],
+            traits: $traits,
+        },)+];
+
+        /// Under which the requests of all routes are counted.
+        pub(crate) static METRIC_NAMES: &[&str] = &[$($metric_name,)+];
+
+        /// Answers a request. `name` is the segment of the path that the route leaves open.
+        pub(super) async fn answer<R: Runtime>(
+            route: Route,
+            $front: &Front<R>,
+            $request: Request,
+            $name: &str,
+        ) -> Result<Response, ApiError> {
+            match route {
+                $(Route::$route => $answer,)+
+            }
+        }
+    };
+}
+
+routes! {
+    |front, request, name|
+
+    Push "loki_api_v1_push" POST ["/loki/api/v1/push"] (PUSH)
+        => front.push(request, JsonDialect::V1).await;
+    LegacyPush "api_prom_push" POST ["/api/prom/push"] (PUSH)
+        => front.push(request, JsonDialect::Legacy).await;
+    OtlpLogs "otlp_v1_logs" POST ["/otlp/v1/logs"] (OTLP_PUSH)
+        => front.push_otlp(request).await;
+
+    Query "loki_api_v1_query" GET_POST ["/loki/api/v1/query"] (QUERY)
+        => front.query(request).await;
+    QueryRange "loki_api_v1_query_range" GET_POST ["/loki/api/v1/query_range"] (QUERY)
+        => front.query_range(request).await;
+    LegacyQuery "api_prom_query" GET_POST ["/api/prom/query"] (QUERY)
+        => front.legacy_query(request).await;
+
+    Labels "loki_api_v1_labels" GET_POST
+        ["/loki/api/v1/labels", "/loki/api/v1/label", "/api/prom/label"] (LOOKUP)
+        => front.label_names(request).await;
+    LabelValues "loki_api_v1_label_name_values" GET_POST
+        ["/loki/api/v1/label/{name}/values", "/api/prom/label/{name}/values"] (LOOKUP)
+        => front.label_values(request, name).await;
+    Series "loki_api_v1_series" GET_POST ["/loki/api/v1/series", "/api/prom/series"] (LOOKUP)
+        => front.series(request).await;
+    IndexStats "loki_api_v1_index_stats" GET_POST ["/loki/api/v1/index/stats"] (LOOKUP)
+        => front.index_stats(request).await;
+    IndexShards "loki_api_v1_index_shards" GET_POST ["/loki/api/v1/index/shards"] (LOOKUP)
+        => front.index_shards(request).await;
+    Volume "loki_api_v1_index_volume" GET_POST ["/loki/api/v1/index/volume"] (QUERY)
+        => front.volume(request).await;
+    VolumeRange "loki_api_v1_index_volume_range" GET_POST
+        ["/loki/api/v1/index/volume_range"] (QUERY)
+        => front.volume_range(request).await;
+    DetectedFields "loki_api_v1_detected_fields" GET_POST
+        ["/loki/api/v1/detected_fields"] (LOOKUP)
+        => front.detected_fields(request).await;
+    DetectedFieldValues "loki_api_v1_detected_field_name_values" GET_POST
+        ["/loki/api/v1/detected_field/{name}/values"] (LOOKUP)
+        => front.detected_field_values(request, name).await;
+    DetectedLabels "loki_api_v1_detected_labels" GET_POST
+        ["/loki/api/v1/detected_labels"] (LOOKUP)
+        => front.detected_labels(request).await;
+    Patterns "loki_api_v1_patterns" GET_POST ["/loki/api/v1/patterns"] (LOOKUP)
+        => front.patterns(request).await;
+
+    Tail "loki_api_v1_tail" GET_POST ["/loki/api/v1/tail"] (TAIL)
+        => front.tail(&request, tail::Dialect::V1).await;
+    LegacyTail "api_prom_tail" GET_POST ["/api/prom/tail"] (TAIL)
+        => front.tail(&request, tail::Dialect::Legacy).await;
+
+    FormatQuery "loki_api_v1_format_query" GET_POST ["/loki/api/v1/format_query"] (SHOW)
+        => front.format_query(&request).await;
+
+    Landing "root" GET ["/"] (SHOW)
+        => Ok(pages::landing(links()));
+    Ready "ready" GET ["/ready"] (SHOW.links(&[("", "whether the node takes requests")]))
+        => front.ready();
+    Services "services" GET ["/services"] (SHOW.links(&[("", "states of its parts")]))
+        => Ok(front.services_page());
+    Config "config" GET ["/config"]
+        (SHOW.links(&[("", "settings"), ("?mode=diff", "settings that differ from the defaults")]))
+        => front.config_page(&request);
+    TenantLimits "config_tenant_v1_limits" GET ["/config/tenant/v1/limits"]
+        (SHOW.links(&[("", "limits of the tenant")]))
+        => front.tenant_limits(&request);
+    LogLevel "log_level" GET_POST ["/log_level"]
+        (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "the log level")]))
+        => admin::log_level(&request);
+    Metrics "metrics" ANY ["/metrics"] (SHOW.links(&[("", "metrics")]))
+        => Ok(front.exposition(&request.head).await);
+    // The members of every ring are the shards of this node.
+    Ring "ring" GET_POST
+        ["/ring", "/distributor/ring", "/compactor/ring", "/scheduler/ring", "/ruler/ring",
+         "/pattern/ring", "/indexgateway/ring"]
+        (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "shards")]))
+        => Ok(front.ring_page(&request));
+    BuildInfo "loki_api_v1_status_buildinfo" GET ["/loki/api/v1/status/buildinfo"]
+        (SHOW.links(&[("", "version")]))
+        => Ok(operations::build_info());
+    Memberlist "memberlist" ANY ["/memberlist"] (SHOW)
+        => Ok(pages::memberlist());
+    DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
+        => front.drilldown_limits(&request);
+
+    CacheGeneration "loki_api_v1_cache_generation_numbers" GET
+        ["/loki/api/v1/cache/generation_numbers"] (ASK)
+        => front.cache_generation(&request);
+    IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
+        ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE)
+        => front.increase_cache_generation(&request);
+    Flush "flush" GET_POST ["/flush"] (CHANGE)
+        => front.flush().await;
+    FlushTenant "flush_tenant" POST ["/flush/tenant"] (CHANGE)
+        => front.flush_tenant(&request).await;
+    PrepareShutdown "ingester_prepare_shutdown" GET_POST_DELETE ["/ingester/prepare_shutdown"]
+        (ASK.cross_site(CrossSite::OnlyGet))
+        => front.prepare_shutdown(&request).await;
+    Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (CHANGE)
+        => front.shut_down(&request, true).await;
+    FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE)
+        => front.shut_down(&request, false).await;
+}
+
+impl Route {
+    pub(super) fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// An error as the clients of the route expect it.
+    pub(super) fn error_response(self, error: &ApiError) -> Response {
+        match self.row().traits.class {
+            // The tenant check comes before everything that knows of OpenTelemetry.
+            Class::OtlpPush if error.status != StatusCode::UNAUTHORIZED => {
+                ingest::otlp::error_response(error)
+            }
+            Class::Query | Class::Lookup => error_response(error).compressible(),
+            Class::Push | Class::OtlpPush | Class::Operate => error_response(error),
+        }
+    }
+}
+
+impl Row {
+    /// Whether requests carry log entries.
+    pub(super) fn is_push(&self) -> bool {
+        matches!(self.traits.class, Class::Push | Class::OtlpPush)
+    }
+
+    /// Whether the route works before the write-ahead logs are replayed.
+    pub(super) fn is_before_ready(&self) -> bool {
+        self.traits.before_ready
+    }
+
+    /// All paths: those of the row, and those that they have under the name of this server.
+    fn all_paths(&self) -> impl Iterator<Item = String> {
+        let own = |path: &str| Some(format!("{OWN_PREFIX}{}", path.strip_prefix(LOKI_PREFIX)?));
+        self.paths.iter().flat_map(move |path| [Some((*path).to_owned()), own(path)]).flatten()
+    }
+}
+
+/// Finds routes by method and path.
+pub(super) fn router() -> Router<Route> {
+    let mut router = Router::new();
+    for row in ROWS {
+        for path in row.all_paths() {
+            match row.methods {
+                [] => router.add_any_method(&path, row.route),
+                methods => router.add(methods, &path, row.route),
+            }
+        }
+    }
+    router
+}
+
+/// Links to pages that can be looked at with a browser, each with its purpose.
+pub(super) fn links() -> impl Iterator<Item = (String, &'static str)> {
+    ROWS.iter().flat_map(|row| {
+        let links = row.traits.links.iter();
+        links.map(|(more, purpose)| (format!("{}{more}", row.paths[0]), *purpose))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use http::HeaderMap;
+    use http::header::{HOST, HeaderValue, ORIGIN};
+    use logsvc_http::Match;
+
+    use super::super::cross_site;
+    use super::*;
+
+    #[test]
+    fn every_path_is_in_the_api_reference() {
+        let reference = include_str!("../../../docs/api.md");
+        let paths = ROWS.iter().flat_map(|row| row.paths);
+        let missing: Vec<&&str> =
+            paths.filter(|path| !reference.contains(&format!("{path}`"))).collect();
+        assert_eq!(missing, [&""; 0]);
+        assert!(router().paths().count() > 50);
+    }
+
+    #[test]
+    fn every_row_has_its_place_and_a_name_of_its_own() {
+        for (place, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.route as usize, place, "{:?}", row.route);
+            assert_eq!(row.metric_name, METRIC_NAMES[place]);
+            assert!(!row.metric_name.is_empty() && row.metric_name != "other");
+        }
+        let names: BTreeSet<&str> = METRIC_NAMES.iter().copied().collect();
+        assert_eq!(names.len(), ROWS.len());
+    }
+
+    #[test]
+    fn every_path_leads_to_its_row_with_its_methods_only() {
+        let router = router();
+        for row in ROWS {
+            for path in row.all_paths() {
+                let path = path.replace("{name}", "x");
+                for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
+                    let is_found = match router.find(&method, &path) {
+                        Match::Found(&route, _) => {
+                            assert_eq!(route, row.route, "{path}");
+                            true
+                        }
+                        found => {
+                            assert_eq!(found, Match::MethodNotAllowed, "{path}");
+                            false
+                        }
+                    };
+                    let is_wanted = row.methods.is_empty() || row.methods.contains(&method);
+                    assert_eq!(is_found, is_wanted, "{method} {path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn looking_is_free_for_pages_of_other_sites() {
+        let mut evil = HeaderMap::new();
+        evil.append(HOST, HeaderValue::from_static("h"));
+        evil.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
+        for (route, method, refused) in [
+            (Route::Push, Method::POST, true),
+            (Route::Flush, Method::GET, true),
+            (Route::Shutdown, Method::GET, true),
+            (Route::LogLevel, Method::POST, true),
+            (Route::LogLevel, Method::GET, false),
+            (Route::PrepareShutdown, Method::DELETE, true),
+            (Route::PrepareShutdown, Method::GET, false),
+            (Route::Tail, Method::GET, true),
+            (Route::Ring, Method::POST, true),
+            (Route::Query, Method::POST, false),
+            (Route::Ready, Method::GET, false),
+        ] {
+            let guarded = cross_site::check(route.row().traits.cross_site, &method, &evil);
+            let status = guarded.err().map(|error| error.status.as_u16());
+            assert_eq!(status, refused.then_some(403), "{route:?} {method}");
+        }
+    }
+}
