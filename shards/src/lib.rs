@@ -30,5 +30,6 @@ pub mod segment;
 pub mod shard;
 pub mod tail;
 pub mod testing;
+pub mod types;
 pub mod version;
 pub mod wal;

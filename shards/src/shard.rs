@@ -31,11 +31,10 @@ use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
 use crate::manifest::SegmentName;
-use crate::messages::{
-    AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
-};
+use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
 use crate::scan::ScanJob;
 use crate::sealed::{OpenedSegment, SealedSegment};
+use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
 use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};

@@ -3,7 +3,7 @@
 use logsvc_logql::engine::MetadataSets;
 
 use crate::batch::MetadataPairs;
-use crate::messages::StreamDefinition;
+use crate::types::StreamDefinition;
 
 /// An entry of a segment that is being rewritten.
 #[derive(Clone, Copy, Debug)]

@@ -12,11 +12,11 @@ use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
 use super::input::Input;
 use super::*;
 use crate::manifest::{Day, read_manifest, survey_segments};
-use crate::messages::StreamDefinition;
 use crate::node::{Node, open_node};
 use crate::sealed::{Directories, SegmentFolder};
 use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
 use crate::testing::{Rng, SeedGuard, seeds};
+use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 
 mod drafts;

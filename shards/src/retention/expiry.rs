@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::RetentionPolicy;
 use crate::compact::{EntryView, Fate, Keep};
-use crate::messages::StreamDefinition;
 use crate::segment::Directory;
+use crate::types::StreamDefinition;
 
 /// What an entry takes besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;

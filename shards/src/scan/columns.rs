@@ -17,11 +17,11 @@ use logsvc_runtime::{File, Runtime};
 use super::ScanEnv;
 use super::search::Found;
 use crate::filter::FilterError;
-use crate::messages::ScanStats;
 use crate::sealed::{BlockCache, Cached, ColumnKey, DirectoryError, HeldDirectory, SealedSegment};
 use crate::segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
 };
+use crate::types::ScanStats;
 
 /// Why a part of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -12,9 +12,9 @@ use logsvc_logql::engine::Direction;
 use logsvc_proto::StreamId;
 
 use super::{ScanJob, StreamSnapshot};
-use crate::messages::TimeRange;
 use crate::sealed::{SealedSegment, hasher};
 use crate::segment::{Directory, RunInfo};
+use crate::types::TimeRange;
 
 /// A run that a unit reads.
 #[derive(Debug)]

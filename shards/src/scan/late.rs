@@ -20,9 +20,9 @@ use logsvc_runtime::{Runtime, SideQueue};
 use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
 use super::{HeadPart, ScanEnv, ScanJob};
 use crate::head::HeadBlock;
-use crate::messages::ScanStats;
 use crate::sealed::{HeldDirectory, hasher};
 use crate::segment::{BlockMetadata, RunInfo};
+use crate::types::ScanStats;
 
 const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: true };
 

@@ -24,9 +24,9 @@ use super::search::Searcher;
 use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
 use crate::batch::MetadataPairs;
 use crate::head::HeadBlock;
-use crate::messages::ScanStats;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory};
 use crate::segment::{Decoder, RunInfo};
+use crate::types::ScanStats;
 
 /// A run of a block that is to be evaluated.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use logsvc_runtime::{Budget, Denied, Grant, Reservation, Runtime, give_way};
 
 use super::leaf::{Batch, Leaf};
 use super::{Scan, ScanError};
-use crate::messages::Cancellation;
+use crate::types::Cancellation;
 
 /// How long a scan waits for memory. Batches of others take milliseconds; what is held for
 /// longer are results.

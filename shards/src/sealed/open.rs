@@ -14,10 +14,10 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::messages::StreamDefinition;
 use crate::node::NodePlan;
 use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
 use crate::shard::Shard;
+use crate::types::StreamDefinition;
 use crate::version::{UnknownPart, UnknownVersion};
 
 /// What is read at once from the end of a file: mostly the whole directory.

@@ -13,8 +13,9 @@ use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
     AppendError, AppendOutcome, AppendRequest, PauseStatus, REFUSALS_LISTED_MAX, ShardReply,
-    StreamDefinition, TooFarBehind,
+    TooFarBehind,
 };
+use crate::types::StreamDefinition;
 
 /// What a section costs in a head, in bytes: lines, metadata, and the columns of
 /// timestamps and ends. Sets that entries share are counted as if the head did not have them

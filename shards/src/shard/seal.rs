@@ -31,9 +31,10 @@ use crate::compact::DraftPolicy;
 use crate::head::HeadBlock;
 use crate::index::Slot;
 use crate::manifest::LiveSegment;
-use crate::messages::{SealStatus, ShardReply, StreamDefinition};
+use crate::messages::{SealStatus, ShardReply};
 use crate::sealed::{OpenedSegment, SealedSegment};
 use crate::segment::BLOCK_TARGET_LINE_BYTES;
+use crate::types::StreamDefinition;
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);

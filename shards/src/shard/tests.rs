@@ -23,11 +23,10 @@ use logsvc_runtime::{Account, CoreId};
 use super::*;
 use crate::batch::BatchBuilder;
 use crate::changes::NodeChanges;
-use crate::messages::{
-    AppendRequest, Cancellation, LeafRequest, PauseStatus, ShardStatus, StreamSelection, TimeRange,
-};
-use crate::scan::{self, ScanConfig, ScanEnv};
+use crate::messages::{AppendRequest, PauseStatus, ShardStatus, StreamSelection};
+use crate::scan::{self, LeafRequest, ScanConfig, ScanEnv};
 use crate::sealed::Directories;
+use crate::types::{Cancellation, TimeRange};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Record, records};
 

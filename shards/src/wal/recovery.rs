@@ -23,8 +23,8 @@ use super::frames::{FrameReader, Frames};
 use super::replayed::ReplayedFiles;
 use crate::batch::sections;
 use crate::manifest::{Cover, FileCovers};
-use crate::messages::StreamDefinition;
 use crate::shard::Shard;
+use crate::types::StreamDefinition;
 use crate::version::UnknownPart;
 
 /// A log file that has to be replayed.
