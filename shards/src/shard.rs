@@ -13,6 +13,7 @@
 mod answers;
 mod append;
 mod maintain;
+mod restore;
 mod seal;
 mod tails;
 
@@ -33,7 +34,7 @@ use crate::index::{LabelIndex, Slot};
 use crate::manifest::SegmentName;
 use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
 use crate::scan::ScanJob;
-use crate::sealed::{OpenedSegment, SealedSegment};
+use crate::sealed::{OpenedSegment, SealJob, SealedSegment};
 use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 use crate::wal::recovery::RecoverySummary;
@@ -41,8 +42,8 @@ use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
 
 pub use maintain::MaintenanceConfig;
 use maintain::{KnownPeriod, Maintenance};
+pub use seal::SealPolicy;
 use seal::Sealing;
-pub use seal::{Haste, SealJob, SealPolicy, SealStream};
 use tails::{Places, Tails};
 
 /// What a stream costs in memory besides its entries and its labels, in bytes: its
@@ -387,26 +388,8 @@ impl Shard {
         due.into_iter().flatten().min()
     }
 
-    /// Makes a replayed stream known; it is kept even if the budget is smaller today.
-    pub(crate) fn redefine(&mut self, definition: StreamDefinition) {
-        if !self.by_id.contains_key(&definition.id) {
-            let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
-            if !self.stream_memory.reserved.try_grow(cost_bytes) {
-                self.stream_memory.uncounted_bytes += cost_bytes;
-                self.recovery.over_budget_bytes += cost_bytes;
-            }
-            self.define(definition);
-        }
-    }
-
-    fn charge_replayed(&mut self, bytes: u64) {
-        if !self.heads.try_grow(bytes) {
-            self.recovery.over_budget_bytes += bytes;
-        }
-    }
-
     /// Makes a stream known; one that is known already stays as it is.
-    fn define(&mut self, definition: StreamDefinition) {
+    fn define_stream(&mut self, definition: StreamDefinition) {
         let StreamDefinition { id, tenant, labels } = definition;
         if self.by_id.contains_key(&id) {
             return;
@@ -444,23 +427,6 @@ impl Shard {
             }
         };
         self.by_id.insert(id, slot);
-    }
-
-    /// Appends a replayed section; its stream must be known. Returns whether it is.
-    pub(crate) fn replay(&mut self, section: &Section<'_>) -> bool {
-        let Some(&slot) = self.by_id.get(&section.stream) else { return false };
-        let kept_bytes = self.append_section(slot, section);
-        self.charge_replayed(kept_bytes);
-        let stream = &mut self.streams[slot as usize];
-        stream.newest_admitted_ns = stream.newest_admitted_ns.max(section.max_ns);
-        true
-    }
-
-    /// Keeps what recovery found, for [`ShardRequest::Status`].
-    pub(crate) fn recovered(&mut self, summary: RecoverySummary) {
-        let over_budget_bytes = self.recovery.over_budget_bytes;
-        self.sealing.note_replayed(summary.read_bytes);
-        self.recovery = RecoverySummary { over_budget_bytes, ..summary };
     }
 
     fn request(

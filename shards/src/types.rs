@@ -3,10 +3,15 @@
 //!
 //! What must be absent: this module imports no other module of the crate.
 
+mod partitions;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
+
+pub use partitions::StreamParts;
+pub(crate) use partitions::may_share_streams;
 
 /// What a stream id stands for.
 #[derive(Clone, Debug)]

@@ -27,10 +27,10 @@ use super::aside::{
 };
 use super::block::{Block, StoredBlock};
 use super::input::Input;
-use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
+use crate::retention::{Fate, Keep};
 use crate::sealed::{NewSegment, SegmentFolder};
 use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 use crate::types::StreamDefinition;

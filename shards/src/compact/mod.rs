@@ -19,7 +19,6 @@ mod aside;
 mod block;
 mod compactor;
 mod input;
-mod keep;
 mod merge;
 mod plan;
 mod repeats;
@@ -34,11 +33,11 @@ use std::time::Duration;
 
 pub use compactor::Compactor;
 pub(crate) use compactor::unlink;
-pub use keep::{EntryView, Fate, Keep, KeepAll};
 pub(crate) use plan::{Candidate, choose};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
+use crate::retention::Keep;
 use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
 use crate::segment::{SegmentError, WriteError};
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::RetentionPolicy;
-use crate::compact::{EntryView, Fate, Keep};
+use super::{EntryView, Fate, Keep, RetentionPolicy};
 use crate::segment::Directory;
 use crate::types::StreamDefinition;
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use logsvc_runtime::AlignedBuffer;
 
 use super::arrange::{Piece, arrange};
+use super::job::{Haste, SealStream};
 use crate::segment::{
     Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
 };
-use crate::shard::{Haste, SealStream};
 use crate::types::TimeRange;
 
 /// How far a stretch has come.

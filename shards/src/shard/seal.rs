@@ -19,22 +19,18 @@
 //! because the heads' budget refuses pushes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_proto::StreamId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, Shard};
 use crate::compact::DraftPolicy;
-use crate::head::HeadBlock;
 use crate::index::Slot;
-use crate::manifest::LiveSegment;
 use crate::messages::{SealStatus, ShardReply};
-use crate::sealed::{OpenedSegment, SealedSegment};
+use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream, SealedSegment};
 use crate::segment::BLOCK_TARGET_LINE_BYTES;
-use crate::types::StreamDefinition;
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -78,47 +74,6 @@ impl Default for SealPolicy {
             max_age: Duration::from_secs(30 * 60),
             on_stop: true,
         }
-    }
-}
-
-/// The entries of one stream in a generation.
-#[derive(Clone, Debug)]
-pub struct SealStream {
-    /// The stream.
-    pub id: StreamId,
-    /// Whose it is.
-    pub tenant: TenantId,
-    /// Its labels.
-    pub labels: Arc<Labels>,
-    /// Its blocks in order of arrival, at least one, none empty.
-    pub blocks: Vec<Arc<HeadBlock>>,
-}
-
-/// A generation to be written.
-#[derive(Clone, Debug)]
-pub struct SealJob {
-    /// What to write; may be empty if only the log is to be given up.
-    pub streams: Vec<SealStream>,
-    /// Files of this shard and start up to this index hold nothing else that is not
-    /// in segments already, and neither do the files that were replayed at the start.
-    pub closed_wal_index: Option<u32>,
-    /// Whether to write drafts, which takes little time. It may be asked for while the job is
-    /// under way: then it holds for what is not encoded yet.
-    pub haste: Arc<Haste>,
-}
-
-/// Shared by a shard and who seals for it.
-#[derive(Debug, Default)]
-pub struct Haste(AtomicBool);
-
-impl Haste {
-    fn ask_for(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether to write a draft from now on.
-    pub fn is_asked_for(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -449,7 +404,7 @@ impl Shard {
             self.note_draft(moment.now);
         }
         for segment in segments {
-            self.add_segment(segment);
+            self.add_sealed(segment);
         }
         self.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
@@ -472,7 +427,7 @@ impl Shard {
     }
 
     /// Makes a segment of this node readable. Segments come in their order.
-    pub(crate) fn add_segment(&mut self, mut opened: OpenedSegment) {
+    pub(super) fn add_sealed(&mut self, mut opened: OpenedSegment) {
         let OpenedSegment { segment, directory } = &mut opened;
         let streams = directory.stream_count();
         for row in 0..streams {
@@ -490,24 +445,6 @@ impl Shard {
     /// The slot of a stream of the shard, if what a segment has of it counts.
     pub(super) fn slot_in(&self, segment: &SealedSegment, id: StreamId) -> Option<Slot> {
         self.by_id.get(&id).copied().filter(|_| segment.has_live(id))
-    }
-
-    /// Notes that a live segment cannot be read.
-    pub(crate) fn miss_segment(&mut self, live: &LiveSegment) {
-        self.missing_bounds_ns.push((live.min_ns, live.max_ns));
-    }
-
-    /// Whether the shard knows what the id stands for.
-    pub(crate) fn knows(&self, id: StreamId) -> bool {
-        self.by_id.contains_key(&id)
-    }
-
-    /// Makes a stream known that a segment holds, and shows it in the index.
-    pub(crate) fn define_sealed(&mut self, definition: StreamDefinition) {
-        let id = definition.id;
-        self.redefine(definition);
-        let Some(&slot) = self.by_id.get(&id) else { return };
-        self.show(slot);
     }
 
     /// Numbers for metrics.

@@ -6,11 +6,13 @@
 //! entries are in segments. `docs/format.md` explains
 //! the order of a commit and what recovery makes of damage.
 
+pub mod covers;
 pub mod files;
 pub mod format;
 pub(crate) mod frames;
 pub mod recovery;
 pub mod replayed;
+pub(crate) mod restored;
 pub mod writer;
 
 use std::time::Duration;

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
+use super::covers::{Cover, FileCovers};
 use super::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, HEADERS_LEN, Layout, Record,
     SECOND_HEADER_AT, WalName, records,
 };
 use super::frames::{FrameReader, Frames};
 use super::replayed::ReplayedFiles;
+use super::restored::Restored;
 use crate::batch::sections;
-use crate::manifest::{Cover, FileCovers};
-use crate::shard::Shard;
 use crate::types::StreamDefinition;
 use crate::version::UnknownPart;
 
@@ -236,10 +236,10 @@ impl ReplayTask<'_> {
 ///
 /// # Errors
 /// A file cannot be read or mended. Damage is not an error but counted.
-pub async fn replay<R: Runtime>(
+pub(crate) async fn replay<R: Runtime>(
     runtime: &R,
     task: ReplayTask<'_>,
-    state: &mut Shard,
+    state: &mut impl Restored,
 ) -> io::Result<RecoverySummary> {
     let mut summary = RecoverySummary::default();
     for planned in task.files {
@@ -262,7 +262,7 @@ pub async fn replay<R: Runtime>(
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         replay.run(state).await.map_err(named)?;
     }
-    state.recovered(summary.clone());
+    state.finish_log(summary.clone());
     Ok(summary)
 }
 
@@ -276,7 +276,7 @@ struct FileReplay<'a, R> {
 }
 
 impl<R: Runtime> FileReplay<'_, R> {
-    async fn run(&mut self, state: &mut Shard) -> io::Result<()> {
+    async fn run(&mut self, state: &mut impl Restored) -> io::Result<()> {
         let file = self.runtime.open(&self.path, OpenMode::ReadWrite).await?;
         let file_len = file.len_bytes().await?;
         let counts_len = self.planned.counts_len;
@@ -385,7 +385,7 @@ impl<R: Runtime> FileReplay<'_, R> {
     }
 
     /// Applies what can be applied of a frame.
-    fn replay_frame(&mut self, payload: &[u8], state: &mut Shard) -> ReplayedFrame {
+    fn replay_frame(&mut self, payload: &[u8], state: &mut impl Restored) -> ReplayedFrame {
         let mut frame = ReplayedFrame { decodes: Ok(()), undefined: None };
         for record in records(payload) {
             match record {
@@ -394,7 +394,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 Ok(Record::Definition { id, tenant, labels })
                     if self.task.owns(id) && !self.covers.covers_stream(id) =>
                 {
-                    state.redefine(StreamDefinition { id, tenant, labels: Arc::new(labels) });
+                    state.define(StreamDefinition { id, tenant, labels: Arc::new(labels) });
                 }
                 Ok(_) => {}
                 Err(error) => frame.decodes = Err(error.to_string()),
@@ -408,7 +408,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                     Ok(section) if self.covers.covers_stream(section.stream) => {
                         self.summary.covered_entries += section.entry_count() as u64;
                     }
-                    Ok(section) if state.replay(&section) => {
+                    Ok(section) if state.append(&section) => {
                         self.summary.entries += section.entry_count() as u64;
                     }
                     Ok(section) => frame.undefined = Some(section.stream),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use logsvc_runtime::Runtime;
 
-use crate::manifest::{Cover, FileCovers};
+use super::covers::{Cover, FileCovers};
 
 use super::format::WalName;
 use super::recovery::{PlannedFile, ReplayTask};
