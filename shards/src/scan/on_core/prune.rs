@@ -6,9 +6,10 @@
 use logsvc_logql::engine::LeafPlan;
 use logsvc_runtime::Runtime;
 
-use super::columns::{ReadError, read};
+use super::load::read;
 use super::{ScanEnv, ScanJob};
 use crate::filter::{BlockSet, Needle};
+use crate::scan::error::ReadError;
 use crate::sealed::SealedSegment;
 use crate::segment::Directory;
 use crate::types::ScanStats;

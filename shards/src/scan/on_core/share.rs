@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use logsvc_logql::engine::LeafPlan;
 
-use super::LeafRequest;
 use super::ScanJob;
 use super::frontier::{UnitKind, Work};
 use crate::manifest::SegmentName;
+use crate::scan::LeafRequest;
 
 /// Which of so many cores reads a block when scans are divided.
 fn home(segment: SegmentName, block: u32, cores: u32) -> u32 {
