@@ -28,7 +28,7 @@ use logsvc_runtime::{AlignedBuffer, Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, checked_sections};
 use crate::changes::{ShardChanges, TenantKey};
-use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
+use crate::compact::{CompactError, Drafts, MaintenanceJob, MaintenanceOutcome};
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
 use crate::manifest::SegmentName;
@@ -220,6 +220,7 @@ pub struct Shard {
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
     maintenance: Maintenance,
+    drafts: Drafts,
     deferred: append::Deferred,
     tails: Tails,
     /// Segments that hold streams of this shard, in their order.
@@ -310,6 +311,7 @@ impl Shard {
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
             maintenance: Maintenance::new(config.maintenance.clone(), config.first_wal),
+            drafts: Drafts::new(&config.maintenance.compaction),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),

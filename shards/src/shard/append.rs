@@ -169,7 +169,7 @@ impl Shard {
             && self.deferred.has_room(&request);
         let coming_bytes = self.sealing.head_bytes() + self.in_log_bytes;
         if may_wait && self.sealing.wants_a_pause(coming_bytes + request.batch.len() as u64) {
-            self.sealing.note_full(moment.now);
+            self.sealing.note_full(moment.now, &mut self.drafts);
             self.deferred.push(request, reply_to, since);
             return;
         }

@@ -9,7 +9,6 @@
 //! What can go wrong is the disk: the next attempt comes after a pause, which grows
 //! with each failure.
 
-mod drafts;
 mod expiry;
 mod part;
 mod time;
@@ -105,10 +104,6 @@ pub(super) struct Maintenance {
     parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
-    /// Line bytes of all drafts among the segments.
-    draft_line_bytes: u64,
-    /// When the last draft was written; `None` if drafts are not waited for.
-    last_draft: Option<Monotonic>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
     /// Segments that are not live any more, but may be read.
@@ -143,8 +138,6 @@ impl Maintenance {
             unmergeable: AHashSet::with_hasher(hasher()),
             parts: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
-            draft_line_bytes: 0,
-            last_draft: None,
             to_rewrite: None,
             retired: Vec::new(),
             next_sweep: None,
@@ -158,7 +151,7 @@ impl Maintenance {
     }
 
     /// Notes that segments have been added.
-    fn segments_changed(&mut self) {
+    pub(super) fn segments_changed(&mut self) {
         self.wanted = true;
         self.needs_step = true;
     }
@@ -221,7 +214,7 @@ impl Shard {
             // Nobody pushes, and merges need memory.
             self.pool.release();
         }
-        let is_overtaken = activity != Activity::Stopping && self.has_too_many_drafts();
+        let is_overtaken = activity != Activity::Stopping && self.drafts.are_too_many();
         let maintenance = &mut self.maintenance;
         maintenance.throttle.set(if is_overtaken { Activity::Overtaken } else { activity });
         maintenance.needs_step = false;
@@ -333,6 +326,13 @@ impl Shard {
         staying[..gone].iter().map(|segment| Arc::clone(segment)).collect()
     }
 
+    /// From when on drafts are to be merged; `None` if there are none that can be.
+    fn drafts_due(&self) -> Option<Monotonic> {
+        let mut drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
+        let has_mergeable = drafts.any(|segment| self.maintenance.is_mergeable(segment));
+        has_mergeable.then(|| self.drafts.due()).flatten()
+    }
+
     /// Segments to be merged.
     fn small_neighbours(&self, now: Monotonic) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
@@ -430,7 +430,7 @@ impl Shard {
         self.sealing.refused_blocks += u64::from(segment.refused_blocks);
         let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
         if segment.footer.is_draft {
-            self.maintenance.draft_line_bytes += segment.live.line_bytes;
+            self.drafts.add(segment.live.line_bytes);
         }
         self.segments.insert(place, Arc::new(segment));
         self.maintenance.segments_changed();
@@ -444,7 +444,7 @@ impl Shard {
         };
         let segment = self.segments.remove(place);
         if segment.footer.is_draft {
-            self.maintenance.draft_line_bytes -= segment.live.line_bytes;
+            self.drafts.remove(segment.live.line_bytes);
         }
         if changes {
             self.changes.changed_for_all(segment.live.min_ns, segment.live.max_ns);

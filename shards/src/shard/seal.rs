@@ -6,11 +6,8 @@
 //! A task beside the shard writes them to segments ([`crate::sealed::write`]);
 //! meanwhile they stay visible, and new entries go to new heads and a new log file.
 //!
-//! Where pushes come so fast that a generation is nearly full before the one before is encoded,
-//! the rest of that is written as a draft; once one was full, it and those behind it that fill
-//! about as fast are drafts as a whole if they have little of each stream: encoding them would
-//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded
-//! when they are merged ([`super::maintain`]), and there is a bound on their bytes.
+//! Under fast pushes a generation, or its rest, is written as a draft: [`crate::compact::Drafts`]
+//! has the rules.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
 //! its segments and the manifest edit that names them are on stable storage. What
@@ -26,18 +23,13 @@ use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, Shard};
-use crate::compact::DraftPolicy;
+use crate::compact::{Drafts, Heads};
 use crate::index::Slot;
 use crate::messages::{SealStatus, ShardReply};
 use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream, SealedSegment};
-use crate::segment::BLOCK_TARGET_LINE_BYTES;
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
-
-/// What is being sealed is late when the next generation has become as large as so many parts
-/// of what it may be.
-const LATE_PARTS: (u64, u64) = (3, 4);
 
 /// Pushes do not wait for the sake of less than this, in bytes.
 const PAUSE_MIN_BYTES: u64 = 1 << 20;
@@ -108,8 +100,6 @@ pub(super) struct Sealing {
     oldest: Option<Monotonic>,
     /// How long it took to fill the heads, once they are full.
     filled_in: Option<Duration>,
-    /// How long that was when they were last full before the generation before was sealed.
-    too_fast: Option<Duration>,
     /// Bytes of the log since the last generation was set aside.
     wal_bytes: u64,
     wal_written_bytes: u64,
@@ -118,9 +108,8 @@ pub(super) struct Sealing {
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
     failure: Option<Arc<str>>,
-    /// Generations that were sealed, and those that were drafts.
+    /// Generations that were sealed.
     sealed: u64,
-    drafts: u64,
     /// Attempts that failed.
     failures: u64,
     /// Blocks of new segments that had to be stored without templates.
@@ -140,14 +129,12 @@ impl Sealing {
             generation_bytes: 0,
             oldest: None,
             filled_in: None,
-            too_fast: None,
             wal_bytes: 0,
             wal_written_bytes: 0,
             waiting: Vec::new(),
             waiting_next: Vec::new(),
             failure: None,
             sealed: 0,
-            drafts: 0,
             failures: 0,
             refused_blocks: 0,
         }
@@ -219,26 +206,20 @@ impl Sealing {
     }
 
     /// Notes that the heads are full, or would be with a push that has to wait.
-    pub(super) fn note_full(&mut self, now: Monotonic) {
+    pub(super) fn note_full(&mut self, now: Monotonic, drafts: &mut Drafts) {
         if self.filled_in.is_some() {
             return;
         }
         self.filled_in = self.oldest.map(|oldest| now.since(oldest));
         if self.phase == Phase::Running {
-            self.too_fast = self.filled_in;
+            drafts.note_overrun(self.filled_in);
         }
     }
 
-    /// Whether the heads were filled about as fast as when sealing was too slow for that.
-    fn filled_fast(&self, policy: &DraftPolicy) -> bool {
-        let too_fast = self.too_fast.unwrap_or_default().saturating_mul(3) / 2;
-        let fast = policy.fast.max(too_fast).min(policy.fill_max);
-        self.filled_in.is_some_and(|filled_in| filled_in <= fast)
-    }
-
-    /// Whether streams have so little each that their blocks would be less than about half full.
-    fn has_small_streams(&self) -> bool {
-        self.head_bytes < self.active.len() as u64 * (BLOCK_TARGET_LINE_BYTES / 2) as u64
+    /// The heads as they would be sealed now.
+    fn heads(&self) -> Heads {
+        let (bytes, streams) = (self.head_bytes, self.active.len());
+        Heads { bytes, streams, filled_in: self.filled_in }
     }
 
     fn is_full(&self) -> bool {
@@ -269,7 +250,9 @@ impl Shard {
     /// Seals what is in memory now and answers when that is done.
     pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
         self.sealing.waiting_next.push(reply_to);
-        self.ask_for_drafts();
+        // Whoever flushes wants to see all in its place.
+        self.drafts.merge_at_once();
+        self.maintenance.segments_changed();
     }
 
     /// Begins or retries sealing if it is time to. To be called before the log is
@@ -279,7 +262,7 @@ impl Shard {
         self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
         self.sealing.wal_written_bytes = written_bytes;
         if self.sealing.is_full() {
-            self.sealing.note_full(moment.now);
+            self.sealing.note_full(moment.now, &mut self.drafts);
         }
         match self.sealing.phase {
             Phase::Running => {
@@ -311,7 +294,7 @@ impl Shard {
                 return;
             }
             self.sealing.haste = Arc::default();
-            if self.wants_a_draft() {
+            if self.drafts.wants(self.sealing.heads()) {
                 self.sealing.haste.ask_for();
             }
             self.set_aside();
@@ -319,21 +302,12 @@ impl Shard {
         }
     }
 
-    /// Whether the heads, which are about to be set aside, had better be written as a draft:
-    /// pushes come fast, merges would not copy full blocks, and there is room for more drafts.
-    fn wants_a_draft(&self) -> bool {
-        self.draft_policy().is_some_and(|policy| self.sealing.filled_fast(policy))
-            && self.sealing.has_small_streams()
-            && self.has_room_for_draft(self.sealing.head_bytes)
-    }
-
     /// Has the rest of the generation that is being sealed written as a draft, if the next one
     /// is nearly full: pushes would have to wait.
     fn hurry_if_late(&self) {
         let Sealing { policy, head_bytes, generation_bytes, haste, .. } = &self.sealing;
-        if *head_bytes >= policy.head_max_bytes / LATE_PARTS.1 * LATE_PARTS.0
-            && !haste.is_asked_for()
-            && self.has_room_for_draft(*generation_bytes)
+        if !haste.is_asked_for()
+            && self.drafts.wants_rest(*generation_bytes, *head_bytes, policy.head_max_bytes)
         {
             haste.ask_for();
         }
@@ -401,7 +375,7 @@ impl Shard {
         };
         let is_draft = segments.iter().any(|opened| opened.segment.footer.is_draft);
         if is_draft {
-            self.note_draft(moment.now);
+            self.drafts.note_written(moment.now);
         }
         for segment in segments {
             self.add_sealed(segment);
@@ -419,7 +393,6 @@ impl Shard {
         self.release(released_bytes);
         self.sealing.failure = None;
         self.sealing.sealed += 1;
-        self.sealing.drafts += u64::from(is_draft);
         self.sealing.phase = Phase::Idle;
         for reply_to in self.sealing.waiting.drain(..) {
             effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
@@ -451,8 +424,8 @@ impl Shard {
     pub(super) fn seal_status(&self) -> SealStatus {
         let mut status = SealStatus {
             sealed: self.sealing.sealed,
-            drafts: self.sealing.drafts,
-            draft_line_bytes: self.draft_line_bytes(),
+            drafts: self.drafts.written(),
+            draft_line_bytes: self.drafts.line_bytes(),
             failures: self.sealing.failures,
             refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,
