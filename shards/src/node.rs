@@ -17,7 +17,7 @@ use crate::retention::{NodeSegments, StartClock, clock_path};
 use crate::version::{UnknownVersion, describe};
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
-use crate::wal::recovery::{
+use crate::wal::planned::{
     FoundHeader, PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header,
 };
 use crate::wal::replayed::{ReplayedFiles, remove_file};

@@ -7,7 +7,7 @@ use logsvc_runtime::mesh::InboxCounters;
 
 use crate::sealed::{CacheCounters, DirectoryCounters};
 use crate::tail::TailStatus;
-use crate::wal::recovery::RecoverySummary;
+use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::WalCounters;
 
 /// Numbers of a shard for metrics.

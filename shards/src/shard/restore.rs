@@ -12,8 +12,7 @@ use crate::batch::Section;
 use crate::manifest::LiveSegment;
 use crate::sealed::{OpenedSegment, RestoredSegments};
 use crate::types::StreamDefinition;
-use crate::wal::recovery::RecoverySummary;
-use crate::wal::restored::Restored;
+use crate::wal::restored::{RecoverySummary, Restored};
 
 impl Restored for Shard {
     fn knows(&self, id: StreamId) -> bool {

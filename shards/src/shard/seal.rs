@@ -18,7 +18,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_proto::StreamId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
@@ -26,7 +25,7 @@ use super::{Effect, Moment, Shard};
 use crate::compact::{Drafts, Heads};
 use crate::index::Slot;
 use crate::messages::{SealStatus, ShardReply};
-use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream, SealedSegment};
+use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream};
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -397,27 +396,6 @@ impl Shard {
         for reply_to in self.sealing.waiting.drain(..) {
             effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
         }
-    }
-
-    /// Makes a segment of this node readable. Segments come in their order.
-    pub(super) fn add_sealed(&mut self, mut opened: OpenedSegment) {
-        let OpenedSegment { segment, directory } = &mut opened;
-        let streams = directory.stream_count();
-        for row in 0..streams {
-            let Some(slot) = self.slot_in(segment, directory.stream_id(row)) else { continue };
-            let (min_ns, max_ns) = directory.stream_bounds_ns(row);
-            let state = &mut self.streams[slot as usize];
-            if state.sealed_bounds_ns.is_some_and(|(_, newest_ns)| min_ns <= newest_ns) {
-                segment.late.insert(row, streams);
-            }
-            state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
-        }
-        self.insert_segment(opened);
-    }
-
-    /// The slot of a stream of the shard, if what a segment has of it counts.
-    pub(super) fn slot_in(&self, segment: &SealedSegment, id: StreamId) -> Option<Slot> {
-        self.by_id.get(&id).copied().filter(|_| segment.has_live(id))
     }
 
     /// Numbers for metrics.

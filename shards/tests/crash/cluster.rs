@@ -26,7 +26,7 @@ use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::scan::{LeafRequest, ScanConfig};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::types::Cancellation;
-use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
 pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;

@@ -9,7 +9,7 @@ use logsvc_shards::wal::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, SECOND_HEADER_AT,
     WalName, write_batch, write_definition,
 };
-use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{Cluster, WAL_DIR};
