@@ -23,13 +23,12 @@ use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Account, Budget, CoreId, Monotonic};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::changes::NodeChanges;
-use logsvc_shards::messages::{
-    AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest, StreamDefinition,
-    StreamSelection, TimeRange,
-};
+use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest, StreamSelection};
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::{
     Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig,
 };
+use logsvc_shards::types::{Cancellation, StreamDefinition, TimeRange};
 use logsvc_shards::wal::format::WalName;
 use logsvc_shards::wal::writer::{WalConfig, WalOp};
 

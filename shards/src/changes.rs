@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ahash::RandomState;
 use logsvc_proto::TenantId;
 
-use crate::messages::TimeRange;
+use crate::types::TimeRange;
 
 /// Length of a bucket, as a power of two of nanoseconds.
 const BUCKET_BITS: u32 = 36;

@@ -29,7 +29,8 @@ use crate::version::{UnknownVersion, describe};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
-use crate::wal::recovery::{RecoverySummary, ReplayTask, replay};
+use crate::wal::recovery::{ReplayTask, replay};
+use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{WalConfig, WalOp};
 
 /// Requests taken from the lanes before the log and the timers get their turn.

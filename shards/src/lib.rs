@@ -25,6 +25,7 @@ pub mod scope;
 pub mod sealed;
 pub mod shard;
 pub mod tail;
+pub mod types;
 pub mod wal;
 
 pub use logsvc_segment as segment;

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::manifest::{
-    Cover, FileCovers, LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME,
-};
+use crate::manifest::{LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME};
 use crate::retention::{NodeSegments, StartClock, clock_path};
 use crate::version::{UnknownVersion, describe};
+use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
-use crate::wal::recovery::{
+use crate::wal::planned::{
     FoundHeader, PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header,
 };
 use crate::wal::replayed::{ReplayedFiles, remove_file};

@@ -12,58 +12,40 @@
 
 mod answers;
 mod append;
+mod event;
 mod maintain;
+mod restore;
 mod seal;
+mod stream;
 mod tails;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::{HashMap, RandomState};
-use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_proto::StreamId;
 use logsvc_runtime::mesh::{Incoming, ReplyTo};
-use logsvc_runtime::{AlignedBuffer, Budget, Monotonic, Reservation};
+use logsvc_runtime::{Budget, Monotonic, Reservation};
 
 use crate::batch::{Section, checked_sections};
 use crate::changes::{ShardChanges, TenantKey};
-use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
+use crate::compact::Drafts;
 use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
-use crate::manifest::SegmentName;
-use crate::messages::{
-    AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, StreamDefinition,
-};
-use crate::scan::ScanJob;
-use crate::sealed::{OpenedSegment, SealedSegment};
+use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
+use crate::sealed::SealedSegment;
+use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
-use crate::wal::recovery::RecoverySummary;
-use crate::wal::writer::{FramePlace, InFrame, WalConfig, WalOp, WalWriter};
+use crate::wal::restored::RecoverySummary;
+use crate::wal::writer::{InFrame, WalConfig, WalWriter};
 
+pub use event::{Effect, Event, Moment};
+use maintain::Maintenance;
 pub use maintain::MaintenanceConfig;
-use maintain::{KnownPeriod, Maintenance};
+pub use seal::SealPolicy;
 use seal::Sealing;
-pub use seal::{Haste, SealJob, SealPolicy, SealStream};
-use tails::{Places, Tails};
-
-/// What a stream costs in memory besides its entries and its labels, in bytes: its
-/// state, its places in the table of ids and in the index. `benches/index.rs` measures it.
-const STREAM_OVERHEAD_BYTES: u64 = 512;
-
-/// What a tenant costs in memory besides its streams and its name, in bytes: its part of the
-/// index, with the first values of some labels. `benches/index.rs` measures it.
-const TENANT_OVERHEAD_BYTES: u64 = 768;
-
-/// What a stream costs in memory besides its entries, in bytes. Most streams have a
-/// value of a label to themselves, which is in the index, too.
-fn stream_cost(labels: &Labels) -> u64 {
-    STREAM_OVERHEAD_BYTES + labels.as_bytes().len() as u64 * 5 / 4
-}
-
-/// What a tenant costs that has a stream, in bytes.
-fn tenant_cost(tenant: &TenantId) -> u64 {
-    TENANT_OVERHEAD_BYTES + tenant.as_str().len() as u64
-}
+use stream::{Defined, StreamMemory, StreamState, define_streams};
+use tails::Tails;
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -84,119 +66,6 @@ pub struct ShardConfig {
     pub tails: Budget,
     /// Where it counts what it changes.
     pub changes: ShardChanges,
-}
-
-/// What a step may look at besides the state.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// The monotonic clock.
-    pub now: Monotonic,
-    /// The wall clock, in ns since the Unix epoch.
-    pub unix_ns: i64,
-    /// A fresh random number.
-    pub random: u64,
-}
-
-/// Everything that can wake a shard.
-#[derive(Debug)]
-pub enum Event {
-    /// A request from a lane.
-    Request(Incoming<ShardRequest, ShardReply>),
-    /// A [`WalOp::Open`] has ended, with the error's text if it failed.
-    WalOpened(Result<(), Arc<str>>),
-    /// A [`WalOp::Commit`] has ended.
-    WalCommitted {
-        /// The error's text if it failed.
-        result: Result<(), Arc<str>>,
-        /// The operation's buffer.
-        frame: AlignedBuffer,
-        /// How long it took.
-        latency: std::time::Duration,
-    },
-    /// An [`Effect::Seal`] has ended: with the segments that it made, or with the
-    /// error's text.
-    Sealed(Result<Vec<OpenedSegment>, Arc<str>>),
-    /// An [`Effect::Maintain`] has ended.
-    Maintained(Box<Result<MaintenanceOutcome, CompactError>>),
-    /// The moment of [`Shard::next_wakeup`] has come.
-    Timer,
-}
-
-/// What the driver has to do after a step.
-#[derive(Debug)]
-pub enum Effect {
-    /// Perform a log operation and report its end.
-    Wal(WalOp),
-    /// Send a reply.
-    Reply(ReplyTo<ShardReply>, ShardReply),
-    /// Run a scan beside the shard and send its reply.
-    Scan(Box<ScanJob>, ReplyTo<ShardReply>),
-    /// Write a generation to segments beside the shard and report its end. One at
-    /// a time.
-    Seal(Box<SealJob>),
-    /// Do something about segments beside the shard and report its end. One at a time.
-    Maintain(Box<MaintenanceJob>),
-    /// Close the file of a segment that nobody reads any more, and remove it.
-    Retire {
-        /// Which one.
-        name: SegmentName,
-        /// Where it is; `None`: it is not to be removed.
-        path: Option<PathBuf>,
-    },
-    /// Leave the wall clock's time for the next start: it is right.
-    KeepClock {
-        /// In ns since the Unix epoch.
-        unix_ns: i64,
-    },
-}
-
-/// A stream that this shard owns.
-#[derive(Debug)]
-struct StreamState {
-    id: StreamId,
-    tenant: TenantId,
-    tenant_key: TenantKey,
-    labels: Arc<Labels>,
-    head: StreamHead,
-    /// Entries that are being sealed.
-    set_aside: Option<Box<StreamHead>>,
-    /// Oldest and newest timestamp in segments.
-    sealed_bounds_ns: Option<(i64, i64)>,
-    /// How many segments hold it.
-    sealed_in: u32,
-    /// How many sections of pushes that are in the log, and not yet in the head, are
-    /// the stream's.
-    in_log: u32,
-    /// How long its entries stay.
-    period: Cell<KnownPeriod>,
-    /// Newest timestamp that was let into the log, committed or not; decides what
-    /// is too far behind.
-    newest_admitted_ns: i64,
-    /// The look at a batch that last met the stream, and the newest timestamp as
-    /// of its place in that batch.
-    looked_at: u64,
-    newest_looked_at_ns: i64,
-    /// Where the log defines the stream.
-    defined: Defined,
-    /// Bytes that its definition takes in the log.
-    definition_len: u32,
-    /// A stream shows in the index from its first committed entry on.
-    indexed: bool,
-    /// Subscriptions to its new entries.
-    tails: Places,
-}
-
-/// Where the current log file defines a stream. It does so twice, in the first two
-/// frames that use the stream, so that damage to one frame does not take the
-/// meaning of all others with it.
-#[derive(Debug, Default)]
-struct Defined {
-    /// Index of the file.
-    file: u32,
-    /// Number of the last frame with a definition.
-    frame: u64,
-    /// How many definitions the file has.
-    times: u8,
 }
 
 /// A push on its way through the log.
@@ -220,6 +89,7 @@ pub struct Shard {
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
     maintenance: Maintenance,
+    drafts: Drafts,
     deferred: append::Deferred,
     tails: Tails,
     /// Segments that hold streams of this shard, in their order.
@@ -239,51 +109,6 @@ pub struct Shard {
     stop_error: Option<Arc<str>>,
     counters: Counters,
     recovery: RecoverySummary,
-}
-
-/// What the streams cost besides their entries.
-#[derive(Debug)]
-struct StreamMemory {
-    reserved: Reservation,
-    /// What the budget had no room for when the shard started: what is stored is known,
-    /// even if there is less memory today.
-    uncounted_bytes: u64,
-    /// How many times a stream was refused.
-    refused: u64,
-    /// Streams that are known, by the tenant's hash. Tenants that share one are few, and
-    /// counted as one.
-    tenants: HashMap<TenantKey, u32>,
-}
-
-impl StreamMemory {
-    /// What a stream costs, with its tenant if that has no other.
-    fn cost_of(&self, tenant: &TenantId, labels: &Labels) -> u64 {
-        let is_first = !self.tenants.contains_key(&TenantKey::of(tenant));
-        stream_cost(labels) + if is_first { tenant_cost(tenant) } else { 0 }
-    }
-
-    /// Notes that a stream is known.
-    fn add_stream(&mut self, key: TenantKey) {
-        *self.tenants.entry(key).or_insert(0) += 1;
-    }
-
-    /// Releases the memory of a stream that was forgotten.
-    fn forget_stream(&mut self, tenant: &TenantId, key: TenantKey, labels: &Labels) {
-        if let Some(streams) = self.tenants.get_mut(&key) {
-            *streams -= 1;
-            if *streams == 0 {
-                self.tenants.remove(&key);
-            }
-        }
-        self.release(self.cost_of(tenant, labels));
-    }
-
-    fn release(&mut self, bytes: u64) {
-        let uncounted_bytes = bytes.min(self.uncounted_bytes);
-        self.uncounted_bytes -= uncounted_bytes;
-        let left_bytes = self.reserved.bytes().saturating_sub(bytes - uncounted_bytes);
-        self.reserved.shrink_to(left_bytes);
-    }
 }
 
 #[derive(Debug, Default)]
@@ -310,6 +135,7 @@ impl Shard {
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
             maintenance: Maintenance::new(config.maintenance.clone(), config.first_wal),
+            drafts: Drafts::new(&config.maintenance.compaction),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),
@@ -388,26 +214,8 @@ impl Shard {
         due.into_iter().flatten().min()
     }
 
-    /// Makes a replayed stream known; it is kept even if the budget is smaller today.
-    pub(crate) fn redefine(&mut self, definition: StreamDefinition) {
-        if !self.by_id.contains_key(&definition.id) {
-            let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
-            if !self.stream_memory.reserved.try_grow(cost_bytes) {
-                self.stream_memory.uncounted_bytes += cost_bytes;
-                self.recovery.over_budget_bytes += cost_bytes;
-            }
-            self.define(definition);
-        }
-    }
-
-    fn charge_replayed(&mut self, bytes: u64) {
-        if !self.heads.try_grow(bytes) {
-            self.recovery.over_budget_bytes += bytes;
-        }
-    }
-
     /// Makes a stream known; one that is known already stays as it is.
-    fn define(&mut self, definition: StreamDefinition) {
+    fn define_stream(&mut self, definition: StreamDefinition) {
         let StreamDefinition { id, tenant, labels } = definition;
         if self.by_id.contains_key(&id) {
             return;
@@ -445,23 +253,6 @@ impl Shard {
             }
         };
         self.by_id.insert(id, slot);
-    }
-
-    /// Appends a replayed section; its stream must be known. Returns whether it is.
-    pub(crate) fn replay(&mut self, section: &Section<'_>) -> bool {
-        let Some(&slot) = self.by_id.get(&section.stream) else { return false };
-        let kept_bytes = self.append_section(slot, section);
-        self.charge_replayed(kept_bytes);
-        let stream = &mut self.streams[slot as usize];
-        stream.newest_admitted_ns = stream.newest_admitted_ns.max(section.max_ns);
-        true
-    }
-
-    /// Keeps what recovery found, for [`ShardRequest::Status`].
-    pub(crate) fn recovered(&mut self, summary: RecoverySummary) {
-        let over_budget_bytes = self.recovery.over_budget_bytes;
-        self.sealing.note_replayed(summary.read_bytes);
-        self.recovery = RecoverySummary { over_budget_bytes, ..summary };
     }
 
     fn request(
@@ -633,27 +424,6 @@ impl Shard {
         if let Some(reply_to) = self.stop.take() {
             let result = self.stop_error.take().map_or(Ok(()), Err);
             effects.push(Effect::Reply(reply_to, ShardReply::Stopped(result)));
-        }
-    }
-}
-
-/// Appends the definitions of those streams that the log file lacks.
-fn define_streams(
-    streams: &mut [StreamState],
-    slots: &[Slot],
-    place: FramePlace,
-    out: &mut Vec<u8>,
-) {
-    for &slot in slots {
-        let stream = &mut streams[slot as usize];
-        let defined = &mut stream.defined;
-        if defined.file != place.file {
-            *defined = Defined { file: place.file, frame: 0, times: 0 };
-        }
-        if defined.times == 0 || (defined.times == 1 && defined.frame != place.frame) {
-            defined.times += 1;
-            defined.frame = place.frame;
-            crate::wal::format::write_definition(out, stream.id, &stream.tenant, &stream.labels);
         }
     }
 }

@@ -16,8 +16,7 @@ use logsvc_proto::Labels;
 use logsvc_runtime::Reservation;
 
 use crate::head::HeadBlock;
-use crate::messages::LeafRequest;
-use crate::scan::intern;
+use crate::scan::{LeafRequest, intern};
 
 /// Dropped entries that a batch lists; more are only counted.
 pub const DROPPED_LISTED_MAX: usize = 1000;

@@ -9,8 +9,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::manifest::{ManifestState, SegmentName, StreamParts, may_share_streams};
+use crate::manifest::{ManifestState, SegmentName};
 use crate::segment::Directory;
+use crate::types::{StreamParts, may_share_streams};
 
 /// Whose streams have left each segment.
 pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamParts> {

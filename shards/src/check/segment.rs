@@ -6,11 +6,12 @@ use std::path::Path;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::manifest::{LiveSegment, SegmentName, StreamParts};
+use crate::manifest::{LiveSegment, SegmentName};
 use crate::segment::{
     ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
     SegmentIdentity,
 };
+use crate::types::StreamParts;
 
 use super::CheckReport;
 use super::left::LeftTotals;

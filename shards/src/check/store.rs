@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use logsvc_runtime::Runtime;
 
 use crate::manifest::{
-    CHECKPOINT_NAME, FileCovers, FoundSegment, LiveFiles, StreamParts, Unlisted, UnlistedKind,
-    find_unlisted, lost_edits, path_of, read_manifest, survey_segments,
+    CHECKPOINT_NAME, FoundSegment, LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits,
+    path_of, read_manifest, survey_segments,
 };
 use crate::node::{FORMAT, is_newer};
+use crate::types::StreamParts;
+use crate::wal::covers::FileCovers;
 use crate::wal::format::WalName;
 
 use super::left::{left_by_segment, strangers};

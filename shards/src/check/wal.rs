@@ -12,7 +12,7 @@ use crate::wal::format::{
     FRAME_HEADER_LEN, FileHeader, Layout, Record, SECOND_HEADER_AT, WalName, records,
 };
 use crate::wal::frames::{FrameReader, Frames};
-use crate::wal::recovery::{FoundHeader, ReadHeader, counts_len, has_frames, is_bare, read_header};
+use crate::wal::planned::{FoundHeader, ReadHeader, counts_len, has_frames, is_bare, read_header};
 
 use super::CheckReport;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::ahead::Piece;
 use super::aside::WorkError;
-use super::keep::{EntryView, ViewedMetadata};
 use crate::batch::MetadataPairs;
+use crate::retention::{EntryView, ViewedMetadata};
 use crate::sealed::HeldDirectory;
 use crate::segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, Directory, Entries, EntriesMetadata,

@@ -27,13 +27,13 @@ use super::aside::{
 };
 use super::block::{Block, StoredBlock};
 use super::input::Input;
-use super::keep::{Fate, Keep};
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
-use crate::messages::StreamDefinition;
+use crate::retention::{Fate, Keep};
 use crate::sealed::{NewSegment, SegmentFolder};
 use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
+use crate::types::StreamDefinition;
 
 /// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
 /// before: what takes about two milliseconds. Steps hold the blocks of so many lines besides

@@ -18,8 +18,8 @@ mod ahead;
 mod aside;
 mod block;
 mod compactor;
+mod drafts;
 mod input;
-mod keep;
 mod merge;
 mod plan;
 mod repeats;
@@ -34,11 +34,13 @@ use std::time::Duration;
 
 pub use compactor::Compactor;
 pub(crate) use compactor::unlink;
-pub use keep::{EntryView, Fate, Keep, KeepAll};
+pub use drafts::DraftPolicy;
+pub(crate) use drafts::{Drafts, Heads};
 pub(crate) use plan::{Candidate, choose};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
+use crate::retention::Keep;
 use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
 use crate::segment::{SegmentError, WriteError};
 
@@ -95,34 +97,6 @@ impl Default for CompactionPolicy {
     fn default() -> CompactionPolicy {
         let drafts = Some(DraftPolicy::default());
         CompactionPolicy { enabled: true, drafts, ..CompactionPolicy::OFF }
-    }
-}
-
-/// When a shard writes drafts, and when it merges them.
-#[derive(Clone, Copy, Debug)]
-pub struct DraftPolicy {
-    /// Heads that were filled within this time become a draft, even if sealing kept up with
-    /// that so far.
-    pub fast: Duration,
-    /// Heads that took longer never do.
-    pub fill_max: Duration,
-    /// Line bytes of all drafts of a shard, at most: what queries have to look at without
-    /// filters. From an eighth of it on they are merged while pushes come as before; from a
-    /// quarter of it on without a rest. Large: a merge frees its inputs all at once, when it ends,
-    /// and half of the speed of a burst can be more than is encoded meanwhile.
-    pub max_line_bytes: u64,
-    /// So long after the last one they are merged in any case. Longer than `fill_max`.
-    pub quiet: Duration,
-}
-
-impl Default for DraftPolicy {
-    fn default() -> DraftPolicy {
-        DraftPolicy {
-            fast: Duration::ZERO,
-            fill_max: Duration::from_secs(1),
-            max_line_bytes: 4 << 30,
-            quiet: Duration::from_millis(1500),
-        }
     }
 }
 

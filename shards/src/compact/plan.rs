@@ -21,7 +21,8 @@
 use std::ops::Range;
 
 use super::CompactionPolicy;
-use crate::manifest::{Day, LiveSegment, may_share_streams};
+use crate::manifest::{Day, LiveSegment};
+use crate::types::may_share_streams;
 
 /// A segment of the shard, as far as the choice goes by it.
 #[derive(Clone, Copy, Debug)]

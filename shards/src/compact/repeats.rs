@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ahash::HashMap;
 
 use super::block::Block;
-use super::keep::EntryView;
+use crate::retention::EntryView;
 use crate::sealed::hasher;
 use crate::segment::RunInfo;
 

@@ -12,15 +12,32 @@ use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
 use super::input::Input;
 use super::*;
 use crate::manifest::{Day, read_manifest, survey_segments};
-use crate::messages::StreamDefinition;
 use crate::node::{Node, open_node};
+use crate::retention::{EntryView, Fate};
 use crate::sealed::{Directories, SegmentFolder};
 use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
 use crate::testing::{Rng, SeedGuard, seeds};
+use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 
 mod drafts;
 mod turns;
+
+/// Keeps everything.
+#[derive(Debug)]
+struct KeepAll;
+
+impl Keep for KeepAll {
+    fn begin(&mut self, _: &StreamDefinition) {}
+
+    fn run(&self, _: i64, _: i64) -> Fate {
+        Fate::Keep
+    }
+
+    fn entry(&self, _: &EntryView<'_>) -> bool {
+        true
+    }
+}
 
 const SEGMENTS_DIR: &str = "/data/segments";
 

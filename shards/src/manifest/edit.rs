@@ -5,6 +5,7 @@
 //! panic; its memory is proportional to the payload.
 
 use crate::batch::{u32_at, u64_at};
+use crate::wal::covers::Cover;
 use crate::wal::format::PAYLOAD_MAX_BYTES;
 
 use super::names::{Day, SegmentName};
@@ -35,25 +36,6 @@ pub struct LiveSegment {
     /// [`SegmentName::sealed_order`]; a compacted segment takes a place among its
     /// inputs.
     pub order: u64,
-}
-
-/// A part of the write-ahead log whose entries are in live segments: of the streams
-/// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
-/// an index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Cover {
-    /// Epoch of the files.
-    pub wal_epoch: u32,
-    /// Number of shards in their names.
-    pub wal_shards: u32,
-    /// The shard that wrote them.
-    pub wal_shard: u32,
-    /// Last file that is covered.
-    pub up_to_index: u32,
-    /// How streams are partitioned for this cover; at least 1.
-    pub by_shards: u16,
-    /// The part; below `by_shards`.
-    pub by_shard: u16,
 }
 
 /// Streams whose entries in a segment are not live any more, although the segment is:

@@ -12,29 +12,24 @@
 
 mod adopt;
 mod content;
-mod covers;
 mod edit;
 mod format;
 pub(crate) mod fuzz;
 mod log;
 mod names;
-mod parts;
 mod read;
 mod start;
 mod survey;
 mod turn;
 mod unlisted;
 
-pub use covers::FileCovers;
-pub use edit::{Cover, EditError, LeftPart, LiveSegment, ManifestEdit};
+pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use format::{MANIFEST_HEADER_LEN, ManifestHeader, Role, SECTOR_LEN};
 pub use log::ManifestLog;
 pub use names::{
     CHECKPOINT_NAME, Day, ManifestLogName, PENDING_ENDING, QUARANTINE_NAME, SegmentName,
     make_day_folder,
 };
-pub use parts::StreamParts;
-pub(crate) use parts::may_share_streams;
 pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
 pub(crate) use start::OpenedManifest;

@@ -11,11 +11,12 @@ use std::path::Path;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use super::content::{Content, read_content};
-use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
+use super::edit::{LeftPart, LiveSegment, ManifestEdit};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
-use super::parts::StreamParts;
+use crate::types::StreamParts;
 use crate::version::UnknownVersion;
+use crate::wal::covers::Cover;
 
 /// What the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

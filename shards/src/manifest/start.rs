@@ -18,14 +18,15 @@ use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
-use super::edit::{Cover, LeftPart, LiveSegment, ManifestEdit};
+use super::edit::{LeftPart, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
 use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
-use super::parts::may_share_streams;
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
 use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
+use crate::types::may_share_streams;
 use crate::version::UnknownVersion;
+use crate::wal::covers::Cover;
 use crate::wal::format::WalName;
 
 /// A manifest larger than this is not copied to the quarantine folder.

@@ -13,9 +13,9 @@ use logsvc_runtime::Runtime;
 use super::adopt::{NotAdopted, adopted};
 use super::edit::LiveSegment;
 use super::names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName};
-use super::parts::may_share_streams;
 use super::read::{ManifestDamage, ManifestState};
 use super::survey::{FoundSegment, SegmentsSurvey};
+use crate::types::may_share_streams;
 use crate::version::{UnknownPart, UnknownVersion};
 
 /// A segment file that is not live.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::RetentionPolicy;
-use crate::compact::{EntryView, Fate, Keep};
-use crate::messages::StreamDefinition;
+use super::{EntryView, Fate, Keep, RetentionPolicy};
 use crate::segment::Directory;
+use crate::types::StreamDefinition;
 
 /// What an entry takes besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;

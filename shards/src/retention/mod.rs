@@ -11,6 +11,7 @@
 
 mod clock;
 mod expiry;
+mod keep;
 mod node;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use logsvc_proto::{Labels, TenantId};
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
 pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
 pub(crate) use expiry::{DropExpired, expired_share};
+pub(crate) use keep::ViewedMetadata;
+pub use keep::{EntryView, Fate, Keep};
 pub use node::NodeSegments;
 
 /// The shortest period that the settings allow, in ns: 24 hours. Segments are of one

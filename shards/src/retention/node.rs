@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 
-use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName, StreamParts};
+use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName};
+use crate::types::StreamParts;
 
 /// A shard that has not said yet what it has.
 const UNKNOWN: u64 = u64::MAX;

@@ -1,8 +1,52 @@
 //! The blocks of one head in a snapshot.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
-use super::HeadPart;
+use crate::head::HeadBlock;
+
+/// Where the blocks of heads stand in the order of arrival: behind all segments.
+/// Entries that are being sealed come before those that came since.
+const GENERATION_SET_ASIDE: u32 = u32::MAX - 1;
+const GENERATION_HEAD: u32 = u32::MAX;
+
+/// The arrival number of a block: generations in their order, and the blocks of one
+/// stream within a generation.
+pub(super) fn arrival(generation: u32, within: u32) -> u64 {
+    (u64::from(generation) << 32) | u64::from(within)
+}
+
+/// A block of a head.
+#[derive(Clone, Debug)]
+pub struct HeadPart {
+    /// Where it stands in the order of arrival: among all generations, and within its own.
+    pub(super) generation: u32,
+    pub(super) within: u32,
+    /// Those of the block, so that nobody has to look at it to put it into its place.
+    bounds_ns: (i64, i64),
+    pub(super) block: Arc<HeadBlock>,
+}
+
+impl HeadPart {
+    /// Block number `within` of the entries that are being sealed, with its time bounds.
+    pub(crate) fn set_aside(
+        within: u32,
+        block: &Arc<HeadBlock>,
+        bounds_ns: (i64, i64),
+    ) -> HeadPart {
+        HeadPart { generation: GENERATION_SET_ASIDE, within, bounds_ns, block: Arc::clone(block) }
+    }
+
+    /// Block number `within` of the newest entries, with its time bounds.
+    pub(crate) fn head(within: u32, block: &Arc<HeadBlock>, bounds_ns: (i64, i64)) -> HeadPart {
+        HeadPart { generation: GENERATION_HEAD, within, bounds_ns, block: Arc::clone(block) }
+    }
+
+    /// Oldest and newest timestamp.
+    pub(crate) fn time_bounds_ns(&self) -> (i64, i64) {
+        self.bounds_ns
+    }
+}
 
 /// Blocks of a head, in order. Most streams have one at most, which takes no memory of its
 /// own: a snapshot may be of very many streams.

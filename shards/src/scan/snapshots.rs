@@ -3,7 +3,23 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::StreamSnapshot;
+use logsvc_proto::{Labels, StreamId};
+
+use super::HeadParts;
+
+/// One stream of a scan.
+#[derive(Debug)]
+pub struct StreamSnapshot {
+    /// Its id.
+    pub id: StreamId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Blocks of its head that overlap the query's time range.
+    pub blocks: HeadParts,
+    /// Whether a block of its head overlaps, in time, what was sealed or set aside
+    /// before, so that it may repeat entries.
+    pub head_is_late: bool,
+}
 
 /// References are counted for so many streams in a row after their memory was fetched.
 pub(crate) const FETCHED_AT_ONCE: usize = 32;

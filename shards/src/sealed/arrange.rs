@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::head::{BLOCK_TARGET_BYTES, BLOCK_TARGET_ENTRIES, HeadBlock};
-use crate::messages::TimeRange;
+use crate::types::TimeRange;
 
 /// A piece of a stream in time order.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::head::HeadBlock;
 use crate::manifest::Day;
-use crate::messages::TimeRange;
+use crate::types::TimeRange;
 
 /// Segments of a generation at most.
 const SEGMENTS_MAX: usize = 32;

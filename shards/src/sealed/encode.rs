@@ -11,11 +11,11 @@ use std::sync::Arc;
 use logsvc_runtime::AlignedBuffer;
 
 use super::arrange::{Piece, arrange};
-use crate::messages::TimeRange;
+use super::job::{Haste, SealStream};
 use crate::segment::{
     Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
 };
-use crate::shard::{Haste, SealStream};
+use crate::types::TimeRange;
 
 /// How far a stretch has come.
 #[derive(Debug)]

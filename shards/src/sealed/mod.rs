@@ -12,6 +12,7 @@ mod directories;
 mod encode;
 mod files;
 mod folder;
+mod job;
 mod late_rows;
 mod open;
 mod output;
@@ -24,8 +25,9 @@ use std::sync::Arc;
 use ahash::RandomState;
 use logsvc_proto::StreamId;
 
-use crate::manifest::{LiveSegment, StreamParts};
+use crate::manifest::LiveSegment;
 use crate::segment::Footer;
+use crate::types::StreamParts;
 
 pub use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
@@ -34,9 +36,10 @@ pub use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirect
 pub use files::SegmentFiles;
 pub use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
+pub use job::{Haste, SealJob, SealStream};
 pub(crate) use late_rows::LateRows;
-pub(crate) use open::open_all;
 pub use open::open_segment;
+pub(crate) use open::{RestoredSegments, open_all};
 pub(crate) use spare::Spare;
 pub use write::Sealer;
 

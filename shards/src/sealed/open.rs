@@ -14,11 +14,11 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::messages::StreamDefinition;
 use crate::node::NodePlan;
 use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
-use crate::shard::Shard;
+use crate::types::StreamDefinition;
 use crate::version::{UnknownPart, UnknownVersion};
+use crate::wal::restored::Restored;
 
 /// What is read at once from the end of a file: mostly the whole directory.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -90,13 +90,26 @@ fn unknown_version(error: &io::Error) -> Option<UnknownPart> {
     error.get_ref()?.downcast_ref::<SegmentError>()?.unknown_version()
 }
 
+/// Takes over the segments that a start opens. A shard implements it; this module knows
+/// nothing else of a shard.
+pub(crate) trait RestoredSegments: Restored {
+    /// Makes a stream known that a segment holds, and shows it in the index.
+    fn define_sealed(&mut self, definition: StreamDefinition);
+
+    /// Makes a segment readable whose streams are known. Segments come in their order.
+    fn add_segment(&mut self, opened: OpenedSegment);
+
+    /// Notes that a live segment cannot be read.
+    fn miss_segment(&mut self, live: &LiveSegment);
+}
+
 /// Opens the segments that concern a shard and makes their streams known to it. Gives those
 /// that another version of the program has written.
 pub(crate) async fn open_all<R: Runtime>(
     runtime: &R,
     directories: &Directories<R>,
     plan: &NodePlan,
-    state: &mut Shard,
+    state: &mut impl RestoredSegments,
 ) -> Vec<UnknownVersion> {
     let mut unknown = Vec::new();
     let shard = runtime.core().0;
@@ -153,7 +166,7 @@ async fn learn_streams<R: Runtime>(
     runtime: &R,
     opened: &OpenedSegment,
     decoder: &mut Decoder,
-    state: &mut Shard,
+    state: &mut impl RestoredSegments,
 ) -> io::Result<()> {
     let (shard, shards) = (runtime.core().0, runtime.core_count());
     let OpenedSegment { segment, directory } = opened;

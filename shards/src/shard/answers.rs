@@ -10,10 +10,11 @@ use logsvc_runtime::mesh::InboxCounters;
 
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
-use crate::messages::{LeafRequest, ShardStatus, StreamSelection, TimeRange};
-use crate::scan::{FETCHED_AT_ONCE, HeadPart, ScanError, ScanJob, StreamSnapshot};
+use crate::messages::{ShardStatus, StreamSelection};
+use crate::scan::{FETCHED_AT_ONCE, HeadPart, LeafRequest, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
 use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
+use crate::types::TimeRange;
 
 /// One in so many of a tenant's streams, or of a label's values, are few streams: their own
 /// labels are looked at instead of the lists of the index.

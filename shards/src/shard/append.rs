@@ -13,8 +13,9 @@ use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
     AppendError, AppendOutcome, AppendRequest, PauseStatus, REFUSALS_LISTED_MAX, ShardReply,
-    StreamDefinition, TooFarBehind,
+    TooFarBehind,
 };
+use crate::types::StreamDefinition;
 
 /// What a section costs in a head, in bytes: lines, metadata, and the columns of
 /// timestamps and ends. Sets that entries share are counted as if the head did not have them
@@ -168,7 +169,7 @@ impl Shard {
             && self.deferred.has_room(&request);
         let coming_bytes = self.sealing.head_bytes() + self.in_log_bytes;
         if may_wait && self.sealing.wants_a_pause(coming_bytes + request.batch.len() as u64) {
-            self.sealing.note_full(moment.now);
+            self.sealing.note_full(moment.now, &mut self.drafts);
             self.deferred.push(request, reply_to, since);
             return;
         }
@@ -289,7 +290,7 @@ impl Shard {
             }
             let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
             if self.stream_memory.reserved.try_grow(cost_bytes) {
-                self.define(definition.clone());
+                self.define_stream(definition.clone());
                 new.extend(self.by_id.get(&definition.id));
             } else {
                 refused.push(definition.id);

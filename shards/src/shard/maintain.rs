@@ -9,36 +9,30 @@
 //! What can go wrong is the disk: the next attempt comes after a pause, which grows
 //! with each failure.
 
-mod drafts;
 mod expiry;
 mod part;
+mod segments;
 mod time;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ahash::{AHashMap, AHashSet};
-use logsvc_proto::Labels;
 use logsvc_runtime::Monotonic;
 
 use super::{Effect, Moment, Shard};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
-    MergeJob, RETRY_PAUSE_MAX, RemovedSegment, Throttle, choose,
+    MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
 };
 use crate::index::Slot;
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
 use crate::retention::{DropExpired, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
-use crate::sealed::{OpenedSegment, SealedSegment, hasher};
+use crate::sealed::{SealedSegment, hasher};
 use crate::wal::format::WalName;
 use expiry::Expiry;
 pub(super) use expiry::KnownPeriod;
 use part::PartTotals;
-
-/// How often it is looked whether scans have let go of segments that are not live.
-const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a shard keeps of its segments, and why.
 #[derive(Clone, Debug, Default)]
@@ -105,10 +99,6 @@ pub(super) struct Maintenance {
     parts: AHashMap<SegmentName, PartTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
-    /// Line bytes of all drafts among the segments.
-    draft_line_bytes: u64,
-    /// When the last draft was written; `None` if drafts are not waited for.
-    last_draft: Option<Monotonic>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
     /// Segments that are not live any more, but may be read.
@@ -143,8 +133,6 @@ impl Maintenance {
             unmergeable: AHashSet::with_hasher(hasher()),
             parts: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
-            draft_line_bytes: 0,
-            last_draft: None,
             to_rewrite: None,
             retired: Vec::new(),
             next_sweep: None,
@@ -158,7 +146,7 @@ impl Maintenance {
     }
 
     /// Notes that segments have been added.
-    fn segments_changed(&mut self) {
+    pub(super) fn segments_changed(&mut self) {
         self.wanted = true;
         self.needs_step = true;
     }
@@ -221,7 +209,7 @@ impl Shard {
             // Nobody pushes, and merges need memory.
             self.pool.release();
         }
-        let is_overtaken = activity != Activity::Stopping && self.has_too_many_drafts();
+        let is_overtaken = activity != Activity::Stopping && self.drafts.are_too_many();
         let maintenance = &mut self.maintenance;
         maintenance.throttle.set(if is_overtaken { Activity::Overtaken } else { activity });
         maintenance.needs_step = false;
@@ -333,6 +321,13 @@ impl Shard {
         staying[..gone].iter().map(|segment| Arc::clone(segment)).collect()
     }
 
+    /// From when on drafts are to be merged; `None` if there are none that can be.
+    fn drafts_due(&self) -> Option<Monotonic> {
+        let mut drafts = self.segments.iter().filter(|segment| segment.footer.is_draft);
+        let has_mergeable = drafts.any(|segment| self.maintenance.is_mergeable(segment));
+        has_mergeable.then(|| self.drafts.due()).flatten()
+    }
+
     /// Segments to be merged.
     fn small_neighbours(&self, now: Monotonic) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
@@ -413,122 +408,6 @@ impl Shard {
         let pause = pause.saturating_mul(factor).min(RETRY_PAUSE_MAX.max(pause));
         maintenance.failures_in_a_row += 1;
         maintenance.phase = Phase::Paused { until: moment.now.after(pause) };
-    }
-
-    /// Puts a segment into the list; its streams are known.
-    pub(super) fn insert_segment(&mut self, opened: OpenedSegment) {
-        let OpenedSegment { segment, directory } = opened;
-        self.note_part(&segment, &directory);
-        for row in 0..directory.stream_count() {
-            let Some(slot) = self.slot_in(&segment, directory.stream_id(row)) else { continue };
-            let (min_ns, max_ns) = directory.stream_bounds_ns(row);
-            let state = &mut self.streams[slot as usize];
-            let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
-            *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
-            state.sealed_in += 1;
-        }
-        self.sealing.refused_blocks += u64::from(segment.refused_blocks);
-        let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
-        if segment.footer.is_draft {
-            self.maintenance.draft_line_bytes += segment.live.line_bytes;
-        }
-        self.segments.insert(place, Arc::new(segment));
-        self.maintenance.segments_changed();
-    }
-
-    /// Takes a segment out of the list; `changes` says whether queries can tell.
-    fn remove_segment(&mut self, removed: RemovedSegment, changes: bool) {
-        let RemovedSegment { name, directory } = removed;
-        let Some(place) = self.segments.iter().position(|other| other.live.name == name) else {
-            return;
-        };
-        let segment = self.segments.remove(place);
-        if segment.footer.is_draft {
-            self.maintenance.draft_line_bytes -= segment.live.line_bytes;
-        }
-        if changes {
-            self.changes.changed_for_all(segment.live.min_ns, segment.live.max_ns);
-        }
-        let lives = || self.segments.iter().map(|segment| segment.live);
-        let first_ns = lives().map(|live| live.min_ns).min().unwrap_or(i64::MIN);
-        let last_ns = lives().map(|live| live.max_ns).max().unwrap_or(i64::MAX);
-        let rows = directory.as_ref().map_or(0, |directory| directory.stream_count());
-        let ids = directory.iter().flat_map(|d| (0..rows).map(|row| d.stream_id(row)));
-        for id in ids {
-            let Some(slot) = self.slot_in(&segment, id) else { continue };
-            let state = &mut self.streams[slot as usize];
-            state.sealed_in = state.sealed_in.saturating_sub(1);
-            if state.sealed_in == 0 {
-                state.sealed_bounds_ns = None;
-                self.maintenance.doomed.push(slot);
-            } else if let Some(bounds) = &mut state.sealed_bounds_ns {
-                // Not narrower than what is left, and enough to forget old days.
-                *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
-            }
-        }
-        self.maintenance.parts.remove(&name);
-        self.maintenance.expiries.remove(&name);
-        self.maintenance.unmergeable.remove(&name);
-        self.maintenance.retired.push(segment);
-    }
-
-    /// Forgets streams that have nothing in memory and nothing in segments.
-    fn forget_doomed(&mut self) {
-        let mut doomed = std::mem::take(&mut self.maintenance.doomed);
-        doomed.sort_unstable();
-        doomed.dedup();
-        doomed.retain(|&slot| {
-            let stream = &mut self.streams[slot as usize];
-            if stream.sealed_in > 0 {
-                return false;
-            }
-            if !stream.head.is_empty()
-                || stream.set_aside.is_some()
-                || stream.in_log > 0
-                || stream.tails.is_some()
-            {
-                // Looked at again next time, unless it is sealed before.
-                return true;
-            }
-            if stream.indexed {
-                self.index.remove(&stream.tenant, slot, &stream.labels);
-            }
-            self.by_id.remove(&stream.id);
-            let (tenant, key) = (&stream.tenant, stream.tenant_key);
-            self.stream_memory.forget_stream(tenant, key, &stream.labels);
-            stream.labels = Arc::new(Labels::default());
-            self.free.push(slot);
-            self.maintenance.status.forgotten_streams += 1;
-            false
-        });
-        self.maintenance.doomed = doomed;
-    }
-
-    /// Gives up the files of segments that are not live any more and that no scan holds.
-    fn retire_unused(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
-        let maintenance = &mut self.maintenance;
-        if maintenance.retired.is_empty() {
-            maintenance.next_sweep = None;
-            return;
-        }
-        let mut retired = std::mem::take(&mut maintenance.retired);
-        retired.retain(|segment| {
-            // A merge under way may hold it too; nobody can take another reference.
-            if Arc::strong_count(segment) > 1 {
-                return true;
-            }
-            let live = segment.live;
-            let is_shared = maintenance.is_shared(segment);
-            let path: Option<PathBuf> = (!is_shared).then(|| segment.path.clone());
-            if is_shared {
-                maintenance.to_release.push(live);
-                maintenance.wanted = true;
-            }
-            effects.push(Effect::Retire { name: live.name, path });
-            false
-        });
-        maintenance.next_sweep = (!retired.is_empty()).then(|| moment.now.after(RETIRE_INTERVAL));
-        maintenance.retired = retired;
     }
 
     /// Keeps entries for other periods from now on. A job that is under way ends with what

@@ -6,11 +6,8 @@
 //! A task beside the shard writes them to segments ([`crate::sealed::write`]);
 //! meanwhile they stay visible, and new entries go to new heads and a new log file.
 //!
-//! Where pushes come so fast that a generation is nearly full before the one before is encoded,
-//! the rest of that is written as a draft; once one was full, it and those behind it that fill
-//! about as fast are drafts as a whole if they have little of each stream: encoding them would
-//! take CPU time from the pushes, and merging would encode most of them again. Drafts are encoded
-//! when they are merged ([`super::maintain`]), and there is a bound on their bytes.
+//! Under fast pushes a generation, or its rest, is written as a draft: [`crate::compact::Drafts`]
+//! has the rules.
 //!
 //! Guarantees: one generation at a time; what is set aside leaves memory only after
 //! its segments and the manifest edit that names them are on stable storage. What
@@ -19,28 +16,19 @@
 //! because the heads' budget refuses pushes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, Moment, Shard};
-use crate::compact::DraftPolicy;
-use crate::head::HeadBlock;
+use crate::compact::{Drafts, Heads};
 use crate::index::Slot;
-use crate::manifest::LiveSegment;
-use crate::messages::{SealStatus, ShardReply, StreamDefinition};
-use crate::sealed::{OpenedSegment, SealedSegment};
-use crate::segment::BLOCK_TARGET_LINE_BYTES;
+use crate::messages::{SealStatus, ShardReply};
+use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream};
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
-
-/// What is being sealed is late when the next generation has become as large as so many parts
-/// of what it may be.
-const LATE_PARTS: (u64, u64) = (3, 4);
 
 /// Pushes do not wait for the sake of less than this, in bytes.
 const PAUSE_MIN_BYTES: u64 = 1 << 20;
@@ -80,47 +68,6 @@ impl Default for SealPolicy {
     }
 }
 
-/// The entries of one stream in a generation.
-#[derive(Clone, Debug)]
-pub struct SealStream {
-    /// The stream.
-    pub id: StreamId,
-    /// Whose it is.
-    pub tenant: TenantId,
-    /// Its labels.
-    pub labels: Arc<Labels>,
-    /// Its blocks in order of arrival, at least one, none empty.
-    pub blocks: Vec<Arc<HeadBlock>>,
-}
-
-/// A generation to be written.
-#[derive(Clone, Debug)]
-pub struct SealJob {
-    /// What to write; may be empty if only the log is to be given up.
-    pub streams: Vec<SealStream>,
-    /// Files of this shard and start up to this index hold nothing else that is not
-    /// in segments already, and neither do the files that were replayed at the start.
-    pub closed_wal_index: Option<u32>,
-    /// Whether to write drafts, which takes little time. It may be asked for while the job is
-    /// under way: then it holds for what is not encoded yet.
-    pub haste: Arc<Haste>,
-}
-
-/// Shared by a shard and who seals for it.
-#[derive(Debug, Default)]
-pub struct Haste(AtomicBool);
-
-impl Haste {
-    fn ask_for(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether to write a draft from now on.
-    pub fn is_asked_for(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Where sealing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -152,8 +99,6 @@ pub(super) struct Sealing {
     oldest: Option<Monotonic>,
     /// How long it took to fill the heads, once they are full.
     filled_in: Option<Duration>,
-    /// How long that was when they were last full before the generation before was sealed.
-    too_fast: Option<Duration>,
     /// Bytes of the log since the last generation was set aside.
     wal_bytes: u64,
     wal_written_bytes: u64,
@@ -162,9 +107,8 @@ pub(super) struct Sealing {
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
     failure: Option<Arc<str>>,
-    /// Generations that were sealed, and those that were drafts.
+    /// Generations that were sealed.
     sealed: u64,
-    drafts: u64,
     /// Attempts that failed.
     failures: u64,
     /// Blocks of new segments that had to be stored without templates.
@@ -184,14 +128,12 @@ impl Sealing {
             generation_bytes: 0,
             oldest: None,
             filled_in: None,
-            too_fast: None,
             wal_bytes: 0,
             wal_written_bytes: 0,
             waiting: Vec::new(),
             waiting_next: Vec::new(),
             failure: None,
             sealed: 0,
-            drafts: 0,
             failures: 0,
             refused_blocks: 0,
         }
@@ -263,26 +205,20 @@ impl Sealing {
     }
 
     /// Notes that the heads are full, or would be with a push that has to wait.
-    pub(super) fn note_full(&mut self, now: Monotonic) {
+    pub(super) fn note_full(&mut self, now: Monotonic, drafts: &mut Drafts) {
         if self.filled_in.is_some() {
             return;
         }
         self.filled_in = self.oldest.map(|oldest| now.since(oldest));
         if self.phase == Phase::Running {
-            self.too_fast = self.filled_in;
+            drafts.note_overrun(self.filled_in);
         }
     }
 
-    /// Whether the heads were filled about as fast as when sealing was too slow for that.
-    fn filled_fast(&self, policy: &DraftPolicy) -> bool {
-        let too_fast = self.too_fast.unwrap_or_default().saturating_mul(3) / 2;
-        let fast = policy.fast.max(too_fast).min(policy.fill_max);
-        self.filled_in.is_some_and(|filled_in| filled_in <= fast)
-    }
-
-    /// Whether streams have so little each that their blocks would be less than about half full.
-    fn has_small_streams(&self) -> bool {
-        self.head_bytes < self.active.len() as u64 * (BLOCK_TARGET_LINE_BYTES / 2) as u64
+    /// The heads as they would be sealed now.
+    fn heads(&self) -> Heads {
+        let (bytes, streams) = (self.head_bytes, self.active.len());
+        Heads { bytes, streams, filled_in: self.filled_in }
     }
 
     fn is_full(&self) -> bool {
@@ -313,7 +249,9 @@ impl Shard {
     /// Seals what is in memory now and answers when that is done.
     pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
         self.sealing.waiting_next.push(reply_to);
-        self.ask_for_drafts();
+        // Whoever flushes wants to see all in its place.
+        self.drafts.merge_at_once();
+        self.maintenance.segments_changed();
     }
 
     /// Begins or retries sealing if it is time to. To be called before the log is
@@ -323,7 +261,7 @@ impl Shard {
         self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
         self.sealing.wal_written_bytes = written_bytes;
         if self.sealing.is_full() {
-            self.sealing.note_full(moment.now);
+            self.sealing.note_full(moment.now, &mut self.drafts);
         }
         match self.sealing.phase {
             Phase::Running => {
@@ -355,7 +293,7 @@ impl Shard {
                 return;
             }
             self.sealing.haste = Arc::default();
-            if self.wants_a_draft() {
+            if self.drafts.wants(self.sealing.heads()) {
                 self.sealing.haste.ask_for();
             }
             self.set_aside();
@@ -363,21 +301,12 @@ impl Shard {
         }
     }
 
-    /// Whether the heads, which are about to be set aside, had better be written as a draft:
-    /// pushes come fast, merges would not copy full blocks, and there is room for more drafts.
-    fn wants_a_draft(&self) -> bool {
-        self.draft_policy().is_some_and(|policy| self.sealing.filled_fast(policy))
-            && self.sealing.has_small_streams()
-            && self.has_room_for_draft(self.sealing.head_bytes)
-    }
-
     /// Has the rest of the generation that is being sealed written as a draft, if the next one
     /// is nearly full: pushes would have to wait.
     fn hurry_if_late(&self) {
         let Sealing { policy, head_bytes, generation_bytes, haste, .. } = &self.sealing;
-        if *head_bytes >= policy.head_max_bytes / LATE_PARTS.1 * LATE_PARTS.0
-            && !haste.is_asked_for()
-            && self.has_room_for_draft(*generation_bytes)
+        if !haste.is_asked_for()
+            && self.drafts.wants_rest(*generation_bytes, *head_bytes, policy.head_max_bytes)
         {
             haste.ask_for();
         }
@@ -445,10 +374,10 @@ impl Shard {
         };
         let is_draft = segments.iter().any(|opened| opened.segment.footer.is_draft);
         if is_draft {
-            self.note_draft(moment.now);
+            self.drafts.note_written(moment.now);
         }
         for segment in segments {
-            self.add_segment(segment);
+            self.add_sealed(segment);
         }
         self.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
@@ -463,58 +392,18 @@ impl Shard {
         self.release(released_bytes);
         self.sealing.failure = None;
         self.sealing.sealed += 1;
-        self.sealing.drafts += u64::from(is_draft);
         self.sealing.phase = Phase::Idle;
         for reply_to in self.sealing.waiting.drain(..) {
             effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
         }
     }
 
-    /// Makes a segment of this node readable. Segments come in their order.
-    pub(crate) fn add_segment(&mut self, mut opened: OpenedSegment) {
-        let OpenedSegment { segment, directory } = &mut opened;
-        let streams = directory.stream_count();
-        for row in 0..streams {
-            let Some(slot) = self.slot_in(segment, directory.stream_id(row)) else { continue };
-            let (min_ns, max_ns) = directory.stream_bounds_ns(row);
-            let state = &mut self.streams[slot as usize];
-            if state.sealed_bounds_ns.is_some_and(|(_, newest_ns)| min_ns <= newest_ns) {
-                segment.late.insert(row, streams);
-            }
-            state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
-        }
-        self.insert_segment(opened);
-    }
-
-    /// The slot of a stream of the shard, if what a segment has of it counts.
-    pub(super) fn slot_in(&self, segment: &SealedSegment, id: StreamId) -> Option<Slot> {
-        self.by_id.get(&id).copied().filter(|_| segment.has_live(id))
-    }
-
-    /// Notes that a live segment cannot be read.
-    pub(crate) fn miss_segment(&mut self, live: &LiveSegment) {
-        self.missing_bounds_ns.push((live.min_ns, live.max_ns));
-    }
-
-    /// Whether the shard knows what the id stands for.
-    pub(crate) fn knows(&self, id: StreamId) -> bool {
-        self.by_id.contains_key(&id)
-    }
-
-    /// Makes a stream known that a segment holds, and shows it in the index.
-    pub(crate) fn define_sealed(&mut self, definition: StreamDefinition) {
-        let id = definition.id;
-        self.redefine(definition);
-        let Some(&slot) = self.by_id.get(&id) else { return };
-        self.show(slot);
-    }
-
     /// Numbers for metrics.
     pub(super) fn seal_status(&self) -> SealStatus {
         let mut status = SealStatus {
             sealed: self.sealing.sealed,
-            drafts: self.sealing.drafts,
-            draft_line_bytes: self.draft_line_bytes(),
+            drafts: self.drafts.written(),
+            draft_line_bytes: self.drafts.line_bytes(),
             failures: self.sealing.failures,
             refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,

@@ -16,6 +16,7 @@ use logsvc_logql::engine::{
     Direction, MergeState, Plan, QueryParams, QueryResult, QueryTime, StreamResult,
 };
 use logsvc_logql::syntax;
+use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{SimRuntime, Simulation};
 use logsvc_runtime::{Account, CoreId};
@@ -23,13 +24,13 @@ use logsvc_runtime::{Account, CoreId};
 use super::*;
 use crate::batch::BatchBuilder;
 use crate::changes::NodeChanges;
-use crate::messages::{
-    AppendRequest, Cancellation, LeafRequest, PauseStatus, ShardStatus, StreamSelection, TimeRange,
-};
-use crate::scan::{self, ScanConfig, ScanEnv};
-use crate::sealed::Directories;
+use crate::messages::{AppendRequest, PauseStatus, ShardStatus, StreamSelection};
+use crate::scan::{self, LeafRequest, ScanConfig, ScanEnv};
+use crate::sealed::{Directories, OpenedSegment, SealJob};
+use crate::types::{Cancellation, TimeRange};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Record, records};
+use crate::wal::writer::WalOp;
 
 /// Memory for tails in these tests.
 const TAILS_BUDGET_BYTES: u64 = 1 << 20;

@@ -1,16 +1,22 @@
 //! The write-ahead log of one shard: an acknowledged entry is in it, on stable
 //! storage when `wal.sync` is `always`.
 //!
-//! [`format`] holds the bytes, [`writer`] decides what to write when (without
-//! I/O), [`files`] makes the files, [`recovery`] reads files back after a start, [`replayed`] removes them when their
-//! entries are in segments. `docs/format.md` explains
-//! the order of a commit and what recovery makes of damage.
+//! [`format`] holds the bytes. [`writer`] decides when to write them, without I/O, and
+//! [`files`] makes the files. After a start [`planned`] tells from the headers of the files
+//! which ones count, [`recovery`] reads them back into a [`restored::Restored`], [`covers`]
+//! says which entries live segments hold already, and [`replayed`] removes the files when
+//! segments hold all of their entries. `docs/format.md` explains the order of a commit and how
+//! recovery treats damage.
 
+pub mod covers;
 pub mod files;
 pub mod format;
 pub(crate) mod frames;
+pub mod planned;
 pub mod recovery;
 pub mod replayed;
+pub mod restored;
+mod salvage;
 pub mod writer;
 
 use std::time::Duration;

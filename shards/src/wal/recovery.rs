@@ -15,181 +15,17 @@ use std::sync::Arc;
 use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
+use super::covers::{Cover, FileCovers};
 use super::format::{
-    BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, HEADERS_LEN, Layout, Record,
-    SECOND_HEADER_AT, WalName, records,
+    FILE_HEADER_LEN, FRAME_HEADER_LEN, HEADERS_LEN, Record, SECOND_HEADER_AT, WalName, records,
 };
 use super::frames::{FrameReader, Frames};
+use super::planned::PlannedFile;
 use super::replayed::ReplayedFiles;
+use super::restored::{RecoverySummary, Restored};
+use super::salvage::{keep_copy, torn_frame, write_again};
 use crate::batch::sections;
-use crate::manifest::{Cover, FileCovers};
-use crate::messages::StreamDefinition;
-use crate::shard::Shard;
-use crate::version::UnknownPart;
-
-/// A log file that has to be replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedFile {
-    /// Which file.
-    pub name: WalName,
-    /// Its nonce; `None` if the file's header is damaged, so that only its frames
-    /// can tell.
-    pub nonce: Option<u64>,
-    /// How its frames lie in it, as its header says; as good as any if that is damaged.
-    pub layout: Layout,
-    /// Whether its header says that bytes of an older file are behind its frames.
-    pub is_reused: bool,
-    /// Whether what it says of the file before it does not check.
-    pub has_bad_second: bool,
-    /// How many of its bytes count, if a later file of the writer says so.
-    pub counts_len: Option<u64>,
-}
-
-impl PlannedFile {
-    /// A file of which nothing but its name is known.
-    pub(crate) fn of_damaged(name: WalName) -> PlannedFile {
-        PlannedFile {
-            name,
-            nonce: None,
-            layout: Layout::default(),
-            is_reused: false,
-            has_bad_second: false,
-            counts_len: None,
-        }
-    }
-}
-
-/// How many bytes of the file count, as a later file of its writer says.
-pub(crate) fn counts_len(headers: &[FileHeader], name: WalName) -> Option<u64> {
-    let says = |header: &FileHeader| {
-        let previous = header.previous?;
-        (WalName { index: previous.index, ..header.name } == name).then_some(previous.durable_len)
-    };
-    headers.iter().find_map(says)
-}
-
-/// Whether a later file of the writer says that there are frames in the file. A writer's
-/// files all have one layout.
-pub(crate) fn has_frames(headers: &[FileHeader], name: WalName) -> bool {
-    let writers = |one: &&FileHeader| WalName { index: name.index, ..one.name } == name;
-    let layout = headers.iter().find(writers).map_or(Layout::Packed, |one| one.layout);
-    counts_len(headers, name).is_some_and(|len| len > layout.first_frame())
-}
-
-/// What the beginning of a log file says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadHeader {
-    pub(crate) header: FileHeader,
-    /// See [`FileHeader::has_bad_second`].
-    pub(crate) has_bad_second: bool,
-}
-
-/// What stands at the beginning of a log file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FoundHeader {
-    /// The header of the file.
-    Known(ReadHeader),
-    /// It does not check, or is another file's.
-    Bad,
-    /// Another version of the program has written it.
-    Unknown(UnknownPart),
-}
-
-impl FoundHeader {
-    /// The header, if it checks.
-    pub(crate) fn known(self) -> Option<ReadHeader> {
-        match self {
-            FoundHeader::Known(header) => Some(header),
-            FoundHeader::Bad | FoundHeader::Unknown(_) => None,
-        }
-    }
-}
-
-/// Reads the header of a log file.
-pub(crate) async fn read_header<R: Runtime>(
-    runtime: &R,
-    path: &Path,
-    name: WalName,
-) -> io::Result<FoundHeader> {
-    let file = runtime.open(path, OpenMode::Read).await?;
-    let len = file.len_bytes().await?.min(HEADERS_LEN as u64);
-    let (result, bytes) = file.read_exact_at(Vec::new(), 0, len as usize).await;
-    match result {
-        // Cut meanwhile, or shorter than it says.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Ok(FoundHeader::Bad);
-        }
-        other => other?,
-    }
-    if let Some(unknown) = FileHeader::unknown_version(&bytes) {
-        return Ok(FoundHeader::Unknown(unknown));
-    }
-    let header = FileHeader::decode(&bytes).filter(|header| header.name == name);
-    Ok(header.map_or(FoundHeader::Bad, |header| {
-        FoundHeader::Known(ReadHeader { header, has_bad_second: header.has_bad_second(&bytes) })
-    }))
-}
-
-/// Whether a file of `file_len` bytes whose header does not check has nothing besides its
-/// headers: it is the trace of a crash or of a full disk while the file was made.
-pub(crate) async fn is_bare<F: File>(file: &F, file_len: u64) -> io::Result<bool> {
-    if file_len > BLOCK_LEN {
-        return Ok(false);
-    }
-    let (result, bytes) = file.read_exact_at(Vec::new(), 0, file_len as usize).await;
-    result?;
-    let is_header =
-        |at: usize| at < FILE_HEADER_LEN || (SECOND_HEADER_AT..HEADERS_LEN).contains(&at);
-    Ok(bytes.iter().enumerate().all(|(at, &byte)| byte == 0 || is_header(at)))
-}
-
-/// What recovery found. Totals of one shard, or of the node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoverySummary {
-    /// Files that were replayed.
-    pub files: u64,
-    /// Frames that were replayed.
-    pub frames: u64,
-    /// Entries that were replayed, duplicates included.
-    pub entries: u64,
-    /// Entries that were passed over because live segments hold them.
-    pub covered_entries: u64,
-    /// Bytes of frames that were read.
-    pub read_bytes: u64,
-    /// Torn tails that were cut off.
-    pub torn_tails: u64,
-    /// Their bytes.
-    pub torn_bytes: u64,
-    /// Places where acknowledged bytes were damaged.
-    pub damaged_places: u64,
-    /// Their bytes.
-    pub damaged_bytes: u64,
-    /// Damaged places of which no copy could be made. Their bytes stay where they
-    /// are.
-    pub uncopied_places: u64,
-    /// Holes in bytes that were acknowledged but never synced.
-    pub unsynced_holes: u64,
-    /// Memory that replayed entries take beyond the budget for entries.
-    pub over_budget_bytes: u64,
-}
-
-impl RecoverySummary {
-    /// Adds what another shard found.
-    pub fn add(&mut self, other: &RecoverySummary) {
-        self.files += other.files;
-        self.frames += other.frames;
-        self.entries += other.entries;
-        self.covered_entries += other.covered_entries;
-        self.read_bytes += other.read_bytes;
-        self.torn_tails += other.torn_tails;
-        self.torn_bytes += other.torn_bytes;
-        self.damaged_places += other.damaged_places;
-        self.damaged_bytes += other.damaged_bytes;
-        self.uncopied_places += other.uncopied_places;
-        self.unsynced_holes += other.unsynced_holes;
-        self.over_budget_bytes += other.over_budget_bytes;
-    }
-}
+use crate::types::StreamDefinition;
 
 /// What a shard replays, and where.
 #[derive(Clone, Copy, Debug)]
@@ -236,10 +72,10 @@ impl ReplayTask<'_> {
 ///
 /// # Errors
 /// A file cannot be read or mended. Damage is not an error but counted.
-pub async fn replay<R: Runtime>(
+pub(crate) async fn replay<R: Runtime>(
     runtime: &R,
     task: ReplayTask<'_>,
-    state: &mut Shard,
+    state: &mut impl Restored,
 ) -> io::Result<RecoverySummary> {
     let mut summary = RecoverySummary::default();
     for planned in task.files {
@@ -262,7 +98,7 @@ pub async fn replay<R: Runtime>(
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         replay.run(state).await.map_err(named)?;
     }
-    state.recovered(summary.clone());
+    state.finish_log(summary.clone());
     Ok(summary)
 }
 
@@ -276,7 +112,7 @@ struct FileReplay<'a, R> {
 }
 
 impl<R: Runtime> FileReplay<'_, R> {
-    async fn run(&mut self, state: &mut Shard) -> io::Result<()> {
+    async fn run(&mut self, state: &mut impl Restored) -> io::Result<()> {
         let file = self.runtime.open(&self.path, OpenMode::ReadWrite).await?;
         let file_len = file.len_bytes().await?;
         let counts_len = self.planned.counts_len;
@@ -385,7 +221,7 @@ impl<R: Runtime> FileReplay<'_, R> {
     }
 
     /// Applies what can be applied of a frame.
-    fn replay_frame(&mut self, payload: &[u8], state: &mut Shard) -> ReplayedFrame {
+    fn replay_frame(&mut self, payload: &[u8], state: &mut impl Restored) -> ReplayedFrame {
         let mut frame = ReplayedFrame { decodes: Ok(()), undefined: None };
         for record in records(payload) {
             match record {
@@ -394,7 +230,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 Ok(Record::Definition { id, tenant, labels })
                     if self.task.owns(id) && !self.covers.covers_stream(id) =>
                 {
-                    state.redefine(StreamDefinition { id, tenant, labels: Arc::new(labels) });
+                    state.define(StreamDefinition { id, tenant, labels: Arc::new(labels) });
                 }
                 Ok(_) => {}
                 Err(error) => frame.decodes = Err(error.to_string()),
@@ -408,7 +244,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                     Ok(section) if self.covers.covers_stream(section.stream) => {
                         self.summary.covered_entries += section.entry_count() as u64;
                     }
-                    Ok(section) if state.replay(&section) => {
+                    Ok(section) if state.append(&section) => {
                         self.summary.entries += section.entry_count() as u64;
                     }
                     Ok(section) => frame.undefined = Some(section.stream),
@@ -444,7 +280,7 @@ impl<R: Runtime> FileReplay<'_, R> {
             file = %self.path.display(), offset = range.start, len_bytes, copy = %copy.display(),
             "acknowledged bytes of the write-ahead log are damaged: {what}"
         );
-        if let Err(error) = self.keep_copy(file, range, &quarantine, &copy).await {
+        if let Err(error) = keep_copy(self.runtime, file, range, &quarantine, &copy).await {
             // No reason to stay down: the file keeps the bytes.
             self.summary.uncopied_places += 1;
             self.task.replayed.keep_bytes(self.planned.name);
@@ -461,7 +297,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         let kept = async {
             let torn = torn_frame(file, self.planned, tail.clone()).await?;
             if !torn.is_empty() {
-                self.keep_copy(file, torn.clone(), &quarantine, &copy).await?;
+                keep_copy(self.runtime, file, torn.clone(), &quarantine, &copy).await?;
             }
             Ok::<_, io::Error>(torn)
         };
@@ -486,108 +322,6 @@ impl<R: Runtime> FileReplay<'_, R> {
             }
         }
     }
-
-    /// Copies a range of a file so that the copy is there whole or not at all.
-    async fn keep_copy(
-        &self,
-        file: &R::File,
-        range: Range<u64>,
-        folder: &Path,
-        copy: &Path,
-    ) -> io::Result<()> {
-        match self.runtime.open(copy, OpenMode::Read).await {
-            // An earlier start met the same damage.
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        // Two shards may copy the same bytes at the same time.
-        let mut temporary = copy.as_os_str().to_owned();
-        temporary.push(format!(".{}.tmp", self.task.shard));
-        let temporary = PathBuf::from(temporary);
-        match self.runtime.remove_file(&temporary).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let target = self.runtime.open(&temporary, OpenMode::CreateNew).await?;
-        let range = range.start..range.end.min(file.len_bytes().await?);
-        copy_bytes(file, range, &target, 0).await?;
-        target.sync_data().await?;
-        self.runtime.rename(&temporary, copy).await?;
-        self.runtime.sync_dir(folder).await
-    }
-}
-
-/// Makes the kernel take the end of a file, `tail`, and the file's length for changed.
-async fn write_again<F: File>(file: &F, tail: Range<u64>, file_len: u64) -> io::Result<()> {
-    if tail.is_empty() {
-        return Ok(());
-    }
-    copy_bytes(file, tail.clone(), file, tail.start).await?;
-    // Not the other way round: a crash in between must not take anything away.
-    file.truncate(file_len + 1).await?;
-    file.truncate(file_len).await
-}
-
-/// What of the bytes behind the last good frame of a file may be one that was not written to
-/// its end; empty if nothing is.
-async fn torn_frame<F: File>(
-    file: &F,
-    planned: &PlannedFile,
-    tail: Range<u64>,
-) -> io::Result<Range<u64>> {
-    let none = tail.start..tail.start;
-    let mut reader = FrameReader::new(file, Frames::Any, tail.end);
-    let mut offset = tail.start;
-    let mut is_empty = true;
-    while is_empty && offset < tail.end {
-        let piece = reader.bytes(offset, TORN_PIECE_BYTES).await?;
-        is_empty = piece.iter().all(|byte| *byte == 0);
-        offset += TORN_PIECE_BYTES as u64;
-    }
-    if is_empty {
-        return Ok(none);
-    }
-    if !planned.is_reused {
-        return Ok(tail);
-    }
-    // An older file's frames are behind. A frame of this file has its nonce, unless the sector
-    // with its header is the one that was not written.
-    let sector = reader.bytes(tail.start, 512).await?;
-    let has_nonce = planned
-        .nonce
-        .is_some_and(|nonce| sector.get(8..16).is_some_and(|bytes| bytes == nonce.to_le_bytes()));
-    if !has_nonce && sector.iter().any(|byte| *byte != 0) {
-        return Ok(none);
-    }
-    let older = reader.find_frame(tail.start, 0).await?;
-    Ok(tail.start..older.map_or(tail.end, |(found, _)| found))
-}
-
-/// How many bytes of a torn tail are looked at together.
-const TORN_PIECE_BYTES: usize = 64 << 10;
-
-/// Writes the bytes of a range of `source` to `target`, from `target_offset` on.
-async fn copy_bytes<F: File>(
-    source: &F,
-    range: Range<u64>,
-    target: &F,
-    target_offset: u64,
-) -> io::Result<()> {
-    let mut offset = range.start;
-    let mut buffer = Vec::new();
-    while offset < range.end {
-        let chunk_len = (range.end - offset).min(1 << 20) as usize;
-        buffer.clear();
-        let (result, read) = source.read_exact_at(buffer, offset, chunk_len).await;
-        result?;
-        let (result, written) =
-            target.write_all_at(read, target_offset + (offset - range.start)).await;
-        result?;
-        buffer = written;
-        offset += chunk_len as u64;
-    }
-    Ok(())
 }
 
 /// What became of a frame.

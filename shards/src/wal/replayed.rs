@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use logsvc_runtime::Runtime;
 
-use crate::manifest::{Cover, FileCovers};
-
+use super::covers::{Cover, FileCovers};
 use super::format::WalName;
-use super::recovery::{PlannedFile, ReplayTask};
+use super::planned::PlannedFile;
+use super::recovery::ReplayTask;
 
 /// The files that a start replays. All shards share it.
 #[derive(Debug, Default)]

@@ -10,10 +10,11 @@ use logsvc_logql::engine::{Plan, QueryParams, QueryTime};
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
-use logsvc_shards::messages::{Cancellation, LeafReply, LeafRequest, ShardReply, ShardRequest};
-use logsvc_shards::scan::ScanError;
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::{LeafReply, LeafRequest, ScanError};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_shards::types::Cancellation;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{CACHE_MAX_BYTES, Cluster, Upkeep, call};

@@ -19,14 +19,14 @@ use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{
-    AppendError, AppendOutcome, AppendRequest, Cancellation, LeafRequest, ShardReply, ShardRequest,
-    ShardStatus,
+    AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
 };
 use logsvc_shards::node::{NodePlan, open_node};
 use logsvc_shards::retention::RetentionPolicy;
-use logsvc_shards::scan::ScanConfig;
+use logsvc_shards::scan::{LeafRequest, ScanConfig};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::types::Cancellation;
+use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
 pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;

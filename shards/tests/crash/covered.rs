@@ -7,9 +7,10 @@ use std::time::Duration;
 use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::batch::BatchBuilder;
-use logsvc_shards::manifest::{Cover, ManifestEdit, ManifestLog};
+use logsvc_shards::manifest::{ManifestEdit, ManifestLog};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::node::open_node;
+use logsvc_shards::wal::covers::Cover;
 use logsvc_shards::wal::format::{BLOCK_LEN, WalName};
 use logsvc_shards::wal::writer::WalConfig;
 

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::batch::BatchBuilder;
-use logsvc_shards::messages::StreamDefinition;
+use logsvc_shards::types::StreamDefinition;
 use logsvc_shards::wal::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, SECOND_HEADER_AT,
     WalName, write_batch, write_definition,
 };
-use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{Cluster, WAL_DIR};

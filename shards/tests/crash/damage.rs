@@ -17,7 +17,7 @@ use logsvc_shards::wal::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, HEADERS_LEN, Layout,
     Record, SECOND_HEADER_AT, WalName, records,
 };
-use logsvc_shards::wal::recovery::RecoverySummary;
+use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{Cluster, WAL_DIR, append_outcome, send_append, sleep};

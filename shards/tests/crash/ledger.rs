@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use logsvc_logql::engine::StreamResult;
 use logsvc_proto::{Labels, StreamId, TenantId};
-use logsvc_shards::messages::StreamDefinition;
+use logsvc_shards::types::StreamDefinition;
 
 /// An entry in full; no two entries of the ledger are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

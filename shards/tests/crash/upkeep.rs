@@ -16,12 +16,13 @@ use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::messages::{
-    AppendRequest, Cancellation, LeafRequest, MaintenanceStatus, ShardReply, ShardRequest,
-    StreamSelection, TimeRange,
+    AppendRequest, MaintenanceStatus, ShardReply, ShardRequest, StreamSelection,
 };
 use logsvc_shards::retention::{RetentionPolicy, STEADY_AFTER, StreamPeriod, TenantPeriods};
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_shards::types::{Cancellation, TimeRange};
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::check::{Severity, inspect_segment};
-use logsvc_shards::manifest::{CHECKPOINT_NAME, LeftPart, ManifestEdit, SegmentName, StreamParts};
+use logsvc_shards::manifest::{CHECKPOINT_NAME, LeftPart, ManifestEdit, SegmentName};
 use logsvc_shards::node::open_node;
+use logsvc_shards::types::StreamParts;
 
 use crate::damage::{Store, check, start};
 use crate::store::{DATA_DIR, SEGMENTS_DIR, Writer, stream_in};

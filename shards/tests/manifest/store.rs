@@ -12,15 +12,17 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 use logsvc_shards::manifest::{
-    Cover, Day, FileCovers, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName,
-    SegmentName, StreamParts, make_day_folder,
+    Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
+    make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::segment::{
     Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter,
 };
 use logsvc_shards::testing::Rng;
+use logsvc_shards::types::StreamParts;
 use logsvc_shards::wal::SyncPolicy;
+use logsvc_shards::wal::covers::{Cover, FileCovers};
 use logsvc_shards::wal::files::LogFiles;
 use logsvc_shards::wal::format::{FileHeader, Layout, WalName};
 

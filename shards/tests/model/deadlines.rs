@@ -13,8 +13,10 @@ use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
-use logsvc_shards::messages::{Cancellation, LeafRequest, ShardReply, ShardRequest};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::SealPolicy;
+use logsvc_shards::types::Cancellation;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::cluster::{Cluster, ShardCaller};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::StreamResult;
 use logsvc_logql::engine::testing::{TestEntry, TestStore};
 use logsvc_proto::{Labels, StreamId, TenantId};
-use logsvc_shards::messages::StreamDefinition;
+use logsvc_shards::types::StreamDefinition;
 
 /// An entry that must be there.
 #[derive(Debug)]

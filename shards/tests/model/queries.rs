@@ -10,10 +10,10 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::{Account, CoreId};
-use logsvc_shards::messages::{
-    Cancellation, LeafRequest, ScanStats, ShardReply, ShardRequest, StreamSelection, TimeRange,
-};
+use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::testing::Rng;
+use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
 
 use crate::cluster::Cluster;
 use crate::data::{SECOND_NS, address, needle, trace};

@@ -13,9 +13,10 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::changes::Stamp;
-use logsvc_shards::messages::{ScanStats, ShardRequest, TimeRange};
+use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::retention::{RetentionPolicy, TenantPeriods};
 use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_shards::types::{ScanStats, TimeRange};
 
 use crate::cluster::Cluster;
 use crate::data::SECOND_NS;

@@ -10,8 +10,9 @@ use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Reservation, Runtime, SideQueue};
-use logsvc_shards::messages::{Cancellation, ShardReply, ShardRequest, StreamSelection, TimeRange};
+use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
+use logsvc_shards::types::{Cancellation, TimeRange};
 
 use crate::front::Front;
 use crate::front::core::errors::shard_gone;

@@ -6,8 +6,8 @@ use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::{IndexStats, write_index_shards, write_index_stats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::TimeRange;
 use logsvc_shards::scan::PartAllowance;
+use logsvc_shards::types::TimeRange;
 
 use crate::front::Front;
 use crate::front::query::answer::json_response;

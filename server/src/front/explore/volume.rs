@@ -19,9 +19,9 @@ use logsvc_logql::syntax::{
 use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::TimeRange;
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
+use logsvc_shards::types::TimeRange;
 
 use crate::front::Front;
 use crate::front::query::answer::shared_json_response;

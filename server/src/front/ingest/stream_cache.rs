@@ -14,7 +14,7 @@ use ahash::{HashMap, RandomState};
 use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::CoreId;
-use logsvc_shards::messages::StreamDefinition;
+use logsvc_shards::types::StreamDefinition;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::refusals::Refusal;

@@ -16,7 +16,7 @@ use logsvc_http::{ChunkError, ChunkSource, Response};
 use logsvc_logql::engine::Stop;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Reservation};
-use logsvc_shards::messages::Cancellation;
+use logsvc_shards::types::Cancellation;
 
 use super::execute::stopped;
 use crate::front::core::errors::too_busy;

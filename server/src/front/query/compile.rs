@@ -15,8 +15,8 @@ use logsvc_logql::syntax::ast::{Expr, Selector};
 use logsvc_logql::syntax::{self, ParseError, SelectorError};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
-use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
+use logsvc_shards::types::Cancellation;
 
 use super::answer::check_size;
 use super::execute::{CancelOnDrop, stopped};

@@ -9,7 +9,7 @@ use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::Cancellation;
+use logsvc_shards::types::Cancellation;
 
 use super::answer::{Held, Room, shared_json_response};
 use super::compile::{Read, executable};

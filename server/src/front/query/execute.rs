@@ -10,8 +10,10 @@ use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult, 
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest};
+use logsvc_shards::messages::ShardRequest;
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::scope::TenantScope;
+use logsvc_shards::types::{Cancellation, ScanStats};
 
 use super::answer::too_large;
 use super::leaves::{Merged, failed, gather_leaves};

@@ -12,8 +12,9 @@ use logsvc_logql::engine::{
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
-use logsvc_shards::messages::{Cancellation, LeafReply, ScanStats, ShardReply, ShardRequest};
-use logsvc_shards::scan::{PartAllowance, ScanError, ScanJob};
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::scan::{LeafReply, PartAllowance, ScanError, ScanJob};
+use logsvc_shards::types::{Cancellation, ScanStats};
 
 use super::execute::stopped;
 

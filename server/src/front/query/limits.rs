@@ -6,7 +6,7 @@ use logsvc_logql::syntax::ast::{Expr, LogExpr, Matcher, MetricExpr, Selector};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{format_go_duration, format_model_duration};
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::TimeRange;
+use logsvc_shards::types::TimeRange;
 
 use super::queue::Turn;
 use super::tenants::Tenants;

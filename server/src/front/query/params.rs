@@ -9,7 +9,7 @@ use logsvc_proto::time::{
     parse_byte_size, parse_limit, parse_since_param_ns, parse_step_ns, parse_time_ns,
     parse_time_param_ns,
 };
-use logsvc_shards::messages::TimeRange;
+use logsvc_shards::types::TimeRange;
 
 /// The default of `since`.
 const HOUR_NS: i64 = 3_600_000_000_000;

@@ -22,8 +22,8 @@ use logsvc_proto::encode::CacheStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Runtime, SharedCache};
 use logsvc_shards::changes::Stamp;
-use logsvc_shards::messages::{Cancellation, ScanStats, TimeRange};
 use logsvc_shards::scan::PartAllowance;
+use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
 
 use super::execute::{Executed, stopped};
 use super::leaves::{failed, here_or_aside, merging_queue};

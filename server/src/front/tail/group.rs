@@ -15,9 +15,9 @@ use std::time::Duration;
 use logsvc_logql::engine::Effort;
 use logsvc_logql::syntax::ast::LogExpr;
 use logsvc_runtime::{Account, Monotonic, Runtime, SideQueue};
-use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::tail::{TailBatch, TailPart};
+use logsvc_shards::types::Cancellation;
 
 use super::evaluate::{Live, RUN_ENTRIES, shared};
 use super::frame::{Entry, Frame, missed_list};

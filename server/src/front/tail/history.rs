@@ -12,8 +12,10 @@ use logsvc_logql::engine::{Direction, Plan, QueryParams, QueryResult, QueryTime}
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, CoreId, Runtime};
-use logsvc_shards::messages::{Cancellation, LeafRequest, ShardRequest};
+use logsvc_shards::messages::ShardRequest;
+use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::tail::TailJoin;
+use logsvc_shards::types::Cancellation;
 
 use super::GroupKey;
 use super::evaluate::flatten;

@@ -1,6 +1,7 @@
 //! When heads are set aside, and what is visible meanwhile.
 
 use super::*;
+use crate::compact::{Activity, DraftPolicy};
 use crate::shard::seal::RETRY_PAUSE;
 use crate::wal::format::BLOCK_LEN;
 
@@ -161,5 +162,23 @@ fn a_stop_seals_unless_the_disk_refuses() {
         bench.end_seal(if succeeds { Ok(Vec::new()) } else { Err("no space".into()) });
         // Either way nothing is lost: the log has it.
         assert!(matches!(bench.reply(&mut stopped), Some(ShardReply::Stopped(Ok(())))));
+    }
+}
+
+#[test]
+fn merges_do_not_rest_once_there_are_too_many_drafts() {
+    let mut bench = Bench::new();
+    let max_bytes = DraftPolicy::default().max_line_bytes;
+    for (bytes, activity) in [
+        (0, Activity::Idle),
+        (max_bytes / 5, Activity::Idle),
+        (max_bytes / 4, Activity::Overtaken),
+        (max_bytes, Activity::Overtaken),
+        (max_bytes / 5, Activity::Idle),
+    ] {
+        bench.shard.drafts.remove(bench.shard.drafts.line_bytes());
+        bench.shard.drafts.add(bytes);
+        bench.step(Event::Timer);
+        assert_eq!(bench.shard.maintenance.throttle.get(), activity, "{bytes}");
     }
 }

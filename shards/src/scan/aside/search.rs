@@ -21,8 +21,8 @@ use logsvc_logql::engine::{
 
 use super::columns::{OpenBlock, RunColumns, Unready};
 use super::leaf::Leaf;
-use crate::messages::ScanStats;
 use crate::segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
+use crate::types::ScanStats;
 
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.
@@ -33,7 +33,7 @@ const FEW_ONE_IN: usize = 8;
 
 /// The line filters of a leaf.
 #[derive(Debug)]
-pub(super) struct Searcher {
+pub(in crate::scan) struct Searcher {
     search: LineSearch,
     /// Whether nothing but the line filters looks at lines, and all of them are part of
     /// the search.
@@ -42,7 +42,7 @@ pub(super) struct Searcher {
 
 impl Searcher {
     /// The searcher of a leaf, if its filters can be searched for.
-    pub(super) fn new(plan: &LeafPlan, executor: &LeafExecutor) -> Option<Searcher> {
+    pub(in crate::scan) fn new(plan: &LeafPlan, executor: &LeafExecutor) -> Option<Searcher> {
         let tests = plan.line_tests();
         let (search, has_all) = LineSearch::new(&tests.tests)?;
         let decides = has_all && tests.is_complete && executor.only_filters_lines();
@@ -53,7 +53,7 @@ impl Searcher {
 /// The lines of a block that may pass the filters: all that do, and, if the searcher
 /// decides, no others.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(in crate::scan) struct Found {
     parts: Arc<LineParts>,
     lines: Vec<u64>,
 }
@@ -139,7 +139,7 @@ impl OpenBlock {
 impl Leaf {
     /// Gives the executor a run of which the lines can be filtered in parts, or of which few
     /// still count; false if that cannot be done, or is not worth it.
-    pub(super) fn searched_run(
+    pub(in crate::scan) fn searched_run(
         &mut self,
         opened: &mut OpenBlock,
         run: &RunInfo,

@@ -17,12 +17,15 @@ use ahash::HashMap;
 use logsvc_logql::engine::{MetadataSets, Needs};
 use logsvc_runtime::{Runtime, SideQueue};
 
-use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
-use super::{HeadPart, ScanEnv, ScanJob};
+use super::load::load_run;
+use super::{ScanEnv, ScanJob};
 use crate::head::HeadBlock;
-use crate::messages::ScanStats;
+use crate::scan::HeadPart;
+use crate::scan::aside::{OpenBlock, RunColumns, Unready};
+use crate::scan::error::ReadError;
 use crate::sealed::{HeldDirectory, hasher};
 use crate::segment::{BlockMetadata, RunInfo};
+use crate::types::ScanStats;
 
 const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: true };
 
@@ -205,7 +208,7 @@ async fn load<R: Runtime>(
     let sealed = &job.segments[segment as usize];
     let directory = directory(env, job, segment).await?;
     let mut block = OpenBlock::new(sealed, &directory, run.block);
-    block.load_run(env, sealed, run, needs, stats).await;
+    load_run(env, sealed, &mut block, run, needs, stats).await;
     let (run, mut decoder) = (run.clone(), env.decoders.take());
     let decode = move || {
         let mut stats = ScanStats::default();

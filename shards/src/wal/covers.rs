@@ -2,10 +2,27 @@
 
 use logsvc_proto::StreamId;
 
-use crate::wal::format::WalName;
+use super::format::WalName;
+use crate::types::StreamParts;
 
-use super::edit::Cover;
-use super::parts::StreamParts;
+/// A part of the write-ahead log whose entries are in live segments: of the streams
+/// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
+/// an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Cover {
+    /// Epoch of the files.
+    pub wal_epoch: u32,
+    /// Number of shards in their names.
+    pub wal_shards: u32,
+    /// The shard that wrote them.
+    pub wal_shard: u32,
+    /// Last file that is covered.
+    pub up_to_index: u32,
+    /// How streams are partitioned for this cover; at least 1.
+    pub by_shards: u16,
+    /// The part; below `by_shards`.
+    pub by_shard: u16,
+}
 
 /// What is covered of one log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,47 +7,22 @@
 //! Guarantees: a column is read only when a run needs it, and at most once per
 //! block and scan; every byte that is served has passed its checksum.
 
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
-use logsvc_runtime::{File, Runtime};
 
-use super::ScanEnv;
 use super::search::Found;
-use crate::filter::FilterError;
-use crate::messages::ScanStats;
-use crate::sealed::{BlockCache, Cached, ColumnKey, DirectoryError, HeldDirectory, SealedSegment};
+use crate::scan::error::ReadError;
+use crate::sealed::{Cached, ColumnKey, HeldDirectory, SealedSegment};
 use crate::segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
 };
-
-/// Why a part of a segment cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReadError {
-    /// The disk refuses.
-    #[error("cannot read: {error}")]
-    Io {
-        /// Where.
-        offset: u64,
-        /// Why.
-        error: io::Error,
-    },
-    /// The bytes are not what was written.
-    #[error(transparent)]
-    Damaged(#[from] SegmentError),
-    /// The directory is not there.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// A filter's bytes are not what was written.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-}
+use crate::types::ScanStats;
 
 /// Why a column cannot be evaluated now.
 #[derive(Debug)]
-pub(super) enum Unready {
+pub(in crate::scan) enum Unready {
     /// It was not loaded; [`OpenBlock::load_missing`] does.
     Missing,
     /// It cannot be read.
@@ -60,28 +35,9 @@ impl From<SegmentError> for Unready {
     }
 }
 
-/// Reads `len` bytes of a segment.
-pub(super) async fn read<R: Runtime>(
-    env: &ScanEnv<R>,
-    segment: &SealedSegment,
-    range: Range<u64>,
-    stats: &mut ScanStats,
-) -> Result<Vec<u8>, ReadError> {
-    let begun = env.runtime.now();
-    let offset = range.start;
-    let refused = |error| ReadError::Io { offset, error };
-    let file = env.directories.files.get(&env.runtime, segment).await.map_err(refused)?;
-    let len = (range.end - range.start) as usize;
-    let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
-    result.map_err(refused)?;
-    stats.read_bytes += len as u64;
-    Ok(bytes)
-}
-
 /// What is known of a block's lines and entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Column {
+pub(in crate::scan) enum Column {
     Timestamps,
     Ends,
     Lines,
@@ -91,7 +47,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    const ALL: [Column; 5] =
+    pub(in crate::scan) const ALL: [Column; 5] =
         [Column::Timestamps, Column::Ends, Column::Lines, Column::Metadata, Column::Parts];
 
     fn kind(self) -> ColumnKind {
@@ -106,7 +62,7 @@ impl Column {
 
 /// A column on its way.
 #[derive(Debug, Default)]
-enum Slot {
+enum ColumnState {
     #[default]
     Absent,
     /// Somebody needs it.
@@ -116,8 +72,19 @@ enum Slot {
     Failed(ReadError),
 }
 
+/// What the core has got of a column.
+#[derive(Debug)]
+pub(in crate::scan) enum Loaded {
+    /// Its bytes as they are stored.
+    Stored(Vec<u8>),
+    /// The column, from the cache.
+    Decoded(Cached),
+    /// Nothing.
+    Failed(ReadError),
+}
+
 /// The columns of a block that a run needs.
-fn columns_of(run: &RunInfo, needs: Needs) -> impl Iterator<Item = Column> {
+pub(in crate::scan) fn columns_of(run: &RunInfo, needs: Needs) -> impl Iterator<Item = Column> {
     let wanted = [
         (true, Column::Timestamps),
         (needs.line_lengths || needs.lines, Column::Ends),
@@ -129,20 +96,20 @@ fn columns_of(run: &RunInfo, needs: Needs) -> impl Iterator<Item = Column> {
 
 /// A block of which some columns are in memory. May go from thread to thread.
 #[derive(Debug)]
-pub(super) struct OpenBlock {
+pub(in crate::scan) struct OpenBlock {
     directory: Arc<HeldDirectory>,
     /// The key of the block's lines.
     key: ColumnKey,
     info: BlockInfo,
-    slots: [Slot; Column::ALL.len()],
+    states: [ColumnState; Column::ALL.len()],
     /// Columns that are decoded and not in the cache.
     fresh: Vec<(ColumnKey, Cached)>,
     /// Whether lines are looked for in their parts.
-    pub(super) is_searched: bool,
+    pub(in crate::scan) is_searched: bool,
     /// The lines that a search has found, once it was made.
-    pub(super) found: Option<Option<Arc<Found>>>,
+    pub(in crate::scan) found: Option<Option<Arc<Found>>>,
     /// What a search has found out before it missed a column.
-    pub(super) judged: Option<Verdicts>,
+    pub(in crate::scan) judged: Option<Verdicts>,
     /// Whether it was counted, and as searched, and its metadata.
     is_counted: bool,
     is_counted_as_searched: bool,
@@ -150,13 +117,17 @@ pub(super) struct OpenBlock {
 }
 
 impl OpenBlock {
-    pub(super) fn new(segment: &SealedSegment, directory: &Arc<HeldDirectory>, block: u32) -> Self {
+    pub(in crate::scan) fn new(
+        segment: &SealedSegment,
+        directory: &Arc<HeldDirectory>,
+        block: u32,
+    ) -> Self {
         let kind = ColumnKind::Lines;
         OpenBlock {
             directory: Arc::clone(directory),
             key: ColumnKey { segment: segment.live.name, block, kind, in_parts: false },
             info: directory.block(block),
-            slots: Default::default(),
+            states: Default::default(),
             fresh: Vec::new(),
             is_searched: false,
             found: None,
@@ -168,20 +139,43 @@ impl OpenBlock {
     }
 
     /// The directory of its segment.
-    pub(super) fn directory(&self) -> &Arc<HeldDirectory> {
+    pub(in crate::scan) fn directory(&self) -> &Arc<HeldDirectory> {
         &self.directory
     }
 
-    fn key(&self, column: Column) -> ColumnKey {
+    /// The key of a column in the cache.
+    pub(in crate::scan) fn key(&self, column: Column) -> ColumnKey {
         ColumnKey { kind: column.kind(), in_parts: column == Column::Parts, ..self.key }
     }
 
-    /// Whether the block's lines are stored in parts, and better looked at so: unless they
-    /// are decoded already. Parts are less work to make, and three times as many of them fit
-    /// into the cache.
-    pub(super) fn prefers_parts(&self, cache: &BlockCache) -> bool {
-        let place = self.info.column(ColumnKind::Lines);
-        place.codec.is_for_lines() && !cache.holds(self.key(Column::Lines))
+    /// Where a column is stored in the segment, and its length in bytes when it is decoded.
+    pub(in crate::scan) fn place(&self, column: Column) -> (Range<u64>, usize) {
+        let place = self.info.column(column.kind());
+        (place.range(), place.raw_len as usize)
+    }
+
+    /// Whether the lines are stored in parts.
+    pub(in crate::scan) fn has_parts(&self) -> bool {
+        self.info.column(ColumnKind::Lines).codec.is_for_lines()
+    }
+
+    /// Whether nothing was supplied for a column.
+    pub(in crate::scan) fn is_unloaded(&self, column: Column) -> bool {
+        matches!(self.states[column as usize], ColumnState::Absent | ColumnState::Missing)
+    }
+
+    /// Whether a column is needed for which nothing was supplied.
+    pub(in crate::scan) fn is_missed(&self, column: Column) -> bool {
+        matches!(self.states[column as usize], ColumnState::Missing)
+    }
+
+    /// Makes a column ready, or notes why it cannot be.
+    pub(in crate::scan) fn supply(&mut self, column: Column, loaded: Loaded) {
+        self.states[column as usize] = match loaded {
+            Loaded::Stored(bytes) => ColumnState::Stored(bytes),
+            Loaded::Decoded(cached) => ColumnState::Decoded(cached),
+            Loaded::Failed(error) => ColumnState::Failed(error),
+        };
     }
 
     /// Memory that a column takes, as it is stored and decoded.
@@ -201,93 +195,35 @@ impl OpenBlock {
     }
 
     /// Memory that all columns take that may be loaded at first.
-    pub(super) fn max_bytes(&self) -> u64 {
+    pub(in crate::scan) fn max_bytes(&self) -> u64 {
         let columns = Column::ALL.into_iter();
         let columns = columns.filter(|column| self.is_searched || *column != Column::Parts);
         columns.map(|column| self.column_bytes(column)).sum()
     }
 
     /// Memory that those columns take that were read; the others are the cache's.
-    pub(super) fn stored_bytes(&self) -> u64 {
-        self.bytes_where(|slot| matches!(slot, Slot::Stored(_)))
+    pub(in crate::scan) fn stored_bytes(&self) -> u64 {
+        self.bytes_where(|slot| matches!(slot, ColumnState::Stored(_)))
     }
 
     /// Memory that those columns take that were missed.
-    pub(super) fn missing_bytes(&self) -> u64 {
-        self.bytes_where(|slot| matches!(slot, Slot::Missing))
+    pub(in crate::scan) fn missing_bytes(&self) -> u64 {
+        self.bytes_where(|slot| matches!(slot, ColumnState::Missing))
     }
 
-    fn bytes_where(&self, counts: impl Fn(&Slot) -> bool) -> u64 {
+    fn bytes_where(&self, counts: impl Fn(&ColumnState) -> bool) -> u64 {
         let columns = Column::ALL.into_iter();
-        let columns = columns.filter(|column| counts(&self.slots[*column as usize]));
+        let columns = columns.filter(|column| counts(&self.states[*column as usize]));
         columns.map(|column| self.column_bytes(column)).sum()
     }
 
-    /// Makes a column ready, or notes why it cannot be; returns its length in bytes when it
-    /// is decoded, if it was not ready before.
-    pub(super) async fn load<R: Runtime>(
-        &mut self,
-        env: &ScanEnv<R>,
-        segment: &SealedSegment,
-        column: Column,
-        stats: &mut ScanStats,
-    ) -> usize {
-        if !matches!(self.slots[column as usize], Slot::Absent | Slot::Missing) {
-            return 0;
-        }
-        let place = self.info.column(column.kind());
-        stats.cache_lookups += 1;
-        self.slots[column as usize] = if let Some(cached) = env.cache.get(self.key(column)) {
-            stats.cache_hits += 1;
-            stats.cached_bytes += cached.held_bytes() as u64;
-            Slot::Decoded(cached)
-        } else {
-            match read(env, segment, place.range(), stats).await {
-                Ok(bytes) => Slot::Stored(bytes),
-                Err(error) => Slot::Failed(error),
-            }
-        };
-        place.raw_len as usize
-    }
-
-    /// Makes the columns ready that a run needs; returns the length in bytes of those that
-    /// were not.
-    pub(super) async fn load_run<R: Runtime>(
-        &mut self,
-        env: &ScanEnv<R>,
-        segment: &SealedSegment,
-        run: &RunInfo,
-        needs: Needs,
-        stats: &mut ScanStats,
-    ) -> usize {
-        let mut bytes = 0;
-        for column in columns_of(run, needs) {
-            bytes += self.load(env, segment, column, stats).await;
-        }
-        bytes
-    }
-
-    /// Makes the columns ready that were missed.
-    pub(super) async fn load_missing<R: Runtime>(
-        &mut self,
-        env: &ScanEnv<R>,
-        segment: &SealedSegment,
-        stats: &mut ScanStats,
-    ) {
-        for column in Column::ALL {
-            if matches!(self.slots[column as usize], Slot::Missing) {
-                self.load(env, segment, column, stats).await;
-            }
-        }
-    }
-
     /// Takes what was decoded since the last time, for the cache.
-    pub(super) fn take_fresh(&mut self) -> Vec<(ColumnKey, Cached)> {
+    pub(in crate::scan) fn take_fresh(&mut self) -> Vec<(ColumnKey, Cached)> {
         std::mem::take(&mut self.fresh)
     }
 
     /// The columns of a run of this block.
-    pub(super) fn run(
+    pub(in crate::scan) fn run(
         &mut self,
         run: &RunInfo,
         needs: Needs,
@@ -333,18 +269,18 @@ impl OpenBlock {
     }
 
     /// Counts it as one whose lines are not all put together.
-    pub(super) fn count_as_searched(&mut self, stats: &mut ScanStats) {
+    pub(in crate::scan) fn count_as_searched(&mut self, stats: &mut ScanStats) {
         let was_counted = std::mem::replace(&mut self.is_counted_as_searched, true);
         stats.blocks_searched += u64::from(!was_counted);
     }
 
     /// The block's lines in their parts, if they are stored so.
-    pub(super) fn parts(
+    pub(in crate::scan) fn parts(
         &mut self,
         decoder: &mut Decoder,
         stats: &mut ScanStats,
     ) -> Result<Option<Arc<LineParts>>, Unready> {
-        if !self.info.column(ColumnKind::Lines).codec.is_for_lines() {
+        if !self.has_parts() {
             return Ok(None);
         }
         self.count(stats);
@@ -358,7 +294,7 @@ impl OpenBlock {
     }
 
     /// The block's timestamps, whether or not a run was asked for.
-    pub(super) fn timestamps(
+    pub(in crate::scan) fn timestamps(
         &mut self,
         decoder: &mut Decoder,
         stats: &mut ScanStats,
@@ -373,17 +309,17 @@ impl OpenBlock {
     }
 
     /// That the lines are not what was written.
-    pub(super) fn damaged_lines(&self) -> Unready {
+    pub(in crate::scan) fn damaged_lines(&self) -> Unready {
         let part = Part::Column { block: self.key.block, kind: ColumnKind::Lines };
         SegmentError::new(part, "its templates do not fit").into()
     }
 
     /// Whether a column was not loaded; notes that it should be.
     fn is_missing(&mut self, column: Column) -> bool {
-        let slot = &mut self.slots[column as usize];
-        let is_missing = matches!(slot, Slot::Absent | Slot::Missing);
+        let slot = &mut self.states[column as usize];
+        let is_missing = matches!(slot, ColumnState::Absent | ColumnState::Missing);
         if is_missing {
-            *slot = Slot::Missing;
+            *slot = ColumnState::Missing;
         }
         is_missing
     }
@@ -396,21 +332,23 @@ impl OpenBlock {
         stats: &mut ScanStats,
     ) -> Result<Cached, Unready> {
         let needs_times = self.info.column(ColumnKind::Lines).codec.needs_timestamps();
-        let is_stored = matches!(self.slots[column as usize], Slot::Stored(_));
+        let is_stored = matches!(self.states[column as usize], ColumnState::Stored(_));
         // Runs load timestamps with all else that they need.
         let timestamps = match column == Column::Lines && is_stored && needs_times {
             true => Some(self.timestamps(decoder, stats)?),
             false => None,
         };
-        let slot = &mut self.slots[column as usize];
+        let slot = &mut self.states[column as usize];
         let bytes = match slot {
-            Slot::Absent | Slot::Missing => return Err(Unready::Missing),
-            Slot::Decoded(cached) => return Ok(cached.clone()),
-            Slot::Failed(_) => {
-                let Slot::Failed(error) = std::mem::take(slot) else { unreachable!("it was") };
+            ColumnState::Absent | ColumnState::Missing => return Err(Unready::Missing),
+            ColumnState::Decoded(cached) => return Ok(cached.clone()),
+            ColumnState::Failed(_) => {
+                let ColumnState::Failed(error) = std::mem::take(slot) else {
+                    unreachable!("it was")
+                };
                 return Err(Unready::Failed(error));
             }
-            Slot::Stored(bytes) => std::mem::take(bytes),
+            ColumnState::Stored(bytes) => std::mem::take(bytes),
         };
         let (directory, block) = (&self.directory, self.key.block);
         let cached = match column {
@@ -432,7 +370,7 @@ impl OpenBlock {
             },
         };
         stats.decoded_bytes += cached.held_bytes() as u64;
-        self.slots[column as usize] = Slot::Decoded(cached.clone());
+        self.states[column as usize] = ColumnState::Decoded(cached.clone());
         self.fresh.push((self.key(column), cached.clone()));
         Ok(cached)
     }
@@ -440,23 +378,23 @@ impl OpenBlock {
 
 /// The columns of a run, as far as they are needed.
 #[derive(Debug)]
-pub(super) struct RunColumns {
-    pub(super) timestamps: Arc<Vec<i64>>,
+pub(in crate::scan) struct RunColumns {
+    pub(in crate::scan) timestamps: Arc<Vec<i64>>,
     /// Ends within the run's lines.
-    pub(super) ends: Option<Arc<Vec<u32>>>,
-    pub(super) lines: Option<Arc<Vec<u8>>>,
-    pub(super) metadata: Option<Arc<BlockMetadata>>,
+    pub(in crate::scan) ends: Option<Arc<Vec<u32>>>,
+    pub(in crate::scan) lines: Option<Arc<Vec<u8>>>,
+    pub(in crate::scan) metadata: Option<Arc<BlockMetadata>>,
     /// The run's place in the first two columns and in the set ids.
-    pub(super) entries: Range<usize>,
+    pub(in crate::scan) entries: Range<usize>,
     /// The run's place in the lines.
-    pub(super) line_bytes: Range<usize>,
+    pub(in crate::scan) line_bytes: Range<usize>,
     /// Whether timestamps never fall.
-    pub(super) sorted: bool,
+    pub(in crate::scan) sorted: bool,
 }
 
 impl RunColumns {
     /// The run as the engine takes it.
-    pub(super) fn block(&self, arrival: u64) -> EntryBlock<'_> {
+    pub(in crate::scan) fn block(&self, arrival: u64) -> EntryBlock<'_> {
         let entries = self.entries.clone();
         EntryBlock {
             timestamps_ns: &self.timestamps[entries.clone()],

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use logsvc_logql::engine::Needs;
 use logsvc_runtime::{Runtime, SideQueue};
 
-use super::columns::{Column, OpenBlock, RunColumns};
 use super::frontier::{self, Frontier, Unit, UnitKind};
 use super::late::{self, Part};
-use super::leaf::{Batch, BlockWork, Item, Leaf, RunWork};
-use super::{Scan, ScanError, arrival, prune};
+use super::load::{load, load_missing, load_run, prefers_parts};
+use super::prune;
+use super::run::Scan;
 use crate::filter::BlockSet;
+use crate::scan::ScanError;
+use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
+use crate::scan::head_parts::arrival;
 use crate::sealed::{HeldDirectory, SealedSegment};
 
 /// What is looked at of any entry of a head: its time, and its place.
@@ -182,7 +185,7 @@ impl<R: Runtime> Scan<'_, R> {
         let mut opened = OpenBlock::new(sealed, &directory, block);
         let is_limited = leaf.executor.open_bounds_ns() != leaf.bounds_ns;
         opened.is_searched =
-            (is_limited || leaf.searcher.is_some()) && opened.prefers_parts(&self.env.cache);
+            (is_limited || leaf.searcher.is_some()) && prefers_parts(self.env, &opened);
         let max_bytes = opened.max_bytes();
         // Later it would be too late, because some runs may have been answered; the first one
         // of a batch waits no earlier than it needs to.
@@ -220,7 +223,7 @@ impl<R: Runtime> Scan<'_, R> {
                 let needs = leaf.needs(stream);
                 let in_parts = opened.is_searched && needs.lines;
                 if in_parts {
-                    batch.bytes += opened.load(env, sealed, Column::Parts, stats).await;
+                    batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
                 }
                 // A run that still counts once a limit is reached has entries that do.
                 if !in_parts || is_limited {
@@ -229,7 +232,7 @@ impl<R: Runtime> Scan<'_, R> {
                         lines: needs.lines && !in_parts,
                         metadata: needs.metadata,
                     };
-                    batch.bytes += opened.load_run(env, sealed, run, needs, stats).await;
+                    batch.bytes += load_run(env, sealed, &mut opened, run, needs, stats).await;
                 }
             }
             batch.entries += run.entries.len();
@@ -264,7 +267,7 @@ impl<R: Runtime> Scan<'_, R> {
                 break;
             }
             let segment = &self.job.segments[work.segment as usize];
-            work.opened.load_missing(self.env, segment, &mut self.stats).await;
+            load_missing(self.env, segment, &mut work.opened, &mut self.stats).await;
             work.held_bytes += bytes;
             batch.memory.hold(bytes);
         }

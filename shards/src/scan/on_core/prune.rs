@@ -6,12 +6,13 @@
 use logsvc_logql::engine::LeafPlan;
 use logsvc_runtime::Runtime;
 
-use super::columns::{ReadError, read};
+use super::load::read;
 use super::{ScanEnv, ScanJob};
 use crate::filter::{BlockSet, Needle};
-use crate::messages::ScanStats;
+use crate::scan::error::ReadError;
 use crate::sealed::SealedSegment;
 use crate::segment::Directory;
+use crate::types::ScanStats;
 
 /// What every entry that the query uses must have: all of these, of each one of the
 /// alternatives.

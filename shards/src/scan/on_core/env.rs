@@ -9,8 +9,8 @@ use std::time::Duration;
 use ahash::AHashSet;
 use logsvc_runtime::{Budget, Runtime, SideQueue};
 
-use super::columns::ReadError;
 use crate::manifest::SegmentName;
+use crate::scan::error::ReadError;
 use crate::sealed::{BlockCache, Cached, ColumnKey, Directories, SealedSegment, hasher};
 use crate::segment::{Decoder, Directory};
 

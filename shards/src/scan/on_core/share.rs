@@ -18,7 +18,7 @@ use logsvc_logql::engine::LeafPlan;
 use super::ScanJob;
 use super::frontier::{UnitKind, Work};
 use crate::manifest::SegmentName;
-use crate::messages::LeafRequest;
+use crate::scan::LeafRequest;
 
 /// Which of so many cores reads a block when scans are divided.
 fn home(segment: SegmentName, block: u32, cores: u32) -> u32 {

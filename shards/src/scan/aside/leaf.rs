@@ -9,133 +9,22 @@
 //! before each item, so a query ends within a block.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use logsvc_logql::engine::{
-    BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, MetadataSets,
-    Needs, StreamState,
+    BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, Needs,
+    StreamState,
 };
 use logsvc_runtime::Grant;
 
-use super::columns::{OpenBlock, ReadError, RunColumns, Unready};
-use super::frontier::RunPlace;
-use super::memory::{BatchMemory, PartAllowance};
+use super::allowance::PartAllowance;
+use super::batch::{Batch, BlockWork, Damage, Item, RunPlace, RunWork};
+use super::columns::{OpenBlock, Unready};
+use super::metadata::{dictionary_bytes, intern, metadata_bytes};
 use super::search::Searcher;
-use super::{HeadPart, ScanError, ScanJob, StreamSnapshots, arrival};
-use crate::batch::MetadataPairs;
-use crate::head::HeadBlock;
-use crate::messages::ScanStats;
-use crate::sealed::{Cached, ColumnKey, HeldDirectory};
+use crate::scan::head_parts::arrival;
+use crate::scan::{HeadPart, ScanError, StreamSnapshots};
 use crate::segment::{Decoder, RunInfo};
-
-/// A run of a block that is to be evaluated.
-#[derive(Debug)]
-pub(super) struct RunWork {
-    pub(super) place: RunPlace,
-    /// The run's number in the order of arrival.
-    pub(super) number: u64,
-    /// What is left of it, if an earlier generation holds some of its entries, too.
-    pub(super) kept: Option<RunColumns>,
-}
-
-/// A sealed block that is to be evaluated.
-#[derive(Debug)]
-pub(super) struct BlockWork {
-    /// Its segment's place in the job.
-    pub(super) segment: u32,
-    pub(super) opened: OpenBlock,
-    /// The runs that are wanted, the last one first; those that are done are gone.
-    pub(super) runs: Vec<RunWork>,
-    /// What was reserved for it.
-    pub(super) held_bytes: u64,
-}
-
-/// Something to evaluate.
-#[derive(Debug)]
-pub(super) enum Item {
-    /// A block of a head, by its places in the job.
-    Head { stream: u32, block: u32 },
-    /// What is left of one of which an earlier generation holds some entries.
-    Kept { stream: u32, number: u64, columns: RunColumns },
-    /// A sealed block.
-    Block(Box<BlockWork>),
-}
-
-impl Item {
-    /// The sealed block that it is.
-    pub(super) fn block(&self) -> Option<&BlockWork> {
-        match self {
-            Item::Block(work) => Some(work),
-            Item::Head { .. } | Item::Kept { .. } => None,
-        }
-    }
-}
-
-/// A block that cannot be read.
-#[derive(Debug)]
-pub(super) struct Damage {
-    /// Its segment's place in the job.
-    pub(super) segment: u32,
-    pub(super) directory: Arc<HeldDirectory>,
-    pub(super) error: ReadError,
-}
-
-/// Items that are worked on together.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// Those that are left.
-    pub(super) items: Vec<Item>,
-    /// Bytes of the columns that they need.
-    pub(super) bytes: usize,
-    /// Entries that are looked at.
-    pub(super) entries: usize,
-    /// Columns that were decoded.
-    pub(super) fresh: Vec<(ColumnKey, Cached)>,
-    /// Blocks that were given up.
-    pub(super) damages: Vec<Damage>,
-    /// What is reserved for columns.
-    pub(super) memory: BatchMemory,
-}
-
-/// How many bytes of columns are computed aside at once: as many as take [`BATCH_TIME`]. Less
-/// would cost more wake-ups, more would let other queries wait.
-#[derive(Debug)]
-pub(super) struct BatchSize {
-    bytes: usize,
-}
-
-const BATCH_TIME: Duration = Duration::from_millis(2);
-
-/// At least so many, which take one to three milliseconds if they have to be decoded.
-const BATCH_BYTES_MIN: usize = 1 << 20;
-
-/// At most so many: decoded lines are searched in a twentieth of the time.
-const BATCH_BYTES_MAX: usize = 16 << 20;
-
-/// Items of a batch at most, however small they are.
-const BATCH_ITEMS: usize = 256;
-
-impl Default for BatchSize {
-    fn default() -> BatchSize {
-        BatchSize { bytes: BATCH_BYTES_MIN }
-    }
-}
-
-impl BatchSize {
-    /// Whether a batch is large enough.
-    pub(super) fn is_reached_by(&self, batch: &Batch) -> bool {
-        batch.bytes >= self.bytes || batch.items.len() >= BATCH_ITEMS
-    }
-
-    /// Notes how long a batch of so many bytes has taken, waits included. Sizes grow slowly,
-    /// as the next columns may not be decoded.
-    pub(super) fn note(&mut self, bytes: usize, elapsed: Duration) {
-        let in_time = bytes as u128 * BATCH_TIME.as_nanos() / elapsed.as_nanos().max(1);
-        let most = (2 * bytes).min(BATCH_BYTES_MAX);
-        self.bytes = usize::try_from(in_time).map_or(most, |bytes| bytes.min(most));
-        self.bytes = self.bytes.max(BATCH_BYTES_MIN);
-    }
-}
+use crate::types::ScanStats;
 
 /// Goes from thread to thread.
 const _: fn() = || {
@@ -146,26 +35,30 @@ const _: fn() = || {
 
 /// The engine's state, and what it needs beside columns.
 #[derive(Debug)]
-pub(super) struct Leaf {
-    pub(super) executor: LeafExecutor,
-    pub(super) searcher: Option<Searcher>,
+pub(in crate::scan) struct Leaf {
+    pub(in crate::scan) executor: LeafExecutor,
+    pub(in crate::scan) searcher: Option<Searcher>,
     /// By [`Leaf::place_of`].
-    pub(super) states: Vec<Option<StreamState>>,
+    pub(in crate::scan) states: Vec<Option<StreamState>>,
     /// Whether all streams have one state.
     streams_are_alike: bool,
-    pub(super) decoder: Decoder,
-    pub(super) stats: ScanStats,
+    pub(in crate::scan) decoder: Decoder,
+    pub(in crate::scan) stats: ScanStats,
     streams: Arc<StreamSnapshots>,
     /// The times of the entries that the plan looks at.
-    pub(super) bounds_ns: (i64, i64),
+    pub(in crate::scan) bounds_ns: (i64, i64),
 }
 
 impl Leaf {
     /// A leaf that has seen nothing.
-    pub(super) fn new(job: &ScanJob, mut executor: LeafExecutor, decoder: Decoder) -> Leaf {
-        let plan: &LeafPlan = &job.request.plan;
+    pub(in crate::scan) fn new(
+        plan: &LeafPlan,
+        streams: &Arc<StreamSnapshots>,
+        mut executor: LeafExecutor,
+        decoder: Decoder,
+    ) -> Leaf {
         let streams_are_alike = executor.streams_are_alike();
-        let states = if streams_are_alike { 1 } else { job.streams.len() };
+        let states = if streams_are_alike { 1 } else { streams.len() };
         let has_memory = executor.hold(states * size_of::<Option<StreamState>>());
         Leaf {
             searcher: Searcher::new(plan, &executor),
@@ -175,24 +68,24 @@ impl Leaf {
             streams_are_alike,
             decoder,
             stats: ScanStats::default(),
-            streams: Arc::clone(&job.streams),
+            streams: Arc::clone(streams),
             bounds_ns: plan.entry_bounds_ns(),
         }
     }
 
     /// Looks whether the query may go on.
-    pub(super) fn check(&self) -> Result<(), ScanError> {
+    pub(in crate::scan) fn check(&self) -> Result<(), ScanError> {
         self.executor.look();
         self.executor.stop().map_or(Ok(()), |stop| Err(stop.into()))
     }
 
     /// What a stream's blocks are read for.
-    pub(super) fn needs(&mut self, stream: u32) -> Needs {
+    pub(in crate::scan) fn needs(&mut self, stream: u32) -> Needs {
         self.state(stream).1.needs()
     }
 
     /// Whether a run is answered by what the directory says of it; it is done then.
-    pub(super) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
+    pub(in crate::scan) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
         self.counted_as_sealed(|leaf| {
             let (executor, state) = leaf.state(stream);
             executor.summary(state, &run.summary())
@@ -200,7 +93,11 @@ impl Leaf {
     }
 
     /// Whether a block of a head is answered by what it says of itself; it is done then.
-    pub(super) fn is_head_answered_by_summary(&mut self, stream: u32, part: &HeadPart) -> bool {
+    pub(in crate::scan) fn is_head_answered_by_summary(
+        &mut self,
+        stream: u32,
+        part: &HeadPart,
+    ) -> bool {
         let (executor, state) = self.state(stream);
         if !executor.takes_summaries(state) {
             return false;
@@ -219,7 +116,7 @@ impl Leaf {
 
     /// Works on a batch as far as it can: what is left misses columns, unless the query
     /// ends here.
-    pub(super) fn work(&mut self, batch: &mut Batch) {
+    pub(in crate::scan) fn work(&mut self, batch: &mut Batch) {
         for mut item in std::mem::take(&mut batch.items) {
             if self.executor.is_done() || self.check().is_err() {
                 return;
@@ -246,7 +143,9 @@ impl Leaf {
     }
 
     /// What was found, and the memory of the query that it holds.
-    pub(super) fn finish(self: Box<Self>) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {
+    pub(in crate::scan) fn finish(
+        self: Box<Self>,
+    ) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {
         let Leaf { executor, decoder, states, .. } = *self;
         drop(states);
         let found = executor
@@ -267,7 +166,7 @@ impl Leaf {
     }
 
     /// Where the engine's state of a stream is.
-    pub(super) fn place_of(&self, stream: u32) -> usize {
+    pub(in crate::scan) fn place_of(&self, stream: u32) -> usize {
         if self.streams_are_alike { 0 } else { stream as usize }
     }
 
@@ -348,79 +247,5 @@ impl Leaf {
         if wants_metadata {
             self.stats.head_metadata_bytes += metadata_bytes(block);
         }
-    }
-}
-
-/// What the dictionary of a block's metadata takes, about, in bytes: texts and the tables that
-/// find them, lists that double.
-fn dictionary_bytes(block: &HeadBlock) -> usize {
-    const TEXT_FACTOR: usize = 6;
-    const SET_BYTES: usize = 64;
-    let (_, shared) = block.shared_metadata();
-    let (own, ends) = block.own_metadata();
-    let text_bytes = own.len() + shared.iter().map(|set| set.len()).sum::<usize>();
-    block.len() * size_of::<u32>() + ends.len() * SET_BYTES + text_bytes * TEXT_FACTOR
-}
-
-/// The dictionary form of a block's metadata, as the engine takes it.
-pub(crate) fn intern(block: &HeadBlock) -> (MetadataSets, Vec<u32>) {
-    // A block holds far less than the 4 GiB of text that fill a dictionary.
-    const FITS: &str = "a block's metadata fits a dictionary";
-    let mut sets = MetadataSets::new();
-    let (numbers, shared) = block.shared_metadata();
-    let mut shared_ids = vec![0];
-    for set in shared.iter() {
-        shared_ids.push(sets.intern(MetadataPairs::from_checked(set, &[])).expect(FITS));
-    }
-    let id_of = |&number: &u8| shared_ids[usize::from(number)];
-    if block.own_metadata().1.is_empty() {
-        return (sets, numbers.iter().map(id_of).collect());
-    }
-    let mut set_ids = Vec::with_capacity(block.len());
-    for index in 0..block.len() {
-        let metadata = block.metadata(index);
-        set_ids.push(match numbers.get(index) {
-            Some(number) if metadata.own_bytes().is_empty() => id_of(number),
-            _ => sets.intern(metadata).expect(FITS),
-        });
-    }
-    (sets, set_ids)
-}
-
-/// Bytes of the pairs of all entries, as encoded for each of them.
-fn metadata_bytes(block: &HeadBlock) -> u64 {
-    let (numbers, shared) = block.shared_metadata();
-    let mut lens = vec![0];
-    lens.extend(shared.iter().map(|set| set.len() as u64));
-    let shared_bytes: u64 = numbers.iter().map(|&number| lens[usize::from(number)]).sum();
-    shared_bytes + block.own_metadata().0.len() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_grow_slowly_and_shrink_at_once() {
-        let mut size = BatchSize::default();
-        let full = |bytes| Batch { bytes, ..Batch::default() };
-        for _ in 0..3 {
-            assert!(
-                !size.is_reached_by(&full(size.bytes - 1)) && size.is_reached_by(&full(size.bytes))
-            );
-            size.note(size.bytes, BATCH_TIME / 20);
-        }
-        assert_eq!(size.bytes, 8 * BATCH_BYTES_MIN);
-        size.note(size.bytes, BATCH_TIME * 2);
-        assert_eq!(size.bytes, 4 * BATCH_BYTES_MIN);
-        for _ in 0..9 {
-            size.note(size.bytes, Duration::ZERO);
-        }
-        assert_eq!(size.bytes, BATCH_BYTES_MAX);
-        size.note(size.bytes, Duration::from_secs(1));
-        assert_eq!(size.bytes, BATCH_BYTES_MIN);
-        // What a scan ends with is small.
-        size.note(0, Duration::ZERO);
-        assert_eq!(size.bytes, BATCH_BYTES_MIN);
     }
 }

@@ -3,7 +3,7 @@
 use logsvc_logql::engine::MetadataSets;
 
 use crate::batch::MetadataPairs;
-use crate::messages::StreamDefinition;
+use crate::types::StreamDefinition;
 
 /// An entry of a segment that is being rewritten.
 #[derive(Clone, Copy, Debug)]
@@ -12,12 +12,12 @@ pub struct EntryView<'a> {
     pub timestamp_ns: i64,
     /// The line.
     pub line: &'a [u8],
-    pub(super) metadata: ViewedMetadata<'a>,
+    pub(crate) metadata: ViewedMetadata<'a>,
 }
 
 /// Structured metadata of an entry, as its segment has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum ViewedMetadata<'a> {
+pub(crate) enum ViewedMetadata<'a> {
     None,
     Set(&'a MetadataSets, u32),
     Pairs(MetadataPairs<'a>),
@@ -59,20 +59,4 @@ pub trait Keep: std::fmt::Debug {
 
     /// Whether an entry stays.
     fn entry(&self, entry: &EntryView<'_>) -> bool;
-}
-
-/// Keeps everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeepAll;
-
-impl Keep for KeepAll {
-    fn begin(&mut self, _: &StreamDefinition) {}
-
-    fn run(&self, _: i64, _: i64) -> Fate {
-        Fate::Keep
-    }
-
-    fn entry(&self, _: &EntryView<'_>) -> bool {
-        true
-    }
 }

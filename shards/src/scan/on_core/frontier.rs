@@ -11,21 +11,12 @@ use ahash::HashMap;
 use logsvc_logql::engine::Direction;
 use logsvc_proto::StreamId;
 
-use super::{ScanJob, StreamSnapshot};
-use crate::messages::TimeRange;
+use super::ScanJob;
+use crate::scan::StreamSnapshot;
+use crate::scan::aside::RunPlace;
 use crate::sealed::{SealedSegment, hasher};
 use crate::segment::{Directory, RunInfo};
-
-/// A run that a unit reads.
-#[derive(Debug)]
-pub(super) struct RunPlace {
-    /// The run.
-    pub(super) run: RunInfo,
-    /// The stream's place in the job.
-    pub(super) stream: u32,
-    /// Whether it may repeat entries of earlier segments.
-    pub(super) is_late: bool,
-}
+use crate::types::TimeRange;
 
 #[derive(Debug)]
 pub(super) enum UnitKind {

@@ -1,0 +1,54 @@
+//! What the engine may take for one shard's part of a query: memory and time.
+
+use std::any::Any;
+
+use logsvc_logql::engine::{Allowance, Stop};
+use logsvc_runtime::{Denied, Grant, give_way};
+
+use crate::types::Cancellation;
+
+/// What the engine may take for a part of a query: memory of the query's account, and time until
+/// nobody waits for it.
+#[derive(Debug)]
+pub struct PartAllowance {
+    /// The memory.
+    pub grant: Grant,
+    /// Says that nobody waits.
+    pub cancellation: Cancellation,
+}
+
+impl PartAllowance {
+    /// What was taken of one of these.
+    pub(in crate::scan) fn into_grant(allowance: Box<dyn Allowance>) -> Grant {
+        let own: Box<dyn Any> = allowance;
+        own.downcast::<PartAllowance>().expect("parts have these").grant
+    }
+}
+
+/// What memory that is denied means to a part.
+pub fn stop_of(denied: Denied) -> Stop {
+    match denied {
+        Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },
+        Denied::Busy => Stop::Busy,
+    }
+}
+
+impl Allowance for PartAllowance {
+    fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+        self.grant.grow(bytes).map_err(stop_of)
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.grant.shrink_to(self.grant.bytes().saturating_sub(bytes));
+    }
+
+    fn look(&mut self) -> Result<(), Stop> {
+        give_way();
+        if self.cancellation.is_cancelled() { Err(Stop::Ended) } else { Ok(()) }
+    }
+
+    fn sibling(&self) -> Box<dyn Allowance> {
+        let (grant, cancellation) = (self.grant.sibling(), self.cancellation.clone());
+        Box::new(PartAllowance { grant, cancellation })
+    }
+}

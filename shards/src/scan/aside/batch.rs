@@ -1,0 +1,172 @@
+//! Blocks that are evaluated together, and the memory that is reserved for their columns.
+//!
+//! A batch holds its reservation, so that the memory is given back when the batch goes,
+//! whoever has it then: the scan, or a side thread if the scan has ended meanwhile.
+
+use std::sync::Arc;
+
+use logsvc_runtime::{Budget, Reservation};
+
+use super::columns::{OpenBlock, RunColumns};
+use crate::scan::error::ReadError;
+use crate::sealed::{Cached, ColumnKey, HeldDirectory};
+use crate::segment::RunInfo;
+
+/// A batch that holds so much gets no further block: what has to be decoded is a megabyte
+/// or two, see `BatchSize`, and larger batches are of columns in the cache.
+const FULL_BYTES: u64 = 2 << 20;
+
+/// A run that a unit reads.
+#[derive(Debug)]
+pub(in crate::scan) struct RunPlace {
+    /// The run.
+    pub(in crate::scan) run: RunInfo,
+    /// The stream's place in the job.
+    pub(in crate::scan) stream: u32,
+    /// Whether it may repeat entries of earlier segments.
+    pub(in crate::scan) is_late: bool,
+}
+
+/// A run of a block that is to be evaluated.
+#[derive(Debug)]
+pub(in crate::scan) struct RunWork {
+    pub(in crate::scan) place: RunPlace,
+    /// The run's number in the order of arrival.
+    pub(in crate::scan) number: u64,
+    /// What is left of it, if an earlier generation holds some of its entries, too.
+    pub(in crate::scan) kept: Option<RunColumns>,
+}
+
+/// A sealed block that is to be evaluated.
+#[derive(Debug)]
+pub(in crate::scan) struct BlockWork {
+    /// Its segment's place in the job.
+    pub(in crate::scan) segment: u32,
+    pub(in crate::scan) opened: OpenBlock,
+    /// The runs that are wanted, the last one first; those that are done are gone.
+    pub(in crate::scan) runs: Vec<RunWork>,
+    /// What was reserved for it.
+    pub(in crate::scan) held_bytes: u64,
+}
+
+/// Something to evaluate.
+#[derive(Debug)]
+pub(in crate::scan) enum Item {
+    /// A block of a head, by its places in the job.
+    Head { stream: u32, block: u32 },
+    /// What is left of one of which an earlier generation holds some entries.
+    Kept { stream: u32, number: u64, columns: RunColumns },
+    /// A sealed block.
+    Block(Box<BlockWork>),
+}
+
+impl Item {
+    /// The sealed block that it is.
+    pub(in crate::scan) fn block(&self) -> Option<&BlockWork> {
+        match self {
+            Item::Block(work) => Some(work),
+            Item::Head { .. } | Item::Kept { .. } => None,
+        }
+    }
+}
+
+/// A block that cannot be read.
+#[derive(Debug)]
+pub(in crate::scan) struct Damage {
+    /// Its segment's place in the job.
+    pub(in crate::scan) segment: u32,
+    pub(in crate::scan) directory: Arc<HeldDirectory>,
+    pub(in crate::scan) error: ReadError,
+}
+
+/// Items that are worked on together.
+#[derive(Debug, Default)]
+pub(in crate::scan) struct Batch {
+    /// Those that are left.
+    pub(in crate::scan) items: Vec<Item>,
+    /// Bytes of the columns that they need.
+    pub(in crate::scan) bytes: usize,
+    /// Entries that are looked at.
+    pub(in crate::scan) entries: usize,
+    /// Columns that were decoded.
+    pub(in crate::scan) fresh: Vec<(ColumnKey, Cached)>,
+    /// Blocks that were given up.
+    pub(in crate::scan) damages: Vec<Damage>,
+    /// What is reserved for columns.
+    pub(in crate::scan) memory: BatchMemory,
+}
+
+/// What a batch holds of the budget.
+#[derive(Debug, Default)]
+pub(in crate::scan) struct BatchMemory {
+    reservation: Option<Reservation>,
+    /// What its blocks take, of what is reserved.
+    held_bytes: u64,
+}
+
+impl BatchMemory {
+    /// What its blocks take, in bytes.
+    pub(in crate::scan) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Whether there should be no more in the batch.
+    pub(in crate::scan) fn is_full(&self) -> bool {
+        self.held_bytes >= FULL_BYTES
+    }
+
+    /// Has so many bytes more reserved than are held, if that leaves something to results;
+    /// says whether it could.
+    pub(in crate::scan) fn reserve(&mut self, budget: &Budget, more_bytes: u64) -> bool {
+        let missing_bytes = self.missing_bytes(more_bytes);
+        let max_bytes = budget.max_bytes() - budget.max_bytes() / 8;
+        let leaves_some = budget.used_bytes().saturating_add(missing_bytes) <= max_bytes;
+        missing_bytes == 0 || (leaves_some && self.grow(budget, missing_bytes))
+    }
+
+    /// Has so many bytes more reserved if there are so many, the last eighth included. The
+    /// next reservation makes up for what could not be had.
+    pub(in crate::scan) fn reserve_if_possible(&mut self, budget: &Budget, more_bytes: u64) {
+        if !self.reserve(budget, more_bytes) {
+            self.reserve_last(budget, more_bytes);
+        }
+    }
+
+    /// Has so many bytes more reserved than are held, the last eighth included; says whether
+    /// it could.
+    pub(in crate::scan) fn reserve_last(&mut self, budget: &Budget, more_bytes: u64) -> bool {
+        let missing_bytes = self.missing_bytes(more_bytes);
+        self.grow(budget, missing_bytes)
+    }
+
+    fn missing_bytes(&self, more_bytes: u64) -> u64 {
+        let reserved_bytes = self.reservation.as_ref().map_or(0, Reservation::bytes);
+        self.held_bytes.saturating_add(more_bytes).saturating_sub(reserved_bytes)
+    }
+
+    fn grow(&mut self, budget: &Budget, missing_bytes: u64) -> bool {
+        if let Some(reservation) = &mut self.reservation {
+            return reservation.try_grow(missing_bytes);
+        }
+        self.reservation = budget.try_reserve(missing_bytes);
+        self.reservation.is_some()
+    }
+
+    /// Notes that a block takes so many of the bytes that were reserved for it.
+    pub(in crate::scan) fn hold(&mut self, bytes: u64) {
+        self.held_bytes += bytes;
+    }
+
+    /// Notes that no more than so many bytes are held, and gives back the others.
+    pub(in crate::scan) fn hold_only(&mut self, bytes: u64) {
+        self.held_bytes = bytes;
+        self.give_back_surplus();
+    }
+
+    /// Gives back what is reserved and not held.
+    pub(in crate::scan) fn give_back_surplus(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.shrink_to(self.held_bytes);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The part of a scan that may run on any thread: decoding, searching and evaluating blocks
+//! whose columns were loaded.
+//!
+//! What must be absent: this folder does no I/O, waits for nothing, and knows nothing of the
+//! core ([`super::on_core`]), which gives it batches and takes them back.
+
+mod allowance;
+mod batch;
+mod columns;
+mod leaf;
+mod metadata;
+mod search;
+
+pub use allowance::{PartAllowance, stop_of};
+pub(super) use batch::{Batch, BatchMemory, BlockWork, Item, RunPlace, RunWork};
+pub(super) use columns::{Column, Loaded, OpenBlock, RunColumns, Unready, columns_of};
+pub(super) use leaf::Leaf;
+pub(crate) use metadata::intern;

@@ -1,0 +1,61 @@
+//! Why a scan ends early, and why a part of a segment cannot be read.
+
+use std::io;
+
+use logsvc_logql::engine::Stop;
+
+use crate::filter::FilterError;
+use crate::sealed::DirectoryError;
+use crate::segment::SegmentError;
+
+/// Why a part of a query has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// The part does not compile.
+    #[error("{0}")]
+    Plan(String),
+    /// It holds more memory than it may.
+    #[error("the query holds more than {max_bytes} bytes of intermediate results")]
+    Memory {
+        /// The limit in bytes.
+        max_bytes: u64,
+    },
+    /// There is no memory for what it has to look at.
+    #[error("there is no memory for the query now")]
+    Busy,
+    /// Nobody waits for it any more.
+    #[error("the query was cancelled")]
+    Cancelled,
+}
+
+impl From<Stop> for ScanError {
+    fn from(stop: Stop) -> ScanError {
+        match stop {
+            Stop::TooLarge { max_bytes } => ScanError::Memory { max_bytes },
+            Stop::Busy => ScanError::Busy,
+            Stop::Ended => ScanError::Cancelled,
+        }
+    }
+}
+
+/// Why a part of a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// The disk refuses.
+    #[error("cannot read: {error}")]
+    Io {
+        /// Where.
+        offset: u64,
+        /// Why.
+        error: io::Error,
+    },
+    /// The bytes are not what was written.
+    #[error(transparent)]
+    Damaged(#[from] SegmentError),
+    /// The directory is not there.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A filter's bytes are not what was written.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}

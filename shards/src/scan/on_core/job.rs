@@ -1,0 +1,64 @@
+//! A part of a query with the snapshot that it reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::frontier::Work;
+use super::share::Share;
+use crate::scan::{LeafRequest, StreamSnapshots};
+use crate::sealed::SealedSegment;
+
+/// A part of a query and the snapshot that it reads. May be run on any core.
+#[derive(Debug)]
+pub struct ScanJob {
+    /// What to compute.
+    pub request: LeafRequest,
+    /// Streams that match.
+    pub streams: Arc<StreamSnapshots>,
+    /// Segments that overlap the query's time range, in their order.
+    pub segments: Arc<[Arc<SealedSegment>]>,
+    pub(super) work: Work,
+    pub(super) share: Share,
+    /// How long the scan has taken that this is a part of.
+    pub(super) taken: Duration,
+    pub(super) missing_segments: u64,
+}
+
+impl ScanJob {
+    /// A job that reads everything of the snapshot.
+    pub fn new(
+        request: LeafRequest,
+        streams: StreamSnapshots,
+        segments: Vec<Arc<SealedSegment>>,
+    ) -> ScanJob {
+        let work = Work::all(request.plan.direction(), &streams, segments.len());
+        ScanJob {
+            request,
+            streams: Arc::new(streams),
+            segments: segments.into(),
+            work,
+            share: Share::ALL,
+            taken: Duration::ZERO,
+            missing_segments: 0,
+        }
+    }
+
+    /// The same snapshot, for looking things up in it beside the scan.
+    pub(super) fn without_work(&self) -> ScanJob {
+        ScanJob {
+            request: self.request.clone(),
+            streams: Arc::clone(&self.streams),
+            segments: Arc::clone(&self.segments),
+            work: Work::default(),
+            share: self.share,
+            taken: self.taken,
+            missing_segments: 0,
+        }
+    }
+
+    /// The same job, which reports that so many segments of its time cannot be read.
+    #[must_use]
+    pub(crate) fn with_missing_segments(self, missing_segments: u64) -> ScanJob {
+        ScanJob { missing_segments, ..self }
+    }
+}

@@ -1,0 +1,20 @@
+//! The part of a scan that runs on its core: it finds the blocks in the order of the query,
+//! reads them, fills batches, and keeps decoded columns.
+//!
+//! It imports [`super::aside`], which computes the batches, and never the other way round.
+
+mod batch_size;
+mod env;
+mod fill;
+mod frontier;
+mod job;
+mod late;
+mod load;
+mod memory;
+mod prune;
+mod run;
+mod share;
+
+pub use env::{ScanConfig, ScanEnv};
+pub use job::ScanJob;
+pub use run::run;

@@ -1,0 +1,50 @@
+//! The work order of a sealing: what a shard gives to the task that writes its segments.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use logsvc_proto::{Labels, StreamId, TenantId};
+
+use crate::head::HeadBlock;
+
+/// The entries of one stream in a generation.
+#[derive(Clone, Debug)]
+pub struct SealStream {
+    /// The stream.
+    pub id: StreamId,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// Its blocks in order of arrival, at least one, none empty.
+    pub blocks: Vec<Arc<HeadBlock>>,
+}
+
+/// A generation to be written.
+#[derive(Clone, Debug)]
+pub struct SealJob {
+    /// What to write; may be empty if only the log is to be given up.
+    pub streams: Vec<SealStream>,
+    /// Files of this shard and start up to this index hold nothing else that is not
+    /// in segments already, and neither do the files that were replayed at the start.
+    pub closed_wal_index: Option<u32>,
+    /// Whether to write drafts, which takes little time. It may be asked for while the job is
+    /// under way: then it holds for what is not encoded yet.
+    pub haste: Arc<Haste>,
+}
+
+/// Shared by a shard and who seals for it.
+#[derive(Debug, Default)]
+pub struct Haste(AtomicBool);
+
+impl Haste {
+    /// Has a draft written from now on.
+    pub(crate) fn ask_for(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to write a draft from now on.
+    pub fn is_asked_for(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
