@@ -1,5 +1,6 @@
 //! Errors of reading and of writing a segment.
 
+use crate::column_kind::ColumnKind;
 use crate::version::UnknownPart;
 
 /// A segment, or a part of one, is damaged or not a segment at all.
@@ -61,7 +62,7 @@ pub enum Part {
         /// The block's number in the segment.
         block: u32,
         /// Which of its columns.
-        kind: super::ColumnKind,
+        kind: ColumnKind,
     },
 }
 

@@ -88,7 +88,7 @@ impl SegmentIdentity {
     /// Reads the header at the beginning of `bytes`.
     ///
     /// # Errors
-    /// If it does not check.
+    /// If it is damaged or of another version.
     pub fn decode_header(bytes: &[u8]) -> Result<SegmentIdentity, SegmentError> {
         let bytes = bytes
             .get(..HEADER_LEN)

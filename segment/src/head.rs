@@ -502,7 +502,7 @@ mod tests {
             }
             builder.finish()
         };
-        // Few are compared, and many are looked up by their hashes.
+        // Few entries are compared, and many are looked up by hash.
         for count in [3, 100] {
             for shares_first in [true, false] {
                 let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
@@ -543,7 +543,7 @@ mod tests {
         check(&|builder| builder.push(1, b"none", none.into_iter()), 0);
         check(&|builder| shared(builder, &[]), 9);
         check(&|builder| builder.push(1, b"own", [("a", "xyz")].into_iter()), 4);
-        // Of a name that both have, the entry's own pair counts.
+        // If both parts have a name, the own pair is the entry's.
         check(&|builder| shared(builder, &[("level", "error"), ("z", "")]), 11);
         check(&|builder| builder.push(1, b"none again", none.into_iter()), 0);
     }

@@ -70,6 +70,7 @@
 //! ```
 
 pub mod batch;
+mod column_kind;
 mod columns;
 mod directory;
 mod error;
@@ -83,7 +84,7 @@ mod tests;
 pub mod version;
 mod writer;
 
-pub use columns::ColumnKind;
+pub use column_kind::ColumnKind;
 pub use columns::compress::{Codec, ColumnPlace};
 pub use columns::metadata::{BlockMetadata, PlainMetadata, PlainSets, StoredMetadata};
 pub use columns::packed::Malformed;

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
-use crate::columns::ColumnKind;
+use crate::column_kind::ColumnKind;
 use crate::columns::compress::Decompressor;
 use crate::columns::metadata::{self, BlockMetadata, StoredMetadata};
 use crate::columns::packed::Malformed;

@@ -382,7 +382,7 @@ mod tests {
             assert_eq!(place.codec, codec);
             assert_eq!(decompressor.load(&place, &out).unwrap(), lines);
         }
-        // The last one was not tried any more.
+        // Templates were not tried for the last block.
         assert_eq!(compressor.refused_blocks(), 1);
     }
 
@@ -404,7 +404,7 @@ mod tests {
             },
             2000,
         );
-        // Nothing to take apart, and no line like another.
+        // Lines without numbers, all different.
         let letters =
             block_of(&mut |rng| (0..150).map(|_| b'g' + rng.below(19) as u8).collect(), 600);
         let mut compressor = Compressor::new(1).unwrap();
@@ -414,7 +414,7 @@ mod tests {
         };
         assert_eq!([codec_of(&numbers), codec_of(&numbers)], [Codec::Templates; 2]);
         assert_eq!(codec_of(&letters), Codec::Zstd, "long before the next trial by plan");
-        // Fifteen follow without templates, and then they are tried again.
+        // Fifteen blocks follow without templates, then both are tried again.
         for _ in 0..15 {
             assert_eq!(codec_of(&numbers), Codec::Zstd);
         }

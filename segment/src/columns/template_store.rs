@@ -51,7 +51,7 @@ pub(super) struct TemplateStore {
     pub(super) damaged_from_block: usize,
 }
 
-/// Bytes of a block's lines, and of what they are stored as.
+/// Bytes of a block's lines, and bytes of their stored form.
 #[derive(Clone, Copy)]
 struct Shrunk {
     from_bytes: usize,
@@ -59,21 +59,21 @@ struct Shrunk {
 }
 
 impl Shrunk {
-    /// Whether this takes a quarter more bytes for its lines than another.
+    /// Whether it takes a quarter more bytes per byte of lines than `other`.
     fn is_much_worse_than(self, other: Shrunk) -> bool {
         let product = |a: usize, b: usize| a as u64 * b as u64;
         4 * product(self.to_bytes, other.from_bytes) > 5 * product(other.to_bytes, self.from_bytes)
     }
 }
 
-/// What to do with a block.
+/// The forms that are tried for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Zstd alone.
     Plain,
-    /// Templates, if there are any.
+    /// Templates alone, or zstd if the lines cannot be stored as templates.
     Templates,
-    /// Both, to see which is smaller.
+    /// Both; the smaller one is stored.
     Both,
 }
 
@@ -94,14 +94,15 @@ impl TemplateStore {
         }
     }
 
-    /// Begins with another segment: its bytes follow from its own blocks.
+    /// Forgets the blocks of the last segment, so that the bytes of a segment depend on its own
+    /// blocks alone.
     pub(super) fn forget(&mut self) {
         (self.blocks, self.pays, self.refused) = (0, true, 0);
         (self.next_trial, self.clear) = (0, None);
         self.encoder.forget();
     }
 
-    /// What to do with the next block, whose lines have so many bytes.
+    /// The forms to try for the next block, whose lines have `line_bytes` bytes.
     pub(super) fn plan(&mut self, line_bytes: usize) -> Plan {
         if self.refused > 0 || !(FROM_BYTES..=MAX_RAW_BYTES).contains(&line_bytes) {
             return Plan::Plain;
@@ -118,15 +119,15 @@ impl TemplateStore {
         }
     }
 
-    /// Whether templates have shrunk the last block, of so many bytes, so little that it has
-    /// to be tried both ways although that was not planned.
+    /// Whether templates have shrunk the last block so little that zstd alone must be tried too,
+    /// although that was not planned.
     pub(super) fn are_doubtful(&self, line_bytes: usize) -> bool {
         let last = Shrunk { from_bytes: line_bytes, to_bytes: self.stored.len() };
         self.clear.is_some_and(|clear| last.is_much_worse_than(clear))
     }
 
-    /// Makes the stored form of lines with these timestamps; `None` if there is none, or if
-    /// it is not what it should be.
+    /// Encodes lines with these timestamps; `None` if they cannot be stored as templates, or if the
+    /// encoded block does not decode to them.
     pub(super) fn encode(
         &mut self,
         lines: &[u8],
@@ -164,20 +165,19 @@ impl TemplateStore {
         Ok((stored.len() < lines.len()).then_some(stored))
     }
 
-    /// Tells what zstd alone has made of the last block, of so many bytes; returns whether
-    /// templates are smaller.
+    /// Notes the size of the last block with zstd alone; returns whether templates are smaller.
     pub(super) fn note_trial(&mut self, line_bytes: usize, plain_bytes: usize) -> bool {
         let to_bytes = self.stored.len();
         self.pays = to_bytes < plain_bytes;
         let is_clear = to_bytes * 4 < plain_bytes * 3;
         self.clear = is_clear.then_some(Shrunk { from_bytes: line_bytes, to_bytes });
         let pause = if is_clear { TRIED_AFTER_CLEAR_BLOCKS } else { TRIED_EVERY_BLOCKS };
-        // The block was counted when it was planned.
+        // `plan` has counted the block.
         self.next_trial = self.blocks - 1 + pause;
         self.pays
     }
 
-    /// Whether the block is compared that was planned last.
+    /// Whether the last planned block is verified.
     fn is_compared(&self) -> bool {
         let last = self.blocks - 1;
         cfg!(debug_assertions)

@@ -7,7 +7,7 @@ use logsvc_proto::StreamId;
 
 use super::Directory;
 use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
-use crate::columns::ColumnKind;
+use crate::column_kind::ColumnKind;
 use crate::columns::compress::{Codec, ColumnPlace};
 use crate::columns::lengths::RunLines;
 use crate::columns::timestamps::RunTimes;

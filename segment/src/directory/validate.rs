@@ -8,7 +8,7 @@ use std::ops::Range;
 use logsvc_proto::TenantId;
 
 use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
-use crate::columns::ColumnKind;
+use crate::column_kind::ColumnKind;
 use crate::columns::compress::Codec;
 use crate::columns::templates::MAX_RAW_BYTES;
 use crate::format::{

@@ -1,10 +1,10 @@
-//! Bitmaps of keys, and how they are folded to the size that is stored.
+//! Bitmaps of keys, and folding them to their stored size.
 
 use super::keys::{Key, SLICE_BITS, SLICES};
 
-/// What the index says of one block's filter, as it is stored: bits 0 to 6 are the bits
-/// of a slice (0 to 64), or 127 for a filter that proves nothing; bit 7 is set if only a
-/// quarter of the mixed grams is in it.
+/// The stored descriptor of a block's filter in the index. Bits 0 to 6 are the number of bits
+/// per slice (0 to 64), or 127 for a filter that proves nothing. Bit 7 is set if the filter has
+/// only a quarter of the mixed grams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptor(u8);
 
@@ -34,7 +34,7 @@ impl Descriptor {
         valid.then_some(Descriptor(byte))
     }
 
-    /// How many bits the filter has in each slice.
+    /// Bits of the filter per slice.
     pub(super) fn bits(self) -> usize {
         match self.0 & BITS_MASK {
             PROVES_NOTHING => 0,
@@ -46,7 +46,7 @@ impl Descriptor {
         self.0 == PROVES_NOTHING
     }
 
-    /// Whether of the mixed grams only those with [`Key::is_kept_when_mixed`] count.
+    /// Whether the filter has only those mixed grams for which [`Key::is_kept_when_mixed`] holds.
     pub(super) fn has_quarter_of_mixed(self) -> bool {
         self.0 & QUARTER != 0
     }
@@ -60,7 +60,7 @@ pub(super) fn insert(bitmap: &mut Bitmap, key: Key) {
     bitmap[key.slice()] |= 1 << key.bit();
 }
 
-/// About how many different keys were put into a bitmap with that many bits set.
+/// The estimated number of distinct keys in a bitmap with so many bits set.
 pub(super) fn estimated_keys(bits_set: u64) -> f64 {
     let size = (SLICES * SLICE_BITS) as f64;
     // A full bitmap would give infinity.
@@ -77,7 +77,7 @@ pub(super) struct Folded {
     pub(super) slices: Box<[u64]>,
 }
 
-/// Slices that are folded together, so that they stay in registers or close by.
+/// Slices that are folded together, so that they stay in registers or in the cache.
 const FOLDED_TOGETHER: usize = 64;
 
 impl Folded {
@@ -95,7 +95,7 @@ impl Folded {
         let mut slices: Box<[u64]> = bitmap[..].into();
         let mask = mask_of(bits);
         for some in slices.chunks_exact_mut(FOLDED_TOGETHER) {
-            // Each step doubles how many pieces of `bits` bits are in the lowest one.
+            // Each step doubles the number of pieces of `bits` bits that are folded into one.
             let mut shift = bits;
             while shift < 64 {
                 some.iter_mut().for_each(|slice| *slice |= *slice >> shift);
@@ -106,7 +106,7 @@ impl Folded {
         Folded { descriptor: Descriptor::new(bits, quarter_of_mixed), slices }
     }
 
-    /// What [`Self::new`] makes of these keys with one bit per slice.
+    /// The result of [`Self::new`] for these keys with one bit per slice.
     pub(super) fn of_few(keys: &[Key]) -> Folded {
         let mut slices = vec![0; SLICES].into_boxed_slice();
         keys.iter().for_each(|key| slices[key.slice()] = 1);

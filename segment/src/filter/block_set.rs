@@ -26,16 +26,16 @@ impl BlockSet {
         set
     }
 
-    /// How many blocks there are, in the set or not.
+    /// Number of blocks of the segment.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.len
     }
 
-    /// Puts a block into the set.
+    /// Adds a block to the set.
     ///
     /// # Panics
-    /// If there are not that many blocks.
+    /// If the segment has no such block.
     #[inline]
     pub fn insert(&mut self, block: usize) {
         assert!(block < self.len, "block {block} of {}", self.len);
@@ -49,7 +49,7 @@ impl BlockSet {
         self.words.get(block / 64).is_some_and(|word| word >> (block % 64) & 1 != 0)
     }
 
-    /// How many blocks are in the set.
+    /// Number of blocks in the set.
     #[must_use]
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

@@ -1,4 +1,4 @@
-//! The filter of one block, made from its lines and metadata.
+//! Builds the filter of one block from its lines and metadata.
 
 use super::bitmap::{Folded, estimated_keys};
 use super::grams::GramBits;
@@ -9,16 +9,16 @@ use super::metadata::MetadataKeys;
 /// with a probability below one in a hundred.
 const BITS_PER_GRAM: f64 = 1.25;
 
-/// Bits of a filter per bit of line bytes up to which all mixed grams are kept.
+/// Up to so many bits of a filter per bit of line bytes, all mixed grams are kept.
 const WHOLE_SHARE: f64 = 0.030;
 
-/// The most bits of a filter per bit of line bytes. With more grams the load rises.
+/// Most bits of a filter per bit of line bytes. With more grams the load rises.
 const MAX_SHARE: f64 = 0.036;
 
-/// A filter that is fuller than this is not worth its bytes.
+/// A filter with a higher load is not stored.
 const MAX_LOAD: f64 = 0.97;
 
-/// The filter of one block, before it goes into the region.
+/// The filter of one block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockFilter {
     pub(super) text: Folded,
@@ -26,20 +26,20 @@ pub struct BlockFilter {
 }
 
 impl BlockFilter {
-    /// The filter of a block of which nothing is known: it is always a candidate.
+    /// A filter that proves nothing: its block is always a candidate.
     #[must_use]
     pub fn unknown() -> BlockFilter {
         BlockFilter { text: Folded::unknown(), metadata: Folded::unknown() }
     }
 }
 
-/// Makes filters, block after block. It holds about 120 KiB and allocates in
-/// [`BlockFilterBuilder::finish`] only.
+/// Builds filters, block after block. A builder holds about 120 KiB and allocates only in
+/// [`BlockFilterBuilder::finish`].
 #[derive(Debug)]
 pub struct BlockFilterBuilder {
     grams: GramBits,
     metadata: MetadataKeys,
-    /// The name that was added last for this block, empty if none was, and its hash.
+    /// The last added name of this block and its hash; empty if none was added.
     name: Vec<u8>,
     name_hash: u64,
     line_bytes: u64,
@@ -52,7 +52,7 @@ impl Default for BlockFilterBuilder {
 }
 
 impl BlockFilterBuilder {
-    /// A builder that has seen nothing.
+    /// A builder without keys.
     #[must_use]
     pub fn new() -> BlockFilterBuilder {
         BlockFilterBuilder {
@@ -64,8 +64,7 @@ impl BlockFilterBuilder {
         }
     }
 
-    /// Adds lines that stand one after another: line *i* begins where line *i* - 1
-    /// ends, the first at 0.
+    /// Adds adjacent lines: the first begins at 0, and line *i* begins where line *i* - 1 ends.
     ///
     /// # Panics
     /// If `line_ends` decrease or lie outside of `lines`.
@@ -82,9 +81,8 @@ impl BlockFilterBuilder {
         self.add_lines(line, &[u32::try_from(line.len()).expect("a line of less than 4 GiB")]);
     }
 
-    /// Adds a pair of structured metadata that an entry of the block has. Adding a pair
-    /// again changes nothing, so it is enough to add every distinct one. It takes least to add
-    /// pairs of one name after another.
+    /// Adds a pair of structured metadata of an entry. Adding a pair again changes nothing, so
+    /// it is enough to add every distinct pair. Adding all pairs of one name in a row is fastest.
     pub fn add_metadata(&mut self, name: &[u8], value: &[u8]) {
         if self.name.is_empty() || self.name != name {
             self.name.clear();
@@ -96,12 +94,12 @@ impl BlockFilterBuilder {
         metadata_keys(pair_hash).for_each(|key| self.metadata.add(key));
     }
 
-    /// The filter of what was added since the last call. The builder is empty again.
+    /// The filter of all lines and pairs since the last call. Empties the builder.
     pub fn finish(&mut self) -> BlockFilter {
         self.name.clear();
         #[cfg(target_arch = "x86_64")]
         {
-            /// The same, compiled for vectors of 32 bytes and counting of bits.
+            /// [`Self::finish`], compiled for AVX2 and POPCNT.
             #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
             fn finish_wide(builder: &mut BlockFilterBuilder) -> BlockFilter {
                 builder.finish_inline()
@@ -111,15 +109,15 @@ impl BlockFilterBuilder {
                 && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("popcnt");
             if has_all {
-                // SAFETY: the CPU has the features, as was just found out.
+                // SAFETY: the condition above has found that the CPU has the features.
                 return unsafe { finish_wide(self) };
             }
         }
         self.finish_inline()
     }
 
-    /// A part of the caller, as all that it calls, so that it is compiled for the caller's
-    /// CPU. A closure between the two would be compiled by itself.
+    /// Inlined into its callers, as all functions that it calls, so that it is compiled for the CPU
+    /// features of each. A closure in between would be compiled without them.
     #[inline(always)]
     fn finish_inline(&mut self) -> BlockFilter {
         BlockFilter { text: self.finish_text(), metadata: self.finish_metadata() }
@@ -163,7 +161,7 @@ pub(super) fn ones(words: impl Iterator<Item = u64>) -> u64 {
     words.map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// How many bits each slice gets when the bitmap shall have about so many.
+/// Bits per slice for a bitmap of about so many bits.
 #[inline]
 pub(super) fn bits_per_slice(bits: f64) -> usize {
     ((bits / SLICES as f64).round() as usize).clamp(1, SLICE_BITS)

@@ -1,6 +1,6 @@
-//! What can be wrong with stored filters.
+//! Errors of reading stored filters.
 
-/// Stored filters are not what a [`RegionWriter`](super::RegionWriter) writes.
+/// The bytes are not those of a [`RegionWriter`](super::RegionWriter).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FilterError {
     /// The index does not decode.
@@ -9,7 +9,7 @@ pub enum FilterError {
     /// The index is of a version that this program does not know.
     #[error("the index of the block filters was written by another version of logsvc")]
     Version,
-    /// A piece of the region is not as long as the range that was asked for.
+    /// A piece of the region is shorter or longer than the requested range.
     #[error("a piece of the block filters at {offset} has the wrong length")]
     Length {
         /// Where the range begins, in bytes from the start of the region.

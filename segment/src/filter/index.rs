@@ -1,4 +1,4 @@
-//! The index of a region: what the directory of a segment holds of its filters.
+//! The filter index: the part of a segment's directory that describes the region of filters.
 
 use super::bitmap::Descriptor;
 use super::block_set::BlockSet;
@@ -11,10 +11,10 @@ use super::probe::Probe;
 const VERSION: u8 = 1;
 const HEADER_LEN: usize = 8;
 
-/// The most blocks of a segment, so that no sum of their bits overflows.
+/// Most blocks of a segment, so that no sum of their bits overflows.
 const MAX_BLOCKS: usize = 1 << 24;
 
-/// Which keys an index answers for.
+/// The kind of keys of a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     /// Grams of lines.
@@ -23,7 +23,7 @@ pub(super) enum Part {
     Metadata,
 }
 
-/// Where the filters of a segment's blocks stand in the region; two bytes per block.
+/// The places of the filters of a segment's blocks in the region; two bytes per block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilterIndex {
     text: Box<[Descriptor]>,
@@ -52,11 +52,11 @@ impl FilterIndex {
         out
     }
 
-    /// Reads what [`FilterIndex::encode`] wrote. The bytes carry no checksum: the
-    /// directory's covers them.
+    /// Reads the bytes of [`FilterIndex::encode`]. They have no checksum of their own: that of the
+    /// directory covers them.
     ///
     /// # Errors
-    /// If the bytes are anything else.
+    /// If [`FilterIndex::encode`] cannot have written the bytes.
     pub fn decode(bytes: &[u8]) -> Result<FilterIndex, FilterError> {
         let (header, rest) =
             bytes.split_first_chunk::<HEADER_LEN>().ok_or(FilterError::Index("it is too short"))?;
@@ -82,27 +82,27 @@ impl FilterIndex {
         Ok(FilterIndex::new(descriptors(text)?, descriptors(metadata)?))
     }
 
-    /// How many blocks the segment has.
+    /// Number of blocks of the segment.
     #[must_use]
     pub fn block_count(&self) -> usize {
         self.text.len()
     }
 
-    /// How many bytes the region has.
+    /// Length of the region in bytes.
     #[must_use]
     pub fn region_len(&self) -> u64 {
         self.metadata_layout.end()
     }
 
-    /// Begins to look for the blocks among `candidates` in which **all** conditions can
-    /// hold. A condition is a list of alternatives, at least one of which must be in
-    /// the block. A condition without alternatives holds nowhere.
+    /// Begins a search for the blocks among `candidates` in which **all** conditions may hold. A
+    /// condition is a list of alternatives, at least one of which must be in the block. A condition
+    /// without alternatives holds in no block.
     ///
-    /// Alternatives of one condition may be texts and metadata: "this text, or any
-    /// metadata of that name".
+    /// The alternatives of a condition may be texts and metadata: "this text, or any metadata of
+    /// that name".
     ///
     /// # Panics
-    /// If `candidates` is of another number of blocks.
+    /// If `candidates` is a set of another number of blocks.
     #[must_use]
     pub fn probe(&self, conditions: Vec<Vec<Needle>>, candidates: BlockSet) -> Probe<'_> {
         Probe::new(self, conditions, candidates)
@@ -120,7 +120,7 @@ impl FilterIndex {
             let layout = self.layout(part);
             for unit in layout.next_unit() - layout.unit_count()..layout.next_unit() {
                 let range = layout.unit_range(unit);
-                // In bounds: the last unit ends where the region does.
+                // In bounds: the last unit ends at the end of the region.
                 let bytes = &region[range.start as usize..range.end as usize];
                 checked_payload(bytes, unit)
                     .ok_or(FilterError::Checksum { offset: range.start })?;
@@ -129,7 +129,7 @@ impl FilterIndex {
         Ok(())
     }
 
-    /// Begins to take the filters of all blocks out of a whole region.
+    /// Begins to read the filters of all blocks from a whole region.
     ///
     /// # Errors
     /// If the region has another length.

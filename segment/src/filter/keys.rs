@@ -1,31 +1,30 @@
 //! Keys and their hashes.
 //!
-//! The hash functions are part of the format: a filter is read with the function it
-//! was written with.
+//! The hash functions are part of the format: a change makes all stored filters wrong.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// How many bytes a gram has. Texts shorter than this prove nothing.
+/// Bytes of a gram. A filter proves nothing about a shorter text.
 pub const GRAM_LEN: usize = 5;
 
-/// How many slices a bitmap has.
+/// Slices of a bitmap.
 pub const SLICES: usize = 4096;
 
-/// How many bits a slice has before it is folded.
+/// Bits of a slice before folding.
 pub(super) const SLICE_BITS: usize = 64;
 
-/// How many keys one name or pair of metadata has. At a load of one half, one block in
-/// 2^6 passes by chance.
+/// Keys of a name or pair of metadata. At a load of one half, one block in 2^6 passes by
+/// chance.
 pub(super) const METADATA_KEYS: usize = 6;
 
-/// The second prime of XXH64. Of the multipliers that were tried on logs it is one of
-/// those that spread grams like a random function.
+/// The second prime of XXH64. On logs it spreads grams like a random function, which not every
+/// multiplier does.
 pub(super) const GRAM_MULTIPLIER: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
 /// The step of SplitMix64.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A key, as a hash: bits 52..64 name the slice, bits 46..52 the bit in it.
+/// The hash of a key: bits 52..64 are the slice, bits 46..52 the bit in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key(pub(super) u64);
 
@@ -44,21 +43,20 @@ impl Key {
         (self.0 >> 46) as u32 % SLICE_BITS as u32
     }
 
-    /// Whether the key is in filters that keep a quarter of the mixed grams, if it is
-    /// one of those.
+    /// Whether the key, if its gram is mixed, is in filters that keep a quarter of the mixed grams.
     pub(super) fn is_kept_when_mixed(self) -> bool {
         kept_quarter(self.slice()) >> self.bit() & 1 != 0
     }
 }
 
-/// The bits of a slice for those mixed grams that are always kept: another 16 of the 64
-/// in each of four successive slices.
+/// The bits of a slice for mixed grams that are always kept: in each of four successive slices
+/// another 16 of the 64 bits.
 pub(super) fn kept_quarter(slice: usize) -> u64 {
     0xffff << (slice % 4 * 16)
 }
 
-/// 1 for a byte of which unmixed grams consist, else 0: letters, digits, `-`, `_` and
-/// all bytes outside of ASCII.
+/// 1 for a byte of unmixed grams, otherwise 0. Unmixed grams have only letters, digits, `-`, `_`
+/// and bytes outside of ASCII.
 pub(super) fn word_flag(byte: u8) -> u8 {
     u8::from(byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' || byte >= 0x80)
 }
@@ -76,7 +74,7 @@ pub(super) fn hash_of_pair(name_hash: u64, value: &[u8]) -> u64 {
 /// The keys of a name or pair with the given hash.
 pub(super) fn metadata_keys(hash: u64) -> impl Iterator<Item = Key> {
     (1..=METADATA_KEYS as u64).map(move |number| {
-        // The finishing steps of SplitMix64, as one key alone would not use all bits.
+        // The finishing steps of SplitMix64: a key does not use all bits of the hash.
         let mixed = hash.wrapping_add(number.wrapping_mul(STEP));
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,9 +1,9 @@
-//! Where the bits of a part (text or metadata) stand in the region.
+//! The layout of a part (text or metadata) of the region.
 //!
-//! A part is the slices in order, each the bits of all blocks in order, without gaps.
-//! 2^*n* successive slices make a unit, which ends at a full byte and is followed by
-//! its checksum; *n* is the smallest number with which a unit has at least
-//! [`MIN_UNIT_BITS`], but at most 12, which makes one unit of all slices.
+//! A part has all slices in order. A slice has the bits of all blocks in order, without gaps.
+//! 2^*n* successive slices are a unit. A unit is padded to a full byte, and its checksum
+//! follows. *n* is the smallest number with which a unit has at least [`MIN_UNIT_BITS`], but at
+//! most 12, with which all slices are one unit.
 
 use super::keys::SLICES;
 use std::ops::Range;
@@ -17,18 +17,18 @@ const CRC_LEN: u64 = 4;
 /// The layout of one part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    /// Where the part begins in the region.
+    /// Offset of the part in the region.
     offset: u64,
-    /// The number of its first unit, counted through the region.
+    /// Number of its first unit. Units are numbered through the region.
     first_unit: u32,
     /// Bits of all blocks in one slice.
     slice_bits: u64,
-    /// Slices of a unit, as a power of two.
+    /// Binary logarithm of the slices of a unit.
     unit_shift: u32,
 }
 
 impl Layout {
-    /// The layout of a part whose blocks have so many bits in each slice.
+    /// The layout of a part with so many bits of all blocks per slice.
     pub(super) fn new(offset: u64, first_unit: u32, slice_bits: u64) -> Layout {
         let mut unit_shift = 0;
         while slice_bits << unit_shift < MIN_UNIT_BITS && unit_shift < SLICES.ilog2() {
@@ -37,7 +37,7 @@ impl Layout {
         Layout { offset, first_unit, slice_bits, unit_shift }
     }
 
-    /// How many units the part has; none if it has no bits.
+    /// Number of units; 0 if the part has no bits.
     pub(super) fn unit_count(&self) -> u32 {
         if self.slice_bits == 0 { 0 } else { SLICES as u32 >> self.unit_shift }
     }
@@ -51,7 +51,7 @@ impl Layout {
         (self.slice_bits << self.unit_shift).div_ceil(8) + CRC_LEN
     }
 
-    /// Where the part ends in the region.
+    /// End of the part in the region.
     pub(super) fn end(&self) -> u64 {
         self.offset + u64::from(self.unit_count()) * self.unit_len()
     }
@@ -61,23 +61,22 @@ impl Layout {
         self.first_unit + self.unit_count()
     }
 
-    /// The unit of a slice, counted through the region, and the place of the slice's
-    /// first bit in it.
+    /// The number of the unit of a slice, and the position of the slice's first bit in the unit.
     pub(super) fn locate(&self, slice: usize) -> (u32, u64) {
         let unit = (slice >> self.unit_shift) as u32;
         let slice_in_unit = slice as u64 & (self.unit_slices() as u64 - 1);
         (self.first_unit + unit, slice_in_unit * self.slice_bits)
     }
 
-    /// Where a unit of this part stands, checksum included.
+    /// The range of a unit of this part, with its checksum.
     pub(super) fn unit_range(&self, unit: u32) -> Range<u64> {
         let start = self.offset + u64::from(unit - self.first_unit) * self.unit_len();
         start..start + self.unit_len()
     }
 }
 
-/// The checksum of a unit: of its bytes and its number, so that a unit does not pass
-/// for another one.
+/// The checksum of a unit. It covers bytes and number, so that a unit at the place of another
+/// one is found.
 pub(super) fn unit_crc(payload: &[u8], unit: u32) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(payload), &unit.to_le_bytes())
 }

@@ -1,8 +1,8 @@
-//! Takes the filters of blocks out of a region, so that another region can have them.
+//! Reads the filters of single blocks from a region, to copy them into another region.
 //!
-//! Guarantees: what [`RegionFilters::get`] gives is what a [`super::RegionWriter`] was
-//! given; every byte was checked. Each step is the work of one unit, about a microsecond
-//! per 4000 bits of it. The memory is that of the region, twice until all is read.
+//! Guarantees: [`RegionFilters::get`] gives the filter that [`super::RegionWriter`] was given;
+//! every byte was checked. A step reads one unit, at about a microsecond per 4000 bits. Until
+//! the last step the loader holds twice the memory of the region.
 
 use super::build::BlockFilter;
 use super::error::FilterError;
@@ -10,12 +10,12 @@ use super::index::{FilterIndex, Part};
 use super::layout::checked_payload;
 use super::slices::Slices;
 
-/// See the module.
+/// Reads a region, unit by unit.
 #[derive(Debug)]
 pub struct RegionLoader<'a> {
     index: &'a FilterIndex,
     region: Vec<u8>,
-    /// The part that is being read; the next unit, counted through the region.
+    /// The part of the next unit, and the number of that unit.
     part: Part,
     unit: u32,
     text: Slices,
@@ -65,7 +65,7 @@ impl<'a> RegionLoader<'a> {
         }
         let layout = self.index.layout(self.part);
         let range = layout.unit_range(self.unit);
-        // In bounds: the last unit ends where the region does.
+        // In bounds: the last unit ends at the end of the region.
         let bytes = &self.region[range.start as usize..range.end as usize];
         let payload = checked_payload(bytes, self.unit)
             .ok_or(FilterError::Checksum { offset: range.start })?;
@@ -83,15 +83,14 @@ impl<'a> RegionLoader<'a> {
         Ok(true)
     }
 
-    /// The filters of all blocks. To be called when [`Self::advance`] has said that there
-    /// are no more units.
+    /// The filters of all blocks. Must be called only after [`Self::advance`] has returned false.
     #[must_use]
     pub fn finish(self) -> RegionFilters {
         RegionFilters { text: self.text, metadata: self.metadata }
     }
 }
 
-/// Reads bits, least significant first; behind the end there are zeros.
+/// Reads bits, least significant first. Zeros follow the last bit.
 struct BitReader<'a> {
     bytes: &'a [u8],
     /// In bits.

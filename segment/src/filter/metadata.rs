@@ -1,28 +1,28 @@
-//! Keys of a block's metadata, gathered for its filter.
+//! Gathers the keys of a block's metadata for its filter.
 //!
-//! Guarantees: the filter is the same however the keys are held. Few of them are held in a
-//! list, since most blocks have no metadata but the levels of their entries, and a bitmap
-//! takes as long to count, fold and clear with one key in it as with all.
+//! Few keys are held in a list, many in a bitmap; the filter is the same. Most blocks have no
+//! metadata but the levels of their entries, and counting, folding and clearing a bitmap takes
+//! as long with one key as with many.
 
 use super::bitmap::{Bitmap, Folded, estimated_keys, insert};
 use super::build::{bits_per_slice, ones};
 use super::keys::{Key, SLICES};
 
-/// Bits per key of metadata: a load of one half.
+/// Bits per key of metadata, for a load of one half.
 const BITS_PER_METADATA_KEY: f64 = 1.44;
 
-/// So many keys are held in a list, at most.
+/// Most keys in the list.
 const FEW: usize = 128;
 
-// The filter of so few has one bit per slice.
+// With this many keys the filter has one bit per slice.
 const _: () = assert!(FEW * 2 < SLICES);
 
-/// See the module.
+/// The keys of a block's metadata.
 #[derive(Debug)]
 pub(super) struct MetadataKeys {
-    /// Keys, any of them several times, until they are more than [`FEW`].
+    /// Up to [`FEW`] keys, with repetitions.
     few: Vec<Key>,
-    /// All keys, if they are many.
+    /// All keys, if they are more.
     many: Box<Bitmap>,
     are_many: bool,
 }

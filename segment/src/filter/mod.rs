@@ -1,41 +1,39 @@
-//! Block filters: what proves, without reading a block, that no line of it contains a
-//! text and that no entry of it has a pair of structured metadata.
+//! Block filters: they prove, without reading a block, that no line of it contains a text or
+//! that no entry of it has a pair of structured metadata.
 //!
-//! Sans I/O. A [`BlockFilterBuilder`] sees the lines and the metadata of a block, a
-//! [`RegionWriter`] puts the filters of a segment's blocks into one region of bytes
-//! together with a small [`FilterIndex`] for the directory, and a [`Probe`] says which
-//! few ranges of the region a query needs and which blocks are left. `docs/format.md`
-//! has the bytes, `ARCHITECTURE.md` the schemes that were measured.
+//! Sans I/O. A [`BlockFilterBuilder`] makes the filter of a block from its lines and metadata.
+//! A [`RegionWriter`] writes the filters of all blocks of a segment into one region of bytes,
+//! and a small [`FilterIndex`] for the directory. A [`Probe`] tells a query which few ranges of
+//! the region to read, and which blocks are left. `docs/format.md` has the bytes.
 //!
-//! # What is guaranteed
+//! # Guarantees
 //!
-//! - A block that contains a needle is always a candidate: wherever the needle stands
-//!   in a line, in whatever ASCII case, and for any bytes. Lines are looked at one by
-//!   one, so a needle that would only match across a line end is no line's text.
-//! - Every byte that decides about a block was checked (CRC-32C). Damage is an error of
-//!   [`Probe::supply`], after which all blocks that were left before are candidates.
-//! - [`FilterIndex::decode`] takes any bytes without panic.
+//! - A block that contains a needle is always a candidate, wherever in a line the needle is,
+//!   in any ASCII case, and for any bytes. Filters know single lines: a needle that matches only
+//!   across the end of a line is in no line.
+//! - Every byte that excludes a block was checked (CRC-32C). After an error of
+//!   [`Probe::supply`] the damaged filters exclude no block.
+//! - [`FilterIndex::decode`] reads arbitrary bytes without panic.
 //!
 //! # How it works
 //!
-//! The keys of a line are its grams: all runs of five bytes, ASCII letters in lower
-//! case. Each sets one bit, picked by its hash, in a bitmap that is then folded until
-//! about half of its bits are set. A needle of *n* bytes has *n* - 4 grams, and all of
-//! their bits must be set: twelve bytes from the middle of an id test eight bits, so
-//! about one block in fifty passes by chance. Short keys with one bit each are what
-//! makes texts in the middle of words cost no more than whole words.
+//! The keys of a line are its grams: all sequences of five bytes, with ASCII letters in lower
+//! case. The hash of a gram sets one bit of a bitmap. The bitmap is then folded until about half
+//! of its bits are set. A needle of *n* bytes has *n* - 4 grams, and all of their bits must be
+//! set. So twelve bytes from the middle of an id test eight bits, and about one block in fifty
+//! passes by chance. With short keys a part of a word is found as cheaply as a whole word.
 //!
-//! Where a block has so many different grams that its filter would get too large, only
-//! a quarter of the mixed grams is kept, those with a byte that is neither a letter nor
-//! a digit nor `-` nor `_`: dates, addresses and the joints of words, of which hardly
-//! any needle consists. The block's descriptor says so.
+//! If a block has so many distinct grams that its filter would get too large, the filter has
+//! only a quarter of the mixed grams: grams with a byte that is neither a letter nor a digit nor
+//! `-` nor `_`. They are in dates, in addresses and between words, and few needles consist of
+//! them alone. The descriptor of the block has a flag for it.
 //!
-//! Bitmaps have [`SLICES`] slices of up to 64 bits. The hash names the slice, and the
-//! region holds slice 0 of all blocks, then slice 1 of all blocks, and so on. So one
-//! short, contiguous read answers one key for all blocks.
+//! Bitmaps have [`SLICES`] slices of up to 64 bits, and the hash of a key gives the slice. The
+//! region has slice 0 of all blocks, then slice 1 of all blocks, and so on. So one short,
+//! contiguous read answers one key for all blocks.
 //!
-//! Structured metadata has a part of its own with keys of its own, for exact bytes:
-//! one for each name and one for each pair.
+//! Structured metadata has a part of its own in the region. Its keys are names and pairs, by
+//! their exact bytes.
 //!
 //! ```
 //! use logsvc_segment::filter::{BlockFilterBuilder, BlockSet, Needle, RegionWriter};

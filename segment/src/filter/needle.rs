@@ -1,33 +1,32 @@
-//! What is looked for.
+//! Needles: the texts and metadata that a probe searches.
 
 use super::index::Part;
 use super::keys::{GRAM_LEN, Key, hash_of_name, hash_of_pair, metadata_keys, word_flag};
 
-/// The most grams of a needle that are looked at. More would only be read for needles
-/// that are there.
+/// Most grams of a needle that are tested. More would be read only for needles that exist.
 const MAX_GRAMS: usize = 24;
 
-/// How many bytes of a long needle are looked at.
+/// Bytes of a long needle that are used.
 const MAX_TEXT_LEN: usize = 1024;
 
 /// A text or a pair of metadata, as the keys that a block must have to contain it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needle {
     pub(super) part: Part,
-    /// In the order in which they are looked at.
+    /// In the order in which they are tested.
     pub(super) keys: Box<[NeedleKey]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NeedleKey {
     pub(super) key: Key,
-    /// Whether filters that keep a quarter of the mixed grams say nothing about it.
+    /// Whether filters with a quarter of the mixed grams prove nothing about it.
     pub(super) often_left_out: bool,
 }
 
 impl Needle {
-    /// A text that a line must contain, its ASCII letters in either case. `None` if it
-    /// is too short to prove anything.
+    /// A text that a line must contain, in any ASCII case. `None` if it is shorter than
+    /// [`GRAM_LEN`].
     #[must_use]
     pub fn substring(text: &[u8]) -> Option<Needle> {
         let mut lower = text[..text.len().min(MAX_TEXT_LEN)].to_ascii_lowercase();
@@ -44,7 +43,7 @@ impl Needle {
                 (!has_digit || often_left_out, at, NeedleKey { key, often_left_out })
             })
             .collect();
-        // Digits are rarer than words, and grams that do not overlap say more together.
+        // Digits are rarer than words, and grams without overlap exclude more together.
         grams.sort_by_key(|&(common, at, _)| (common, at % GRAM_LEN, at));
         let mut keys: Vec<NeedleKey> = Vec::with_capacity(MAX_GRAMS.min(grams.len()));
         for (_, _, key) in grams {
@@ -58,8 +57,8 @@ impl Needle {
         Some(Needle { part: Part::Text, keys: keys.into() })
     }
 
-    /// Texts of which a line must contain at least one, as the alternatives of a
-    /// condition. `None` if one is too short to prove anything, and so all are.
+    /// The alternatives of a condition: a line must contain at least one of the texts. `None` if
+    /// a text is shorter than [`GRAM_LEN`], because then the condition proves nothing.
     #[must_use]
     pub fn any_substring<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<Needle>> {
         texts.into_iter().map(Needle::substring).collect()

@@ -1,4 +1,4 @@
-//! Asks the filters of a segment, range by range.
+//! Searches the filters of a segment, range by range.
 
 use super::bitmap::Descriptor;
 use super::block_set::BlockSet;
@@ -8,35 +8,35 @@ use super::layout::checked_payload;
 use super::needle::{Needle, NeedleKey};
 use std::ops::Range;
 
-/// How many keys of a needle are asked for at once when so many blocks are left. A key
-/// that is absent leaves about six blocks in ten, so these leave less than one by
-/// chance, and what follows is read only for needles that are there.
+/// Number of a needle's keys to read at once when so many blocks are left. An absent key leaves
+/// about six blocks in ten by chance, so these keys leave less than one. Further keys are read
+/// only for needles that exist.
 fn stage_keys(blocks: usize) -> usize {
     (blocks.max(1).ilog2() as usize * 4 / 3 + 2).clamp(8, 16)
 }
 
 /// A search through the filters of one segment.
 ///
-/// Read the ranges of [`Probe::next_reads`], hand their bytes to [`Probe::supply`], and
-/// go on until there are none; see the [module](super) for an example. What is read is
-/// decided step by step, so that a needle that is nowhere costs a few hundred bytes to
-/// a few kilobytes. One may stop at any time: [`Probe::into_candidates`] gives a superset of what
-/// going on would have given.
+/// Read the ranges of [`Probe::next_reads`] and pass their bytes to [`Probe::supply`] until there
+/// are no more; the [module](super) has an example. Each step decides about the next reads, so
+/// that a needle that exists nowhere costs a few hundred bytes to a few kilobytes. The search may
+/// stop at any time: the blocks of [`Probe::into_candidates`] are then a superset of those at the
+/// end.
 #[derive(Debug)]
 pub struct Probe<'a> {
     index: &'a FilterIndex,
     candidates: BlockSet,
-    /// Conditions not yet looked at, the next one last.
+    /// Conditions that were not tested yet, the next one last.
     conditions: Vec<Vec<Needle>>,
     current: Option<Condition>,
-    /// What was asked for and not yet supplied: units in ascending order.
+    /// Requested units that were not supplied yet, in ascending order.
     units: Vec<Unit>,
     reads: Vec<Range<u64>>,
 }
 
 #[derive(Debug)]
 struct Condition {
-    /// Blocks for which the condition may hold, whatever the other alternatives say.
+    /// Blocks in which an alternative that was tested may hold.
     settled: BlockSet,
     alternatives: Vec<Alternative>,
 }
@@ -44,9 +44,9 @@ struct Condition {
 #[derive(Debug)]
 struct Alternative {
     needle: Needle,
-    /// How many keys were looked at.
+    /// Number of tested keys.
     keys_done: usize,
-    /// Blocks that have all of them.
+    /// Blocks that have all tested keys.
     targets: Vec<Target>,
 }
 
@@ -54,7 +54,7 @@ struct Alternative {
 struct Target {
     block: u32,
     descriptor: Descriptor,
-    /// Place of the block's first bit in a slice.
+    /// Position of the block's first bit in a slice.
     first_bit: u64,
 }
 
@@ -71,7 +71,7 @@ impl Alternative {
     }
 }
 
-/// Whether a filter says anything about a key.
+/// Whether a filter can prove that a key is absent.
 fn decides(descriptor: Descriptor, key: NeedleKey) -> bool {
     !(key.often_left_out && descriptor.has_quarter_of_mixed())
 }
@@ -83,7 +83,8 @@ impl<'a> Probe<'a> {
         candidates: BlockSet,
     ) -> Probe<'a> {
         assert_eq!(candidates.capacity(), index.block_count(), "blocks of the segment");
-        // Few alternatives cost little, many keys exclude much: such conditions first.
+        // Conditions with few alternatives cost little, and those with many keys exclude much: they
+        // come first.
         conditions.sort_by_key(|alternatives| {
             let keys: usize = alternatives.iter().map(|needle| needle.keys.len()).sum();
             (std::cmp::Reverse(alternatives.len()), keys)
@@ -92,8 +93,8 @@ impl<'a> Probe<'a> {
         Probe { index, candidates, conditions, current: None, units, reads }
     }
 
-    /// The ranges of the region that must be read next, ascending and apart from each
-    /// other; `None` if the candidates are final.
+    /// The next ranges of the region to read, ascending and not adjacent; `None` if the candidates
+    /// are final.
     pub fn next_reads(&mut self) -> Option<&[Range<u64>]> {
         while self.units.is_empty() {
             if self.candidates.is_empty() {
@@ -143,7 +144,7 @@ impl<'a> Probe<'a> {
         if condition.alternatives.iter().any(|alternative| {
             alternative.next_keys().is_empty() && alternative.targets.len() == left
         }) {
-            // This alternative excludes nothing, so the others cannot help.
+            // This alternative excludes no block, so neither does the condition.
             return;
         }
         for alternative in &condition.alternatives {
@@ -167,11 +168,11 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Takes the bytes of the ranges that [`Probe::next_reads`] gave, in their order.
+    /// Takes the bytes of the ranges of the last [`Probe::next_reads`], in their order.
     ///
     /// # Errors
-    /// If the bytes are damaged or of another length. The condition in question then
-    /// excludes no further block; one may go on with the others.
+    /// If the bytes are damaged or of another length. The condition in question then excludes no
+    /// further block, and the caller may continue with the other conditions.
     pub fn supply<B: AsRef<[u8]>>(&mut self, pieces: &[B]) -> Result<(), FilterError> {
         let units = std::mem::take(&mut self.units);
         let Some(mut condition) = self.current.take() else { return Ok(()) };
@@ -183,7 +184,7 @@ impl<'a> Probe<'a> {
             for key in keys {
                 let (unit, slice_start) = layout.locate(key.key.slice());
                 let found = units.binary_search_by_key(&unit, |asked| asked.number);
-                // Units that no target needs were not asked for.
+                // Only units that a target needs were requested.
                 let Ok(place) = found else { continue };
                 let payload = payloads[place];
                 alternative.targets.retain(|target| {
@@ -198,7 +199,7 @@ impl<'a> Probe<'a> {
         Ok(())
     }
 
-    /// The payload of each unit out of the pieces, which cover the ranges.
+    /// The payload of each unit from the pieces, which cover the ranges.
     fn check<'b, B: AsRef<[u8]>>(
         &self,
         units: &[Unit],
@@ -224,7 +225,7 @@ impl<'a> Probe<'a> {
         Ok(payloads)
     }
 
-    /// The blocks that are left: all in which the conditions hold are among them.
+    /// The blocks that are left. They include all blocks in which the conditions hold.
     #[must_use]
     pub fn into_candidates(self) -> BlockSet {
         self.candidates

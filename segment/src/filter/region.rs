@@ -5,7 +5,7 @@ use super::index::{FilterIndex, Part};
 use super::layout::{Layout, unit_crc};
 use super::slices::Slices;
 
-/// Gathers the filters of a segment's blocks. It holds them until the end, about 3 % of
+/// Gathers the filters of a segment's blocks. Until the end it holds all of them, about 3 % of
 /// the raw bytes.
 #[derive(Debug, Default)]
 pub struct RegionWriter {
@@ -26,14 +26,14 @@ impl RegionWriter {
         self.metadata.push(filter.metadata);
     }
 
-    /// No more blocks will come: the region can be written.
+    /// Ends the list of blocks, so that the region can be written.
     #[must_use]
     pub fn end(self) -> RegionEnd {
         let index = FilterIndex::new(self.text.descriptors(), self.metadata.descriptors());
         RegionEnd { filters: self, index, next_unit: 0, crc: 0 }
     }
 
-    /// The bytes of the region, and what the directory must hold of it.
+    /// The bytes of the region, and its index for the directory.
     #[must_use]
     pub fn finish(self) -> (Vec<u8>, FilterIndex) {
         let mut end = self.end();
@@ -44,13 +44,12 @@ impl RegionWriter {
     }
 }
 
-/// A region that is being written, unit by unit, so that it need not be in memory beside
-/// the filters that it is made of.
+/// Writes a region unit by unit, so that memory need not have the region beside its filters.
 #[derive(Debug)]
 pub struct RegionEnd {
     filters: RegionWriter,
     index: FilterIndex,
-    /// Counts through both parts.
+    /// Number of the next unit in the region.
     next_unit: u32,
     crc: u32,
 }
@@ -72,7 +71,7 @@ impl RegionEnd {
         false
     }
 
-    /// What the directory must hold of the region, and the CRC-32C of all its bytes.
+    /// The index of the region for the directory, and the CRC-32C of all its bytes.
     #[must_use]
     pub fn finish(self) -> (FilterIndex, u32) {
         (self.index, self.crc)
@@ -101,7 +100,7 @@ struct BitWriter<'a> {
 }
 
 impl BitWriter<'_> {
-    /// Writes the low `bits` bits, at most 64, of a number that has no others.
+    /// Writes `bits` bits, at most 64, of a number whose other bits are zero.
     fn push(&mut self, value: u64, bits: usize) {
         self.pending |= value << self.pending_bits;
         self.pending_bits += bits;

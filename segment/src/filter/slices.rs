@@ -1,10 +1,10 @@
-//! The filters of many blocks side by side: of each slice the bits of all blocks in order,
+//! The filters of many blocks, transposed: each slice has the bits of all blocks in order,
 //! without gaps, as in a region.
 //!
-//! They are held in words of 64 bits, all slices' first words, then all slices' second
-//! ones, and so on. So a block is put in or taken out by shifting whole columns of words,
-//! which compilers turn into vectors, and a region is words copied to another place. The
-//! memory is that of the region and up to 32 KiB.
+//! The bits are in words of 64 bits: the first words of all slices, then the second words of all
+//! slices, and so on. Adding or reading a block shifts whole columns of words, for which the
+//! compiler uses vectors. Writing a region copies words. The memory is that of the region and up
+//! to 32 KiB.
 
 use super::bitmap::{Descriptor, Folded, mask_of};
 use super::keys::SLICES;
@@ -12,16 +12,16 @@ use super::keys::SLICES;
 /// The filters of the blocks of one part.
 #[derive(Debug, Default)]
 pub(super) struct Slices {
-    /// Each block's, with the bits of a slice before it.
+    /// The descriptor of each block, and the bits of all preceding blocks in a slice.
     blocks: Vec<(Descriptor, usize)>,
     /// Bits of all blocks in a slice.
     bits: usize,
-    /// Number *n* has bits 64 *n* to 64 *n* + 63 of each slice, further ones zero.
+    /// Column *n* has bits 64 *n* to 64 *n* + 63 of each slice; bits after the last block are zero.
     columns: Vec<Box<[u64]>>,
 }
 
 impl Slices {
-    /// Room for blocks with these descriptors, without their bits.
+    /// Blocks with these descriptors, with all bits zero.
     pub(super) fn of(descriptors: &[Descriptor]) -> Slices {
         let mut all = Slices::default();
         descriptors.iter().for_each(|&descriptor| all.push_descriptor(descriptor));
@@ -78,13 +78,13 @@ impl Slices {
         Some(Folded { descriptor, slices })
     }
 
-    /// The words of a slice, each with how many bits of it count: 64 of all but the last.
+    /// The words of a slice, each with its number of bits: 64 except for the last word.
     pub(super) fn words(&self, slice: usize) -> impl Iterator<Item = (u64, usize)> {
         let lens = (0..self.bits).step_by(64).map(|start| (self.bits - start).min(64));
         self.columns.iter().map(move |column| column[slice]).zip(lens)
     }
 
-    /// Like [`Self::words`], to set them.
+    /// Like [`Self::words`], for writing.
     pub(super) fn words_mut(&mut self, slice: usize) -> impl Iterator<Item = (&mut u64, usize)> {
         let bits = self.bits;
         let lens = (0..bits).step_by(64).map(move |start| (bits - start).min(64));

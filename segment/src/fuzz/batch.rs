@@ -49,7 +49,7 @@ pub fn batch_sections(data: &[u8]) -> StreamHead {
     head
 }
 
-/// The union of shared and own pairs is the same however they are divided.
+/// Checks that the union of shared and own pairs does not depend on their division.
 fn check_divided(metadata: MetadataPairs<'_>) {
     let mut union = Vec::new();
     metadata.write_to(&mut union);

@@ -1,17 +1,17 @@
-//! What the fuzz target runs, and ordinary tests too.
+//! Filters from arbitrary bytes.
 
 use crate::filter::{BlockFilterBuilder, BlockSet, FilterIndex, Needle, RegionWriter};
 
-/// Reads the bytes as an index and probes it with the bytes themselves as its region;
-/// then filters the bytes as the lines of a few blocks and looks for pieces of them.
+/// Reads the bytes as an index, and probes it with the same bytes as its region. Then builds
+/// filters of the bytes as the lines of a few blocks, and searches pieces of them.
 ///
 /// # Panics
-/// If a filter breaks its word.
+/// If a filter excludes a block with the needle, or a probe breaks a guarantee.
 pub fn filters(data: &[u8]) {
     let needle_len = data.first().map_or(5, |&byte| usize::from(byte) % 40 + 1);
     if let Ok(index) = FilterIndex::decode(data) {
         assert_eq!(FilterIndex::decode(&index.encode()), Ok(index.clone()));
-        // What is reserved need not be zero.
+        // The reserved bytes may have any value.
         assert_eq!(index.encode()[4..], data[4..]);
         let conditions = [data.get(..needle_len).and_then(Needle::substring)];
         let conditions = conditions.into_iter().flatten().map(|needle| vec![needle]).collect();
@@ -40,7 +40,7 @@ pub fn filters(data: &[u8]) {
     }
 }
 
-/// Probes with what there is of a region.
+/// Probes a region, which may be shorter than the index says.
 fn run(index: &FilterIndex, region: &[u8], conditions: Vec<Vec<Needle>>) -> BlockSet {
     let mut probe = index.probe(conditions, BlockSet::full(index.block_count()));
     while let Some(reads) = probe.next_reads() {
@@ -49,7 +49,7 @@ fn run(index: &FilterIndex, region: &[u8], conditions: Vec<Vec<Needle>>) -> Bloc
         let piece = |place: u64| region.len().min(usize::try_from(place).unwrap_or(usize::MAX));
         let pieces: Vec<&[u8]> =
             reads.iter().map(|read| &region[piece(read.start)..piece(read.end)]).collect();
-        // Damaged filters exclude nothing, which the caller finds out.
+        // Damaged filters exclude no block, which the caller asserts.
         let _ = probe.supply(&pieces);
     }
     probe.into_candidates()

@@ -1,7 +1,4 @@
-//! Entry points for fuzzers: arbitrary bytes as a segment, as a directory and as
-//! columns.
-//!
-//! Each panics if a decoder breaks its word; ordinary tests call them too.
+//! Segments, directories and columns from arbitrary bytes.
 
 use std::sync::LazyLock;
 
@@ -16,38 +13,37 @@ use crate::{
     SegmentError, SegmentIdentity, SegmentWriter,
 };
 
-/// Reads the bytes as a whole segment, as damage to the directory of a small one
-/// whose checksums were made to match, and as columns.
+/// Reads the bytes as a segment; as changes of the directory of a small segment, with a matching
+/// checksum; and as columns.
 ///
 /// # Panics
-/// If something that was accepted does not hold.
+/// If an accepted directory or column breaks a guarantee.
 pub fn segment(data: &[u8]) {
-    // Nobody guesses a checksum, so arbitrary bytes end here.
+    // Arbitrary bytes have no matching checksum.
     let _ = decode_all(data);
     damaged_directory(data);
     columns(data);
 }
 
-/// Takes the bytes as lines, of which each ends with a byte 0xff, and stores and reads
-/// them as templates. A writer compares a sample of its blocks only, so this must go on to
-/// compare each.
+/// Encodes the bytes as templates of lines, which end with a byte 0xff, and decodes them. It
+/// must compare every block, because a writer verifies only a sample of its blocks.
 ///
 /// # Panics
-/// If they do not come back as they were.
+/// If the decoded lines differ.
 pub fn lines_as_templates(data: &[u8]) {
     let (mut lines, mut ends) = (Vec::with_capacity(data.len()), Vec::new());
     for line in data.split(|&byte| byte == 0xff) {
         lines.extend_from_slice(line);
         ends.push(lines.len() as u32);
     }
-    // The first bytes say how the timestamps go on.
+    // The first bytes give the timestamps.
     let head = data.first_chunk::<8>().map_or(0, |head| i64::from_le_bytes(*head));
     let (first_ns, step_ns) = (head, head >> 20);
     let timestamps_ns: Vec<i64> = (0..ends.len() as i64)
         .map(|line| first_ns.saturating_add(step_ns.saturating_mul(line)))
         .collect();
     let mut encoder = templates::Encoder::new();
-    // Twice, since the second block finds the buffers of the first.
+    // Twice, since the encoder keeps its buffers and statistics.
     for _ in 0..2 {
         let mut stored = Vec::new();
         let encoded = encoder.encode(&lines, &ends, &timestamps_ns, &mut stored);
@@ -64,13 +60,13 @@ pub fn lines_as_templates(data: &[u8]) {
     }
 }
 
-/// Opens a segment and decodes everything in it; returns the number of entries.
+/// Opens a segment and decodes all its parts; returns the number of entries.
 ///
 /// # Errors
-/// If any of it is damaged.
+/// If a part is damaged.
 ///
 /// # Panics
-/// If what decodes does not fit together.
+/// If decoded parts do not fit each other.
 pub fn decode_all(file: &[u8]) -> Result<u64, SegmentError> {
     let identity = SegmentIdentity::decode_header(file)?;
     let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
@@ -118,8 +114,8 @@ fn decode_columns(directory: &Directory, file: &[u8]) -> Result<u64, SegmentErro
     Ok(entries)
 }
 
-/// Changes the directory of a small segment as `data` says, makes its checksum
-/// match, and walks through all that it then tells; returns whether it was accepted.
+/// Changes the directory of a small segment by `data`, makes its checksum match, and calls all
+/// accessors; returns whether the directory was accepted.
 fn damaged_directory(data: &[u8]) -> bool {
     static SAMPLE: LazyLock<(Vec<u8>, Footer)> = LazyLock::new(sample);
     let (file, footer) = &*SAMPLE;
@@ -170,7 +166,7 @@ fn columns(data: &[u8]) {
         assert!(ends.is_sorted());
     }
     let as_text = |text: &[u8], _| Ok(text.to_vec());
-    // Times, with timestamps that are likely to lead out of the years that there are.
+    // Timestamps that often lead to years that cannot be written.
     let times: Vec<i64> = (0..i64::from(second)).map(|line| bound << (line % 64)).collect();
     for timestamps in [Timestamps::None, Timestamps::Of(&times)] {
         let len = usize::from(first);

@@ -178,7 +178,7 @@ mod tests {
 
     type Pairs = Vec<(String, String)>;
 
-    /// Random metadata: what is shared, and what is not.
+    /// Random metadata: shared and own pairs.
     fn random_metadata(rng: &mut Rng, values: u64) -> (Pairs, Pairs) {
         let pairs = |name: &str, value: String| vec![(name.to_owned(), value)];
         let shared = match rng.below(4) {
@@ -203,7 +203,7 @@ mod tests {
             let _guard = SeedGuard(seed);
             let mut rng = Rng::new(seed);
             let has_own = rng.one_in(2);
-            // More than a table has room for, now and then.
+            // Sometimes more sets than a table has room for.
             let values = *rng.pick(&[1, 4, 1000]);
             let (mut column, mut expected) = (HeadMetadata::default(), Vec::new());
             for _ in 0..rng.below(8) {

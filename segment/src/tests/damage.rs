@@ -2,7 +2,7 @@ use super::model::*;
 use crate::*;
 use logsvc_testkit::Rng;
 
-/// A small segment with everything in it.
+/// A small segment with all kinds of parts.
 fn small() -> (Vec<u8>, Vec<Stream>) {
     let mut rng = Rng::new(42);
     let mut streams = Vec::new();

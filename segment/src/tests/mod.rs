@@ -1,4 +1,4 @@
-//! Whole segments: what was written is what is read.
+//! Tests of whole segments: written entries read back, and damage is found.
 
 mod copy;
 mod damage;

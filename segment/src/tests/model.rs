@@ -1,4 +1,4 @@
-//! Streams and entries without any cleverness, to compare segments with.
+//! A naive model of streams and entries, to compare segments with.
 
 use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
@@ -49,24 +49,24 @@ pub(super) fn encode_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
     }
 }
 
-/// How metadata is given to a writer.
+/// The form of metadata that a writer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As decoded from a segment.
+    /// That of a decoded segment.
     Sets,
-    /// As in a head whose entries share nothing.
+    /// That of a head whose entries share no set.
     Own,
-    /// As in a head whose entries share about half of it.
+    /// That of a head whose entries share about half of their pairs.
     Shared,
-    /// As decoded from a draft.
+    /// That of a decoded draft.
     Plain,
 }
 
 pub(super) const FORMS: [Form; 4] = [Form::Sets, Form::Own, Form::Shared, Form::Plain];
 
-/// Owned columns of some entries, with some bytes before them that do not count.
+/// Owned columns of entries, after some unused bytes.
 pub(super) struct Columns {
-    /// With an entry before them that does not count.
+    /// After one unused entry.
     head: HeadBlock,
     timestamps_ns: Vec<i64>,
     line_ends: Vec<u32>,
@@ -116,7 +116,7 @@ impl Columns {
         columns
     }
 
-    /// What a draft gives back, with a set for each entry that has metadata.
+    /// The metadata that a draft decodes to, with a set for each entry with metadata.
     fn plain_metadata(&self) -> Option<PlainMetadata> {
         let texts = &self.pairs[BEFORE..];
         let mut set_ends: Vec<u32> = self.pair_ends.iter().map(|end| end - BEFORE as u32).collect();
@@ -189,12 +189,12 @@ pub(super) fn write(streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
     write_with(writer, streams, rng)
 }
 
-/// As [`write`], with this writer.
+/// Like [`write`], with this writer.
 pub(super) fn write_with(writer: SegmentWriter, streams: &[Stream], rng: &mut Rng) -> Vec<u8> {
     write_and_leave(writer, streams, rng).0
 }
 
-/// As [`write_with`]; gives what the writer has left as well.
+/// Like [`write_with`]; returns also the buffers of the writer.
 pub(super) fn write_and_leave(
     mut writer: SegmentWriter,
     streams: &[Stream],
@@ -249,7 +249,7 @@ pub(super) fn open(file: &[u8]) -> Result<Directory, SegmentError> {
     Directory::open(footer, part(file, footer.directory_range()).to_vec())
 }
 
-/// Reads everything, also what no query would read.
+/// Reads all parts, also those that no query reads.
 pub(super) fn read(file: &[u8]) -> Result<Vec<Stream>, SegmentError> {
     let directory = open(file)?;
     let filters = part(file, directory.footer().filters_range());

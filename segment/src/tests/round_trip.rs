@@ -70,7 +70,7 @@ fn random_streams(rng: &mut Rng) -> Vec<Stream> {
     streams
 }
 
-/// Checks what the directory says against the streams.
+/// Compares the directory with the streams.
 fn check_directory(file: &[u8], streams: &[Stream]) {
     let directory = open(file).unwrap();
     assert_eq!(directory.stream_count() as usize, streams.len());
@@ -107,7 +107,7 @@ fn check_directory(file: &[u8], streams: &[Stream]) {
     }
 }
 
-/// The filter of a block must not deny what is in it.
+/// Checks that the filter of a block excludes no text and no pair of the block.
 fn check_filter(file: &[u8], directory: &Directory, block: u32, entry: &Entry) {
     let region = part(file, directory.footer().filters_range());
     let middle = &entry.line[entry.line.len() / 4..];
@@ -213,7 +213,7 @@ fn equal_entries_make_equal_bytes_however_they_are_given() {
     let mut rng = Rng::new(11);
     let streams = random_streams(&mut rng);
     let first = write(&streams, &mut Rng::new(1));
-    // Blocks end where they must, not where a call ends.
+    // The end of a call is not the end of a block.
     assert!(first == write(&streams, &mut Rng::new(2)));
 }
 
@@ -278,7 +278,7 @@ fn a_writer_holds_a_bounded_part_of_a_large_segment() {
     let directory = open(&file).unwrap();
     assert_eq!(directory.block_count(), 30);
     assert_eq!(fuzz::decode_all(&file).unwrap(), 30 * BLOCK_TARGET_ENTRIES as u64);
-    // Timestamps of the blocks of a stripe stand together.
+    // The timestamps of all blocks of a stripe are adjacent.
     let places: Vec<_> = (0..30)
         .map(|block| directory.block(block).column(ColumnKind::Timestamps).range())
         .collect();
@@ -306,7 +306,7 @@ fn templates_read_back_and_take_few_bytes() {
         write_with(SegmentWriter::new(SegmentIdentity::default()).unwrap(), &streams, &mut rng);
     assert!(read(&file).unwrap() == streams);
     let directory = open(&file).unwrap();
-    // 8 bytes for the id and 13 bits for the time, and next to nothing for the rest.
+    // 8 bytes for the id and 13 bits for the time; the rest takes hardly any.
     let lines = directory.block(0).column(ColumnKind::Lines);
     let most = directory.block(0).entries * 11 + 500;
     assert!(lines.stored_len < most, "{lines:?} and {most}");
@@ -324,7 +324,7 @@ fn a_segment_does_not_depend_on_what_its_writer_has_written_before() {
         let mut rng = Rng::new(seed);
         let mut streams = random_streams(&mut rng);
         if rng.one_in(2) {
-            // Blocks that are stored as templates, the first of which are compared.
+            // Blocks that are stored as templates; the first of them are verified.
             let entries = (0..6000).map(|at| entry(at, format!("took={}ms", rng.below(5000))));
             streams.push(stream("fake", &[("zz", "numbers")], entries.collect()));
             sort(&mut streams);
@@ -337,7 +337,7 @@ fn a_segment_does_not_depend_on_what_its_writer_has_written_before() {
         let (file, buffers) = write_and_leave(used, &streams, &mut Rng::new(seed));
         assert!(file == write_with(new(), &streams, &mut Rng::new(seed)));
         left = buffers.map(|mut buffers| {
-            // The memory of an output has any content.
+            // Returned memory may have any content.
             buffers.reuse_output(AlignedBuffer::from(&file[..]));
             *buffers
         });

@@ -6,8 +6,9 @@
 
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
 use super::{BLOCK_TARGET_LINE_BYTES, SegmentWriter};
+use crate::column_kind::ColumnKind;
 use crate::columns::compress::{ColumnPlace, Compressor};
-use crate::columns::{ColumnKind, lengths, metadata, timestamps};
+use crate::columns::{lengths, metadata, timestamps};
 use crate::directory::rows::{BlockRow, ColumnRow};
 use crate::error::WriteError;
 use crate::filter::BlockFilter;

@@ -5,15 +5,14 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use super::blocks::column_row;
 use super::stripe::{GATHERED, STRIPE_TARGET_BYTES};
 use super::{SegmentWriter, stream_order};
-use crate::columns::ColumnKind;
+use crate::column_kind::ColumnKind;
 use crate::columns::metadata::BlockMetadata;
 use crate::directory::Directory;
 use crate::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRow};
-use crate::error::WriteError;
+use crate::error::{Part, SegmentError, WriteError};
 use crate::filter::BlockFilter;
 use crate::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS};
 use crate::reader::Decoder;
-use crate::{Part, SegmentError};
 
 /// A block of a segment with the stored bytes of its columns.
 #[derive(Clone, Copy, Debug)]

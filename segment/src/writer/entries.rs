@@ -5,7 +5,7 @@ use std::ops::Range;
 use logsvc_logql::engine::MetadataSets;
 
 use super::pairs::PairsColumn;
-use crate::PlainSets;
+use crate::columns::metadata::PlainSets;
 use crate::error::WriteError;
 use crate::head::HeadBlock;
 

@@ -2,7 +2,7 @@
 
 use logsvc_runtime::AlignedBuffer;
 
-use crate::columns::ColumnKind;
+use crate::column_kind::ColumnKind;
 use crate::directory::rows::{BlockRow, ColumnRow};
 
 /// Small columns are written when they have this many bytes.

@@ -7,8 +7,8 @@ use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 type Set = Vec<(String, String)>;
 
-/// The sets that entries have, written out anew for each entry or, for every other one, only
-/// if the last one is another.
+/// The sets of entries: one set for each entry or, at every other entry, only if the set differs
+/// from the last one.
 fn columns(entries: &[Set]) -> (Vec<u8>, Vec<u32>, Vec<u32>, usize) {
     let (mut texts, mut set_ends, mut entry_sets) = (Vec::new(), Vec::new(), Vec::new());
     let (mut last, mut pairs_len): (Option<&Set>, usize) = (None, 0);
@@ -70,7 +70,7 @@ fn round_trip(entries: &[Set]) -> usize {
     assert_eq!(read(&of_draft), entries);
     let metadata = decode(&bytes, entries.len(), pairs_bytes).unwrap();
     assert_eq!(read(&metadata), entries);
-    // Each set is stored once, however often it was written.
+    // Each distinct set is stored once.
     let distinct: BTreeSet<&Set> = entries.iter().filter(|set| !set.is_empty()).collect();
     let ids: BTreeSet<u32> = metadata.set_ids.iter().copied().collect();
     let has_empty = entries.iter().any(|set| set.is_empty());
@@ -81,7 +81,7 @@ fn round_trip(entries: &[Set]) -> usize {
 #[test]
 fn sets_of_the_same_values_are_told_apart() {
     let of = |pairs: &[(&str, &str)]| set(pairs);
-    // Each has something new, or is composed of what is known, or was there before.
+    // Sets with a new pair, sets of known pairs, and repeated sets.
     round_trip(&[
         of(&[("a", "1"), ("b", "1")]),
         of(&[("a", "2"), ("b", "2")]),

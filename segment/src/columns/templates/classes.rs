@@ -1,12 +1,12 @@
-//! What the bytes of a block are, one bit each, 64 bytes to a number.
+//! Classes of the bytes of a block, such as digits: bit masks of 64 bytes each.
 
-/// The bytes of one class, and of others that follow from them.
+/// The bit masks of a text.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     chunks: Vec<Chunk>,
 }
 
-/// How many of some bytes are digits.
+/// How many bytes of a range are digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digits {
     None,
@@ -14,16 +14,16 @@ pub(super) enum Digits {
     All,
 }
 
-/// 64 bytes.
+/// The masks of 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Chunk {
     digits: u64,
-    /// Where runs of hexadecimal digits begin that are the beginning of a word.
+    /// First bytes of sequences of hexadecimal digits at the beginning of a word.
     starts: u64,
-    /// Behind runs of hexadecimal digits that are a word, and of digits at the beginning
-    /// of a word that goes on with a letter which is no hexadecimal digit, such as a unit.
+    /// Bytes after a word of hexadecimal digits, and after digits at the beginning of a word that
+    /// continues with another letter, such as a unit.
     word_ends: u64,
-    /// Behind quotes that open a text, and where a letter stands behind a mark and a space.
+    /// Bytes after a quote that opens a text, and letters after a punctuation mark and a space.
     cuts: u64,
 }
 
@@ -36,18 +36,18 @@ struct Bytes {
     hex: u64,
     digits: u64,
     quotes: u64,
-    /// What stands before a quote that opens a text.
+    /// Bytes before a quote that opens a text.
     openers: u64,
     spaces: u64,
-    /// What stands before a space behind which another part of a message begins.
+    /// Bytes before a space after which another part of a message begins.
     marks: u64,
 }
 
 impl Classes {
-    /// Looks at a text.
+    /// Computes the masks of a text.
     pub(super) fn fill(&mut self, text: &[u8]) {
         self.chunks.clear();
-        // One more than there are, so that two successive ones can always be read.
+        // One chunk more than the text has, so that two successive chunks can always be read.
         self.chunks.reserve(text.len() / 64 + 2);
         #[cfg(target_arch = "x86_64")]
         if avx512::is_there() {
@@ -58,20 +58,20 @@ impl Classes {
         fill_by(&mut self.chunks, text, classify);
     }
 
-    /// In a chunk, places behind words of hexadecimal digits, and where texts begin.
+    /// In a chunk, the bytes after words of hexadecimal digits, and the first bytes of texts.
     #[inline]
     pub(super) fn events(&self, chunk: usize) -> u64 {
         self.chunks[chunk].word_ends | self.chunks[chunk].cuts
     }
 
-    /// Whether a text begins there that is quoted or a part of a message.
+    /// Whether a quoted text or a part of a message begins at this byte.
     #[inline]
     pub(super) fn is_cut(&self, at: usize) -> bool {
         self.chunks[at / 64].cuts >> (at % 64) & 1 == 1
     }
 
-    /// Where the hexadecimal digits begin that end there; `None` if none do that count, or
-    /// if there are more than 64.
+    /// The start of the sequence of hexadecimal digits that ends there; `None` if there is no such
+    /// sequence at the beginning of a word, or if it is longer than 64 digits.
     #[inline]
     pub(super) fn word_before(&self, end: usize) -> Option<usize> {
         let (chunk, shift) = (end / 64, end % 64);
@@ -90,7 +90,7 @@ impl Classes {
     #[inline]
     pub(super) fn digits(&self, start: usize, len: usize) -> Digits {
         let (chunk, shift) = (start / 64, start % 64);
-        // In two steps, since one of 64 would shift nothing.
+        // In two steps, since a shift by 64 would overflow.
         let high = self.chunks[chunk + 1].digits << (63 - shift) << 1;
         let all = u64::MAX >> (64 - len);
         match (self.chunks[chunk].digits >> shift | high) & all {
@@ -106,8 +106,8 @@ impl Classes {
     }
 }
 
-/// Appends the chunks of a text, and one without anything, by a function that finds the
-/// classes of 64 bytes.
+/// Appends the chunks of a text and an empty chunk. `classify` computes the classes of 64
+/// bytes.
 #[inline(always)]
 fn fill_by(chunks: &mut Vec<Chunk>, text: &[u8], classify: impl Fn(&[u8; 64]) -> Bytes) {
     let (whole, rest) = text.as_chunks::<64>();
@@ -121,12 +121,12 @@ fn fill_by(chunks: &mut Vec<Chunk>, text: &[u8], classify: impl Fn(&[u8; 64]) ->
     chunks.push(carried.next(Bytes::default()));
 }
 
-/// What a chunk needs of the one before.
+/// State from one chunk to the next.
 #[derive(Default)]
 struct Carried {
-    /// Of quotes and spaces only those that make a cut.
+    /// Quotes and spaces that make a cut.
     before: Bytes,
-    /// Whether adding to these bits has carried.
+    /// Whether the last addition has carried.
     hex: bool,
     digits: bool,
 }
@@ -153,11 +153,11 @@ impl Carried {
     }
 }
 
-/// Places behind those runs of `members` that begin at `starts`; `carry` tells whether one
-/// comes from the chunk before, and then whether one goes on in the next.
+/// The bytes after those sequences of `members` that begin at `starts`. `carry` says whether a
+/// sequence comes from the last chunk, and is set if one continues in the next chunk.
 #[inline(always)]
 fn run_ends(members: u64, starts: u64, carry: &mut bool) -> u64 {
-    // A one that is added to the first of a row of ones ends up behind it.
+    // Adding a one to the first of a sequence of ones moves it behind the sequence.
     let (sum, one) = members.overflowing_add(starts);
     let (sum, two) = sum.overflowing_add(u64::from(*carry));
     *carry = one | two;
@@ -210,7 +210,7 @@ mod avx512 {
         _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(byte as i8))
     }
 
-    /// Which bytes are among the `count` that begin with `first`.
+    /// The bytes from `first` to `first + count - 1`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn within(bytes: __m512i, first: u8, count: i8) -> u64 {
@@ -232,7 +232,7 @@ fn classify(bytes: &[u8; 64]) -> Bytes {
         // SSE2, which all of these belong to, is part of x86-64.
         let masks = unsafe {
             let bytes = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
-            // Whether a byte is one of the `count` that begin with `first`.
+            // The bytes from `first` to `first + count - 1`.
             let within = |bytes, first: u8, count: u8| {
                 let distance = _mm_sub_epi8(bytes, _mm_set1_epi8(first as i8));
                 _mm_cmpeq_epi8(_mm_min_epu8(distance, _mm_set1_epi8(count as i8 - 1)), distance)
@@ -242,7 +242,7 @@ fn classify(bytes: &[u8; 64]) -> Bytes {
             let digit = within(bytes, b'0', 10);
             let hex = _mm_or_si128(digit, within(bytes, b'a', 6));
             let letter = within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), b'a', 26);
-            // The upper bit of each byte counts: it is set from 0x80 on.
+            // The mask is of the upper bits, which bytes from 0x80 on have.
             let word = _mm_or_si128(_mm_or_si128(digit, letter), _mm_or_si128(is(b'_'), bytes));
             let (space, colon) = (is(b' '), is(b':'));
             Bytes {

@@ -1,4 +1,7 @@
-//! Puts a block's lines together again, see the parent module.
+//! Decodes the lines of a block, see the parent module.
+//!
+//! Guarantees: arbitrary bytes give an error or lines of the expected length. Memory is
+//! proportional to that length, which the directory bounds.
 
 use logsvc_proto::varint;
 
@@ -13,12 +16,12 @@ struct Column {
     clock: Option<ColumnClock>,
 }
 
-/// What a block's times are counted from.
+/// The timestamps for the times of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timestamps<'a> {
-    /// It has no times, by its codec.
+    /// The codec of the block has no times.
     None,
-    /// The timestamps of its entries in ns, one for each line.
+    /// The timestamps of the entries in nanoseconds, one for each line.
     Of(&'a [i64]),
 }
 
@@ -32,7 +35,7 @@ struct Fragment {
 struct Slot {
     ids: std::vec::IntoIter<u64>,
     fragments: Vec<Fragment>,
-    /// How many of them have been used.
+    /// Number of fragments that were used.
     used: usize,
 }
 
@@ -41,8 +44,8 @@ pub(super) struct Reader<'a> {
     pub(super) at: usize,
 }
 
-/// Decodes a block whose lines have `raw_len` bytes. `decompress` gets the compressed
-/// text and its length.
+/// Decodes a block whose lines have `raw_len` bytes. `decompress` gets the compressed text and
+/// the length of the text.
 pub(crate) fn decode<E>(
     stored: &[u8],
     raw_len: usize,
@@ -68,7 +71,7 @@ fn read_head(
     raw_len: usize,
     timestamps: Timestamps<'_>,
 ) -> Result<Head, Malformed> {
-    // Every byte of the text is one of a line.
+    // Every byte of the text is in a line.
     let text_len = reader.count(raw_len)?;
     let lines = reader.count(MAX_LINES)?;
     if let Timestamps::Of(timestamps_ns) = timestamps
@@ -82,7 +85,7 @@ fn read_head(
         return Err(Malformed);
     }
     let mut columns = Vec::with_capacity(count);
-    // Every value makes at least one byte of a line, and lines are cut once at a place.
+    // Every number has at least one byte in a line, and there is at most one cut per byte.
     let mut room = raw_len;
     for _ in 0..count {
         let ColumnHead { form, count: len, origin } =
@@ -123,16 +126,16 @@ fn read_head(
     if text_at == text_len { Ok((text_len, lines, columns, slots)) } else { Err(Malformed) }
 }
 
-/// What stands before the numbers of a column.
+/// The head of a column.
 pub(super) struct ColumnHead {
     pub(super) form: Form,
     pub(super) count: usize,
-    /// Of a column of times.
+    /// The origin of a column of times.
     pub(super) origin: Option<Origin>,
 }
 
 impl<'a> Reader<'a> {
-    /// The head of a column of at most `most` numbers.
+    /// Reads the head of a column of at most `most` numbers.
     pub(super) fn column_head(
         &mut self,
         most: usize,
@@ -164,14 +167,14 @@ impl<'a> Reader<'a> {
         usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
     }
 
-    /// A section of `count` numbers, none larger than `last`.
+    /// Reads a section of `count` numbers up to `last`.
     pub(super) fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
         let mut values = Vec::with_capacity(count);
         self.append_numbers(count, last, &mut values)?;
         Ok(values)
     }
 
-    /// The bytes of a section.
+    /// Reads the bytes of a section.
     pub(super) fn section(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.count(self.bytes.len())?;
         let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
@@ -179,7 +182,7 @@ impl<'a> Reader<'a> {
         section.ok_or(Malformed)
     }
 
-    /// The same, behind what is in `values`.
+    /// Like [`Self::numbers`]; appends the numbers to `values`.
     pub(super) fn append_numbers(
         &mut self,
         count: usize,
@@ -195,12 +198,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is copied at once of a fragment.
+/// Bytes of a fragment that are copied at once.
 const PIECE: usize = 32;
 /// Room for the digits of the largest number, or for the longest time.
 pub(super) const NUMBER_ROOM: usize = MOST_BYTES;
 
-/// What lines are made of.
+/// The fragments and numbers of a block.
 struct Parts<'a> {
     text: &'a [u8],
     columns: &'a mut [Column],
@@ -214,7 +217,7 @@ fn fill(
     raw_len: usize,
 ) -> Result<Vec<u8>, Malformed> {
     let Parts { text, columns, slots } = parts;
-    // Room for what is written beyond the end before it is found out.
+    // Room for bytes that are written past the end before that is noticed.
     let mut out = vec![0; raw_len + PIECE + NUMBER_ROOM];
     let mut at = 0;
     for line in 0..lines {
@@ -232,7 +235,7 @@ fn fill(
                 }
                 id => (id - 1) as usize,
             };
-            // Only what was new before can be used again.
+            // Only a fragment that was used can be used again.
             let fragment = *of_slot.fragments[..of_slot.used].get(known).ok_or(Malformed)?;
             let (start, len) = (fragment.start as usize, fragment.len as usize);
             match text.get(start..start + PIECE) {
@@ -268,9 +271,8 @@ fn fill(
     if used && at == raw_len { Ok(out) } else { Err(Malformed) }
 }
 
-/// Writes a number that is no time to the start of `out`, which has room for
-/// [`NUMBER_ROOM`] bytes, and says how many digits it has; what is behind them in `out` is
-/// changed too.
+/// Writes a number that is no time to the start of `out`, which has room for [`NUMBER_ROOM`]
+/// bytes. Returns the number of digits; bytes of `out` after them change too.
 #[inline]
 pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
     match form {
@@ -279,7 +281,7 @@ pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
             write_decimal(out, value, len);
             len
         }
-        // Times have a clock.
+        // Times are written by a clock.
         Form::Nothing | Form::Time(..) => 0,
         Form::FixedDecimal(len) => {
             let len = usize::from(len);
@@ -288,7 +290,7 @@ pub(super) fn write_number(out: &mut [u8], value: u64, form: Form) -> usize {
         }
         Form::FixedHex(len) => {
             let len = usize::from(len);
-            // The first digit comes first: what is shifted out is zero.
+            // The first digit is in the lowest byte: only zeros are shifted out.
             let value = value << (64 - 4 * len);
             out[..8].copy_from_slice(&hex::digits_of((value >> 32) as u32));
             if len > 8 {
@@ -313,8 +315,8 @@ pub(super) fn write_decimal(out: &mut [u8], mut value: u64, len: usize) {
     }
 }
 
-/// Eight decimal digits, the first one in the lowest byte, of a number of no more: halves,
-/// pairs and then digits next to each other, with a product for each division.
+/// The eight decimal digits of a number, the first one in the lowest byte. Divides halves, then
+/// pairs, then digits, side by side, with a multiplication for each division.
 #[inline]
 pub(super) fn decimal_digits(value: u64) -> u64 {
     let halves = (value / 10_000) | ((value % 10_000) << 32);

@@ -1,9 +1,9 @@
-//! Takes a block's lines apart, see the parent module.
+//! Encodes the lines of a block, see the parent module.
 //!
-//! Lines of a block are alike, so most of them are made of fragments and numbers that are
-//! known by then: [`Fragments::at`] compares a line with what came before in the same slot,
-//! and only where nothing fits are the numbers of the line looked for. What is found either
-//! way stands in the line, so the choice decides about bytes, not about what is read.
+//! Most lines of a block consist of fragments that earlier lines have. [`Fragments::at`] compares
+//! a line with the fragments of the slot; only if none matches, the encoder searches the line for
+//! numbers. Either way the fragment is a part of the line, so the choice affects the size, but
+//! not the decoded lines.
 
 use logsvc_proto::varint;
 
@@ -14,17 +14,17 @@ use super::text::Text;
 use super::times::{Basis, LEAST_BYTES, Layout};
 use super::{END, Form, MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS, MAX_LINES};
 
-/// A time is told from other numbers by its length.
+/// A time is longer than all other numbers, so that the length tells them apart.
 const _: () =
     assert!(LEAST_BYTES > MAX_DECIMAL_DIGITS as usize && LEAST_BYTES > MAX_HEX_DIGITS as usize);
 
-/// Encodes blocks, one after another, with the same buffers.
+/// Encodes blocks, and keeps its buffers between them.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     lines: Text,
     numbers: Numbers,
     values: Vec<Vec<u64>>,
-    /// Of columns of times the line of each.
+    /// For columns of times the line of each number.
     value_lines: Vec<Vec<u32>>,
     fragments: Fragments,
     /// The text of the fragments of the last block.
@@ -34,12 +34,12 @@ pub(crate) struct Encoder {
     other_section: Vec<u8>,
 }
 
-/// What an encoder makes of a block, besides the head that it writes.
+/// An encoded block, besides the head that the encoder has written.
 #[derive(Debug)]
 pub(crate) struct Encoded<'a> {
     /// The text of the fragments, whose compressed form must follow the head.
     pub(crate) text: &'a [u8],
-    /// Whether some columns are times, so that it takes the timestamps to decode them.
+    /// Whether a column has times, so that decoding needs the timestamps.
     pub(crate) has_times: bool,
 }
 
@@ -58,13 +58,13 @@ impl Encoder {
         }
     }
 
-    /// Begins with another fragment.
+    /// Forgets the statistics of past blocks, before the first block of another segment.
     pub(crate) fn forget(&mut self) {
         self.numbers.forget();
     }
 
-    /// Writes everything but the text of the fragments to `out`. There is a timestamp for
-    /// each line. `None` if there are too many lines.
+    /// Writes everything but the text of the fragments to `out`. `timestamps_ns` has one timestamp
+    /// per line. `None` if there are too many lines.
     pub(crate) fn encode(
         &mut self,
         lines: &[u8],
@@ -110,7 +110,7 @@ impl Encoder {
         Some(Encoded { text: &self.text, has_times })
     }
 
-    /// Writes a column of times, counted from whatever takes fewer bytes.
+    /// Writes a column of times, relative to the basis that takes fewer bytes.
     fn write_times(
         &mut self,
         column: usize,
@@ -127,7 +127,7 @@ impl Encoder {
         let by_entry = pack_times(from_entries, scratch, section);
         let mut chosen = (Basis::Entry, by_entry, &*section);
         let first = times.first().map_or(0, |&units| units as i64);
-        // Without a bit for each there is nothing to win.
+        // No bits per number: another basis cannot take fewer.
         if section.len() > times.len() / 8 {
             let befores = std::iter::once(first).chain(times.iter().map(|&units| units as i64));
             let from_rows = times.iter().zip(befores).map(|(&units, before)| units as i64 - before);
@@ -147,7 +147,7 @@ impl Encoder {
         out.extend_from_slice(section);
     }
 
-    /// Divides the lines into fragments and the values of columns of these forms.
+    /// Divides the lines into fragments and numbers of columns of these forms.
     fn divide(&mut self, forms: &[Form]) {
         self.fragments.clear(forms.len());
         self.values.iter_mut().for_each(Vec::clear);
@@ -213,7 +213,7 @@ impl Encoder {
     }
 }
 
-/// Makes a section of some differences, less the least of them, which is returned.
+/// Packs differences into a section, after subtracting the least one, which is returned.
 fn pack_times(
     differences: impl Iterator<Item = i64>,
     scratch: &mut Vec<u64>,
@@ -236,7 +236,7 @@ fn pack_times(
     least
 }
 
-/// A signed number as one without a sign, small if it is near zero.
+/// Zigzag encoding: an unsigned number that is small if the signed one is near zero.
 fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }

@@ -1,11 +1,11 @@
-//! The distinct fragments of a block, by slot, and two ways to find one: by what it is, and
-//! by what stands at a place of a line, without knowing where the fragment ends.
+//! The distinct fragments of a block by slot, with two look-ups: by the whole fragment, and by
+//! the bytes at a position of a line, whose fragment may have any length.
 //!
-//! For the second each slot has a tree. A node holds a few fragments. When they are too many
-//! it is divided where they first differ: its children are chosen by five or three bits of
-//! the byte there, and fragments that end there stay. So a line is compared with few
-//! fragments, and its bytes with those of most others are not. A search meets no more nodes
-//! than fragments have bytes, and no fragment twice.
+//! For the second look-up each slot has a tree. A node has a few fragments. If they become too
+//! many, the node is divided where they first differ: five or three bits of the byte there
+//! choose the child, and fragments that end there stay. So a line is compared with few
+//! fragments. A search visits at most as many nodes as fragments have bytes, and no fragment
+//! twice.
 
 use super::text::Text;
 use super::{END, Form};
@@ -14,7 +14,7 @@ use super::{END, Form};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment {
     hash: u64,
-    /// Its last eight bytes, or all of fewer, the first one lowest.
+    /// Its last eight bytes, or all bytes of a shorter one, the first byte lowest.
     tail: u64,
     pub(super) start: u32,
     pub(super) len: u32,
@@ -24,38 +24,38 @@ pub(super) struct Fragment {
     pub(super) next: u8,
 }
 
-/// What follows the numbers of one column.
+/// The fragments that follow the numbers of one column.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// For each number: 0 for a fragment that is new, or one more than its number.
+    /// For each use 0 for a new fragment, or one more than the number of the fragment.
     pub(super) ids: Vec<u64>,
-    /// Its fragments, as they stand in the list of all.
+    /// Its fragments, as indexes into the list of all fragments.
     pub(super) fragments: Vec<u32>,
 }
 
-/// See the module.
+/// The distinct fragments of a block.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     pub(super) slots: Vec<Slot>,
     all: Vec<Fragment>,
     /// Open addressing: fragments by their hashes. Its length is a power of two.
     table: Vec<u32>,
-    /// A tree for each slot, and then the children of divided nodes, [`CHILDREN`] of each.
+    /// The root of each slot's tree, and then [`CHILDREN`] children of each divided node.
     nodes: Vec<Node>,
 }
 
 /// A node of a slot's tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// Fragments that are compared here, of which the first `count` count.
+    /// The fragments of the node: the first `count` elements.
     own: [u32; MOST_OWN],
     count: u8,
-    /// By which bits of the byte at `at` the children are told apart.
+    /// The bits of the byte at `at` that choose the child.
     division: Division,
     at: u32,
-    /// Where the children begin in the list of all.
+    /// The index of the first child in the list of all nodes.
     children: u32,
-    /// A fragment whose bytes before `at` are those of all below a node that is divided.
+    /// Of a divided node a fragment with the bytes before `at` that all fragments below have.
     sample: u32,
 }
 
@@ -67,11 +67,11 @@ enum Division {
     High,
 }
 
-/// Fragments of a node.
+/// Most fragments of a node.
 const MOST_OWN: usize = 4;
-/// With more nodes, trees do not grow: a block with so many fragments has nothing to find.
+/// Trees stop to grow at so many nodes: a block with so many fragments has few repeated ones.
 const MOST_NODES: usize = 1 << 15;
-/// Children of a node that is divided.
+/// Children of a divided node.
 const CHILDREN: usize = 32;
 
 impl Node {
@@ -82,13 +82,13 @@ impl Node {
     }
 }
 
-/// A fragment that stands at a place of a line, and the number behind it.
+/// A fragment at a position of a line, and the number after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// One more than its number in its slot.
     pub(super) id: u64,
     pub(super) next: u8,
-    /// Where the number begins.
+    /// The start of the number.
     pub(super) number_at: usize,
     pub(super) value: u64,
     pub(super) digits: usize,
@@ -98,7 +98,7 @@ const VACANT: u32 = u32::MAX;
 const TABLE_START_LEN: usize = 4096;
 
 impl Fragments {
-    /// Forgets the fragments of another block.
+    /// Forgets the fragments of the last block.
     pub(super) fn clear(&mut self, columns: usize) {
         self.all.clear();
         self.table.clear();
@@ -112,13 +112,13 @@ impl Fragments {
         }
     }
 
-    /// A fragment by its place in the list of all.
+    /// A fragment by its index in the list of all fragments.
     pub(super) fn get(&self, fragment: u32) -> &Fragment {
         &self.all[fragment as usize]
     }
 
-    /// Looks for a fragment that stands there in a line, with a number behind it as its
-    /// column has them. There may be one that is not found.
+    /// Searches a fragment at this position of a line that a number of the form of its column
+    /// follows. May miss one.
     #[inline]
     pub(super) fn at(
         &self,
@@ -175,7 +175,7 @@ impl Fragments {
         let bytes = &text.bytes()[start..end];
         let hash = hash(bytes, slot, next);
         let mut place = hash as usize & (self.table.len() - 1);
-        // What is vacant is the number of no fragment.
+        // A vacant slot has a number that no fragment has.
         while let Some(known) = self.all.get(self.table[place] as usize) {
             let is_same = known.hash == hash
                 && (known.slot, known.next) == (slot, next)
@@ -208,7 +208,7 @@ impl Fragments {
         }
     }
 
-    /// Puts a fragment into the tree of its slot, unless too many others have the same bytes.
+    /// Adds a fragment to the tree of its slot, unless too many others have the same bytes.
     fn plant(&mut self, text: &Text, fragment: u32, slot: u8) {
         let Fragments { all, nodes, .. } = self;
         let byte = |fragment: u32, at: u32| {
@@ -216,7 +216,8 @@ impl Fragments {
             (at < len).then(|| text.bytes()[(start + at) as usize])
         };
         let mut number = usize::from(slot);
-        // What is below a division has the same bytes before it, and five bits of that one.
+        // All fragments below a division have the same bytes before it, and the same five bits of
+        // the byte there.
         let (mut same, mut low_at) = (0, None);
         loop {
             if nodes.len() > MOST_NODES {
@@ -247,7 +248,8 @@ impl Fragments {
             let differs =
                 |at: &u32| of_fragment(*at).is_none_or(|b| byte(node.sample, *at) != Some(b));
             if let Some(at) = (same..node.at).find(differs) {
-                // It does not belong below this one, which becomes the child of another.
+                // The fragment differs from all below this node. The node becomes the child of
+                // another.
                 divide(nodes, number, at, low_at, node.sample);
                 let sample_byte = byte(node.sample, at).unwrap_or(0);
                 let moved = nodes[number].child(sample_byte);
@@ -294,7 +296,7 @@ impl Fragments {
     }
 }
 
-/// Makes a node one that has nothing but empty children.
+/// Divides an empty node into empty children.
 fn divide(nodes: &mut Vec<Node>, number: usize, at: u32, low_at: Option<u32>, sample: u32) {
     let division = if low_at == Some(at) { Division::High } else { Division::Low };
     let children = nodes.len() as u32;
@@ -302,7 +304,7 @@ fn divide(nodes: &mut Vec<Node>, number: usize, at: u32, low_at: Option<u32>, sa
     nodes.resize(nodes.len() + CHILDREN, Node::default());
 }
 
-/// Tells fragments apart; those with one hash are compared.
+/// The hash of a fragment; fragments with equal hashes are compared.
 fn hash(text: &[u8], slot: u8, next: u8) -> u64 {
     let fold = |state: u64, word: u64| {
         let product = u128::from(state ^ word) * 0x9E37_79B9_7F4A_7C15;
@@ -325,7 +327,7 @@ mod tests {
     use super::*;
     use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-    /// The lines, one after another, and as a text.
+    /// The adjacent lines, and their text.
     fn text_of(lines: &[Vec<u8>]) -> Text {
         let mut text = Text::default();
         text.fill(&lines.concat(), &super::super::tests::ends_of(lines));

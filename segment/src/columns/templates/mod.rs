@@ -1,24 +1,22 @@
-//! Lines as templates: the texts between their numbers, each distinct one once, and
-//! the numbers.
+//! Lines as templates: the distinct texts between the numbers of lines, and the numbers.
 //!
-//! Ids, durations, counts and the milliseconds of times are what makes log lines
-//! compress badly: a general compressor spends a byte or more on two digits of an id,
-//! and the match around each is cut in two. Here the numbers that stand in the same
-//! place of their lines are a *column*, packed to the bits that they need. The text that
-//! follows a number, up to the next number that has a column or the end of the line, is
-//! a *fragment*. All that may follow the numbers of one column is a *slot*, and slot 0 has
-//! the beginnings of lines. A slot knows each distinct fragment once, together with what
-//! comes behind it, so a line is a number for each of its fragments, of few bits where a
-//! slot has few of them, and of none where it has only new ones. The texts of the
-//! fragments are left to a general compressor.
+//! Ids, durations, counts and milliseconds make log lines compress badly: a general compressor
+//! spends a byte or more on two digits of an id, and the number cuts the match around it in two.
+//! Here the numbers at the same place of their lines are a *column*, packed to the bits that
+//! they need. The text after a number, up to the next number with a column or to the end of the
+//! line, is a *fragment*. The fragments that follow the numbers of one column are a *slot*; slot
+//! 0 has the fragments at the beginning of lines. A slot has each distinct fragment once,
+//! together with the column of the number that follows. So a line is a sequence of fragment
+//! numbers. They have few bits if the slot has few fragments, and none if all its fragments are
+//! new. A general compressor compresses the texts of the fragments.
 //!
-//! A date with a time of day is one number ([`times`]), which is counted from the timestamp
-//! of the line's entry or from the time before.
+//! A date with a time of day is one number ([`times`]), relative to the timestamp of the line's
+//! entry or to the last time of the column.
 //!
-//! What stands in which column is the encoder's free choice ([`numbers`]): the stored
-//! form says what follows what, so that decoding is a copy of fragments and numbers in
-//! turn. The encoder goes by the eight bytes before a number, or by what the number
-//! before it went by where they are closer together.
+//! The encoder is free to choose the column of a number ([`numbers`]): the stored form says
+//! which fragments and columns follow each other, so that decoding copies fragments and numbers
+//! in turn. The encoder chooses by the eight bytes before a number. If the last number of the
+//! line is closer, it chooses by the bytes in between and by that number's choice.
 
 mod classes;
 mod decode;
@@ -41,8 +39,8 @@ pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;
 pub use search::{LineSearch, Verdicts};
 
-/// Larger blocks are not stored so: the values of a damaged block, eight bytes each,
-/// need no more than sixteen times this.
+/// Most bytes of lines of a block. The numbers of a damaged block, of eight bytes each, take at
+/// most sixteen times this.
 pub(crate) const MAX_RAW_BYTES: usize = 1 << 20;
 
 /// Most lines of a block.
@@ -51,7 +49,7 @@ const MAX_LINES: usize = 1 << 16;
 /// Most columns of a block.
 const MAX_COLUMNS: usize = 254;
 
-/// What stands behind the last fragment of a line in place of a column.
+/// The column after the last fragment of a line.
 const END: u8 = 0xff;
 
 use times::{Basis, Layout};
@@ -61,13 +59,13 @@ use times::{Basis, Layout};
 enum Form {
     /// Decimal without leading zeros.
     Decimal,
-    /// So many decimal digits, at most [`MAX_DECIMAL_DIGITS`].
+    /// This number of decimal digits, at most [`MAX_DECIMAL_DIGITS`].
     FixedDecimal(u8),
-    /// So many lower-case hexadecimal digits, at most [`MAX_HEX_DIGITS`].
+    /// This number of lower-case hexadecimal digits, at most [`MAX_HEX_DIGITS`].
     FixedHex(u8),
-    /// Not at all: there are no numbers, lines are just cut there.
+    /// Not at all: the column has no numbers, and only cuts lines.
     Nothing,
-    /// As dates with times of day.
+    /// Dates with times of day.
     Time(Layout, Basis),
 }
 
@@ -98,7 +96,7 @@ impl Form {
         }
     }
 
-    /// The largest number that may be stored of a column.
+    /// The largest number of a column of this form.
     fn largest(self) -> u64 {
         match self {
             Form::Decimal | Form::FixedHex(MAX_HEX_DIGITS) | Form::Time(..) => u64::MAX,

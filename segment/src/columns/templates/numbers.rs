@@ -1,8 +1,8 @@
-//! Decides from a sample of a block's lines which of their numbers, and of the other places
-//! where lines are cut, get columns, and finds those.
+//! Chooses the columns of a block from a sample of its lines, and finds their numbers and cuts in
+//! all lines.
 //!
-//! Neighbouring blocks are alike, so what the blocks before had counts as well, half as much
-//! with each block, and few lines have to be looked at unless they have much that is new.
+//! Successive blocks have similar lines. So statistics of past blocks count too, by half for each
+//! block, and the sample is small unless many of its numbers are at new places.
 
 use std::ops::Range;
 
@@ -14,68 +14,67 @@ use super::{Form, MAX_COLUMNS};
 
 /// A place gets a column from this many numbers of a block on.
 const COLUMN_FROM_COUNT: u32 = 24;
-/// The same for numbers of the lines that were looked at.
+/// A place gets a column from this many numbers of the sample on.
 const COLUMN_FROM_SAMPLED: u32 = 6;
-/// A place gets a column if its numbers have at least this many of 64 hashes: the few
-/// values of a status or an hour are better off in fragments.
+/// A place gets a column if its numbers have at least this many of 64 hashes. The few values of
+/// a status or an hour take fewer bytes in fragments.
 const COLUMN_FROM_SPREAD: u32 = 20;
-/// From so many numbers on, those of equal length without leading zeros are taken for
-/// numbers that are not padded.
+/// From so many numbers of equal length on, numbers without leading zeros count as not padded.
 const UNPADDED_FROM_COUNT: u32 = 64;
-/// Lines are cut at the beginning of a quoted text if that begins in different ways.
+/// Lines are cut at the beginning of a quoted text if the texts have at least so many beginnings.
 const CUT_FROM_SPREAD: u32 = 2;
 /// Slots of the table of places, a power of two.
 const TABLE_LEN: usize = 8192;
-/// Places beyond these stay text.
+/// Numbers at further places stay text.
 const MAX_PLACES: usize = TABLE_LEN / 2;
 
-/// Of blocks with more lines not all are looked at to find the columns.
+/// The sample of a larger block has not all lines.
 const SAMPLED_LINES: usize = 256;
-/// The same where the places of nearly all numbers are known from blocks before.
+/// Size of the sample if past blocks have the places of nearly all numbers.
 const KNOWN_SAMPLED_LINES: usize = 64;
-/// Nearly all are known if of so many numbers fewer than one has a place that is not.
+/// Nearly all places are known if less than one in so many numbers has a new place.
 const FRESH_SHARE: usize = 4;
-/// One line in so many at least is looked at.
+/// The sample has at least one in so many lines.
 const MAX_STRIDE: usize = 8;
 
 const VACANT: u16 = u16::MAX;
 
-/// A number that goes into a column, or a cut.
+/// A number of a column, or a cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
-    /// Where it begins in the text.
+    /// Its start in the text.
     pub(super) start: u32,
     pub(super) len: u8,
     pub(super) column: u8,
     pub(super) value: u64,
 }
 
-/// Where in their lines some numbers stand, and what they have in common.
+/// A place in lines, and statistics of the numbers there.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     key: u64,
-    /// Numbers of this block, and of those before.
+    /// Numbers of this block and of past blocks.
     count: u32,
     min_len: u8,
     max_len: u8,
     letters: bool,
-    /// How they are written if they are times.
+    /// The layout of times.
     time: Option<Layout>,
-    /// Whether some number begins with a zero that it does not need.
+    /// Whether a number has a leading zero.
     padded: bool,
-    /// One bit per hash of a number.
+    /// One bit per hash of the numbers.
     spread: u64,
     column: Option<(u8, Form)>,
-    /// Whether no block before had it.
+    /// Whether no past block has it.
     is_fresh: bool,
 }
 
-/// What some lines had.
+/// Counts of some lines.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// Numbers and cuts.
     tokens: usize,
-    /// Those of places that no block before had.
+    /// Numbers and cuts at new places.
     fresh: usize,
 }
 
@@ -96,12 +95,12 @@ impl Place {
         }
     }
 
-    /// Whether the place gets a column, if one in `stride` lines was looked at.
+    /// Whether the place gets a column, if the sample has one in `stride` lines.
     fn deserves_column(&self, stride: u32) -> bool {
         let from = if self.max_len == 0 {
             CUT_FROM_SPREAD
         } else {
-            // Of few random numbers nearly all have hashes of their own.
+            // A few random numbers have nearly all distinct hashes.
             COLUMN_FROM_SPREAD.min((self.count * 5).div_ceil(6))
         };
         self.count >= COLUMN_FROM_SAMPLED
@@ -111,12 +110,12 @@ impl Place {
     }
 }
 
-/// The places of one block after another, with the same buffers.
+/// The places of successive blocks.
 #[derive(Debug)]
 pub(super) struct Numbers {
     classes: Classes,
     places: Vec<Place>,
-    /// Keys of the columns' places.
+    /// Keys of the places with columns.
     column_keys: Vec<u64>,
     /// Open addressing: numbers of places by their keys.
     table: Box<[u16; TABLE_LEN]>,
@@ -132,7 +131,7 @@ impl Numbers {
         }
     }
 
-    /// Looks at some lines of a block, and returns the forms of its columns.
+    /// Reads a sample of a block, and returns the forms of its columns.
     pub(super) fn learn(&mut self, text: &Text) -> Vec<Form> {
         self.classes.fill(text.bytes());
         self.age();
@@ -146,14 +145,13 @@ impl Numbers {
         self.assign_columns(near as u32)
     }
 
-    /// Counts the numbers of one line in `stride`, without those that were looked at when
-    /// that was `before`.
+    /// Counts the numbers of one in `stride` lines, without the lines of the sample with stride
+    /// `before`.
     fn look(&mut self, text: &Text, stride: usize, before: Option<usize>) -> Seen {
         let Numbers { classes, places, table, .. } = self;
         let mut seen = Seen::default();
         for line in 0..text.lines() {
-            // Neither the first of each few lines nor every so-manyth: lines may come in
-            // turns.
+            // At irregular distances: lines may repeat periodically.
             let hash = ((line as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
             if hash & (stride - 1) != 0 || before.is_some_and(|before| hash & (before - 1) == 0) {
                 continue;
@@ -168,7 +166,7 @@ impl Numbers {
         seen
     }
 
-    /// Begins with another block: what is known of the ones before counts half as much.
+    /// Begins another block: halves the counts of past blocks.
     fn age(&mut self) {
         self.places.retain_mut(|place| {
             place.count /= 2;
@@ -186,14 +184,13 @@ impl Numbers {
         }
     }
 
-    /// Begins with blocks that have nothing to do with those before.
+    /// Forgets all places, before blocks of another segment.
     pub(super) fn forget(&mut self) {
         self.places.clear();
     }
 
-    /// The first number from `at` on that goes into a column, in a line of the text that
-    /// [`Self::learn`] was given last. At `at` the line begins, or something of a column
-    /// ends.
+    /// The first number or cut of a column from `at` on, in a line of the last text of
+    /// [`Self::learn`]. `at` is the beginning of the line, or the end of a number or cut.
     pub(super) fn first_behind(
         &self,
         text: &Text,
@@ -210,7 +207,7 @@ impl Numbers {
         found
     }
 
-    /// What a token is in its column; `None` if it stays text.
+    /// The token as a number or cut of a column; `None` if it stays text.
     fn number(&self, text: &Text, token: &Token) -> Option<Number> {
         let (column, form) = self.find(token.key)?.column?;
         let (start, len) = (token.start as usize, usize::from(token.len));
@@ -231,7 +228,7 @@ impl Numbers {
         Some(Number { start: token.start, len: token.len, column, value })
     }
 
-    /// The place with this key; `None` if no line that was looked at has it.
+    /// The place with this key; `None` if no line of a sample has it.
     fn find(&self, key: u64) -> Option<&Place> {
         let mut slot = key as usize % TABLE_LEN;
         loop {
@@ -243,7 +240,7 @@ impl Numbers {
         }
     }
 
-    /// Gives the places that deserve one a column, and returns their forms.
+    /// Assigns columns to places, and returns the forms of the columns.
     fn assign_columns(&mut self, stride: u32) -> Vec<Form> {
         let deserves = |&place: &usize| self.places[place].deserves_column(stride);
         let mut deserving: Vec<usize> = (0..self.places.len()).filter(deserves).collect();
@@ -271,7 +268,7 @@ impl Numbers {
     }
 }
 
-/// Counts a number among those of its place; tells whether no block before had that.
+/// Counts a number at its place; returns whether the place is new.
 fn count(
     places: &mut Vec<Place>,
     table: &mut [u16; TABLE_LEN],
@@ -280,7 +277,7 @@ fn count(
 ) -> bool {
     let bytes = text.bytes();
     let (start, len) = (token.start as usize, usize::from(token.len));
-    // Its last eight digits, or where a text is cut what that begins with.
+    // The last eight digits of a number, or the first bytes after a cut.
     let value = match len {
         0 => mix(u64::from(text.word(start) as u32)),
         _ => upper(bytes, start + len, len.min(8), 0),
@@ -296,7 +293,7 @@ fn count(
     place.is_fresh
 }
 
-/// The number of a token's place; `None` if there are too many.
+/// The number of a token's place; `None` if there are too many places.
 fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], token: &Token) -> Option<u16> {
     let key = token.key;
     let mut slot = key as usize % TABLE_LEN;

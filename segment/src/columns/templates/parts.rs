@@ -1,13 +1,13 @@
-//! A block's lines left in their parts: the distinct fragments once, which of them each
-//! line has, and the numbers as they are stored.
+//! The lines of a block in parts: the distinct fragments, the fragments of each line, and the
+//! stored numbers.
 //!
-//! Takes a third of the memory of the lines and a fraction of the work of joining them.
-//! [`super::LineSearch`] filters lines in this form, and [`LineParts::join`] puts those
-//! together that are asked for.
+//! Parts take a third of the memory of the lines, and making them is a fraction of the work of
+//! decoding the lines. [`super::LineSearch`] filters lines in this form, and [`LineParts::join`]
+//! makes the text of single lines.
 //!
-//! Guarantees: arbitrary stored bytes give an error or parts of which each operation is
-//! bounded by the block's length; [`LineParts::join`] gives the lines that
-//! [`super::decode`] gives, if that gives any.
+//! Guarantees: arbitrary stored bytes give an error or parts. The work of each operation is
+//! bounded by the block's length. If [`super::decode`] gives lines, [`LineParts::join`] gives the
+//! same lines.
 
 use std::ops::Range;
 
@@ -16,26 +16,26 @@ use super::decode::{ColumnHead, NUMBER_ROOM, Reader, write_number};
 use super::times::{ColumnClock, Origin};
 use super::{END, Form, MAX_COLUMNS, MAX_LINES};
 
-/// See the module.
+/// The lines of a block in parts.
 #[derive(Debug)]
 pub struct LineParts {
-    /// The fragments one after the other, those of slot 0 first.
+    /// The texts of all fragments, slot by slot.
     pub(super) text: Vec<u8>,
-    /// Where each fragment ends in the text.
+    /// The exclusive end of each fragment in the text.
     pub(super) fragment_ends: Vec<u32>,
-    /// The column behind each fragment, or [`END`].
+    /// The column after each fragment, or [`END`].
     pub(super) nexts: Vec<u8>,
     /// The first fragment of each slot.
     pub(super) slot_starts: Vec<u32>,
     /// The fragments of all lines, line by line.
     pub(super) steps: Vec<u16>,
-    /// Where each line ends in the steps.
+    /// The exclusive end of each line in the steps.
     pub(super) line_steps: Vec<u32>,
     columns: Vec<Column>,
     /// The stored bytes of the columns.
     numbers: Vec<u8>,
     raw_len: usize,
-    /// Whether lines may have times, for which it takes timestamps to join them.
+    /// Whether lines may have times, so that joining them needs timestamps.
     has_times: bool,
 }
 
@@ -44,23 +44,23 @@ struct Column {
     form: Form,
     values: usize,
     origin: Option<Origin>,
-    /// Where its section begins in the stored bytes of the columns.
+    /// Start of its section in the stored bytes of the columns.
     start: usize,
 }
 
 /// The numbers of a column.
 enum Values<'a> {
-    /// Those that are asked for.
+    /// Numbers that are read one by one.
     Numbers(Box<Cursor<'a>>),
-    /// All, as each takes those before it.
+    /// All numbers, since a time may be relative to the last one.
     Times(Vec<u64>, ColumnClock),
 }
 
-/// What the uses of each slot have.
+/// The uses of all slots.
 struct Uses {
-    /// The number of a fragment, and above its 16 bits the column behind, slot by slot.
+    /// Slot by slot, the number of a fragment in 16 bits, and above them the column after it.
     fragments: Vec<u64>,
-    /// Where each slot ends.
+    /// The exclusive end of each slot.
     ends: Vec<usize>,
 }
 
@@ -68,9 +68,12 @@ struct Uses {
 const FRAGMENT_BITS: u32 = 16;
 
 impl LineParts {
-    /// Takes a stored block apart whose lines have `raw_len` bytes, and `has_times` if that
-    /// is its codec. `decompress` gets the compressed text and its length. `None` if it has
-    /// too many fragments for this form.
+    /// Makes the parts of a stored block whose lines have `raw_len` bytes. `has_times` is given by
+    /// its codec. `decompress` gets the compressed text and the length of the text. `None` if the
+    /// block has too many fragments.
+    ///
+    /// # Errors
+    /// If the bytes are malformed.
     pub(crate) fn new<E>(
         stored: &[u8],
         raw_len: usize,
@@ -153,8 +156,11 @@ impl LineParts {
         &self.text[start..self.fragment_ends[fragment] as usize]
     }
 
-    /// Puts together those of some lines that `wants` names, and gives each with its number.
-    /// `timestamps_ns` are those of all lines, if [`Self::has_times`].
+    /// Calls `each` with number and text of those `lines` for which `wants` is true.
+    /// `timestamps_ns` has the timestamps of all lines of the block, if [`Self::has_times`].
+    ///
+    /// # Errors
+    /// If the timestamps or the lines do not fit the block, or its numbers are malformed.
     pub fn join(
         &self,
         timestamps_ns: &[i64],
@@ -166,7 +172,7 @@ impl LineParts {
         if !has_timestamps || lines.end > self.line_steps.len() {
             return Err(Malformed);
         }
-        // The numbers of each column once they are needed, and how many lines before had one.
+        // The numbers of each column from the first use on, and the count of used ones.
         let used = self.used_before(lines.start);
         let mut columns: Vec<(Option<Values<'_>>, usize)> =
             used.into_iter().map(|used| (None, used)).collect();
@@ -222,14 +228,14 @@ impl LineParts {
         Ok(())
     }
 
-    /// The place of a line's fragments in the steps.
+    /// The range of a line's fragments in the steps.
     fn steps_of(&self, line: usize) -> Range<usize> {
         let start = line.checked_sub(1).map_or(0, |before| self.line_steps[before] as usize);
         start..self.line_steps[line] as usize
     }
 
-    /// How many lines before one have a number of each column, counted from the end that is
-    /// nearer: all lines together use each number once.
+    /// For each column how many numbers the lines before `line` have. Counts from the nearer end:
+    /// all lines together use each number once.
     fn used_before(&self, line: usize) -> Vec<usize> {
         let line_count = self.line_steps.len();
         let is_near_the_end = line > line_count / 2;
@@ -269,8 +275,8 @@ impl LineParts {
 
 type Head = (LineParts, Uses, usize, usize);
 
-/// Reads what comes before the text, with the checks of [`super::decode`]; `None` if
-/// there are too many fragments.
+/// Reads all stored bytes before the text, with the checks of [`super::decode`]; `None` if there
+/// are too many fragments.
 fn read_head(
     reader: &mut Reader<'_>,
     raw_len: usize,
@@ -291,7 +297,7 @@ fn read_head(
         room -= values;
         let start = reader.at - columns_start;
         if form != Form::Nothing {
-            // Looked at when a line is put together.
+            // Read when a line is joined.
             let len = reader.count(reader.bytes.len())?;
             reader.at += len;
             if reader.at > reader.bytes.len() {
@@ -315,7 +321,7 @@ fn read_head(
     let all_uses = lines + parts.columns.iter().map(|column| column.values).sum::<usize>();
     let mut uses_of =
         Uses { fragments: Vec::with_capacity(all_uses), ends: Vec::with_capacity(count + 1) };
-    // Of the slot at hand: its fragments, their lengths and what is behind them.
+    // Of one slot: its uses, and the lengths of its fragments and the columns after them.
     let (mut fragments, mut lens, mut nexts) = (Vec::new(), Vec::new(), Vec::new());
     let mut text_at = 0;
     for slot in 0..=count {
@@ -339,7 +345,7 @@ fn read_head(
             if text_at > text_len {
                 return Err(Malformed);
             }
-            // Beyond 16 bits the parts are given up below.
+            // A number above 16 bits ends in `None` below.
             let number = u64::from(parts.nexts.len() as u16);
             fragments.push(number | u64::from(next) << FRAGMENT_BITS);
             parts.fragment_ends.push(text_at as u32);
@@ -355,8 +361,8 @@ fn read_head(
     Ok(fits.then_some((parts, uses_of, text_len, lines)))
 }
 
-/// Puts what they stand for in place of the ids of a slot: 0 is the first of `fragments`
-/// that was not used before, and others count those that were.
+/// Replaces the uses of a slot by its `fragments`: 0 stands for the first fragment that was not
+/// used yet, and 1 + *k* for the fragment *k*.
 fn resolve(ids: &mut [u64], fragments: &[u64]) -> Result<(), Malformed> {
     let mut used = 0;
     for id in ids {

@@ -1,13 +1,13 @@
-//! Filters lines by texts while they are in parts.
+//! Filters lines by texts without joining their parts.
 //!
-//! A text occurs in a line within one fragment, or it lies across a number. The first is
-//! found by one search through the distinct fragments. The second leaves traces
-//! ([`super::traces`]): fragments that the text may begin or end in, or cover; lines with
-//! such a fragment are in doubt and have to be looked at. Of a text that could be a number altogether
-//! nothing is known, see [`LineSearch::new`].
+//! A text lies within one fragment of a line, or across a number. One search through the
+//! distinct fragments finds the former. For the latter there are traces ([`super::traces`]):
+//! fragments in which the text may begin or end, or which it may cover. Lines with such a
+//! fragment are in doubt, and must be joined and tested. A text that may be a part of a number
+//! is not tested here, see [`LineSearch::new`].
 //!
-//! Guarantees: a line that [`Verdicts`] gives as failing, or as passing without doubt,
-//! does so by [`LineTest`]'s own words.
+//! Guarantees: a line for which [`Verdicts`] has no doubt passes or fails by the definition of
+//! [`LineTest`].
 
 use logsvc_logql::engine::{LineTest, Literal};
 use memchr::memmem::Finder;
@@ -15,21 +15,21 @@ use memchr::memmem::Finder;
 use super::traces::{Tracer, is_digit};
 use super::{Form, LineParts};
 
-/// Tests of which lines are to pass all.
+/// A conjunction of tests.
 #[derive(Debug)]
 pub struct LineSearch {
-    /// One bit each.
+    /// The texts of each test. The index of a test is its bit in the masks.
     tests: Vec<Vec<Text>>,
-    /// The bits of tests that are passed by a hit.
+    /// Tests that a line with a hit passes.
     positive: u32,
-    /// The bits of tests that are failed by a hit.
+    /// Tests that a line with a hit fails.
     negative: u32,
-    /// The bits of tests for which a hit is just a reason to look.
+    /// Tests for which a line with a hit is in doubt.
     undecided: u32,
     ignores_case: bool,
 }
 
-/// Tests at most.
+/// Most tests of a search.
 const MAX_TESTS: usize = 16;
 
 #[derive(Debug)]
@@ -38,18 +38,18 @@ struct Text {
     ignore_case: bool,
 }
 
-/// What was found out about lines, one bit each.
+/// The result for all lines of a block, one bit per line.
 #[derive(Debug)]
 pub struct Verdicts {
     /// Lines that pass.
     pub passing: Vec<u64>,
-    /// Lines that have to be looked at.
+    /// Lines that must be joined and tested.
     pub doubtful: Vec<u64>,
 }
 
 impl LineSearch {
-    /// A search by these tests; `None` if they say nothing about lines in parts. The
-    /// second value says whether all of them are part of it.
+    /// A search by these tests, and whether all of them are part of it. `None` if no test can be
+    /// decided without joining lines.
     pub fn new(tests: &[LineTest]) -> Option<(LineSearch, bool)> {
         let mut search = LineSearch {
             tests: Vec::new(),
@@ -77,7 +77,7 @@ impl LineSearch {
         (!search.tests.is_empty()).then_some((search, has_all))
     }
 
-    /// Judges all lines of a block.
+    /// Tests all lines of a block.
     pub fn judge(&self, parts: &LineParts) -> Verdicts {
         let flags = self.flags(parts);
         let found_in_all = flags.iter().fold(0, |all, flags| all | flags);
@@ -85,7 +85,7 @@ impl LineSearch {
         let mut verdicts = Verdicts { passing: vec![0; words], doubtful: vec![0; words] };
         let (all_hits, all_traces) = (found_in_all & 0xffff, found_in_all >> 16);
         if self.positive & !(all_hits | all_traces) != 0 {
-            // A test that no line passes.
+            // No line passes one of the tests.
             return verdicts;
         }
         let judged = self.positive | self.negative;
@@ -105,8 +105,8 @@ impl LineSearch {
         verdicts
     }
 
-    /// For each fragment the bits of the tests of which it holds a text, and, 16 bits
-    /// above, of those of which it may hold a part.
+    /// For each fragment the bits of the tests with a text in it, and, 16 bits above, of the tests
+    /// with a text of which it may have a part.
     fn flags(&self, parts: &LineParts) -> Vec<u32> {
         let mut flags = vec![0; parts.nexts.len()];
         let lower = if self.ignores_case { parts.text.to_ascii_lowercase() } else { Vec::new() };
@@ -125,7 +125,7 @@ impl LineSearch {
     }
 }
 
-/// Whether a text may be a part of a number, or of numbers that follow each other.
+/// Whether a text may be a part of a number, or of adjacent numbers.
 fn may_be_number(text: &Literal) -> bool {
     text.bytes.iter().all(|byte| is_digit(Form::FixedHex(1), *byte))
 }

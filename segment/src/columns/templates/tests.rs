@@ -4,7 +4,7 @@ use super::*;
 use crate::columns::packed::{self, Malformed};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-/// Where the lines end if they stand one after another.
+/// The ends of adjacent lines.
 pub(super) fn ends_of(lines: &[Vec<u8>]) -> Vec<u32> {
     let mut end = 0;
     let ends = lines.iter().map(|line| {
@@ -14,7 +14,7 @@ pub(super) fn ends_of(lines: &[Vec<u8>]) -> Vec<u32> {
     ends.collect()
 }
 
-/// A stored form with its text as it is.
+/// A stored form with uncompressed text.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) bytes: Vec<u8>,
@@ -32,7 +32,7 @@ pub(super) fn encode(lines: &[Vec<u8>]) -> (Vec<u8>, Stored) {
     encode_at(lines, timestamps_of(lines.len()))
 }
 
-/// The same of lines with these timestamps.
+/// Like [`encode`], for lines with these timestamps.
 pub(super) fn encode_at(lines: &[Vec<u8>], timestamps_ns: Vec<i64>) -> (Vec<u8>, Stored) {
     let raw = lines.concat();
     let ends = ends_of(lines);
@@ -69,7 +69,7 @@ pub(super) fn decode_text(
     )
 }
 
-/// A date and a time of day in some form, or nearly one.
+/// A date and a time of day in some form, or a text that is nearly one.
 fn time(rng: &mut Rng) -> String {
     let day = *rng.pick(&["2026-11-21", "2026-11-22", "2024-02-29", "2025-02-29", "9999-12-31"]);
     let between = *rng.pick(&["T", " ", "T", "_"]);
@@ -206,7 +206,7 @@ fn numbers_of_the_blocks_before_count_until_the_fragment_ends() {
         varint::read(&stored, &mut at).unwrap();
         stored[at]
     };
-    // A column needs 24 numbers, and those of the block before count half.
+    // A column needs 24 numbers, and the numbers of the last block count half.
     for _ in 0..2 {
         let columns = [0; 3].map(|_| columns_of_next(&mut encoder));
         assert_eq!(columns, [0, 1, 1]);
@@ -229,7 +229,7 @@ fn few_different_numbers_get_no_column() {
     }
 }
 
-/// One line of one number behind nothing.
+/// A line of one number, without text before it.
 fn one_number(form: [u8; 2], value: u64) -> Vec<u8> {
     let section = |stored: &mut Vec<u8>, numbers: &[u64]| {
         let mut section = Vec::new();
@@ -244,7 +244,7 @@ fn one_number(form: [u8; 2], value: u64) -> Vec<u8> {
         section(&mut stored, &[value]);
     }
     for next in [0, END] {
-        // A new fragment of no bytes, and what comes behind it.
+        // A new, empty fragment, and the column after it.
         section(&mut stored, &[0]);
         section(&mut stored, &[0]);
         section(&mut stored, &[u64::from(next)]);
@@ -272,10 +272,10 @@ fn numbers_that_their_form_cannot_write_are_refused() {
 
 #[test]
 fn what_makes_no_bytes_is_bounded() {
-    // A cut takes a byte of a line, so that none fits into a block of none.
+    // Each cut needs a byte of a line, so a block without bytes has no cut.
     let cut = one_number([3, 0], 0);
     assert!(decode_text(&cut, 0, Timestamps::None).is_err());
-    // Cuts that lead to each other for ever.
+    // Cuts that follow each other without end.
     let mut stored = vec![0, 1, 1, 3, 0];
     varint::write(&mut stored, 1 << 20);
     let mut section = Vec::new();
@@ -284,7 +284,7 @@ fn what_makes_no_bytes_is_bounded() {
         stored.push(section.len() as u8);
         stored.extend_from_slice(&section);
     }
-    // The first use is new, all others are of the same fragment.
+    // The first use is of a new fragment, all others are of the same one.
     let mut ids = vec![1; 1 << 20];
     ids[0] = 0;
     section.clear();
@@ -300,10 +300,9 @@ fn what_makes_no_bytes_is_bounded() {
     assert!(decode_text(&stored, 1 << 20, Timestamps::None).is_err());
 }
 
-/// Prints what a block of each kind costs and how small it gets:
-/// `cargo test --release -p logsvc-shards -- --nocapture cost_of_a_block`. The bound is far
-/// above what any build needs, and far below a mistake such as time that grows with the
-/// square of the size.
+/// Prints time and size of a block of each kind:
+/// `cargo test --release -p logsvc-segment -- --nocapture cost_of_a_block`. The bound is far
+/// above the time of any build, and far below that of a mistake such as quadratic time.
 #[test]
 fn cost_of_a_block() {
     for (kind, name) in [(0, "times and addresses"), (1, "JSON"), (2, "numbers"), (4, "noise")] {

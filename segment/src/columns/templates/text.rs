@@ -1,22 +1,22 @@
-//! The lines of a block as the encoder reads them: eight bytes at a time, before and
-//! behind any place. And numbers in them, read so.
+//! The lines of a block for the encoder, which reads eight bytes before or after any position;
+//! and reading numbers in that way.
 
 use super::super::hex;
 use super::Form;
 use super::times::{self, DateCache, Layout};
 
-/// Bytes before the first line, so that those before any place can be read.
+/// Bytes before the first line, so that eight bytes before any position can be read.
 pub(super) const PADDING: usize = 16;
-/// Zeros behind the last line, so that those behind any place can be read.
+/// Zeros after the last line, so that the bytes after any position can be read.
 const SLACK: usize = 32;
 
-/// The lines of one block after another, in the same buffer.
+/// The lines of a block. The buffer is kept for the next block.
 #[derive(Debug, Default)]
 pub(super) struct Text {
-    /// [`PADDING`] zeros, and then the lines, each followed by a zero byte, which is no
-    /// part of a number, and [`SLACK`] more.
+    /// [`PADDING`] zeros, then the lines, then [`SLACK`] zeros. A zero byte, which is no part of a
+    /// number, follows each line.
     bytes: Vec<u8>,
-    /// Where each line begins, and where one more would.
+    /// The start of each line, and of one more line.
     starts: Vec<u32>,
     pub(super) dates: DateCache,
 }
@@ -44,7 +44,7 @@ impl Text {
         self.starts.len() - 1
     }
 
-    /// Beginning and end of a line.
+    /// Start and end of a line.
     pub(super) fn line(&self, line: usize) -> (usize, usize) {
         (self.starts[line] as usize, self.starts[line + 1] as usize - 1)
     }
@@ -53,20 +53,21 @@ impl Text {
         &self.bytes
     }
 
-    /// The eight bytes from `at` on, which is in a line or at its end, the first one in the
-    /// lowest byte.
+    /// The eight bytes from `at` on, the first one in the lowest byte. `at` is in a line or at its
+    /// end.
     #[inline]
     pub(super) fn word(&self, at: usize) -> u64 {
         word(&self.bytes, at)
     }
 
-    /// The last eight of the `len` bytes from `at` on, or all of fewer, the first one lowest.
+    /// The last eight of the `len` bytes from `at` on, or all if they are fewer; the first byte is
+    /// the lowest.
     #[inline]
     pub(super) fn tail(&self, at: usize, len: usize) -> u64 {
         self.word(at + len.saturating_sub(8)) & first_bytes(len)
     }
 
-    /// Whether two pieces of `len` bytes are equal but for their tails.
+    /// Whether two pieces of `len` bytes are equal, apart from their tails.
     #[inline]
     pub(super) fn are_equal(&self, a: usize, b: usize, len: usize) -> bool {
         let mut at = 0;
@@ -79,7 +80,7 @@ impl Text {
         true
     }
 
-    /// Reads a number of a form: its value, and how many bytes it has.
+    /// Reads a number of a form: its value and its length in bytes.
     #[inline]
     pub(super) fn number(&self, at: usize, form: Form) -> Option<(u64, usize)> {
         match form {
@@ -97,14 +98,15 @@ impl Text {
         }
     }
 
-    /// A time; apart, so that there are registers for numbers, of which lines have more.
+    /// Reads a time. Not inlined, so that it takes no registers from reading numbers, which are
+    /// more frequent.
     #[inline(never)]
     fn time(&self, at: usize, layout: Layout) -> Option<(u64, usize)> {
         let units = times::read(&self.bytes, at, layout, &self.dates)?;
         Some((units as u64, layout.len()))
     }
 
-    /// A run of at most 18 digits which no other letter follows that could be one.
+    /// Reads at most 18 decimal digits that no hexadecimal digit follows.
     #[inline]
     fn decimal(&self, at: usize) -> Option<(u64, usize)> {
         let word = self.word(at);
@@ -115,11 +117,11 @@ impl Text {
         if len == 0 || matches!((word >> (8 * len)) as u8, b'a'..=b'f') {
             return None;
         }
-        // Digits that are zero do not show where there are none.
+        // A value alone does not tell leading zeros from missing digits.
         Some((decimal_eight((word & (0x0f * ONES)) << (64 - 8 * len)), len))
     }
 
-    /// The same of at least eight digits.
+    /// Reads at least eight decimal digits.
     #[cold]
     fn long_decimal(&self, at: usize) -> Option<(u64, usize)> {
         let digits = self.bytes[at..at + 19].iter().take_while(|byte| byte.is_ascii_digit());
@@ -130,8 +132,8 @@ impl Text {
         Some((decimal_value(&self.bytes, at + len, len), len))
     }
 
-    /// So many hexadecimal digits, behind which none follows unless they are 16: longer
-    /// ones are cut there.
+    /// Reads this number of hexadecimal digits. Another digit may follow only after 16 of them:
+    /// longer sequences are cut there.
     #[inline]
     fn fixed_hex(&self, at: usize, len: usize) -> Option<(u64, usize)> {
         let zeros = u64::from_le_bytes([b'0'; 8]);
@@ -153,7 +155,7 @@ impl Text {
     }
 }
 
-/// All bits of the first `len` of eight bytes.
+/// A mask of the first `len` of eight bytes.
 #[inline]
 fn first_bytes(len: usize) -> u64 {
     static KEPT: [u64; 9] = {
@@ -168,11 +170,11 @@ fn first_bytes(len: usize) -> u64 {
     KEPT[len.min(8)]
 }
 
-/// How many of eight bytes, from the first on, are decimal digits.
+/// The number of decimal digits at the beginning of eight bytes.
 #[inline]
 pub(super) fn digits_at_start(word: u64) -> usize {
     let values = word ^ (0x30 * ONES);
-    // What a sum carries changes bytes behind the first that is no digit.
+    // A carry changes only bytes after the first byte that is no digit.
     let others = (values | values.wrapping_add(0x06 * ONES)) & (0xf0 * ONES);
     others.trailing_zeros() as usize / 8
 }
@@ -181,7 +183,7 @@ pub(super) fn digits_at_start(word: u64) -> usize {
 fn are_hex(word: u64) -> bool {
     let high = 0x80 * ONES;
     let low = word & !high;
-    // The high bit of each byte tells whether it is at least so large.
+    // The high bit of each byte says whether the byte is at least so large.
     let from = |byte: u64| low + (0x80 - byte) * ONES;
     let digits = from(0x30) & !from(0x3a) | from(0x61) & !from(0x67);
     digits & !word & high == high
@@ -192,15 +194,14 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The last `len` bytes, at most eight, before `end` in the upper bytes, and `filler` in
-/// the others.
+/// The `len` bytes before `end`, at most eight, in the upper bytes, and `filler` in the others.
 #[inline]
 pub(super) fn upper(text: &[u8], end: usize, len: usize, filler: u64) -> u64 {
     let kept = u64::MAX.checked_shl(8 * (8 - len as u32)).unwrap_or(0);
     word(text, end - 8) & kept | filler & !kept
 }
 
-/// The number in the `len` decimal digits before `end`, at most 18.
+/// The number of the `len` decimal digits before `end`, at most 18.
 #[inline]
 pub(super) fn decimal_value(text: &[u8], end: usize, len: usize) -> u64 {
     let eight = |end, len| decimal_eight(upper(text, end, len, 0) & (0x0f * ONES));
@@ -215,7 +216,7 @@ pub(super) fn decimal_value(text: &[u8], end: usize, len: usize) -> u64 {
     above * 100_000_000 + eight(end, 8)
 }
 
-/// The number in the `len` hexadecimal digits before `end`, at most 16.
+/// The number of the `len` hexadecimal digits before `end`, at most 16.
 #[inline]
 pub(super) fn hex_value(text: &[u8], end: usize, len: usize) -> u64 {
     let zeros = u64::from_le_bytes([b'0'; 8]);
@@ -223,7 +224,7 @@ pub(super) fn hex_value(text: &[u8], end: usize, len: usize) -> u64 {
     if len <= 8 { eight(end, len) } else { eight(end - 8, len - 8) << 32 | eight(end, 8) }
 }
 
-/// The number whose eight digits are the bytes.
+/// The number with these eight digits.
 #[inline]
 pub(super) fn decimal_eight(digits: u64) -> u64 {
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
@@ -269,7 +270,7 @@ mod tests {
             let letters = *rng.pick(&[&b"0"[..], b"09", b"0123456789", b"19af", b"0f g\xff"]);
             let line: Vec<u8> = (0..rng.below(30)).map(|_| *rng.pick(letters)).collect();
             let mut text = Text::default();
-            // What follows belongs to another line.
+            // The bytes of another line follow.
             text.fill(&[&line[..], b"1234"].concat(), &[line.len() as u32, line.len() as u32 + 4]);
             let (at, _) = text.line(0);
             let run = |is_digit: fn(&&u8) -> bool| line.iter().take_while(is_digit).count();

@@ -38,7 +38,7 @@ fn times_are_counted_from_what_takes_fewer_bytes() {
     for _ in 0..999 {
         stamps_ms.push(stamps_ms[stamps_ms.len() - 1] + rng.below(90_000) as i64);
     }
-    // Cut to milliseconds, of another zone, or some milliseconds before they were sent.
+    // Truncated to milliseconds, of another zone, or some milliseconds before the timestamp.
     for (offset_ms, jitter_ms, bits) in [(0, 1, 0), (-7_200_000, 1, 0), (3_600_000, 32, 5)] {
         let mut line = |&ms: &i64| {
             let ms = ms + offset_ms - rng.below(jitter_ms) as i64;
@@ -51,12 +51,12 @@ fn times_are_counted_from_what_takes_fewer_bytes() {
             column_forms(&stored),
             [Form::Time(Layout::from_byte(3).unwrap(), Basis::Entry)]
         );
-        // Besides: heads of 16 groups in each of four sections, and the text.
+        // The rest is heads of 16 groups in each of four sections, and the text.
         let most = 1000 * bits / 8 + 4 * 16 + 100;
         assert!(stored.bytes.len() < most, "{} of {most}", stored.bytes.len());
         assert!(join(&stored, raw.len()).as_deref() == Ok(&raw[..]));
     }
-    // Timestamps that have nothing to do with the times.
+    // Timestamps that are independent of the times.
     let lines: Vec<Vec<u8>> =
         stamps_ms.iter().map(|&ms| format!("at {}", time_at(ms)).into_bytes()).collect();
     let unrelated = (0..1000).map(|_| (rng.next_u64() >> 8) as i64).collect();
@@ -82,13 +82,13 @@ fn times_without_timestamps_and_of_other_years_are_refused() {
             assert!(join(&stored, raw.len()).is_err());
         }
     }
-    // A new fragment, a time, a new fragment and the end; of forms that count from either.
+    // A new fragment, a time, a new fragment and the end; for both bases.
     for (form, first) in [(4, false), (5, true)] {
         for (least, year) in [(0, Some("1970")), (-1, Some("1969")), (i64::MAX, None)] {
             let mut stored = vec![0, 1, 1, form, 0, 1];
             varint::write(&mut stored, (least << 1 ^ least >> 63) as u64);
             stored.extend(first.then_some(0));
-            // One number, 0; and of each slot one new fragment of no bytes.
+            // One number, 0; and one new, empty fragment per slot.
             stored.extend([1, 0]);
             stored.extend([1, 0, 1, 0, 1, 0]);
             stored.extend([1, 0, 1, 0, 2, 8, END]);

@@ -1,5 +1,5 @@
-//! Cuts lines into tokens: numbers, times, and places where another text begins; and gives
-//! each a key, by which those that stand in similar places are known.
+//! Finds the tokens of lines: numbers, times, and positions at which another text begins. The key
+//! of a token is equal for tokens at similar places of lines.
 
 use std::ops::Range;
 
@@ -8,29 +8,29 @@ use super::text::{Text, upper};
 use super::times::{self, Layout, Seen as SeenTime};
 use super::{MAX_DECIMAL_DIGITS, MAX_HEX_DIGITS};
 
-/// Shorter runs of hexadecimal digits with letters stay text: they may be words.
+/// Shorter sequences of hexadecimal digits with letters stay text: they may be words.
 const MIN_HEX_RUN: usize = 4;
-/// A place goes by so many bytes before its numbers: enough for `":` and the end of a name,
-/// few enough for the names of `/api/orders/7` and `/api/users/7` to matter little.
+/// Bytes before a number that are in its key: enough for `":` and the end of a name, and few
+/// enough that numbers after `/api/orders/` and `/api/users/` mostly share a column.
 const CONTEXT_BYTES: usize = 4;
-/// The same of times, which few lines have several of.
+/// Bytes before a time that are in its key. Few lines have several times.
 const TIME_CONTEXT_BYTES: usize = 2;
 
 /// A number in a line, or the empty text at the beginning of a quoted one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) key: u64,
-    /// Where it begins in the text.
+    /// Its start in the text.
     pub(super) start: u32,
     pub(super) len: u8,
     /// Whether some of its digits are letters.
     pub(super) letters: bool,
-    /// What it is as a time.
+    /// Its value as a time.
     pub(super) time: Option<SeenTime>,
 }
 
-/// Shows `visit` the numbers and cuts of a line behind `from` until it returns true; `from`
-/// is the line's beginning, or behind a number or at a cut with this key.
+/// Calls `visit` with the numbers and cuts of a line after `from` until it returns true. `from`
+/// is the beginning of the line, or the end of a number or a cut with the key `key`.
 #[inline]
 pub(super) fn walk(
     classes: &Classes,
@@ -42,7 +42,7 @@ pub(super) fn walk(
 ) {
     let bytes = text.bytes();
     let mut piece = from;
-    // The place itself is no event: what ends or is cut there is done with.
+    // Events at `from` itself belong to the token that ends there.
     let mut mask = (u64::MAX << (from % 64)) << 1;
     for chunk in from / 64..=line.end / 64 {
         let mut events = classes.events(chunk) & mask;
@@ -69,7 +69,7 @@ pub(super) fn walk(
                 }
                 continue;
             };
-            // A long one may have been divided there.
+            // A long number may be divided there.
             let mut start = start.max(from);
             let len = at - start;
             if len == 0 {
@@ -107,8 +107,8 @@ pub(super) fn walk(
     }
 }
 
-/// The key of a number that stands at `at`, behind a number that ends at `piece` and has
-/// the key `before`, or a line that begins there.
+/// The key of a number at `at`. The last number of the line ends at `piece` and has the key
+/// `before`; without one, `piece` is the beginning of the line.
 fn place_key(before: u64, text: &[u8], piece: usize, at: usize) -> u64 {
     let len = (at - piece).min(CONTEXT_BYTES);
     let near = upper(text, at, len, 0);
@@ -116,12 +116,11 @@ fn place_key(before: u64, text: &[u8], piece: usize, at: usize) -> u64 {
     mix(before ^ near)
 }
 
-/// The key of a time that stands at `at` in a line. It goes by little: what follows a time
-/// depends on what came before it less than what follows other numbers, and would be stored
-/// once for each place.
+/// The key of a time at `at` in a line. It depends on few bytes: the fragments after a time
+/// depend little on the text before it, and would be stored once for each key.
 fn time_key(text: &[u8], line_start: usize, at: usize, layout: Layout) -> u64 {
     let near = &text[line_start.max(at - TIME_CONTEXT_BYTES)..at];
-    // Which digit a number before it ends with says nothing.
+    // The last digit of a number before the time is arbitrary.
     let kind = |byte: &u8| if byte.is_ascii_digit() { b'0' } else { *byte };
     let near = near.iter().fold(0, |near, byte| near << 8 | u64::from(kind(byte)));
     mix(near << 8 | u64::from(layout.to_byte()) | 1 << 63)

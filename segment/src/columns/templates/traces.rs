@@ -1,33 +1,33 @@
-//! Which fragments may hold a part of a text that lies across a number.
+//! Finds the fragments that may have a part of a text that lies across a number.
 //!
-//! Such a text has, before and behind each number that it lies across, a fragment that it
-//! begins in, ends in, or covers. One side alone says little: half of all fragments begin
-//! with the last letter of some word. So the first look at the fragments notes how much of
-//! the text can be before the numbers of a column, and how much has to come behind them;
-//! the second look takes those that fit what is on the other side.
+//! On both sides of each number the text begins in a fragment, ends in it, or covers it. One
+//! side alone excludes little: half of all fragments begin with the last letter of some word. So
+//! a first pass over the fragments notes which parts of the text can be before the numbers of a
+//! column, and which can be after them. A second pass selects the fragments whose part fits a
+//! part on the other side.
 //!
-//! A text may also lie within a time altogether, which has more than digits. Then nothing is
-//! known of lines with a time of that form, and their fragments before it are taken.
+//! A text may also lie within a time. Then all lines with a time of that form are in doubt, and
+//! the fragments before such times are selected.
 //!
-//! Guarantee: of each occurrence of the text that is not within one fragment, and not within
-//! numbers that follow each other, one fragment at least is among them.
+//! Guarantee: for each occurrence of the text at least one of its fragments is selected, unless
+//! it lies within one fragment or within adjacent numbers.
 
 use std::ops::Range;
 
 use super::times::Layout;
 use super::{END, Form, LineParts};
 
-/// Whether a byte may stand in a number of this form, or at either end of a time.
+/// Whether a byte may be in a number of this form, or at either end of a time.
 pub(super) fn is_digit(form: Form, byte: u8) -> bool {
     match form {
         Form::Decimal | Form::FixedDecimal(_) | Form::Time(..) => byte.is_ascii_digit(),
         Form::FixedHex(_) => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-        // There is none, and the next fragment follows at once.
+        // A cut has no bytes.
         Form::Nothing => true,
     }
 }
 
-/// Where a text may be cut by a number of one form, on one side of it.
+/// The positions at which a number of one form may cut a text, for one side of the number.
 struct Cuts {
     /// Offsets within the text, neither 0 nor its length, ascending.
     offsets: Vec<usize>,
@@ -36,8 +36,8 @@ struct Cuts {
 }
 
 impl Cuts {
-    /// Cuts behind which the text may go on with a number, or before which it may have
-    /// come out of one.
+    /// The positions after which the text may continue with a number, or before which a number may
+    /// end.
     fn new(needle: &[u8], ignore_case: bool, form: Form, goes_on: bool) -> Cuts {
         let mut cuts = Cuts { offsets: Vec::new(), edges: [false; 256] };
         for offset in 1..needle.len() {
@@ -52,13 +52,13 @@ impl Cuts {
         cuts
     }
 
-    /// Whether a fragment with this byte at its edge may hold a part of the text.
+    /// Whether a fragment with this byte at its edge may have a part of the text.
     fn touch(&self, edge: u8) -> bool {
         self.edges[usize::from(edge)]
     }
 }
 
-/// One form of each kind that [`is_digit`] tells apart.
+/// One form of each kind that [`is_digit`] distinguishes.
 const KINDS: [Form; 3] = [Form::Decimal, Form::FixedHex(1), Form::Nothing];
 
 fn kind_of(form: Form) -> usize {
@@ -69,18 +69,19 @@ fn kind_of(form: Form) -> usize {
     }
 }
 
-/// What a fragment may have of the text; offsets are in the text.
+/// The part of the text that a fragment may have. Offsets are in the text.
 #[derive(Clone, Copy)]
 enum Share {
-    /// It begins there, and goes on at this offset in the column behind.
+    /// The text begins in the fragment, and continues at this offset in the number after it.
     Begins { column: usize, until: usize },
-    /// It comes out of the column before at this offset, and ends there.
+    /// The text continues at this offset after the number before the fragment, and ends in the
+    /// fragment.
     Ends { column: usize, from: usize },
     /// Both.
     Covered { column: usize, from: usize, next: usize, until: usize },
 }
 
-/// A text that is looked for.
+/// A search of one text.
 pub(super) struct Tracer<'a> {
     parts: &'a LineParts,
     needle: &'a [u8],
@@ -96,8 +97,7 @@ impl<'a> Tracer<'a> {
         Tracer { parts, needle, ignore_case, into: cuts(true), out_of: cuts(false) }
     }
 
-    /// Calls `each` with the fragments that the text may share with the numbers around them,
-    /// some of them repeatedly.
+    /// Calls `each` with the fragments that may have a part of the text, some of them repeatedly.
     pub(super) fn fragments(&self, mut each: impl FnMut(usize)) {
         self.before_times(&mut each);
         let mut sides = Sides::new(self.parts, self.needle.len());
@@ -111,7 +111,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Calls `each` with the fragments before times that the text may lie within.
+    /// Calls `each` with the fragments before times in which the text may lie.
     fn before_times(&self, mut each: impl FnMut(usize)) {
         for (form, column) in self.parts.forms().zip(0..) {
             if let Form::Time(layout, _) = form
@@ -123,7 +123,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Calls `each` with what every fragment may have of the text.
+    /// Calls `each` with every part of the text that a fragment may have.
     fn shares(&self, mut each: impl FnMut(usize, Share)) {
         let parts = self.parts;
         for slot in 0..parts.slot_starts.len() {
@@ -164,14 +164,14 @@ impl<'a> Tracer<'a> {
         if self.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
     }
 
-    /// Whether a byte of a fragment is this one of the text.
+    /// Whether a byte of a fragment equals a byte of the text.
     #[inline]
     fn is_at(&self, byte: u8, offset: usize) -> bool {
         let own = self.needle[offset];
         byte == own || (self.ignore_case && byte.eq_ignore_ascii_case(&own))
     }
 
-    /// The offsets up to which the text may stand at the end of a fragment.
+    /// The offsets up to which the text may be at the end of a fragment.
     fn beginnings(&self, own: &[u8], into: &Cuts, each: impl FnMut(usize)) {
         if let Some(&last) = own.last().filter(|&&last| into.touch(last)) {
             let fits = |&cut: &usize| {
@@ -183,8 +183,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The offsets from which the text may stand at the beginning of a fragment, and, where
-    /// the fragment ends before the text does, the one at which it goes on.
+    /// The offsets from which the text may be at the beginning of a fragment, and, if the fragment
+    /// ends before the text, the offset at which the text continues.
     fn ends(
         &self,
         own: &[u8],
@@ -192,7 +192,7 @@ impl<'a> Tracer<'a> {
         into: Option<&Cuts>,
         mut each: impl FnMut(usize, Option<usize>),
     ) {
-        // Of an empty fragment the numbers around follow each other.
+        // The numbers on both sides of an empty fragment are adjacent.
         let first = own.first().copied();
         if first.is_some_and(|first| !out_of.touch(first)) {
             return;
@@ -215,21 +215,21 @@ impl<'a> Tracer<'a> {
     }
 }
 
-/// For each column, which parts of the text stand before its numbers, and which behind.
+/// For each column the parts of the text before its numbers, and the parts after them.
 struct Sides {
-    /// Offsets in the text, and one more.
+    /// Number of offsets in the text, with that of its end.
     width: usize,
-    /// By column and offset: whether the text up to there may be before a number.
+    /// By column and offset: whether the text up to the offset may be before a number.
     before: Vec<bool>,
-    /// Whether the text from there on may be behind a number.
+    /// By column and offset: whether the text from the offset on may be after a number.
     behind: Vec<bool>,
-    /// Whether there is anything.
+    /// Whether there is any part.
     is_noted: bool,
 }
 
 impl Sides {
     fn new(parts: &LineParts, needle_len: usize) -> Sides {
-        // Columns are behind all slots but the first.
+        // Each slot but the first follows a column.
         let columns = parts.slot_starts.len().saturating_sub(1);
         let width = needle_len + 1;
         let none = vec![false; columns * width];
@@ -261,8 +261,7 @@ impl Sides {
         }
     }
 
-    /// What of it has something that fits on the other side of the number; `None` if nothing
-    /// has.
+    /// The parts for which a part on the other side of the number fits; `None` if there are none.
     fn fitting(&self, tracer: &Tracer<'_>) -> Option<Sides> {
         if !self.is_noted {
             return None;
@@ -310,8 +309,8 @@ impl Sides {
     }
 }
 
-/// Whether a time may be what a text has there: all of it, unless the text begins or ends
-/// in the time.
+/// Whether a time may be between two offsets of the text: the whole time, unless the text begins
+/// or ends in it.
 fn may_be_of_time(layout: Layout, needle: &[u8], part: Range<usize>, ignore_case: bool) -> bool {
     let is_whole = part.start > 0 && part.end < needle.len();
     let Some(rest) = layout.len().checked_sub(part.len()) else { return false };
@@ -322,8 +321,8 @@ fn may_be_of_time(layout: Layout, needle: &[u8], part: Range<usize>, ignore_case
     layout.may_have_at(offset, &needle[part], ignore_case)
 }
 
-/// Whether a number of this form may have the digits of a text of `len` bytes between two
-/// offsets: exactly, unless the text begins or ends in the number.
+/// Whether a number of this form may be between two offsets of a text of `len` bytes: the whole
+/// number, unless the text begins or ends in it.
 fn may_be_so_long(form: Form, from: usize, until: usize, len: usize) -> bool {
     let digits = until - from;
     match form {

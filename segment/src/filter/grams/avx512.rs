@@ -1,13 +1,13 @@
-//! Grams by vectors of 64 bytes, for CPUs that have AVX-512 with its byte permutations
-//! and 52-bit multiplications (Ice Lake, Zen 4 and later).
+//! Grams by vectors of 64 bytes, for CPUs that have AVX-512 with byte permutations and 52-bit
+//! multiplications (Ice Lake, Zen 4 and later).
 //!
-//! Guarantees: every gram has its bit set afterwards, and no other bit is, as in
-//! [`super::portable`]. Nothing outside of the lines is read.
+//! Guarantees: sets the bit of every gram and no other bit, as [`super::portable`]. Reads no
+//! byte outside of the lines.
 //!
-//! A step takes 64 bytes and finds the bits of the 56 grams that begin in them, eight by
-//! one permutation, one multiplication and one shift. What two lines before have at the
-//! same place, counted from the beginning or from the end of the line, is set already:
-//! such grams are squeezed out before bits are set one by one, which is most of the work.
+//! A step takes 64 bytes and computes the bits of the 56 grams that begin in them: eight grams
+//! by one permutation, one multiplication and one shift. Setting bits one by one is most of the
+//! work. So grams are dropped first that one of two earlier lines has at the same position,
+//! counted from the beginning or from the end of the line: their bits are set.
 
 use std::arch::x86_64::{
     __m512i, _mm512_and_si512, _mm512_cmpeq_epi8_mask, _mm512_cmplt_epu8_mask,
@@ -22,27 +22,27 @@ use std::arch::x86_64::{
 use super::super::keys::{GRAM_LEN, GRAM_MULTIPLIER};
 use super::{Bits, MIXED_BIT};
 
-/// Grams of a step: the last one ends with the 64th byte.
+/// Grams of a step.
 const STEP: usize = 60;
 
-/// Numbers of bits that wait to be set.
+/// Room for the numbers of bits that are to be set.
 const WAITING: usize = 1024;
 
-/// If three of four bits that waited were missing, so many times they are set without a look.
+/// After three of four bits were not set yet, so many batches are set without a test.
 const UNSEEN: u32 = 7;
 
-/// Of each length below this the last line is known.
+/// The last line of each length below this is remembered.
 const LENGTHS: usize = 512;
 
-/// See the module.
+/// Adds grams by vectors of 64 bytes.
 #[derive(Debug)]
 pub(super) struct Vectors {
     waiting: Box<[u32; WAITING]>,
-    /// How many times more what waits is set without a look.
+    /// Number of further batches that are set without a test.
     unseen: u32,
 }
 
-/// Where a line stands among the lines.
+/// The range of a line within the lines.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
@@ -50,7 +50,7 @@ struct Place {
 }
 
 impl Vectors {
-    /// `None` if the CPU lacks something.
+    /// `None` if the CPU lacks a feature.
     pub(super) fn new() -> Option<Vectors> {
         let has_all = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -62,9 +62,9 @@ impl Vectors {
         has_all.then(|| Vectors { waiting: Box::new([0; WAITING]), unseen: 0 })
     }
 
-    /// Sets the bits of the lines' grams; the ends were checked.
+    /// Sets the bits of the grams of all lines. The ends must be checked.
     pub(super) fn add_lines(&mut self, bits: &mut Bits, lines: &[u8], line_ends: &[u32]) {
-        // SAFETY: the value is only made where the CPU has all these features.
+        // SAFETY: a value exists only if the CPU has all these features.
         unsafe { add_lines(self, bits, lines, line_ends) }
     }
 }
@@ -73,7 +73,7 @@ impl Vectors {
 fn add_lines(vectors: &mut Vectors, bits: &mut Bits, lines: &[u8], line_ends: &[u32]) {
     let mut count = 0;
     let mut before = Place { start: 0, end: 0 };
-    // Where the last line of a length begins.
+    // The start of the last line of each length.
     let mut starts = [NONE; LENGTHS];
     let mut start = 0;
     for &end in line_ends {
@@ -83,7 +83,8 @@ fn add_lines(vectors: &mut Vectors, bits: &mut Bits, lines: &[u8], line_ends: &[
         if len < GRAM_LEN {
             continue;
         }
-        // The line before, from its beginning and from its end, and one of the same length.
+        // The last line, aligned at the beginning and at the end, and the last one of the same
+        // length.
         let mut others =
             [(before, before.start as isize), (before, before.end as isize), (before, 0)];
         others[1].1 -= len as isize;
@@ -113,21 +114,21 @@ fn add_lines(vectors: &mut Vectors, bits: &mut Bits, lines: &[u8], line_ends: &[
     set_all(vectors, bits, &mut count);
 }
 
-/// In place of where a line begins, if there is none.
+/// The start of a line that does not exist.
 const NONE: u32 = u32::MAX;
 
-/// The bytes from `at` on, of those that are the line's; zeros in place of others. `at` may
-/// lie before the line by any number, or behind it.
+/// The 64 bytes from `at` on, with zeros for bytes outside of the line. `at` may be anywhere
+/// before, in or after the line.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load(lines: &[u8], at: isize, line: Place) -> __m512i {
     debug_assert!(line.start <= line.end && line.end <= lines.len());
     let mask = lanes(at, line);
-    // SAFETY: a load touches bytes whose bit is set only, which are those of the line, and
-    // that lies within `lines`.
+    // SAFETY: a masked load reads only bytes whose bit is set. These are bytes of the line,
+    // which lies within `lines`.
     unsafe { _mm512_maskz_loadu_epi8(mask, lines.as_ptr().wrapping_offset(at).cast()) }
 }
 
-/// Which of the 64 bytes from `at` on are the line's.
+/// Bits of those of the 64 bytes from `at` on that are in the line.
 fn lanes(at: isize, line: Place) -> u64 {
     let first = (line.start as isize - at).clamp(0, 64) as u32;
     let end = (line.end as isize - at).clamp(0, 64) as u32;
@@ -135,7 +136,7 @@ fn lanes(at: isize, line: Place) -> u64 {
     below(end) & !below(first)
 }
 
-/// Which grams equal those of another line from `at` on.
+/// Bits of the grams that equal those of another line from `at` on.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn equal_grams(lines: &[u8], bytes: __m512i, at: isize, other: Place) -> u64 {
     let equal = _mm512_cmpeq_epi8_mask(bytes, load(lines, at, other)) & lanes(at, other);
@@ -144,8 +145,8 @@ fn equal_grams(lines: &[u8], bytes: __m512i, at: isize, other: Place) -> u64 {
     of_four & equal >> 4
 }
 
-/// Writes the numbers of the bits of those grams, each that of its slice and then that of
-/// its bit in it; returns how many.
+/// Writes the numbers of the bits of the selected grams; returns how many. A number is the
+/// slice, followed by the bit in the slice.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512ifma,bmi1,bmi2,popcnt")]
 fn find(bytes: __m512i, fresh: u64, waiting: &mut [u32]) -> usize {
     assert!(waiting.len() >= 64);
@@ -168,7 +169,7 @@ fn find(bytes: __m512i, fresh: u64, waiting: &mut [u32]) -> usize {
     // to 63 of its key; here they are bits 12 to 51, the highest that are computed.
     let multiplier = _mm512_set1_epi64(((GRAM_MULTIPLIER & ((1 << 40) - 1)) << 12) as i64);
     let product = |windows: &[u8; 64]| {
-        // SAFETY: 64 bytes are there.
+        // SAFETY: the array has 64 bytes.
         let windows = unsafe { _mm512_loadu_epi8(windows.as_ptr().cast()) };
         let grams = _mm512_maskz_permutexvar_epi8(GRAM_BYTES, windows, lower);
         _mm512_madd52lo_epu64(_mm512_setzero_si512(), grams, multiplier)
@@ -183,20 +184,20 @@ fn find(bytes: __m512i, fresh: u64, waiting: &mut [u32]) -> usize {
         let number = _mm512_mask_or_epi32(number, is_mixed, number, mixed_bit);
         let chosen = (fresh >> (16 * sixteen)) as u16;
         let squeezed = _mm512_maskz_compress_epi32(chosen, number);
-        // SAFETY: at most sixteen were counted for each vector before, so sixteen numbers
-        // have room behind them: there is room for 64, and there are four vectors.
+        // SAFETY: each of the four vectors adds at most sixteen numbers, and there is room for
+        // 64. So there is room for the sixteen numbers that the store writes.
         unsafe { _mm512_storeu_epi32(waiting.as_mut_ptr().add(count).cast(), squeezed) };
         count += chosen.count_ones() as usize;
     }
     count
 }
 
-/// Of eight bytes those of a gram.
+/// The bytes of a gram among eight bytes.
 const GRAM_BYTES: u64 = 0x1f1f_1f1f_1f1f_1f1f;
 
-/// Which bytes the grams have that begin at eight even places, and at the eight odd ones
-/// beside them; eight bytes for each, the last three for nothing. Behind the last gram of a
-/// step places begin again at 0.
+/// Indexes of the bytes of the grams that begin at eight even positions, and at the eight odd
+/// positions next to them; eight bytes for each gram, of which the last three are unused. After
+/// the last gram of a step, positions start again at 0.
 const WINDOWS: [[[u8; 64]; 2]; 4] = {
     let mut windows = [[[0; 64]; 2]; 4];
     let mut at = 0;
@@ -208,7 +209,7 @@ const WINDOWS: [[[u8; 64]; 2]; 4] = {
     windows
 };
 
-/// Sets the bits that wait.
+/// Sets the bits with the gathered numbers.
 #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
 fn set_all(vectors: &mut Vectors, bits: &mut Bits, count: &mut usize) {
     let Vectors { waiting, unseen } = vectors;
@@ -225,27 +226,26 @@ fn set_all(vectors: &mut Vectors, bits: &mut Bits, count: &mut usize) {
     }
 }
 
-/// Leaves those numbers, at the front, whose bits are not set; returns how many. Mostly
-/// they are few, and finding that out for sixteen at a time costs less than setting bits
-/// again one by one.
+/// Moves the numbers whose bits are not set to the front; returns how many. Mostly they are few,
+/// and testing sixteen at a time costs less than setting bits again one by one.
 #[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
 fn squeeze_missing(waiting: &mut [u32; WAITING], bits: &Bits, total: usize) -> usize {
     const { assert!(size_of::<Bits>() == 4 << 14 && cfg!(target_endian = "little")) };
     let mut missing = 0;
     for at in (0..total).step_by(16) {
         let valid = u16::MAX >> (16 - (total - at).min(16));
-        // SAFETY: a whole number of sixteens is there.
+        // SAFETY: the slice has sixteen numbers.
         let number = unsafe { _mm512_loadu_epi32(waiting[at..at + 16].as_ptr().cast()) };
-        // Of the words of 32 bits.
+        // Indexes of words of 32 bits.
         let word = _mm512_and_si512(_mm512_srli_epi32::<5>(number), _mm512_set1_epi32(0x3fff));
-        // SAFETY: there are 2^14 words.
+        // SAFETY: the bitmap has 2^14 words of 32 bits, and indexes are masked to 14 bits.
         let words = unsafe { _mm512_i32gather_epi32::<4>(word, bits.as_ptr().cast()) };
         let bit = _mm512_and_si512(number, _mm512_set1_epi32(31));
         let bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), bit);
         let is_missing = _mm512_mask_testn_epi32_mask(valid, words, bit);
         let squeezed = _mm512_maskz_compress_epi32(is_missing, number);
-        // SAFETY: no more are missing than were looked at, so this ends where `number` does
-        // at the latest.
+        // SAFETY: at most as many numbers are kept as were read, so the store ends no later
+        // than the sixteen numbers that were read.
         unsafe { _mm512_storeu_epi32(waiting.as_mut_ptr().add(missing).cast(), squeezed) };
         missing += is_missing.count_ones() as usize;
     }

@@ -1,8 +1,7 @@
-//! Sets a bit for each gram of lines: what building filters costs.
+//! Sets a bit for each gram of lines, which is most of the work of building filters.
 //!
-//! Two ways that set the same bits: [`portable`], and [`avx512`] where the CPU can.
-//! Both leave out grams that a line shares with one before it at the same place, whose
-//! bits are set already.
+//! Two implementations set the same bits: [`portable`], and [`avx512`] for CPUs with AVX-512.
+//! Both skip grams that an earlier line has at the same position, because their bits are set.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -12,13 +11,13 @@ mod tests;
 
 use super::keys::SLICES;
 
-/// A bitmap for grams of word bytes alone, then one for the mixed ones.
+/// The bitmap of unmixed grams, then the bitmap of mixed grams.
 pub(super) type Bits = [u64; 2 * SLICES];
 
-/// The number of the first bit of the mixed ones.
+/// The number of the first bit of the bitmap of mixed grams.
 const MIXED_BIT: u64 = (SLICES * 64) as u64;
 
-/// The bits of the lines since they were cleared.
+/// The bits of all lines since the last clear.
 #[derive(Debug)]
 pub(super) struct GramBits {
     pub(super) bits: Box<Bits>,
@@ -37,7 +36,7 @@ impl GramBits {
         }
     }
 
-    /// Adds lines that stand one after another, the first at 0.
+    /// Adds adjacent lines; the first begins at 0.
     ///
     /// # Panics
     /// If `line_ends` decrease or lie outside of `lines`.

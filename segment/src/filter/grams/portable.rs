@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::super::keys::{GRAM_LEN, Key, word_flag};
 use super::Bits;
 
-/// How many bytes are looked at together.
+/// Bytes that are compared at once.
 const CHUNK: usize = 4096;
 
-/// Lets loops run over whole vectors and read beyond the last gram.
+/// Bytes after the last gram that loops over whole vectors may read.
 const PADDING: usize = 64;
 
 /// Bytes that are prepared for the loop that sets bits.
@@ -16,9 +16,9 @@ const PADDING: usize = 64;
 pub(super) struct Buffers {
     /// Part of the lines in lower case.
     lower: Box<[u8; CHUNK + PADDING]>,
-    /// For each byte of it 1 if it is a word's.
+    /// For each byte 1 if it is a byte of unmixed grams.
     words: Box<[u8; CHUNK + PADDING]>,
-    /// For each gram of it 1 if it is mixed.
+    /// For each gram 1 if it is mixed.
     mixed: Box<[u8; CHUNK + PADDING]>,
 }
 
@@ -31,9 +31,9 @@ impl Buffers {
         }
     }
 
-    /// Sets the bits of the lines' grams; the ends were checked.
+    /// Sets the bits of the grams of all lines. The ends must be checked.
     pub(super) fn add_lines(&mut self, bits: &mut Bits, lines: &[u8], line_ends: &[u32]) {
-        // The piece of `lines` that is prepared. It may hold many lines or part of one.
+        // The prepared piece of `lines`. It may have many lines or a part of one.
         let mut chunk = 0..0;
         let mut before: &[u8] = &[];
         let mut line_start = 0;
@@ -57,7 +57,7 @@ impl Buffers {
 
     /// Puts at most [`CHUNK`] bytes into the buffers.
     fn prepare(&mut self, chunk: &[u8]) {
-        // What lies behind the chunk in the buffers is left over and not used.
+        // Bytes after the chunk are from the last piece, and unused.
         let padded = chunk.len().next_multiple_of(32);
         self.lower[..chunk.len()].copy_from_slice(chunk);
         let lower = &mut self.lower[..padded];
@@ -72,10 +72,10 @@ impl Buffers {
         }
     }
 
-    /// Adds the grams that begin at these places of the chunk.
+    /// Adds the grams that begin in this range of the chunk.
     fn insert_grams(&mut self, bits: &mut Bits, places: Range<usize>) {
-        // Four at a time, as the loop itself costs a quarter of one; up to three of the
-        // last grams come twice then.
+        // Four at a time, because an iteration costs a quarter of a gram. Up to three of the last
+        // grams are added twice.
         let fours = if places.len() < 4 { 0..0 } else { places.clone() };
         let mixed = self.mixed[fours.clone()].chunks_exact(4);
         let windows = self.lower[fours.start..fours.end + 7].windows(11).step_by(4);
@@ -90,8 +90,8 @@ impl Buffers {
     }
 }
 
-/// The bytes of a line between those that the line before begins and ends with, too, and
-/// so far beyond them that no gram is missing which that line does not have.
+/// The bytes of a line without its common prefix and suffix with the last line, but with as many
+/// of their bytes as grams of the rest have.
 fn fresh_bytes(line: &[u8], before: &[u8]) -> Range<usize> {
     let same_start = common_len(line.chunks_exact(8), before.chunks_exact(8));
     let rest = &line[same_start.min(line.len())..];
@@ -100,7 +100,7 @@ fn fresh_bytes(line: &[u8], before: &[u8]) -> Range<usize> {
     same_start.saturating_sub(beyond)..line.len().min(end + beyond)
 }
 
-/// How many bytes the equal chunks have with which two lines begin or end.
+/// Bytes of the equal chunks at the beginning or end of two lines.
 fn common_len<'a>(a: impl Iterator<Item = &'a [u8]>, b: impl Iterator<Item = &'a [u8]>) -> usize {
     let number = |chunk: &[u8]| chunk.first_chunk::<8>().map(|&eight| u64::from_le_bytes(eight));
     8 * a.zip(b).take_while(|(a, b)| number(a) == number(b)).count()
@@ -109,7 +109,7 @@ fn common_len<'a>(a: impl Iterator<Item = &'a [u8]>, b: impl Iterator<Item = &'a
 /// Adds the gram at the start of eight bytes; `mixed` is 0 or 1.
 fn insert_gram(bits: &mut Bits, bytes: &[u8], mixed: u8) {
     let key = Key::of_gram(bytes.try_into().expect("eight bytes"));
-    // Without a branch, which nobody could predict, and without a bounds check.
+    // Without a branch, which would be unpredictable, and without a bounds check.
     let hash = key.0 >> 1 | u64::from(mixed) << 63;
     bits[(hash >> 51) as usize] |= 1 << (hash >> 45 & 63);
 }

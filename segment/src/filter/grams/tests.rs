@@ -1,10 +1,10 @@
-//! Both ways set exactly the bits of the grams.
+//! Tests that both implementations set exactly the bits of the grams.
 
 use super::super::keys::{GRAM_LEN, Key, word_flag};
 use super::*;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-/// The bits by the definition.
+/// The bits by definition.
 fn expected(lines: &[Vec<u8>]) -> Box<Bits> {
     let mut bits = Box::new([0; 2 * SLICES]);
     for gram in lines.iter().flat_map(|line| line.windows(GRAM_LEN)) {
@@ -17,7 +17,7 @@ fn expected(lines: &[Vec<u8>]) -> Box<Bits> {
     bits
 }
 
-/// Lines that share much with those before, at the same place or moved.
+/// Lines that share parts with earlier lines, at the same or another position.
 fn alike_lines(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut line: Vec<u8> = Vec::new();
     let count = rng.between(1, 40);
@@ -57,7 +57,7 @@ fn all_ways_set_the_bits_of_all_grams_and_no_others() {
             joined.extend_from_slice(line);
             ends.push(joined.len() as u32);
         }
-        // The end of an allocation, so that reading beyond it has a chance to fail.
+        // The lines end with their allocation, so that reading beyond it may fail.
         joined.shrink_to_fit();
         let expected = expected(&lines);
         let mut bits = Box::new([0; 2 * SLICES]);

@@ -1,4 +1,4 @@
-//! Damage is found, and bytes are what the format says.
+//! Tests of damaged filters, and of the bytes of the format.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn every_damaged_byte_is_found() {
     assert!(matches!(index.check(&region[1..]), Err(FilterError::Length { .. })));
     assert!(matches!(load(&region[1..], &index), Err(FilterError::Length { .. })));
 
-    // A probe finds the damage in what it reads, and excludes nothing because of it.
+    // A probe finds damage in the bytes that it reads, and excludes no block by them.
     let mut damaged = 0;
     for at in 0..region.len() {
         region[at] ^= 0x10;
@@ -41,14 +41,14 @@ fn every_damaged_byte_is_found() {
     }
     assert!(damaged > 100, "{damaged}");
 
-    // Units do not pass for one another.
+    // A unit at the place of another unit is found.
     let mut probe = index.probe(vec![vec![Needle::substring(b"other").unwrap()]], all());
     let read = probe.next_reads().unwrap()[0].clone();
     let len = (read.end - read.start) as usize;
     let other = if read.start == 0 { len } else { 0 };
     let failed = probe.supply(&[&region[other..other + len]]).unwrap_err();
     assert_eq!(failed, FilterError::Checksum { offset: read.start });
-    // Nor do pieces of another length, or none.
+    // Pieces of another length, and missing ones, are found.
     for pieces in [&[][..], &[&region[..len - 1]], &[&region[..len + 1]]] {
         let mut probe = index.probe(vec![vec![Needle::substring(b"other").unwrap()]], all());
         assert!(probe.next_reads().is_some());
@@ -83,7 +83,7 @@ fn the_bytes_are_those_of_the_format() {
     // 4096 slices of two bits in units of 512 slices; then 4096 of one bit in units of
     // 1024; each unit of 128 bytes has a checksum.
     assert_eq!(region.len(), 12 * 132);
-    // "rese" alone is no gram, and "reset" is the bit that its hash picks.
+    // "rese" is no gram, and the hash of "reset" gives its bit.
     let hash = (u64::from_le_bytes(*b"reset\0\0\0") << 24).wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
     let slice = (hash >> 52) as usize;
     let bit = slice % 512 * 2;

@@ -1,5 +1,5 @@
-//! What filters promise: nothing that is there is ever excluded, what is not there
-//! mostly is, little is read, and damage is found.
+//! Tests of filters: a block with the needle is never excluded, a block without it mostly is,
+//! little is read, and damage is found.
 
 mod damage;
 mod rates;
@@ -52,14 +52,14 @@ fn region_of(blocks: &[Block]) -> (Vec<u8>, FilterIndex) {
     (region, index)
 }
 
-/// The filters of all blocks, taken out of a region.
+/// The filters of all blocks, read from a region.
 fn load(region: &[u8], index: &FilterIndex) -> Result<RegionFilters, FilterError> {
     let mut loader = index.load(region.to_vec())?;
     while loader.advance()? {}
     Ok(loader.finish())
 }
 
-/// The candidates among all blocks, and how many bytes were read.
+/// The candidates among all blocks, and the number of bytes that were read.
 fn probe(
     (region, index): &(Vec<u8>, FilterIndex),
     conditions: Vec<Vec<Needle>>,
@@ -115,7 +115,7 @@ fn random_block(rng: &mut Rng) -> Block {
     let mut block = Block::default();
     for _ in 0..rng.below(12) {
         let line = random_line(rng);
-        // Repeated lines make blocks that have few grams for their size.
+        // Blocks of repeated lines have few grams for their size.
         let copies = *rng.pick(&[1, 1, 1, 40]);
         block.lines.extend(std::iter::repeat_n(line, copies));
     }
@@ -188,7 +188,7 @@ fn conditions_are_all_required_and_their_alternatives_are_not() {
                 conditions.iter().all(|words| words.iter().any(has))
             })
             .collect();
-        // Blocks of a few words are so small that nothing passes by chance.
+        // Filters of a few words are so exact that no needle passes by chance.
         assert_eq!(candidates.iter().collect::<Vec<_>>(), expected);
     }
     assert_eq!(Needle::any_substring([&b"long enough"[..], b"no"]), None);
@@ -238,7 +238,7 @@ fn a_probe_looks_at_candidates_only_and_stops_when_none_is_left() {
     assert_eq!(probe.into_candidates(), some);
     assert_eq!(index.probe(needles(), BlockSet::empty(40)).next_reads(), None);
     assert_eq!(index.probe(Vec::new(), some.clone()).next_reads(), None);
-    // Stopping early leaves what was not excluded.
+    // A search that stops early leaves all blocks that are not excluded.
     let mut probe = index.probe(needles(), some.clone());
     assert!(probe.next_reads().is_some());
     assert_eq!(probe.into_candidates(), some);
@@ -254,7 +254,7 @@ fn blocks_may_be_unknown_or_empty() {
     writer.push(builder.finish());
     builder.add_line(b"this one");
     writer.push(builder.finish());
-    // So many grams that the filter would be full.
+    // With so many grams the filter would be full.
     let mut rng = Rng::new(9);
     (0..400_000).for_each(|_| builder.add_line(&rng.next_u64().to_le_bytes()));
     writer.push(builder.finish());

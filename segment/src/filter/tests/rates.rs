@@ -1,4 +1,4 @@
-//! How much filters exclude, how large they are, and how little of them is read.
+//! Figures of filters: the share of excluded blocks, the size, and the bytes that are read.
 
 use super::*;
 
@@ -52,12 +52,12 @@ fn ids_that_are_not_there_exclude_nearly_all_blocks_and_read_little() {
     assert!(passed < 0.0005, "{passed} of the blocks pass for 32 digits");
     assert!(read < 0.05, "{read} of the filters are read");
 
-    // An id that is there is found in its block, and nowhere else.
+    // An existing id is found in its block, and in no other.
     let line = String::from_utf8(blocks[11].lines[700].clone()).unwrap();
     let id = line.split('"').nth(15).filter(|id| id.len() == 32).unwrap();
     assert_eq!(find(&region, id.as_bytes()).iter().collect::<Vec<_>>(), [11]);
     assert!(find(&region, &id.as_bytes()[9..21]).contains(11));
-    // Words that are in no line. Shorter ones test fewer bits.
+    // Words that are in no line. Shorter words test fewer bits.
     let words = ["unreachable", "certificate", "handshake", "migration", "overflow", "timeout"];
     let passed: usize = words.iter().map(|word| find(&region, word.as_bytes()).count()).sum();
     assert!(passed < 25, "{passed} of {}", words.len() * blocks.len());
@@ -87,7 +87,7 @@ fn pairs_of_metadata_are_found_by_their_exact_bytes() {
     assert!(absent[0] < 0.025, "{} pass", absent[0]);
     assert!(find(Needle::metadata(b"pod", b"API-7")).count() <= 2);
     assert!(find(Needle::metadata(b"POD", b"api-7")).count() <= 2);
-    // Each side of the region knows nothing of the other.
+    // Text and metadata are separate parts.
     assert!(find(Needle::metadata(b"line", b"of the block")).count() <= 2);
     assert!(find(Needle::substring(b"trace_id").unwrap()).is_empty());
     // A text, or anything under a name.

@@ -22,7 +22,7 @@ fn lines_of(rng: &mut Rng, seed: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A text of a line, perhaps changed a little, or one that is nearly one.
+/// A part of a line, changed or unchanged.
 fn text_of(rng: &mut Rng, lines: &[Vec<u8>]) -> Option<Literal> {
     let line = rng.pick(lines);
     if line.is_empty() {
@@ -81,7 +81,7 @@ fn lines_are_judged_as_if_they_were_looked_at() {
                     (bit(&verdicts.passing, number), bit(&verdicts.doubtful, number));
                 assert!(!(yes && maybe));
                 let expected = tests.iter().all(|test| passes(test, line));
-                // A test that its texts do not decide is passed by some lines with them.
+                // A test that its texts do not decide passes some of the lines with them.
                 let may_pass = tests.iter().all(|t| passes(t, line) || (t.negated && !t.decides));
                 assert!(yes || maybe || !may_pass, "line {number} is lost: {tests:?}");
                 assert!(!yes || !has_all || expected, "line {number}: {tests:?}");
@@ -110,8 +110,8 @@ fn ends_of_a_text_without_its_beginning_leave_no_doubt() {
         .collect();
     let (raw, stored) = encode(&lines);
     let Ok(Some(parts)) = take_apart(&stored, raw.len()) else { panic!("it is what was written") };
-    // Lines are cut behind quotes, and `status` begins like the end of `orders`; the other
-    // text does lie across a number.
+    // Lines are cut after quotes, and `status` begins with the last letter of `orders`; the
+    // other text lies across a number.
     for (text, is_doubtful) in [("orders", false), ("\"us\":12", true)] {
         let text = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };

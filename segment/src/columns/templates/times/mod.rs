@@ -1,13 +1,13 @@
 //! Dates with times of day in lines, as one number each.
 //!
-//! Most lines have the time of their entry, in a form of their own. Taken apart it would be
-//! up to seven numbers, though the entry's timestamp tells most of it: so a time is one
-//! number, counted from the timestamp of its entry or from the time before in its column,
-//! and lines whose time is their timestamp cut to milliseconds store nothing for it.
+//! Most lines have the time of their entry as text. As single numbers it would be up to seven,
+//! although the entry's timestamp has most of the information. So a time is one number, relative
+//! to the timestamp of its entry or to the last time in its column. If the times are the
+//! timestamps truncated to milliseconds, they take no bits.
 //!
-//! A [`Layout`] says how times are written. Only what it would write is a time: 30 February
-//! and the 61st second stay text. The zone is not known, nor needed: where it is not UTC, all
-//! times differ from their timestamps by the same.
+//! A [`Layout`] says how times are written. Only a text that a layout writes is a time: 30
+//! February and second 60 stay text. The time zone is neither known nor needed: in another zone
+//! than UTC all times differ from their timestamps by the same offset.
 
 mod origin;
 mod read;
@@ -17,7 +17,7 @@ pub(super) use origin::{ColumnClock, Origin};
 pub(super) use read::{DateCache, Seen, read, recognize};
 pub(super) use write::Clock;
 
-/// How the date is written, and what stands between it and the time of day.
+/// How the date is written, and the byte between it and the time of day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Date {
     /// `2026-11-22T`
@@ -31,7 +31,7 @@ pub(super) enum Date {
 }
 
 impl Date {
-    /// Its length in bytes, with what stands behind it.
+    /// Its length with the byte after it, in bytes.
     #[inline]
     fn len(self) -> usize {
         if self == Date::MonthName { 12 } else { 11 }
@@ -45,16 +45,16 @@ pub(super) struct Layout {
     date: Date,
     /// Digits of the fraction, at most [`MAX_FRACTION_DIGITS`]; 0 if there is none.
     fraction_digits: u8,
-    /// Whether a comma stands before it, and not a point.
+    /// Whether a comma is before the fraction; otherwise a point.
     has_comma: bool,
 }
 
-/// What the times of a column are counted from.
+/// The basis to which the times of a column are relative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Basis {
     /// The timestamp of their entry.
     Entry,
-    /// The time before in the column.
+    /// The last time in the column.
     Row,
 }
 
@@ -69,7 +69,7 @@ pub(super) const LEAST_BYTES: usize = 11 + TIME_OF_DAY_LEN;
 /// Bytes of the longest time.
 pub(super) const MOST_BYTES: usize = 12 + TIME_OF_DAY_LEN + 1 + MAX_FRACTION_DIGITS as usize;
 
-/// The first day of 1700, and the one behind 2199: in between, nanoseconds fit an `i64`.
+/// The first day of 1700, and the day after 2199: in between, nanoseconds fit an `i64`.
 const FIRST_DAY: i64 = -98_615;
 const DAYS_END: i64 = 84_006;
 
@@ -105,7 +105,7 @@ impl Layout {
         self.date.len() + TIME_OF_DAY_LEN + fraction + usize::from(fraction > 0)
     }
 
-    /// How many of the smallest units that a time shows make a second.
+    /// Units per second, where a unit is the smallest step of the fraction.
     #[inline]
     fn units_per_second(self) -> i64 {
         static POWERS: [i64; MAX_FRACTION_DIGITS as usize + 1] =
@@ -113,10 +113,10 @@ impl Layout {
         POWERS[usize::from(self.fraction_digits)]
     }
 
-    /// A timestamp in ns, in these units, rounded down.
+    /// A timestamp in nanoseconds as units, rounded down.
     #[inline]
     pub(super) fn units_of(self, timestamp_ns: i64) -> i64 {
-        // Divisions by what is known to the compiler are products.
+        // The compiler turns divisions by constants into multiplications.
         match self.fraction_digits {
             0 => timestamp_ns.div_euclid(1_000_000_000),
             3 => timestamp_ns.div_euclid(1_000_000),
@@ -126,13 +126,13 @@ impl Layout {
         }
     }
 
-    /// Whether a part of a line could be a part of a time, within one or all of it.
+    /// Whether `text` may be a time or a part of one.
     pub(super) fn may_hold(self, part: &[u8], ignore_case: bool) -> bool {
         let room = (self.len() + 1).saturating_sub(part.len());
         (0..room).any(|offset| self.may_have_at(offset, part, ignore_case))
     }
 
-    /// Whether a time could have these bytes `offset` bytes behind its beginning.
+    /// Whether a time may have these bytes `offset` bytes after its beginning.
     pub(super) fn may_have_at(self, offset: usize, part: &[u8], ignore_case: bool) -> bool {
         let Some(shape) = self.shape().get(offset..offset + part.len()) else { return false };
         let fits = |(&shape, &byte): (&u8, &u8)| match shape {
@@ -143,7 +143,7 @@ impl Layout {
         shape.iter().zip(part).all(fits) && self.may_have_month_at(offset, part, ignore_case)
     }
 
-    /// The same of the letters of a month's name only.
+    /// Whether the letters of `part` at the place of the month are letters of a month's name.
     fn may_have_month_at(self, offset: usize, part: &[u8], ignore_case: bool) -> bool {
         const NAME: std::ops::Range<usize> = 3..6;
         let (start, end) = (offset.max(NAME.start), (offset + part.len()).min(NAME.end));
@@ -158,8 +158,8 @@ impl Layout {
         MONTHS.iter().any(has)
     }
 
-    /// A time of which each digit is the largest that it can be, with `M` for the letters of
-    /// a month.
+    /// A pattern of times: the largest possible digit at each position, and `M` for each letter
+    /// of a month.
     fn shape(self) -> &'static [u8] {
         let with_point: &[u8; 30] = match self.date {
             Date::DashesT => b"2999-19-39T29:59:59.999999999 ",

@@ -1,17 +1,17 @@
-//! What the numbers of a column of times are counted from, and how they become times again.
+//! The origin of the numbers of a column of times, and their conversion to times.
 //!
-//! Sums wrap: what does not fit a line's entry is found out when the time is written.
+//! Sums wrap: writing a time refuses a wrong one.
 
 use super::{Basis, Clock, Layout};
 
-/// Where the times of a column begin to count.
+/// The origin of a column of times.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Origin {
     pub(in super::super) layout: Layout,
     pub(in super::super) basis: Basis,
-    /// What was taken off all numbers.
+    /// The least difference, which the encoder subtracts from all numbers.
     pub(in super::super) least: i64,
-    /// With [`Basis::Row`] the time before the first one.
+    /// With [`Basis::Row`] the basis of the first time.
     pub(in super::super) first: i64,
 }
 
@@ -22,8 +22,8 @@ pub(in super::super) struct ColumnClock {
 }
 
 impl Origin {
-    /// Makes the numbers of a column its times, or, if they are counted from their
-    /// entries, the differences from those.
+    /// Converts the numbers of a column to times, or to differences from the timestamps if they are
+    /// relative to the entries.
     pub(in super::super) fn resolve(&self, numbers: &mut [u64]) {
         let mut before = if self.basis == Basis::Row { self.first } else { 0 };
         for number in numbers {
@@ -41,9 +41,9 @@ impl Origin {
 }
 
 impl ColumnClock {
-    /// Writes what [`Origin::resolve`] has made of a number to the start of `out`, which has
-    /// room for [`super::MOST_BYTES`], and says how many bytes it has; `None` if that is no time
-    /// that can be written.
+    /// Writes the time of a number from [`Origin::resolve`] to the start of `out`, which has room
+    /// for [`super::MOST_BYTES`]. Returns its length in bytes; `None` if no time with this number
+    /// can be written.
     #[inline]
     pub(in super::super) fn write(
         &mut self,

@@ -1,6 +1,6 @@
 //! Reads times in lines, eight bytes at a time.
 //!
-//! Guarantee: what is read of a line is what [`super::Clock`] writes, byte by byte.
+//! Guarantee: for each time that is read, [`super::Clock`] writes the same bytes.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ pub(in super::super) struct Seen {
     pub(in super::super) units: i64,
 }
 
-/// The date that was read last, and its day: the next one is mostly the same.
+/// The last date and its day: the next date is mostly the same.
 #[derive(Debug)]
 pub(in super::super) struct DateCache(Cell<([u64; 2], Date, i64)>);
 
@@ -28,12 +28,12 @@ impl Default for DateCache {
     }
 }
 
-/// More than a time can have, and what tells that it ends there.
+/// Bytes of the longest time and the bytes after it that decide where it ends.
 type Window = [u8; 32];
 
-/// The time of any layout that begins with the `digits` digits at `at`, which none comes
-/// before or behind. Behind the line stands what is no part of a time; nothing is found
-/// where fewer than 32 bytes are left.
+/// The time of any layout that begins with the `digits` digits at `at`. No digit may be before
+/// or after these. The line must be followed by a byte that is no part of a time. Finds nothing
+/// if fewer than 32 bytes are left.
 #[inline]
 pub(in super::super) fn recognize(
     bytes: &[u8],
@@ -86,7 +86,7 @@ fn second(bytes: &Window, date: Date, dates: &DateCache) -> Option<i64> {
     Some(day * SECONDS_PER_DAY + second_of_day(word(bytes, date.len()))?)
 }
 
-/// The day of a date since 1970; `None` if there is none such, or none that is written so.
+/// The day of a date since 1970; `None` if the bytes are not a valid date of this layout.
 #[cold]
 fn day_of(text: &[u8], date: Date) -> Option<i64> {
     let number = |range: std::ops::Range<usize>| {
@@ -117,13 +117,13 @@ fn day_of(text: &[u8], date: Date) -> Option<i64> {
     (exists && (FIRST_DAY..DAYS_END).contains(&days)).then_some(days)
 }
 
-/// The second of the day that the bytes `HH:MM:SS` tell.
+/// The second of the day of the bytes `HH:MM:SS`.
 #[inline(always)]
 fn second_of_day(text: u64) -> Option<i64> {
     const ZERO: u64 = u64::from_le_bytes(*b"00:00:00");
     const COLONS: u64 = u64::from_le_bytes([0, 0, 0xff, 0, 0, 0xff, 0, 0]);
     let digits = text ^ ZERO;
-    // No sum carries into the next byte as long as all before are digits.
+    // No addition carries into the next byte if all bytes before are digits.
     let others = (digits | digits.wrapping_add(0x06 * ONES)) & (0xf0 * ONES) | digits & COLONS;
     if others != 0 {
         return None;
@@ -134,8 +134,8 @@ fn second_of_day(text: u64) -> Option<i64> {
     exists.then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// The mark of the fraction at `at`, how many digits it has, and their value; no digits if
-/// there is none, or one of more than nine. `None` if the seconds go on with a digit.
+/// The mark of the fraction at `at`, its number of digits and its value. No digits if there is
+/// no fraction, or one with more than nine. `None` if a digit follows the seconds.
 #[inline(always)]
 fn fraction(bytes: &Window, at: usize) -> Option<(u8, u8, i64)> {
     let mark = bytes[at];
@@ -153,7 +153,7 @@ fn fraction(bytes: &Window, at: usize) -> Option<(u8, u8, i64)> {
     }
 }
 
-/// The same of at least eight digits.
+/// Reads a fraction of at least eight digits.
 fn long_fraction(bytes: &Window, at: usize) -> (u8, u8, i64) {
     let value = decimal_eight(word(bytes, at + 1) & (0x0f * ONES)) as i64;
     let [ninth, tenth] = [bytes[at + 9], bytes[at + 10]];

@@ -12,10 +12,10 @@ fn written(layout: Layout, units: i64) -> Option<Vec<u8>> {
     Some(out[..len].to_vec())
 }
 
-/// What is recognised at the beginning of a line.
+/// The time that is recognised at the beginning of a line.
 fn seen(line: &[u8]) -> Option<Seen> {
     let mut text = Text::default();
-    // What follows belongs to another line.
+    // The bytes of another line follow.
     text.fill(&[line, b"12:34:56"].concat(), &[line.len() as u32, line.len() as u32 + 8]);
     let (at, end) = text.line(0);
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -30,7 +30,7 @@ fn seen(line: &[u8]) -> Option<Seen> {
     seen
 }
 
-/// A time of a year that can be written.
+/// A random time of a year that can be written.
 fn any_units(rng: &mut Rng, layout: Layout) -> i64 {
     let days = (DAYS_END - FIRST_DAY) as u64;
     let second = (FIRST_DAY + rng.below(days) as i64) * SECONDS_PER_DAY;
@@ -119,7 +119,7 @@ fn what_is_nearly_a_time_stays_text() {
     ] {
         assert_eq!(seen(line.as_bytes()), None, "{line}");
     }
-    // A fraction that is too long, or none, stands behind the time.
+    // The time is followed by a fraction that is too long, or by a mark without digits.
     for behind in [".0123456789", ",", ". ", ".x", ",x1"] {
         let found = seen(format!("2026-11-22T20:33:01{behind}").as_bytes()).unwrap();
         assert_eq!((found.layout.fraction_digits, found.layout.len()), (0, 19), "{behind}");
@@ -219,7 +219,7 @@ fn parts_of_times_are_known_as_such() {
 #[test]
 fn layouts_have_one_byte_each() {
     let all: Vec<Layout> = layouts().collect();
-    // Four dates without a fraction, or with nine lengths of one behind either mark.
+    // Four forms of dates; no fraction, or one of nine lengths after either mark.
     assert_eq!(all.len(), 4 * (1 + 9 * 2));
     for byte in 0..=255 {
         assert!(Layout::from_byte(byte).is_none_or(|layout| layout.to_byte() == byte));

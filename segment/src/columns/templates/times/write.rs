@@ -1,23 +1,22 @@
-//! Writes times.
+//! Writes times as text.
 
 use logsvc_proto::time::date_of_day;
 
 use super::super::decode::{decimal_digits, write_decimal};
 use super::{DAYS_END, Date, FIRST_DAY, Layout, MONTHS, SECONDS_PER_DAY, TIME_OF_DAY_LEN};
 
-/// Writes the times of a column, and keeps the date that it wrote last: the next one is
-/// mostly the same.
+/// Writes the times of a column. Keeps the last date, since the next one is mostly the same.
 #[derive(Debug)]
 pub(in super::super) struct Clock {
     layout: Layout,
     units_per_day: i64,
-    /// Where the day of `date` begins, in units since 1970.
+    /// The beginning of the day of `date`, in units since 1970.
     day_start: i64,
-    /// The date and what stands behind it.
+    /// The date and the byte after it.
     date: [u8; DATE_BYTES],
 }
 
-/// The longest date and what stands behind it.
+/// Length of the longest date and the byte after it.
 const DATE_BYTES: usize = 12;
 
 impl Clock {
@@ -29,8 +28,8 @@ impl Clock {
     }
 
     /// Writes a time, in units since 1970, to the start of `out`, which has room for
-    /// [`super::MOST_BYTES`], and says how many bytes it has; what is behind them in `out`
-    /// is changed too. `None` if it is in no year that can be written.
+    /// [`super::MOST_BYTES`]. Returns its length in bytes; bytes of `out` after it change too.
+    /// `None` if its year is not from 1700 to 2199.
     #[inline]
     pub(in super::super) fn write(&mut self, out: &mut [u8], units: i64) -> Option<usize> {
         let mut of_day = units.wrapping_sub(self.day_start);
@@ -39,7 +38,7 @@ impl Clock {
         }
         let (second, fraction) = match self.layout.fraction_digits {
             0 => (of_day, 0),
-            // Divisions by what is known to the compiler are products.
+            // The compiler turns divisions by constants into multiplications.
             3 => (of_day / 1000, of_day % 1000),
             6 => (of_day / 1_000_000, of_day % 1_000_000),
             9 => (of_day / 1_000_000_000, of_day % 1_000_000_000),
@@ -49,7 +48,7 @@ impl Clock {
             }
         };
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        // Of `HH0MM0SS` the zeros between become colons.
+        // The zeros between the numbers of `HH0MM0SS` become colons.
         let digits = decimal_digits((hour * 1_000_000 + minute * 1000 + second) as u64);
         let time_of_day = digits + u64::from_le_bytes([0, 0, 10, 0, 0, 10, 0, 0]);
         let date_len = self.layout.date.len();
@@ -64,7 +63,7 @@ impl Clock {
         Some(self.layout.len())
     }
 
-    /// Takes the day of a time for the last one, and returns the time's place in it.
+    /// Makes the day of a time the last day, and returns the offset of the time in the day.
     #[cold]
     fn begin_day(&mut self, units: i64) -> Option<i64> {
         let day = units.div_euclid(self.units_per_day);
