@@ -28,7 +28,6 @@ pub(super) const ORDERS: &[Order] = &[
             "body ids time",
             "encode push",
             "discover error otlp",
-            "fuzz",
         ],
     },
     Order {
@@ -66,7 +65,7 @@ pub(super) const ORDERS: &[Order] = &[
             "response",
             "handshake service",
             // The driver.
-            "connection fuzz",
+            "connection",
             "respond server",
         ],
     },
@@ -75,7 +74,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "websocket",
         floors: &["code self", "frame", "message", "socket", "drive"],
     },
-    Order { krate: "logql", module: "", floors: &["syntax", "engine testing", "fuzz"] },
+    Order { krate: "logql", module: "", floors: &["syntax", "engine testing"] },
     Order {
         krate: "logql",
         module: "syntax",

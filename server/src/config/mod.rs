@@ -15,8 +15,6 @@ mod choice;
 mod expand;
 mod file;
 mod foreign;
-#[cfg_attr(not(test), allow(dead_code, reason = "a fuzz target calls it"))]
-pub(crate) mod fuzz;
 pub(crate) mod limits;
 mod machine;
 mod nearest;
