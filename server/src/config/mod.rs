@@ -43,7 +43,7 @@ use logsvc_shards::wal::SyncPolicy;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use file::IgnoredKey;
-pub(crate) use foreign::flags as foreign_flags;
+pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
