@@ -125,7 +125,10 @@ mod tests {
         assert_eq!(faults_of_kind("logsvc-proto", &[on], Some("dev")), [""; 0]);
         let expected = format!("logsvc-proto must not depend on {on}");
         for kind in [None, Some("build")] {
-            assert_eq!(faults_of_kind("logsvc-proto", &[on], kind), [expected.clone()]);
+            assert_eq!(
+                faults_of_kind("logsvc-proto", &[on], kind),
+                std::slice::from_ref(&expected)
+            );
         }
     }
 
