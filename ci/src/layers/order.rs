@@ -35,8 +35,8 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Parts that know nothing of the trait.
-            "aligned closing entropy fair_queue huge_pages latch open_files panics poison pool \
-             priority race ring_probe streak",
+            "aligned closing coop entropy fair_queue huge_pages latch open_files panics poison pool \
+             priority race ring_probe",
             "shared_run signals traits",
             // Parts of backends, and values that wait.
             "clock commits file_ops mesh owners turns",
