@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::requests(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::http::requests(data));

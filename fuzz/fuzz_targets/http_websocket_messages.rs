@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_http::fuzz::websocket_messages(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::http::websocket_messages(data));

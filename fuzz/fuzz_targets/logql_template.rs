@@ -5,5 +5,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let _ = logsvc_logql::fuzz::template(data);
+    let _ = logsvc_logql::engine::testing::check_template(data);
 });

@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::otlp(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::proto::otlp(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_proto::fuzz::push_protobuf(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::proto::push_protobuf(data));

@@ -31,8 +31,6 @@ mod connection;
 mod date;
 mod encode;
 mod framing;
-#[doc(hidden)]
-pub mod fuzz;
 mod gzip;
 mod handshake;
 mod head;

@@ -4,7 +4,8 @@
 mod golden;
 
 use golden::{Case, check_folder};
-use logsvc_http::{Params, fuzz};
+use logsvc_fuzz_bodies::http as fuzz;
+use logsvc_http::Params;
 use proptest::prelude::*;
 
 /// The result of the whole input, after checking that no cut changes it.

@@ -4,6 +4,5 @@
 //! [`engine`] evaluates trees over entries.
 
 pub mod engine;
-pub mod fuzz;
 pub mod syntax;
 pub mod testing;

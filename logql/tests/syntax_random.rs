@@ -1,6 +1,6 @@
 //! Random and hostile queries.
 
-use logsvc_logql::fuzz;
+use logsvc_fuzz_bodies::logql as fuzz;
 use logsvc_logql::syntax::ast::{Expr, MetricExpr};
 use logsvc_logql::syntax::{
     MAX_EXPR_DEPTH, MAX_LABEL_FILTER_DEPTH, MAX_QUERY_LEN_BYTES, SelectorError, check_executable,

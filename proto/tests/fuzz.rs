@@ -1,6 +1,6 @@
 //! The fuzz bodies over seeds, mutated seeds and random bytes.
 
-use logsvc_proto::fuzz;
+use logsvc_fuzz_bodies::proto as fuzz;
 use logsvc_proto::messages::{
     EntryAdapter, LabelPairAdapter, PushRequest, StreamAdapter, Timestamp,
 };

@@ -1,15 +1,17 @@
 //! The memory of one task that runs on several cores, as a part of a [`Budget`].
 //!
-//! A task begins with what it is certain to get, takes more from the budget when it needs
-//! it, and never holds more than its own ceiling. All its parts take from one [`Account`];
-//! what a part has taken is a [`Grant`], which may go to another core with the memory that
-//! it stands for.
+//! A task starts with a guaranteed number of bytes, takes more from the budget when it needs
+//! more, and never holds more than its own ceiling. All parts of the task take memory from one
+//! [`Account`]. Each part holds its bytes as a [`Grant`], which can move to another core
+//! together with the memory.
 //!
-//! Guarantees: the sum of all live grants of an account never exceeds its ceiling, and its
-//! budget always has at least that sum reserved. What is taken from the budget beyond the
-//! first bytes goes back as grants shrink. What can go wrong: an account counts what callers
-//! say, as a budget does; and of several parts that ask at once for the last bytes one may be
-//! refused although another one's request fails, too.
+//! Guarantees: the sum of all live grants of an account never exceeds its ceiling. The budget
+//! always has at least that sum reserved. Bytes beyond the guaranteed ones return to the budget
+//! when grants shrink.
+//!
+//! What can go wrong: an account counts the bytes that callers report, as a budget does. If
+//! several parts ask for the last bytes at once, one can be refused although the request of
+//! another one fails, too.
 
 use std::fmt;
 use std::sync::Arc;

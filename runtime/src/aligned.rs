@@ -1,10 +1,9 @@
-//! Memory for reads and writes that go around the page cache.
+//! Memory for reads and writes that bypass the page cache.
 //!
-//! A device takes whole blocks out of memory that is aligned like them. Guarantees: the
-//! first byte of an [`AlignedBuffer`] lies at a multiple of [`DIRECT_BLOCK_BYTES`], however
-//! it has grown. What can go wrong: nothing here; what has a length or a place that is not a
-//! multiple of a block is refused by [`crate::File::write_aligned_at`] and
-//! [`crate::File::read_aligned_at`].
+//! A device reads and writes whole blocks, in memory with the alignment of a block. Guarantee:
+//! the first byte of an [`AlignedBuffer`] lies at a multiple of [`DIRECT_BLOCK_BYTES`], however
+//! the buffer has grown. [`crate::File::write_aligned_at`] and [`crate::File::read_aligned_at`]
+//! refuse lengths and offsets that are not multiples of a block.
 
 use std::fmt;
 use std::io;

@@ -1,14 +1,15 @@
 //! Spreads accepted connections evenly over the cores.
 //!
-//! The system gives a connection to one of the listeners of an address by a hash. Of
-//! four connections, which is many for an agent, one core gets three or all in five of
-//! eight cases. So a core that has more open connections than another passes on what it
-//! accepts. Guarantees: a connection is passed on once at most, as an open socket before
-//! anything is read; none is lost while the listener of its core lives. What can go
-//! wrong: connections differ, and the balance is one of their number only.
+//! The system chooses a listener of an address for each connection by a hash. Of four
+//! connections, which is many for an agent, one core gets three or four in five of eight cases.
+//! So a core that has more open connections than another one passes an accepted connection on.
 //!
-//! The list of listeners is behind a lock, which is held for as long as it takes to look
-//! through it, once per connection and never while something is awaited.
+//! Guarantees: a connection is passed on at most once, as an open socket, before anybody reads
+//! from it. None is lost while the listener of its core lives. What can go wrong: connections
+//! carry unequal load, and only their number is balanced.
+//!
+//! A lock guards the list of listeners. A core holds it while it looks through the list, once
+//! for each connection, and never across an await.
 
 use std::net::{self, SocketAddr};
 #[expect(clippy::disallowed_types, reason = "see the module's header")]
@@ -27,77 +28,82 @@ pub(crate) struct Balance {
     /// Locked for a moment when a listener comes or goes and when a connection is
     /// accepted.
     #[expect(clippy::disallowed_types, reason = "see the module's header")]
-    doors: Arc<Mutex<Vec<Entry>>>,
+    listeners: Arc<Mutex<Vec<Entry>>>,
     spare: SpareDescriptors,
 }
 
 struct Entry {
     address: SocketAddr,
     open: Arc<AtomicUsize>,
-    inbox: flume::Sender<Arrival>,
+    inbox: flume::Sender<Accepted>,
 }
 
 /// A connection that was accepted.
-pub(crate) struct Arrival {
+pub(crate) struct Accepted {
     pub(crate) stream: net::TcpStream,
     pub(crate) address: SocketAddr,
-    pub(crate) seat: Seat,
+    pub(crate) open_connection: OpenConnection,
 }
 
 /// Counts a connection as one of its core's until it is dropped.
-pub(crate) struct Seat(Arc<AtomicUsize>);
+pub(crate) struct OpenConnection(Arc<AtomicUsize>);
 
-impl Seat {
-    fn new(open: &Arc<AtomicUsize>) -> Seat {
+impl OpenConnection {
+    fn new(open: &Arc<AtomicUsize>) -> OpenConnection {
         open.fetch_add(1, Ordering::Relaxed);
-        Seat(Arc::clone(open))
+        OpenConnection(Arc::clone(open))
     }
 }
 
-impl Drop for Seat {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// One listener among those of its address.
-pub(crate) struct Door {
+pub(crate) struct BalancedListener {
     balance: Balance,
     address: SocketAddr,
     open: Arc<AtomicUsize>,
-    inbox: flume::Receiver<Arrival>,
+    inbox: flume::Receiver<Accepted>,
 }
 
 impl Balance {
-    /// The door of a listener with this address.
-    pub(crate) fn door(&self, address: SocketAddr) -> Door {
+    /// A listener with this address.
+    pub(crate) fn listener(&self, address: SocketAddr) -> BalancedListener {
         self.spare.refill();
         let (sender, inbox) = flume::bounded(INBOX_CONNECTIONS);
         let open = Arc::new(AtomicUsize::new(0));
         let entry = Entry { address, open: Arc::clone(&open), inbox: sender };
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-        Door { balance: self.clone(), address, open, inbox }
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        BalancedListener { balance: self.clone(), address, open, inbox }
     }
 }
 
-impl Door {
-    /// Returns a connection that was accepted here, unless another listener of the address
-    /// has fewer: then it goes there.
-    pub(crate) fn place(&self, stream: net::TcpStream, address: SocketAddr) -> Option<Arrival> {
-        let doors = self.balance.doors.lock().unwrap_or_else(PoisonError::into_inner);
+impl BalancedListener {
+    /// Returns a connection that was accepted here, or passes it on to a listener of the
+    /// address with fewer connections.
+    pub(crate) fn assign(&self, stream: net::TcpStream, address: SocketAddr) -> Option<Accepted> {
+        let listeners = self.balance.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let open = |entry: &&Entry| entry.open.load(Ordering::Relaxed);
-        let others = doors.iter().filter(|entry| entry.address == self.address);
+        let others = listeners.iter().filter(|entry| entry.address == self.address);
         let emptiest = others.min_by_key(open);
         let here = self.open.load(Ordering::Relaxed);
         let Some(there) = emptiest.filter(|entry| open(entry) < here) else {
-            return Some(Arrival { stream, address, seat: Seat::new(&self.open) });
+            return Some(Accepted {
+                stream,
+                address,
+                open_connection: OpenConnection::new(&self.open),
+            });
         };
-        let arrival = Arrival { stream, address, seat: Seat::new(&there.open) };
-        match there.inbox.try_send(arrival) {
+        let accepted =
+            Accepted { stream, address, open_connection: OpenConnection::new(&there.open) };
+        match there.inbox.try_send(accepted) {
             Ok(()) => None,
             Err(
-                flume::TrySendError::Full(arrival) | flume::TrySendError::Disconnected(arrival),
-            ) => Some(Arrival { seat: Seat::new(&self.open), ..arrival }),
+                flume::TrySendError::Full(accepted) | flume::TrySendError::Disconnected(accepted),
+            ) => Some(Accepted { open_connection: OpenConnection::new(&self.open), ..accepted }),
         }
     }
 
@@ -107,29 +113,29 @@ impl Door {
     }
 
     /// A connection that was accepted here and stays.
-    pub(crate) fn keep(&self, stream: net::TcpStream, address: SocketAddr) -> Arrival {
-        Arrival { stream, address, seat: Seat::new(&self.open) }
+    pub(crate) fn keep(&self, stream: net::TcpStream, address: SocketAddr) -> Accepted {
+        Accepted { stream, address, open_connection: OpenConnection::new(&self.open) }
     }
 
     /// A connection that was accepted elsewhere, if one is there.
-    pub(crate) fn arrived(&self) -> Option<Arrival> {
+    pub(crate) fn arrived(&self) -> Option<Accepted> {
         self.inbox.try_recv().ok()
     }
 
-    /// Waits for a connection that was accepted elsewhere, and puts it into `arrival`.
-    pub(crate) async fn wait(&self, arrival: &mut Option<Arrival>) {
+    /// Waits for a connection that was accepted elsewhere, and puts it into `accepted`.
+    pub(crate) async fn wait(&self, accepted: &mut Option<Accepted>) {
         match self.inbox.recv_async().await {
-            Ok(arrived) => *arrival = Some(arrived),
-            // The sender is in the list as long as this door.
+            Ok(arrived) => *accepted = Some(arrived),
+            // The sender is in the list as long as this listener.
             Err(flume::RecvError::Disconnected) => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Door {
+impl Drop for BalancedListener {
     fn drop(&mut self) {
-        let mut doors = self.balance.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        doors.retain(|entry| !Arc::ptr_eq(&entry.open, &self.open));
+        let mut listeners = self.balance.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|entry| !Arc::ptr_eq(&entry.open, &self.open));
     }
 }
 
@@ -150,15 +156,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let balance = Balance::default();
-        let (here, there) = (balance.door(address), balance.door(address));
-        let elsewhere = balance.door("127.0.0.1:1".parse().unwrap());
+        let (here, there) = (balance.listener(address), balance.listener(address));
+        let elsewhere = balance.listener("127.0.0.1:1".parse().unwrap());
         let mut kept = Vec::new();
         for _ in 0..6 {
             let (stream, peer) = connection(&listener);
-            kept.extend(here.place(stream, peer));
+            kept.extend(here.assign(stream, peer));
         }
         assert_eq!(kept.len(), 3);
-        let passed: Vec<Arrival> = std::iter::from_fn(|| there.arrived()).collect();
+        let passed: Vec<Accepted> = std::iter::from_fn(|| there.arrived()).collect();
         assert_eq!(passed.len(), 3);
         assert!(elsewhere.arrived().is_none(), "another address is another service");
 
@@ -166,17 +172,17 @@ mod tests {
         kept.truncate(1);
         for _ in 0..2 {
             let (stream, peer) = connection(&listener);
-            kept.extend(here.place(stream, peer));
+            kept.extend(here.assign(stream, peer));
         }
         assert!(there.arrived().is_none());
         drop(passed);
         let (stream, peer) = connection(&listener);
-        assert!(here.place(stream, peer).is_none());
+        assert!(here.assign(stream, peer).is_none());
         assert!(there.arrived().is_some());
 
         // A listener that has gone gets nothing.
         drop(there);
         let (stream, peer) = connection(&listener);
-        assert!(here.place(stream, peer).is_some());
+        assert!(here.assign(stream, peer).is_some());
     }
 }

@@ -1,7 +1,6 @@
 //! The process' clocks, for the backends on a real machine.
 //!
-//! All cores share one monotonic origin, so that a [`Monotonic`] may travel
-//! between them.
+//! All cores share one monotonic origin, so a [`Monotonic`] can move between them.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};

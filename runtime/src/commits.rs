@@ -1,8 +1,8 @@
-//! Whether anything is made durable these days, that is, in these tenths of a second: long work
-//! then rests now and then (see [`crate::pacer`]).
+//! Whether commits happened within the last tenths of a second. Long work rests now and then
+//! while they do (see [`crate::pacer`]).
 //!
-//! Guarantees: what is noted on one thread is seen by all others before long. Nothing that is
-//! right depends on it.
+//! Guarantee: all threads see the note of one thread after a short time. Correctness does not
+//! depend on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,22 +1,18 @@
-//! Places for work that only so much may be done of at a time, shared fairly
-//! between those who ask for it.
+//! A queue that admits a fixed number of jobs at a time, shared fairly between keys.
 //!
-//! Whoever asks does so under a *key*. A free place goes to the key that holds the
-//! fewest, of equal ones to the key that has waited longest for its turn; under one
-//! key it is first come, first served. So a key that floods the queue leaves to each
-//! other one its share, and where pieces of work of two keys take equally long the
-//! two are served in turn.
+//! Each caller asks under a *key*. A free place goes to the key that holds the fewest places;
+//! among equal keys it goes to the key that has waited longest. Callers of one key are served in
+//! the order of their arrival. So a key that floods the queue leaves each other key its share,
+//! and two keys whose jobs take equally long are served alternately.
 //!
-//! Guarantees: never more places are held than there are, on any interleaving of
-//! cores; a place that is free while somebody may take it is given away at once; no
-//! wake-up is lost; nobody waits for ever as long as places come back. A dropped
-//! [`Ticket`] leaves nothing behind, a dropped [`Place`] goes to the next in line.
-//! What can go wrong: [`QueueFull`].
+//! Guarantees, on any interleaving of cores: no more places are held than exist; a free place
+//! is given away at once if anybody may take it; no wake-up is lost; nobody waits for ever as
+//! long as places come back. A dropped [`Ticket`] leaves nothing behind. A dropped [`Place`]
+//! goes to the next waiting ticket. What can go wrong: [`QueueFull`].
 //!
-//! The state sits behind a mutex. That is an exception to the rule that no core
-//! waits for another core's lock: it is held for a few operations on maps, never
-//! while a waker runs, and only by events as rare as a query. It is not for hot
-//! paths.
+//! A mutex guards the state, as an exception to the rule that no core waits for another core's
+//! lock. A core holds it for a few operations on maps, never while a waker runs, and only for
+//! events as rare as a query. The queue is not for hot paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,16 +23,16 @@ use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What one key may have of the queue. 0 stands for no bound.
+/// The bounds of one key. 0 means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyBounds {
-    /// Most places that it holds at a time.
+    /// Most places that the key holds at a time.
     pub max_running: usize,
-    /// Most that wait for one.
+    /// Most tickets of the key that wait for a place.
     pub max_waiting: usize,
 }
 
-/// As many as may wait do so already.
+/// The key has as many waiting tickets as it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{waiting} wait in the queue already")]
 pub struct QueueFull {
@@ -44,7 +40,7 @@ pub struct QueueFull {
     pub waiting: usize,
 }
 
-/// See the module. Clones are the same queue.
+/// The queue, see the module. Clones share it.
 pub struct FairQueue<K> {
     shared: Arc<Shared<K>>,
 }
@@ -74,7 +70,7 @@ struct State<K> {
     ready: BTreeSet<(usize, u64, K)>,
 }
 
-/// What there is of one key.
+/// The state of one key.
 struct Line {
     running: usize,
     /// When it was last given a place or gave one back, or else when it came.
@@ -225,7 +221,7 @@ impl<K> fmt::Debug for FairQueue<K> {
     }
 }
 
-/// A turn in the queue; a future that ends with the place. May be dropped at any
+/// A position in the queue: a future that ends with the place. It can be dropped at any
 /// time, and awaited on any core.
 #[must_use = "nobody waits unless it is awaited"]
 pub struct Ticket<K: Ord + Clone> {
@@ -277,8 +273,7 @@ impl<K: Ord + Clone> Drop for Ticket<K> {
     }
 }
 
-/// The right to do the work; dropping it lets the next one in. May be dropped on
-/// any core.
+/// The right to run one job. Dropping it, on any core, lets the next one in.
 #[must_use = "a dropped place is given to the next one"]
 pub struct Place<K: Ord + Clone> {
     shared: Arc<Shared<K>>,

@@ -1,7 +1,7 @@
 //! Blocking file operations, for the side threads.
 //!
-//! What the drivers cannot do through a ring (or do on the core's own thread)
-//! happens here, the same for every backend on a real machine.
+//! Every backend on a real machine uses them for the operations that its driver cannot do
+//! through a ring or on the core's own thread.
 
 #![expect(
     clippy::disallowed_methods,

@@ -44,9 +44,9 @@ impl Default for LaunchOptions {
     }
 }
 
-/// What a core's thread learns about its place.
+/// The resources of one core's thread.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct CoreContext {
     pub(crate) core: CoreId,
     pub(crate) core_count: u16,
     pub(crate) side: SideThreads,
@@ -54,13 +54,13 @@ pub(crate) struct Place {
 }
 
 /// Where a core waits until all cores have built their driver.
-pub(crate) struct Gate {
+pub(crate) struct StartBarrier {
     report: mpsc::Sender<io::Result<()>>,
     go: mpsc::Receiver<bool>,
     reported: bool,
 }
 
-impl Gate {
+impl StartBarrier {
     /// Tells that this core is ready; false if the launch is called off.
     #[must_use]
     pub(crate) fn ready(&mut self) -> bool {
@@ -72,10 +72,10 @@ impl Gate {
 /// Runs `body` on one thread per core and returns when all have returned.
 ///
 /// An error means that a thread or a driver could not be had; no body has got
-/// past its [`Gate::ready`] then.
+/// past its [`StartBarrier::ready`] then.
 pub(crate) fn run_on_cores<B>(options: &LaunchOptions, body: B) -> io::Result<()>
 where
-    B: Fn(Place, &mut Gate) -> io::Result<()> + Send + Sync + 'static,
+    B: Fn(CoreContext, &mut StartBarrier) -> io::Result<()> + Send + Sync + 'static,
 {
     if options.cores == 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one core is needed"));
@@ -88,7 +88,7 @@ where
     let mut threads = Vec::new();
     let mut outcome = Ok(());
     for number in 0..options.cores {
-        let place = Place {
+        let context = CoreContext {
             core: CoreId(number),
             core_count: options.cores,
             side: side.clone(),
@@ -96,18 +96,18 @@ where
         };
         let cpu = cpus.get(usize::from(number) % cpus.len().max(1)).copied();
         let (go, wait) = mpsc::channel();
-        let mut gate = Gate { report: report.clone(), go: wait, reported: false };
+        let mut barrier = StartBarrier { report: report.clone(), go: wait, reported: false };
         let body = Arc::clone(&body);
         let builder =
             thread::Builder::new().name(format!("core-{number}")).stack_size(CORE_STACK_BYTES);
         let spawned = builder.spawn(move || {
             stop_process_on_panic();
             run_at_once();
-            place.side.add_core(place.core);
-            let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(place, &mut gate));
-            if !gate.reported {
+            context.side.add_core(context.core);
+            let result = cpu.map_or(Ok(()), pin_thread).and_then(|()| body(context, &mut barrier));
+            if !barrier.reported {
                 // The launching thread waits for one report of each core.
-                let _ = gate.report.send(result);
+                let _ = barrier.report.send(result);
             }
         });
         match spawned {
@@ -188,13 +188,13 @@ mod tests {
         let seen = Arc::new(AtomicU32::new(0));
         let mask = Arc::clone(&seen);
         let options = LaunchOptions::with_cores(3);
-        run_on_cores(&options, move |place, gate| {
-            assert!(gate.ready());
-            let name = format!("core-{}", place.core);
+        run_on_cores(&options, move |context, barrier| {
+            assert!(barrier.ready());
+            let name = format!("core-{}", context.core);
             assert_eq!(thread::current().name(), Some(name.as_str()));
             assert_eq!(allowed_cpus().unwrap().len(), 1);
-            assert_eq!(place.core_count, 3);
-            mask.fetch_or(1 << place.core.0, Ordering::Relaxed);
+            assert_eq!(context.core_count, 3);
+            mask.fetch_or(1 << context.core.0, Ordering::Relaxed);
             Ok(())
         })
         .unwrap();
@@ -204,11 +204,11 @@ mod tests {
     #[test]
     fn one_core_that_cannot_start_stops_all() {
         let options = LaunchOptions::with_cores(3);
-        let error = run_on_cores(&options, |place, gate| {
-            if place.core == CoreId(1) {
+        let error = run_on_cores(&options, |context, barrier| {
+            if context.core == CoreId(1) {
                 return Err(io::Error::from_raw_os_error(libc::ENOMEM));
             }
-            assert!(!gate.ready(), "core {} was let go", place.core);
+            assert!(!barrier.ready(), "core {} was let go", context.core);
             Ok(())
         });
         assert_eq!(error.unwrap_err().raw_os_error(), Some(libc::ENOMEM));

@@ -1,9 +1,9 @@
-//! What a process that has been killed may hold for a moment longer: its address, and the
-//! lock of its data folder.
+//! Resources that a killed process can hold for a moment longer: its address, and the lock of
+//! its data folder.
 //!
-//! The kernel takes down the rings of a process, and with them its listeners, a moment after
-//! the process is gone; and files are closed when the last of its threads ends. Whoever
-//! starts again at once has to wait for that, and must not wait for anybody who lives.
+//! The kernel takes down the rings of a process, and their listeners, a moment after the process
+//! has ended, and it closes files when the last thread ends. A process that starts again at once
+//! waits for that. It must not wait for a process that lives.
 
 use std::fs;
 use std::io::{self, Read, Write};

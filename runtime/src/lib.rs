@@ -37,6 +37,7 @@ mod clock;
 mod closing;
 mod commits;
 pub mod conformance;
+mod coop;
 mod entropy;
 mod fair_queue;
 mod file_ops;
@@ -64,7 +65,6 @@ mod signals;
 pub mod sim;
 mod socket;
 mod spare;
-mod streak;
 #[cfg(test)]
 mod testing;
 mod traits;

@@ -87,11 +87,11 @@ impl<Req> std::error::Error for LaneFull<Req> {}
 /// launch; each core calls [`Mesh::attach`] once.
 pub struct Mesh<Req, Rep> {
     /// One channel per core that holds the core's ends until it takes them.
-    seats: Arc<[Receiver<Seat<Req, Rep>>]>,
+    ends: Arc<[Receiver<CoreEnds<Req, Rep>>]>,
 }
 
 /// The ends that belong to one core.
-struct Seat<Req, Rep> {
+struct CoreEnds<Req, Rep> {
     lanes: Arc<[RequestLane<Req, Rep>]>,
     inbox: Inbox<Req, Rep>,
     replies: (Sender<Reply<Rep>>, Receiver<Reply<Rep>>),
@@ -113,7 +113,7 @@ struct Reply<Rep> {
 
 impl<Req, Rep> Clone for Mesh<Req, Rep> {
     fn clone(&self) -> Self {
-        Mesh { seats: Arc::clone(&self.seats) }
+        Mesh { ends: Arc::clone(&self.ends) }
     }
 }
 
@@ -138,18 +138,18 @@ impl<Req, Rep> Mesh<Req, Rep> {
             })
             .unzip();
         let lanes: Arc<[_]> = lanes.into();
-        let seat = |inbox| {
+        let ends = |inbox| {
             let (sender, receiver) = flume::bounded(1);
-            let seat = Seat {
+            let ends = CoreEnds {
                 lanes: Arc::clone(&lanes),
                 inbox,
                 replies: flume::bounded(options.inflight_per_core),
                 inflight_max: options.inflight_per_core,
             };
-            assert!(sender.try_send(seat).is_ok(), "a new channel has room for one message");
+            assert!(sender.try_send(ends).is_ok(), "a new channel has room for one message");
             receiver
         };
-        Mesh { seats: inboxes.into_iter().map(seat).collect() }
+        Mesh { ends: inboxes.into_iter().map(ends).collect() }
     }
 
     /// Takes the ends of `core`. To be called on that core, which must then
@@ -158,8 +158,8 @@ impl<Req, Rep> Mesh<Req, Rep> {
     /// # Panics
     /// If the core's ends were taken before, or there is no such core.
     pub fn attach(&self, core: CoreId) -> (Caller<Req, Rep>, Inbox<Req, Rep>) {
-        let seat = self.seats[core.index()].try_recv();
-        let Ok(Seat { lanes, inbox, replies, inflight_max }) = seat else {
+        let ends = self.ends[core.index()].try_recv();
+        let Ok(CoreEnds { lanes, inbox, replies, inflight_max }) = ends else {
             panic!("core {core} attached to the mesh twice");
         };
         let (reply_sender, replies) = replies;

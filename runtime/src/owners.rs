@@ -1,10 +1,10 @@
 //! Who holds how much of a [`crate::Budget`].
 //!
-//! A budget with owners knows two kinds of them, for example addresses and tenants, and what is
-//! reserved may be counted for one of each. Guarantees: as long as somebody wants memory and
-//! finds none, nobody takes more than half of the budget, who takes it alone otherwise. What can
-//! go wrong: there is a fixed number of places, and owners that meet in one are taken for one.
-//! Where an owner's place is depends on a secret, so that nobody can seek the place of another.
+//! A budget with owners counts each reservation for one owner of each kind, for example an
+//! address and a tenant. Guarantee: while an owner waits for memory, no owner takes more than
+//! half of the budget; at other times an owner may take all of it. What can go wrong: the number
+//! of buckets is fixed, and owners that share a bucket count as one. A secret decides the bucket
+//! of an owner, so that nobody can aim at the bucket of another owner.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,37 +13,36 @@ use crate::Monotonic;
 /// Kinds of owners that a budget knows.
 pub const OWNER_KINDS: usize = 2;
 
-/// Places of each kind, besides the one for what is nobody's.
-const PLACES: u16 = 2047;
+/// Buckets of each kind, besides the bucket for reservations without an owner.
+const BUCKETS: u16 = 2047;
 
-/// For whom something is reserved. By default for nobody.
+/// The owner of a reservation. By default nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// A place of each kind; 0 is nobody's.
-    places: [u16; OWNER_KINDS],
+    /// A bucket of each kind; 0 is nobody's.
+    buckets: [u16; OWNER_KINDS],
 }
 
-/// See the module.
+/// The owners of one budget, see the module.
 pub(crate) struct Owners {
-    /// Bytes held, by kind and place.
+    /// Bytes held, by kind and bucket.
     held_bytes: [Box<[AtomicU64]>; OWNER_KINDS],
-    /// Until when somebody wants memory who does not have his share, by kind; zero if nobody
-    /// does.
+    /// Until when an owner below its share wants memory, by kind; zero if none does.
     wanted_until: [AtomicU64; OWNER_KINDS],
     secret: AtomicU64,
 }
 
 impl Owners {
     pub(crate) fn new() -> Owners {
-        let places = || (0..=PLACES).map(|_| AtomicU64::new(0)).collect();
+        let buckets = || (0..=BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Owners {
-            held_bytes: std::array::from_fn(|_| places()),
+            held_bytes: std::array::from_fn(|_| buckets()),
             wanted_until: std::array::from_fn(|_| AtomicU64::new(0)),
             secret: AtomicU64::new(0),
         }
     }
 
-    /// Sets what decides where owners' places are, once.
+    /// Sets the secret that decides the buckets of owners, once.
     pub(crate) fn set_secret(&self, secret: u64) {
         // Whichever core comes first decides.
         let _ = self.secret.compare_exchange(0, secret | 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -51,17 +50,17 @@ impl Owners {
 
     pub(crate) fn owner(&self, keys: [Option<u64>; OWNER_KINDS]) -> Owner {
         let secret = self.secret.load(Ordering::Relaxed);
-        let place = |key: Option<u64>| {
-            key.map_or(0, |key| 1 + (mixed(key, secret) % u64::from(PLACES)) as u16)
+        let bucket = |key: Option<u64>| {
+            key.map_or(0, |key| 1 + (mixed(key, secret) % u64::from(BUCKETS)) as u16)
         };
-        Owner { places: keys.map(place) }
+        Owner { buckets: keys.map(bucket) }
     }
 
     fn of(&self, owner: Owner) -> impl Iterator<Item = (usize, &AtomicU64)> {
-        let places = owner.places.into_iter().enumerate();
-        places
-            .filter(|(_, place)| *place > 0)
-            .map(|(kind, place)| (kind, &self.held_bytes[kind][usize::from(place)]))
+        let buckets = owner.buckets.into_iter().enumerate();
+        buckets
+            .filter(|(_, bucket)| *bucket > 0)
+            .map(|(kind, bucket)| (kind, &self.held_bytes[kind][usize::from(bucket)]))
     }
 
     pub(crate) fn add(&self, owner: Owner, bytes: u64) {
@@ -76,13 +75,13 @@ impl Owners {
         });
     }
 
-    /// Most that one of the owner's places holds.
+    /// Bytes in the fullest bucket of the owner.
     pub(crate) fn held_bytes(&self, owner: Owner) -> u64 {
         let held = self.of(owner).map(|(_, held)| held.load(Ordering::Relaxed));
         held.max().unwrap_or(0)
     }
 
-    /// How far the owner would be over its share with `more_bytes`, where somebody wants it.
+    /// How far `more_bytes` would bring the owner over its share, while others want memory.
     pub(crate) fn excess_bytes(&self, owner: Owner, more_bytes: u64, max_bytes: u64) -> u64 {
         let excess = self.of(owner).map(|(kind, held)| {
             if self.wanted_until[kind].load(Ordering::Relaxed) == 0 {
@@ -93,7 +92,7 @@ impl Owners {
         excess.max().unwrap_or(0)
     }
 
-    /// Notes that the owner found no memory, for each kind of which its place has not its
+    /// Notes that the owner found no memory, for each kind of which its bucket has not its
     /// share.
     pub(crate) fn want(&self, owner: Owner, max_bytes: u64, until: Monotonic) {
         for (kind, held) in self.of(owner) {
@@ -122,7 +121,7 @@ impl Owners {
     }
 }
 
-/// Spreads keys over places in a way that nobody knows who does not know the secret.
+/// Spreads keys over buckets. Without the secret nobody can tell the bucket of a key.
 fn mixed(key: u64, secret: u64) -> u64 {
     let folded = |left: u64, right: u64| {
         let product = u128::from(left) * u128::from(right);

@@ -1,17 +1,16 @@
-//! When long work rests, so that whoever else of this process wants the CPU gets it.
+//! Lets long work rest, so that more urgent threads of this process get the CPU.
 //!
-//! The system shares the CPU among all threads of the machine, and a thread that it should give
-//! next to nothing beside its own process gets next to nothing beside all others, too. So long work
-//! has nearly the priority of everybody, and gives way by itself: after each *piece* of some
-//! milliseconds a thread looks whether jobs wait that are more urgent, and what cores need while
-//! pushes come ([`crate::pressure`]), and rests.
+//! The system shares the CPU among all threads of the machine. A thread with a much lower
+//! priority than its own process would also lose against all other processes. So long work has
+//! nearly the usual priority, and gives way by itself: after each *piece* of some milliseconds a
+//! thread checks whether more urgent jobs wait, and how much of the CPU cores need while pushes
+//! come ([`crate::pressure`]), and rests.
 //!
-//! Guarantees: with nobody to give way to, there is no rest; however much others want, work goes
-//! on, since rests are as long as [`Urgency::longest_rests`] says at most. While commits come, each
-//! piece is followed by a rest of [`REST`] at least: threads of the kernel that tell of the end of
-//! a durable write, and that move packets, get the CPU then, which they do not always get from a
-//! thread that computes (docs/performance.md, *Commits beside a heavy query*). What can go wrong: a
-//! job that never calls [`give_way`] is one piece, however long it takes.
+//! Guarantees: without more urgent work there is no rest. Long work always goes on, because
+//! rests are at most as long as [`Urgency::longest_rests`] says. While commits come, at least
+//! [`REST`] follows each piece: the kernel's threads for the end of durable writes and for
+//! packets run then, which a computing thread can keep from running. What can go wrong: a job
+//! that never calls [`give_way`] is one piece, however long it takes.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! nothing forces a taken buffer to come back, and a buffer that is given back
 //! may have been allocated on another core (a batch travels through the mesh and
 //! its buffer stays with the receiver). The allocator has to be good at freeing
-//! foreign memory; the pool itself only sees `Vec`s and does not care.
+//! memory of another core; the pool only sees `Vec`s.
 
 use std::cell::RefCell;
 use std::rc::Rc;

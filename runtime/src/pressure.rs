@@ -1,8 +1,8 @@
-//! What of this process wants the CPU besides long work: cores, while pushes come, and jobs that
-//! somebody waits for. Long work asks here how much of the CPU to leave.
+//! The demand for CPU of everything besides long work: of cores, while pushes come, and of jobs
+//! for which a client waits. Long work asks here how much of the CPU to leave.
 //!
-//! Guarantees: what one thread notes is seen by all others before long; nobody
-//! waits for anybody. Nothing that is right depends on it.
+//! Guarantees: all threads see the notes of one thread after a short time, and no thread waits
+//! for another. Correctness does not depend on it.
 
 use std::fs::File;
 use std::io;

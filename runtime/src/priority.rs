@@ -1,7 +1,7 @@
 //! How soon the system gives a thread the CPU, beside other threads that want it.
 //!
-//! Guarantees: only the calling thread is changed. Nothing that is right depends on it, so a
-//! system that refuses is left alone.
+//! Guarantee: only the calling thread changes. Correctness does not depend on it, so a refusal
+//! of the system is ignored.
 
 /// The time that a core wants to keep a CPU for at once. It is the shortest that Linux takes.
 const CORE_SLICE_NANOS: u64 = 100_000;
@@ -18,8 +18,8 @@ pub(crate) fn be_nicer(niceness: i32) {
     }
 }
 
-/// Has the calling thread get the CPU at once when it has something to do, if it has had no
-/// more than its part of late.
+/// Asks the system to give the calling thread the CPU at once when it wakes up, unless the
+/// thread has had more than its share lately.
 ///
 /// Linux lets a thread that runs keep the CPU to the end of its slice, 3 ms with two CPUs,
 /// whatever its niceness, unless one that wakes up asks for a shorter slice (since 6.12). A

@@ -1,13 +1,12 @@
-//! Values that all cores keep together, within a budget.
+//! A cache that all cores share, within a budget.
 //!
-//! Guarantees: the memory that callers say values take never exceeds the budget, besides
-//! that of values that somebody reads when they have to go; what was used longest ago goes
-//! for what is new. Losing a value costs the work to make it again,
-//! nothing else, so nothing is ever refused: what finds no room is not kept.
+//! Guarantees: the values take no more memory than the budget, by the sizes that callers report,
+//! besides removed values that a reader still holds. The least recently used value is removed
+//! first. A lost value costs only the work to make it again, so the cache refuses nothing: a
+//! value without room is not kept.
 //!
-//! The values sit behind a mutex, as the runs of [`crate::SharedRuns`] and with the same
-//! reservation: it is held for a few map operations, never while a value is made, copied
-//! or dropped.
+//! A mutex guards the values, as in [`crate::SharedRuns`] and with the same restriction: a core
+//! holds it for a few operations on maps, never while a value is made, copied or dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -89,7 +88,7 @@ impl<K: Ord + Clone, V> SharedCache<K, V> {
                 return false;
             }
             loop {
-                // Its memory is free with its place here, whoever still reads it.
+                // Its memory returns to the budget at once, even if a reader still holds the value.
                 gone.extend(freed.map(|kept| kept.value));
                 if let Some(memory) = self.budget.try_reserve(bytes) {
                     state.last_use += 1;

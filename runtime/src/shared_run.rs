@@ -1,19 +1,19 @@
-//! Work that several ask for at the same time and that is done once.
+//! Work that several callers ask for at the same time and that runs once.
 //!
-//! Whoever asks first under a key *leads*: it gets the right to do the work, and is
-//! expected to do it in a task of its own, so that it does not end with its own
-//! request. The others *follow*. All of them, the leader's own request too, wait as
-//! [`Follower`]s for the outcome, on any core.
+//! The first caller of a key *leads*: it gets the right to do the work, and should do it in a
+//! task of its own, so that the work does not end with the caller's request. The other callers
+//! *follow*. All of them, the leader's own request too, wait for the outcome as [`Follower`]s,
+//! on any core.
 //!
-//! Guarantees: everybody who waits gets the outcome, or learns that there will be
-//! none; when nobody waits any more, the leader is told. An outcome is given only to
-//! those who asked before it was there: nothing is remembered. Who asks when the work
-//! has begun ([`Leader::begin`]) follows only with the *stamp* with which it has
-//! begun; otherwise it leads the same work once more. So, if the stamp changes with
-//! the data, nobody gets an outcome older than the question.
+//! Guarantees: every follower gets the outcome, or learns that there will be none. The leader
+//! learns when no follower is left. Only callers that asked before the end get the outcome:
+//! nothing is remembered. A caller that asks after the work has begun ([`Leader::begin`])
+//! follows only if its *stamp* equals the stamp at the beginning; otherwise it leads the same
+//! work once more. So, if the stamp changes with the data, nobody gets an outcome that is older
+//! than the question.
 //!
-//! The list of runs sits behind a mutex, as that of [`crate::Latch`] and with the same
-//! reservation: it is held for one map operation, never while a waker runs.
+//! A mutex guards the list of runs, as in [`crate::Latch`] and with the same restriction: a core
+//! holds it for one operation on a map, never while a waker runs.
 
 use std::collections::BTreeMap;
 use std::fmt;

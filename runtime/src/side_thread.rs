@@ -1,27 +1,24 @@
-//! Side threads: where blocking calls and long computations go, so that a core
-//! never stalls.
+//! Side threads: they run blocking calls and long computations, so that a core never stalls.
 //!
-//! A few queues serve the whole process, each with its own threads. `files` takes
-//! the file operations that a backend's driver cannot do itself; they are short,
-//! and commits wait for them. What takes as long as the device does, such as writing back,
-//! has threads of its own, and so has the closing of files ([`crate::closing`]). The others
-//! take what [`crate::Runtime::offload_to`] is given, which may be long (compression, the work
-//! of queries). So a commit never waits behind a computation, nor sealing behind a query. Within
-//! a queue any free thread takes the next job, whichever core sent it: a core waits only while
-//! all threads are busy.
+//! A few queues serve the whole process, each with its own threads. The queue `files` takes the
+//! short file operations that a backend's driver cannot do itself; commits wait for them.
+//! Operations that take as long as the device, such as write-back, have threads of their own,
+//! and so has the closing of files ([`crate::closing`]). The other queues take the jobs of
+//! [`crate::Runtime::offload_to`], which may be long (compression, the work of queries). So a
+//! commit never waits behind a computation, nor sealing behind a query. Within a queue any free
+//! thread takes the next job of any core: a core waits only while all threads are busy.
 //!
-//! Threads that compute are a little *nicer* than cores, so that the system takes the CPU from them
-//! when a core has something to do. The difference is small: a thread that the system gives next
-//! to nothing beside a core gets next to nothing beside any other program of the machine. Who
-//! of the process goes first is up to the threads themselves: those that merge, and those of long
-//! queries, which take long whatever happens, look after each job, and between the pieces of a
-//! long one, whether anything more urgent waits or runs, and rest if it does ([`crate::pacer`]).
-//! More urgent is what pushes wait for in the end, and what a short query waits for; merges are
-//! waited for where they fall far behind, but never by short queries.
+//! Threads that compute are a little *nicer* than cores, so that the system takes the CPU from
+//! them when a core becomes ready. The difference is small, because a thread with a much lower
+//! priority would also lose against every other program of the machine. The order among the side
+//! threads is their own business: threads that merge, and threads of long queries, check after
+//! each job, and between the pieces of a long job, whether more urgent work waits or runs, and
+//! rest if it does ([`crate::pacer`]). Work is more urgent if pushes or short queries wait for
+//! it. Merges count as urgent where they have fallen far behind.
 //!
-//! A panicking job stops the process, like a panic on a core. A job whose caller
-//! has gone runs to its end and its result is dropped. The threads are not
-//! pinned; they end when the last runtime value is gone.
+//! A panicking job stops the process, like a panic on a core. A job whose caller is gone runs to
+//! its end, and its result is dropped. The threads are not pinned. They end when the last
+//! runtime value is dropped.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,11 +1,11 @@
-//! Descriptors that are kept for the time when the process has no others.
+//! Spare descriptors, for the time when the process has no others.
 //!
-//! Without descriptors nothing can be accepted, and clients would hang without a word. So the
-//! listeners of a process hold a few that nobody needs, and give one up for a connection that is
-//! told so and closed. They share them: as long as one is missing, no connection stays, so that
-//! what one listener's connection leaves is not taken by another one's for good. What can go
-//! wrong: something else takes a descriptor in between, say a file that is opened; then
-//! connections wait until one is free again.
+//! Without a descriptor a listener cannot accept, and clients would hang without an answer. So
+//! the listeners of a process hold a few spare descriptors, and give one up for a connection
+//! that gets an error and is closed. The listeners share them: while one is missing, no
+//! connection stays open, so that one listener's connection cannot keep the descriptor of
+//! another one. What can go wrong: another part of the process takes a descriptor in between,
+//! for example to open a file. Then connections wait until a descriptor is free again.
 
 use std::fs::File;
 use std::io;

@@ -1,19 +1,18 @@
-//! Turns of the tasks of one core that compute for long in one go.
+//! Turns of the tasks of one core that compute for long.
 //!
-//! A backend enters its driver when no task is ready any more: only then do operations that
-//! tasks began go to the system, and only then does anybody learn of those that have ended,
-//! and of messages from other cores. If eight requests are ready, and each computes for a
-//! millisecond, then what the first one has begun waits for the seven others, and the disk
-//! rests meanwhile; then all of them wait for the disk, and the core rests. So such tasks take
-//! turns, and between two of them the driver is entered twice: once to learn what has ended,
-//! and once more with what the tasks that waited for it have begun then, above all the next
+//! A backend enters its driver when no task is ready. Only the driver submits operations to the
+//! system, and only the driver sees completions and messages from other cores. If eight requests
+//! are ready, and each computes for a millisecond, then the I/O of the first one waits for the
+//! seven others while the disk rests; afterwards all of them wait for the disk while the core
+//! rests. So such tasks take turns. Between two turns the core enters the driver twice: first
+//! for completions, then with the operations that the woken tasks have begun, above all the next
 //! write of a log.
 //!
-//! Guarantees: between any two calls of [`Turns::next`] that return, with at least
-//! [`TURN_BYTES`] noted between them, the driver is entered so; tasks get their turns in the
-//! order in which they asked; what they wait for is the turns before theirs and the driver,
-//! nothing else. A dropped wait leaves nothing behind. What can go wrong: a task that awaits something else after it got its turn
-//! computes when it is woken, without a turn.
+//! Guarantees: between two calls of [`Turns::next`] that return, with at least [`TURN_BYTES`]
+//! noted between them, the core enters the driver twice. Tasks get their turns in the order in
+//! which they asked. A task waits for the turns before its own and for the driver, and for
+//! nothing else. A dropped wait leaves nothing behind. What can go wrong: a task that awaits
+//! something else within its turn computes without a turn when it is woken.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,11 +22,11 @@ use futures_channel::oneshot;
 
 use crate::Runtime;
 
-/// So many bytes are looked at before the driver is entered: at about 2 ns each, a core
-/// computes for a quarter of a millisecond, and an entry costs some microseconds.
+/// Bytes that tasks look at before the core enters the driver. At about 2 ns a byte, a core
+/// computes for a quarter of a millisecond; an entry costs some microseconds.
 pub const TURN_BYTES: usize = 128 << 10;
 
-/// The turns of one core. Clones stand for the same.
+/// The turns of one core. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     shared: Rc<Shared>,
@@ -35,14 +34,14 @@ pub struct Turns {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// What was computed since the driver was entered.
+    /// Bytes that tasks have looked at since the core entered the driver.
     noted_bytes: Cell<usize>,
     /// Whether a [`Change`] is out.
     is_changing: Cell<bool>,
     waiting: RefCell<VecDeque<oneshot::Sender<Change>>>,
 }
 
-/// The right to say whose turn is next. Whoever drops it passes it on.
+/// The right to decide whose turn is next. Dropping it passes it on.
 #[derive(Debug)]
 struct Change {
     shared: Rc<Shared>,
@@ -72,7 +71,7 @@ impl Turns {
         }
     }
 
-    /// Counts what the caller does in its turn, in bytes that it looks at.
+    /// Counts bytes that the caller looks at in its turn.
     pub fn note(&self, bytes: usize) {
         let noted_bytes = &self.shared.noted_bytes;
         noted_bytes.set(noted_bytes.get().saturating_add(bytes));

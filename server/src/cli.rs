@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::table::SETTINGS;
-use crate::config::{Config, GivenFlag, IgnoredKey, foreign_flags};
+use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
 
 /// What the command line says.
 #[derive(Debug)]
@@ -104,13 +104,13 @@ fn without_foreign(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<
             Some(Err(name)) => (name, None),
             None => ("", None),
         };
-        if let Some(ours) = foreign_flags::alias(name) {
+        if let Some(ours) = flag_alias(name) {
             let value = value.map(|value| format!("={value}")).unwrap_or_default();
             kept.push(format!("--{ours}{value}").into());
             continue;
         }
         let is_own = SETTINGS.iter().any(|setting| setting.flag == name);
-        match foreign_flags::reason(name).filter(|_| !is_own) {
+        match flag_reason(name).filter(|_| !is_own) {
             Some(reason) => {
                 ignored.push(IgnoredKey { path: format!("--{name}"), reason });
                 let is_flag = |next: &OsString| next.as_encoded_bytes().starts_with(b"-");

@@ -24,12 +24,14 @@ pub(super) fn crates() -> Result<Vec<String>> {
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
     let metadata: Value =
         serde_json::from_str(&process::output(command)?).context("cargo metadata")?;
+    let root = metadata["workspace_root"].as_str().context("metadata without a root")?;
     let packages = metadata["packages"].as_array().context("metadata without packages")?;
-    let names = packages.iter().map(|package| {
-        let name = package["name"].as_str().context("package without a name")?;
-        Ok(name.trim_start_matches("logsvc-").to_owned())
+    let folders = packages.iter().map(|package| {
+        let manifest = package["manifest_path"].as_str().context("package without a manifest")?;
+        let folder = manifest.strip_prefix(root).context("package outside of the workspace")?;
+        Ok(folder.trim_end_matches("Cargo.toml").trim_matches('/').to_owned())
     });
-    names.collect()
+    folders.collect()
 }
 
 /// Routes, crates and pages without a place.
@@ -90,9 +92,10 @@ fn route_paths(source: &str) -> Vec<(usize, &str)> {
     paths
 }
 
-/// Whether a word stands in the text.
-fn mentions(text: &str, word: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').any(|part| part == word)
+/// Whether the text names a folder.
+fn mentions(text: &str, folder: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "_-/".contains(c);
+    text.split(|c| !is_part(c)).any(|part| part.trim_end_matches('/') == folder)
 }
 
 #[cfg(test)]

@@ -42,7 +42,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-shards", "logsvc-testkit"],
     ),
     ("logsvc-ci", &[]),
+    ("logsvc-fuzz-bodies", &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http"]),
 ];
+
+/// Packages that the tests of every package may use, and nothing else may.
+const FOR_TESTS: &[&str] = &["logsvc-fuzz-bodies"];
 
 /// Packages that only one package may name.
 const OWNED: &[(&str, &str)] = &[("monoio", "logsvc-runtime"), ("glommio", "logsvc-runtime")];
@@ -70,7 +74,8 @@ fn faults_of_metadata(metadata: &Value) -> Result<Vec<String>> {
             // The package's own name; a rename within Cargo.toml does not hide it.
             let on = dependency["name"].as_str().context("dependency without a name")?;
             let ours = on.starts_with("logsvc-") || !dependency["path"].is_null();
-            if ours && !allowed.contains(&on) {
+            let of_tests = FOR_TESTS.contains(&on) && dependency["kind"] == "dev";
+            if ours && !of_tests && !allowed.contains(&on) {
                 faults.push(format!("{name} must not depend on {on}"));
             }
             if let Some((_, owner)) = OWNED.iter().find(|(package, _)| *package == on)
@@ -89,11 +94,15 @@ mod tests {
     use serde_json::json;
 
     fn faults_of(package: &str, dependencies: &[&str]) -> Vec<String> {
+        faults_of_kind(package, dependencies, Some("dev"))
+    }
+
+    fn faults_of_kind(package: &str, dependencies: &[&str], kind: Option<&str>) -> Vec<String> {
         let dependencies: Vec<Value> = dependencies
             .iter()
             .map(|name| {
                 let path = name.starts_with("logsvc-").then(|| format!("/somewhere/{name}"));
-                json!({"name": name, "path": path, "kind": "dev", "rename": "harmless"})
+                json!({"name": name, "path": path, "kind": kind, "rename": "harmless"})
             })
             .collect();
         let metadata = json!({"packages": [{"name": package, "dependencies": dependencies}]});
@@ -120,6 +129,19 @@ mod tests {
             ("logsvc-ci", "logsvc-proto"),
         ] {
             assert_eq!(faults_of(package, &[on]), [format!("{package} must not depend on {on}")]);
+        }
+    }
+
+    #[test]
+    fn packages_for_tests_are_for_tests_only() {
+        let on = "logsvc-fuzz-bodies";
+        assert_eq!(faults_of_kind("logsvc-proto", &[on], Some("dev")), [""; 0]);
+        let expected = format!("logsvc-proto must not depend on {on}");
+        for kind in [None, Some("build")] {
+            assert_eq!(
+                faults_of_kind("logsvc-proto", &[on], kind),
+                std::slice::from_ref(&expected)
+            );
         }
     }
 

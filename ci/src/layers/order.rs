@@ -28,7 +28,6 @@ pub(super) const ORDERS: &[Order] = &[
             "body ids time",
             "encode push",
             "discover error otlp",
-            "fuzz",
         ],
     },
     Order {
@@ -36,8 +35,8 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Parts that know nothing of the trait.
-            "aligned closing entropy fair_queue huge_pages latch open_files panics poison pool \
-             priority race ring_probe streak",
+            "aligned closing coop entropy fair_queue huge_pages latch open_files panics poison pool \
+             priority race ring_probe",
             "shared_run signals traits",
             // Parts of backends, and values that wait.
             "clock commits file_ops mesh owners turns",
@@ -66,7 +65,7 @@ pub(super) const ORDERS: &[Order] = &[
             "response",
             "handshake service",
             // The driver.
-            "connection fuzz",
+            "connection",
             "respond server",
         ],
     },
@@ -75,7 +74,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "websocket",
         floors: &["code self", "frame", "message", "socket", "drive"],
     },
-    Order { krate: "logql", module: "", floors: &["syntax", "engine testing", "fuzz"] },
+    Order { krate: "logql", module: "", floors: &["syntax", "engine testing"] },
     Order {
         krate: "logql",
         module: "syntax",

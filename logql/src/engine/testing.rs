@@ -5,11 +5,13 @@
 //! cut into blocks, which must never change an answer.
 
 mod lines;
+mod templates;
 
 use std::fmt;
 
 pub use lines::{LINE_PIPELINES, LineFeeder, check_lines};
 use logsvc_proto::Labels;
+pub use templates::check_template;
 
 use super::{
     CompiledMatcher, EntryBlock, EvalError, LeafExecutor, LeafPlan, LeafResult, MergeState,

@@ -1,4 +1,4 @@
-//! Checks that need a real operating system, with what they need as arguments.
+//! Checks that need a real operating system. Their arguments name its resources.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,12 +1,12 @@
-//! What every backend must do, as checks that any [`Runtime`] can run.
+//! The contract of all backends, as checks that any [`Runtime`] can run.
 //!
-//! [`run_all`] runs the checks of one core; [`cores`] holds those that need two
-//! or more, and [`machine`] those that need a real operating system. A check
-//! panics when the backend breaks the contract; the panic names the check. They
-//! assume that a loopback address is there and that the scratch folder is empty.
+//! [`run_all`] runs the checks of one core; [`cores`] holds the checks that need two or more
+//! cores, and [`machine`] the checks that need a real operating system. A check panics when the
+//! backend breaks the contract, and the panic names the check. The checks assume that a loopback
+//! address exists and that the scratch folder is empty.
 //!
-//! Limits are counted in steps (yields, rounds) rather than in time where
-//! possible, so that a busy machine fails no check.
+//! Limits are counted in steps (yields, rounds) rather than in time where possible, so that a
+//! busy machine fails no check.
 
 pub mod cores;
 mod deadlines;

@@ -18,7 +18,7 @@ const IO_MEMORY_BYTES: usize = 1 << 20;
 
 /// How long ready tasks run before the executor looks at its rings again: never in practice,
 /// because a timer that fires at the wrong moment puts the core to sleep beside ready tasks,
-/// see [`super::bell`]. Tasks that never wait yield by themselves, as on the other backends.
+/// see [`super::notifier`]. Tasks that never wait yield by themselves, as on the other backends.
 const PREEMPT_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs `main` on every core and returns when all have returned.
@@ -35,7 +35,7 @@ where
     Fut: Future<Output = ()> + 'static,
 {
     probe_ring().map_err(|error| explain_refused_ring(&error))?;
-    run_on_cores(options, move |place, gate| {
+    run_on_cores(options, move |context, barrier| {
         // The thread is pinned already.
         let executor = LocalExecutorBuilder::new(Placement::Unbound)
             .name("core")
@@ -44,9 +44,9 @@ where
             .preempt_timer(PREEMPT_AFTER)
             .make()
             .map_err(|error| explain_refused_ring(&io::Error::from(error)))?;
-        let core = executor.run(async move { GlommioRuntime::new(place) })?;
-        if gate.ready() {
-            executor.run(core.belled(main(core.clone())));
+        let core = executor.run(async move { GlommioRuntime::new(context) })?;
+        if barrier.ready() {
+            executor.run(core.notified(main(core.clone())));
         }
         Ok(())
     })

@@ -1,9 +1,9 @@
 //! Files of the glommio backend.
 //!
-//! Reads, writes and syncs are buffered operations through the ring; the rest
-//! goes to the side threads, as on monoio. So do writes from aligned memory and reads into it:
-//! glommio's own take only memory that it has allocated itself. But for writes that are durable
-//! at once, these have the threads of what waits for the device.
+//! Reads, writes and syncs are buffered operations through the ring; all other operations go to
+//! the side threads, as on monoio. So do reads and writes of aligned memory, because glommio's
+//! own take only memory that glommio has allocated. Writes that are durable at once go to the
+//! threads that wait for the device.
 
 use std::fs;
 use std::io;

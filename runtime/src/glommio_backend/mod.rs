@@ -1,9 +1,9 @@
 //! The glommio backend: io_uring only.
 //!
-//! Traps of glommio 0.9.0 and what is done about them here:
+//! Traps of glommio 0.9.0, and how this backend avoids them:
 //!
 //! - It sleeps through wake-ups from other threads, and beside ready tasks: other threads
-//!   wake tasks by a bell of our own, see [`bell`], and its preemption timer never fires.
+//!   wake tasks by a notifier of our own, see [`notifier`], and its preemption timer never fires.
 //! - Queues with `Latency::Matters` make that much more likely: everything runs in the
 //!   default queue, which has none.
 //! - `spawn_local` polls the new task at once, inside the caller: tasks are put
@@ -19,10 +19,10 @@
 //!   does a read.
 //! - It refuses to start below 512 KiB of memlock.
 
-mod bell;
 mod driver;
 mod file;
 mod net;
+mod notifier;
 
 use std::future::Future;
 use std::io;
@@ -40,9 +40,9 @@ pub use driver::launch;
 pub use file::GlommioFile;
 pub use net::{GlommioListener, GlommioReader, GlommioWriter};
 
-use self::bell::{Bell, Belled};
+use self::notifier::{Notified, Notifier};
 use crate::entropy::Entropy;
-use crate::launch::Place;
+use crate::launch::CoreContext;
 use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
 use crate::{clock, file_ops};
 
@@ -53,30 +53,30 @@ pub struct GlommioRuntime {
 }
 
 struct Shared {
-    place: Place,
+    context: CoreContext,
     entropy: Entropy,
     /// /dev/zero, for yields.
     zero: BufferedFile,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 impl GlommioRuntime {
     /// Must be called within the executor, once.
-    fn new(place: Place) -> io::Result<GlommioRuntime> {
+    fn new(context: CoreContext) -> io::Result<GlommioRuntime> {
         let entropy = Entropy::from_system()?;
         let zero = ring_file(file_ops::open(Path::new("/dev/zero"), OpenMode::Read)?);
-        let (bell, listening) = Bell::new()?;
+        let (notifier, listening) = Notifier::new()?;
         drop(spawn_as_it_is(listening));
-        Ok(GlommioRuntime { shared: Rc::new(Shared { place, entropy, zero, bell }) })
+        Ok(GlommioRuntime { shared: Rc::new(Shared { context, entropy, zero, notifier }) })
     }
 
     /// The future, made fit to be a task of this core.
-    fn belled<F: Future>(&self, future: F) -> Belled<F> {
-        Belled::new(&self.shared.bell, future)
+    fn notified<F: Future>(&self, future: F) -> Notified<F> {
+        Notified::new(&self.shared.notifier, future)
     }
 
     fn side(&self) -> &SideThreads {
-        &self.shared.place.side
+        &self.shared.context.side
     }
 }
 
@@ -131,11 +131,11 @@ impl Runtime for GlommioRuntime {
     }
 
     fn core(&self) -> CoreId {
-        self.shared.place.core
+        self.shared.context.core
     }
 
     fn core_count(&self) -> u16 {
-        self.shared.place.core_count
+        self.shared.context.core_count
     }
 
     fn now(&self) -> Monotonic {
@@ -155,7 +155,7 @@ impl Runtime for GlommioRuntime {
         F: Future + 'static,
         F::Output: 'static,
     {
-        GlommioTask { handle: spawn_as_it_is(self.belled(future)) }
+        GlommioTask { handle: spawn_as_it_is(self.notified(future)) }
     }
 
     async fn offload_to<T, F>(&self, queue: SideQueue, work: F) -> T

@@ -13,17 +13,17 @@ use futures_io::{AsyncRead, AsyncWrite};
 use glommio::net::TcpStream;
 
 use super::{GlommioRuntime, sleep_until, spawn_as_it_is};
-use crate::balance::{Arrival, Door, Seat};
+use crate::balance::{Accepted, BalancedListener, OpenConnection};
+use crate::coop::CoopBudget;
 use crate::race::race;
 use crate::spare::is_lack_of_descriptors;
-use crate::streak::Streak;
 use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
 /// A listening socket of the glommio backend.
 pub struct GlommioListener {
     listener: net::TcpListener,
-    door: Door,
-    streak: Streak,
+    balanced: BalancedListener,
+    coop: CoopBudget,
     runtime: GlommioRuntime,
 }
 
@@ -34,17 +34,17 @@ impl GlommioListener {
     ) -> io::Result<GlommioListener> {
         let listener = socket::listen(address)?;
         Ok(GlommioListener {
-            door: runtime.shared.place.balance.door(listener.local_addr()?),
+            balanced: runtime.shared.context.balance.listener(listener.local_addr()?),
             listener,
-            streak: Streak::default(),
+            coop: CoopBudget::default(),
             runtime,
         })
     }
 
-    fn take(&self, arrival: Arrival) -> (GlommioReader, GlommioWriter, SocketAddr) {
-        let Arrival { stream: accepted, address, seat } = arrival;
-        self.streak.add();
-        let (reader, writer) = split(stream(accepted), Some(seat), self.runtime.clone());
+    fn take(&self, accepted: Accepted) -> (GlommioReader, GlommioWriter, SocketAddr) {
+        let Accepted { stream: accepted, address, open_connection } = accepted;
+        self.coop.add();
+        let (reader, writer) = split(stream(accepted), Some(open_connection), self.runtime.clone());
         (reader, writer, address)
     }
 
@@ -54,7 +54,7 @@ impl GlommioListener {
         // over a second descriptor of the socket polls it; the read that follows
         // fails, as it must on a listener, and tells that the poll has ended.
         let mut second = self.listener.try_clone();
-        if second.as_ref().is_err_and(is_lack_of_descriptors) && self.door.spare().release() {
+        if second.as_ref().is_err_and(is_lack_of_descriptors) && self.balanced.spare().release() {
             second = self.listener.try_clone();
         }
         let mut poller = stream(second?);
@@ -68,39 +68,39 @@ impl Listener for GlommioListener {
     type Writer = GlommioWriter;
 
     async fn accept(&self) -> io::Result<(GlommioReader, GlommioWriter, SocketAddr)> {
-        if self.streak.is_over() {
+        if self.coop.is_spent() {
             self.runtime.yield_now().await;
         }
-        let mut arrived = self.door.arrived();
+        let mut arrived = self.balanced.arrived();
         loop {
-            if let Some(arrival) = arrived.take() {
-                return Ok(self.take(arrival));
+            if let Some(accepted) = arrived.take() {
+                return Ok(self.take(accepted));
             }
-            match self.door.spare().accept_if_all(&self.listener)? {
-                Some((stream, address)) => arrived = self.door.place(stream, address),
+            match self.balanced.spare().accept_if_all(&self.listener)? {
+                Some((stream, address)) => arrived = self.balanced.assign(stream, address),
                 None => {
                     let readable = pin!(self.readable());
-                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                    race(readable, || self.balanced.wait(&mut arrived)).await.transpose()?;
                 }
             }
         }
     }
 
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<GlommioReader, GlommioWriter>> {
-        self.door.spare().refill();
-        let mut arrived = self.door.arrived();
+        self.balanced.spare().refill();
+        let mut arrived = self.balanced.arrived();
         loop {
-            if let Some(arrival) = arrived.take() {
-                let has_descriptor = self.door.spare().refill();
-                let (reader, writer, peer) = self.take(arrival);
+            if let Some(accepted) = arrived.take() {
+                let has_descriptor = self.balanced.spare().refill();
+                let (reader, writer, peer) = self.take(accepted);
                 return Ok(SpareConnection { reader, writer, peer, has_descriptor });
             }
-            match self.door.spare().accept(&self.listener)? {
-                Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
+            match self.balanced.spare().accept(&self.listener)? {
+                Some((stream, address)) => arrived = Some(self.balanced.keep(stream, address)),
                 None => {
                     let readable = pin!(self.readable());
-                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
-                    self.door.spare().refill();
+                    race(readable, || self.balanced.wait(&mut arrived)).await.transpose()?;
+                    self.balanced.spare().refill();
                 }
             }
         }
@@ -140,28 +140,28 @@ type Shared = Rc<RefCell<TcpStream>>;
 
 fn split(
     stream: TcpStream,
-    seat: Option<Seat>,
+    open_connection: Option<OpenConnection>,
     runtime: GlommioRuntime,
 ) -> (GlommioReader, GlommioWriter) {
     let stream = Rc::new(RefCell::new(stream));
-    let seat = seat.map(Rc::new);
+    let open_connection = open_connection.map(Rc::new);
     let reader = GlommioReader {
         stream: Rc::clone(&stream),
         runtime: runtime.clone(),
-        streak: Streak::default(),
+        coop: CoopBudget::default(),
         timed_out: false,
-        _seat: seat.clone(),
+        _open: open_connection.clone(),
     };
-    (reader, GlommioWriter { stream, runtime, streak: Streak::default(), _seat: seat })
+    (reader, GlommioWriter { stream, runtime, coop: CoopBudget::default(), _open: open_connection })
 }
 
 /// The receiving half of a connection.
 pub struct GlommioReader {
     stream: Shared,
     runtime: GlommioRuntime,
-    streak: Streak,
+    coop: CoopBudget,
     timed_out: bool,
-    _seat: Option<Rc<Seat>>,
+    _open: Option<Rc<OpenConnection>>,
 }
 
 impl GlommioReader {
@@ -192,7 +192,7 @@ impl GlommioReader {
         buffer: &mut Vec<u8>,
         deadline: Monotonic,
     ) -> Option<io::Result<usize>> {
-        let read = pin!(self.streak.count(poll_fn(|cx| self.poll_read(cx, buffer))));
+        let read = pin!(self.coop.count(poll_fn(|cx| self.poll_read(cx, buffer))));
         if deadline == Monotonic::NEVER {
             return Some(read.await);
         }
@@ -206,7 +206,7 @@ impl Reader for GlommioReader {
         mut buffer: Vec<u8>,
         deadline: Monotonic,
     ) -> (io::Result<usize>, Vec<u8>) {
-        if self.streak.is_over() {
+        if self.coop.is_spent() {
             self.runtime.yield_now().await;
         }
         if self.timed_out || clock::has_passed(deadline) {
@@ -229,8 +229,8 @@ impl Reader for GlommioReader {
 pub struct GlommioWriter {
     stream: Shared,
     runtime: GlommioRuntime,
-    streak: Streak,
-    _seat: Option<Rc<Seat>>,
+    coop: CoopBudget,
+    _open: Option<Rc<OpenConnection>>,
 }
 
 impl GlommioWriter {
@@ -239,7 +239,7 @@ impl GlommioWriter {
         if clock::has_passed(deadline) {
             return None;
         }
-        let write = pin!(self.streak.count(poll_fn(|cx| {
+        let write = pin!(self.coop.count(poll_fn(|cx| {
             Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, bytes)
         })));
         if deadline == Monotonic::NEVER {
@@ -257,7 +257,7 @@ impl Writer for GlommioWriter {
     ) -> (io::Result<()>, Vec<u8>) {
         let mut done = 0;
         while done < buffer.len() {
-            if self.streak.is_over() {
+            if self.coop.is_spent() {
                 self.runtime.yield_now().await;
             }
             let outcome = self.write_some(&buffer[done..], deadline).await;

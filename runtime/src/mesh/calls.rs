@@ -2,8 +2,8 @@
 //!
 //! A slot is taken from the call until both its reply has arrived and its future
 //! has taken or dropped it. Nothing here runs foreign code (wakers, destructors
-//! of replies); what has to be woken or dropped is handed out, because it may
-//! call back into the mesh.
+//! of replies): wakers and replies are returned to the caller, because they may call back
+//! into the mesh.
 
 use std::task::{Poll, Waker};
 
@@ -37,7 +37,7 @@ enum State<Rep> {
     Answered(Result<Rep, Disconnected>),
 }
 
-/// What to wake and drop after a reply has arrived.
+/// The waker to wake or the reply to drop after a reply has arrived.
 #[must_use]
 pub(super) enum Settled<Rep> {
     Wake(Option<Waker>),
@@ -69,9 +69,9 @@ impl<Rep> Calls<Rep> {
             self.slots.push(Slot { generation: 0, state: State::Free });
             u32::try_from(self.slots.len() - 1).expect("fewer calls than fit in memory")
         });
-        let place = &mut self.slots[slot as usize];
-        place.state = State::Waiting(None);
-        CallId { slot, generation: place.generation }
+        let entry = &mut self.slots[slot as usize];
+        entry.state = State::Waiting(None);
+        CallId { slot, generation: entry.generation }
     }
 
     /// Takes back a call whose request was not accepted.
@@ -146,9 +146,9 @@ impl<Rep> Calls<Rep> {
     }
 
     fn release(&mut self, call: CallId) {
-        let place = &mut self.slots[call.slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        place.state = State::Free;
+        let entry = &mut self.slots[call.slot as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.state = State::Free;
         self.free.push(call.slot);
     }
 }

@@ -7,7 +7,7 @@ use monoio::time::TimeDriver;
 use monoio::{Driver, IoUringDriver, LegacyDriver, RuntimeBuilder};
 
 use super::MonoioRuntime;
-use crate::launch::{Gate, LaunchOptions, Place, run_on_cores};
+use crate::launch::{CoreContext, LaunchOptions, StartBarrier, run_on_cores};
 use crate::ring_probe::{explain_refused_ring, probe_ring};
 
 /// Which driver [`launch`] shall use.
@@ -48,7 +48,7 @@ where
     if driver != MonoioDriver::Epoll {
         let main = main.clone();
         let outcome = probe_ring().map_err(|error| explain_refused_ring(&error)).and_then(|()| {
-            run_on_cores(options, move |place, gate| run_with_ring(place, gate, &main))
+            run_on_cores(options, move |context, barrier| run_with_ring(context, barrier, &main))
         });
         match outcome {
             Err(error) if driver == MonoioDriver::Auto => {
@@ -57,13 +57,17 @@ where
             other => return other,
         }
     }
-    run_on_cores(options, move |place, gate| {
+    run_on_cores(options, move |context, barrier| {
         let runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build()?;
-        run(place, gate, ChosenDriver::Epoll, runtime, &main)
+        run(context, barrier, ChosenDriver::Epoll, runtime, &main)
     })
 }
 
-fn run_with_ring<F, Fut>(place: Place, gate: &mut Gate, main: &F) -> io::Result<()>
+fn run_with_ring<F, Fut>(
+    context: CoreContext,
+    barrier: &mut StartBarrier,
+    main: &F,
+) -> io::Result<()>
 where
     F: Fn(MonoioRuntime) -> Fut,
     Fut: Future<Output = ()> + 'static,
@@ -87,12 +91,12 @@ where
         }
         other => other.map_err(explain)?,
     };
-    run(place, gate, ChosenDriver::Ring, runtime, main)
+    run(context, barrier, ChosenDriver::Ring, runtime, main)
 }
 
 fn run<D, F, Fut>(
-    place: Place,
-    gate: &mut Gate,
+    context: CoreContext,
+    barrier: &mut StartBarrier,
     driver: ChosenDriver,
     mut runtime: monoio::Runtime<TimeDriver<D>>,
     main: &F,
@@ -102,8 +106,8 @@ where
     F: Fn(MonoioRuntime) -> Fut,
     Fut: Future<Output = ()> + 'static,
 {
-    let core = runtime.block_on(async { MonoioRuntime::new(place, driver) })?;
-    if gate.ready() {
+    let core = runtime.block_on(async { MonoioRuntime::new(context, driver) })?;
+    if barrier.ready() {
         runtime.block_on(main(core));
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Files of the monoio backend.
 //!
-//! On io_uring, reads, writes and syncs go through the ring. What monoio has no
-//! operation for goes to the side threads. On epoll so does everything, except
-//! reads that the page cache can answer at once: two thread wake-ups would cost
-//! several times as much. Transfers around the page cache, but for writes that are durable at
-//! once, have the threads of those that write back there, since they wait for the device.
+//! On io_uring, reads, writes and syncs go through the ring. Operations that monoio lacks go to
+//! the side threads. On epoll all operations go there, except reads that the page cache can
+//! answer at once: two thread wake-ups would cost several times as much. Transfers that bypass
+//! the page cache go to the threads that write back, because they wait for the device; writes
+//! that are durable at once do not.
 
 use std::fs;
 use std::io;
@@ -16,9 +16,9 @@ use monoio::buf::{IoBuf, IoBufMut};
 
 use super::{ChosenDriver, MonoioRuntime};
 use crate::aligned::{AlignedBuffer, check_blocks, not_aligned};
+use crate::coop::CoopBudget;
 use crate::file_ops::{self, LONGEST_TRANSFER};
 use crate::poison::Poison;
-use crate::streak::Streak;
 use crate::{File, OpenMode, Runtime};
 
 /// A file of the monoio backend.
@@ -26,7 +26,7 @@ pub struct MonoioFile {
     handle: Handle,
     runtime: MonoioRuntime,
     poison: Poison,
-    streak: Streak,
+    coop: CoopBudget,
     mode: OpenMode,
 }
 
@@ -45,8 +45,8 @@ impl MonoioFile {
             ChosenDriver::Ring => Handle::Ring(monoio::fs::File::from_std(file)?),
             ChosenDriver::Epoll => Handle::Side(Arc::new(file)),
         };
-        let (poison, streak) = (Poison::default(), Streak::default());
-        Ok(MonoioFile { handle, runtime, poison, streak, mode })
+        let (poison, coop) = (Poison::default(), CoopBudget::default());
+        Ok(MonoioFile { handle, runtime, poison, coop, mode })
     }
 
     /// The file for a side thread. It stays open there even if this one closes
@@ -101,10 +101,10 @@ impl File for MonoioFile {
         let file = match &self.handle {
             Handle::Ring(file) => file,
             Handle::Side(file) => {
-                if self.streak.is_over() {
+                if self.coop.is_spent() {
                     self.runtime.yield_now().await;
                 }
-                self.streak.add();
+                self.coop.add();
                 match file_ops::read_cached_at(file, &mut buffer, offset_bytes) {
                     Ok(None) => {}
                     Ok(Some(count)) => return (Ok(count), buffer),

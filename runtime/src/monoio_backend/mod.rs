@@ -1,6 +1,6 @@
 //! The monoio backend: io_uring, or epoll where io_uring is refused.
 //!
-//! Traps of monoio 0.2.4 and what is done about them here:
+//! Traps of monoio 0.2.4, and how this backend avoids them:
 //!
 //! - Its own yield puts the task back to the front of the run queue, so that
 //!   neither the ring nor timers run. [`Runtime::yield_now`] waits for a trivial
@@ -37,7 +37,7 @@ pub use file::MonoioFile;
 pub use net::{MonoioListener, MonoioReader, MonoioWriter};
 
 use crate::entropy::Entropy;
-use crate::launch::Place;
+use crate::launch::CoreContext;
 use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
 use crate::{clock, file_ops};
 use driver::ChosenDriver;
@@ -50,7 +50,7 @@ pub struct MonoioRuntime {
 }
 
 struct Shared {
-    place: Place,
+    context: CoreContext,
     driver: ChosenDriver,
     entropy: Entropy,
     yielder: Yielder,
@@ -58,14 +58,14 @@ struct Shared {
 
 impl MonoioRuntime {
     /// Must be called within the driver's context.
-    fn new(place: Place, driver: ChosenDriver) -> io::Result<MonoioRuntime> {
+    fn new(context: CoreContext, driver: ChosenDriver) -> io::Result<MonoioRuntime> {
         let entropy = Entropy::from_system()?;
         let yielder = Yielder::new(driver)?;
-        Ok(MonoioRuntime { shared: Rc::new(Shared { place, driver, entropy, yielder }) })
+        Ok(MonoioRuntime { shared: Rc::new(Shared { context, driver, entropy, yielder }) })
     }
 
     fn side(&self) -> &SideThreads {
-        &self.shared.place.side
+        &self.shared.context.side
     }
 }
 
@@ -99,11 +99,11 @@ impl Runtime for MonoioRuntime {
     }
 
     fn core(&self) -> CoreId {
-        self.shared.place.core
+        self.shared.context.core
     }
 
     fn core_count(&self) -> u16 {
-        self.shared.place.core_count
+        self.shared.context.core_count
     }
 
     fn now(&self) -> Monotonic {

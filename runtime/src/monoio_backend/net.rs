@@ -13,10 +13,10 @@ use monoio::net::TcpStream;
 use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
 
 use super::{ChosenDriver, MonoioRuntime, sleep_once};
-use crate::balance::{Arrival, Door, Seat};
+use crate::balance::{Accepted, BalancedListener, OpenConnection};
+use crate::coop::CoopBudget;
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
-use crate::streak::Streak;
 use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
 
 /// A listening socket of the monoio backend. One task at a time may accept.
@@ -24,8 +24,8 @@ pub struct MonoioListener {
     listener: net::TcpListener,
     /// The same socket, registered with the driver.
     readiness: monoio::net::TcpListener,
-    door: Door,
-    streak: Streak,
+    balanced: BalancedListener,
+    coop: CoopBudget,
     runtime: MonoioRuntime,
 }
 
@@ -33,20 +33,20 @@ impl MonoioListener {
     pub(super) fn bind(address: SocketAddr, runtime: MonoioRuntime) -> io::Result<MonoioListener> {
         let listener = socket::listen(address)?;
         let readiness = monoio::net::TcpListener::from_std(listener.try_clone()?)?;
-        let door = runtime.shared.place.balance.door(listener.local_addr()?);
-        Ok(MonoioListener { listener, readiness, door, streak: Streak::default(), runtime })
+        let balanced = runtime.shared.context.balance.listener(listener.local_addr()?);
+        Ok(MonoioListener { listener, readiness, balanced, coop: CoopBudget::default(), runtime })
     }
 
-    fn take(&self, arrival: Arrival) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
-        self.streak.add();
-        let Arrival { stream, address, seat } = arrival;
+    fn take(&self, accepted: Accepted) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
+        self.coop.add();
+        let Accepted { stream, address, open_connection } = accepted;
         // epoll needs a non-blocking socket; a ring would give up on one with EAGAIN
         // instead of waiting for it.
         if self.runtime.shared.driver == ChosenDriver::Epoll {
             stream.set_nonblocking(true)?;
         }
         let stream = TcpStream::from_std(stream)?;
-        let (reader, writer) = split(stream, Some(seat), self.runtime.clone());
+        let (reader, writer) = split(stream, Some(open_connection), self.runtime.clone());
         Ok((reader, writer, address))
     }
 }
@@ -56,40 +56,40 @@ impl Listener for MonoioListener {
     type Writer = MonoioWriter;
 
     async fn accept(&self) -> io::Result<(MonoioReader, MonoioWriter, SocketAddr)> {
-        if self.streak.is_over() {
+        if self.coop.is_spent() {
             self.runtime.yield_now().await;
         }
-        let mut arrived = self.door.arrived();
+        let mut arrived = self.balanced.arrived();
         loop {
-            if let Some(arrival) = arrived.take() {
-                return self.take(arrival);
+            if let Some(accepted) = arrived.take() {
+                return self.take(accepted);
             }
-            match self.door.spare().accept_if_all(&self.listener)? {
-                Some((stream, address)) => arrived = self.door.place(stream, address),
+            match self.balanced.spare().accept_if_all(&self.listener)? {
+                Some((stream, address)) => arrived = self.balanced.assign(stream, address),
                 None => {
                     // Not relaxed: on epoll that would report the readiness of the last
                     // connection for ever.
                     let readable = pin!(self.readiness.readable(false));
-                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                    race(readable, || self.balanced.wait(&mut arrived)).await.transpose()?;
                 }
             }
         }
     }
 
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<MonoioReader, MonoioWriter>> {
-        self.door.spare().refill();
-        let mut arrived = self.door.arrived();
+        self.balanced.spare().refill();
+        let mut arrived = self.balanced.arrived();
         loop {
-            if let Some(arrival) = arrived.take() {
-                let has_descriptor = self.door.spare().refill();
-                let (reader, writer, peer) = self.take(arrival)?;
+            if let Some(accepted) = arrived.take() {
+                let has_descriptor = self.balanced.spare().refill();
+                let (reader, writer, peer) = self.take(accepted)?;
                 return Ok(SpareConnection { reader, writer, peer, has_descriptor });
             }
-            match self.door.spare().accept(&self.listener)? {
-                Some((stream, address)) => arrived = Some(self.door.keep(stream, address)),
+            match self.balanced.spare().accept(&self.listener)? {
+                Some((stream, address)) => arrived = Some(self.balanced.keep(stream, address)),
                 None => {
                     let readable = pin!(self.readiness.readable(false));
-                    race(readable, || self.door.wait(&mut arrived)).await.transpose()?;
+                    race(readable, || self.balanced.wait(&mut arrived)).await.transpose()?;
                 }
             }
         }
@@ -124,38 +124,38 @@ struct Connection {
     /// end of the stream while the reader is still there.
     parked: Cell<Option<TcpOwnedWriteHalf>>,
     runtime: MonoioRuntime,
-    _seat: Option<Seat>,
+    _open: Option<OpenConnection>,
 }
 
 fn split(
     stream: TcpStream,
-    seat: Option<Seat>,
+    open_connection: Option<OpenConnection>,
     runtime: MonoioRuntime,
 ) -> (MonoioReader, MonoioWriter) {
     let (fd, parked) = (stream.as_raw_fd(), Cell::new(None));
-    let connection = Rc::new(Connection { fd, parked, runtime, _seat: seat });
+    let connection = Rc::new(Connection { fd, parked, runtime, _open: open_connection });
     let (read_half, write_half) = stream.into_split();
     let reader = MonoioReader {
         half: read_half,
         connection: Rc::clone(&connection),
-        streak: Streak::default(),
+        coop: CoopBudget::default(),
         timed_out: false,
     };
-    let streak = Streak::default();
-    (reader, MonoioWriter { half: Some(write_half), connection, streak })
+    let coop = CoopBudget::default();
+    (reader, MonoioWriter { half: Some(write_half), connection, coop })
 }
 
 /// The receiving half of a connection.
 pub struct MonoioReader {
     half: TcpOwnedReadHalf,
     connection: Rc<Connection>,
-    streak: Streak,
+    coop: CoopBudget,
     timed_out: bool,
 }
 
 impl Reader for MonoioReader {
     async fn read(&mut self, buffer: Vec<u8>, deadline: Monotonic) -> (io::Result<usize>, Vec<u8>) {
-        if self.streak.is_over() {
+        if self.coop.is_spent() {
             self.connection.runtime.yield_now().await;
         }
         if self.timed_out || clock::has_passed(deadline) {
@@ -167,7 +167,7 @@ impl Reader for MonoioReader {
             return (Ok(0), buffer);
         }
         let read = self.half.read(buffer.slice_mut(start..end));
-        let mut operation = pin!(self.streak.count(read));
+        let mut operation = pin!(self.coop.count(read));
         let (result, slice) = if deadline == Monotonic::NEVER {
             operation.await
         } else if let Some(outcome) = race(operation.as_mut(), || sleep_once(deadline)).await {
@@ -187,7 +187,7 @@ impl Reader for MonoioReader {
 pub struct MonoioWriter {
     half: Option<TcpOwnedWriteHalf>,
     connection: Rc<Connection>,
-    streak: Streak,
+    coop: CoopBudget,
 }
 
 const HALF_IS_THERE: &str = "the half is there until the writer is dropped";
@@ -202,7 +202,7 @@ impl Writer for MonoioWriter {
         let half = self.half.as_mut().expect(HALF_IS_THERE);
         let mut done = 0;
         while done < buffer.len() {
-            if self.streak.is_over() {
+            if self.coop.is_spent() {
                 self.connection.runtime.yield_now().await;
             }
             if clock::has_passed(deadline) {
@@ -210,7 +210,7 @@ impl Writer for MonoioWriter {
                 return (Err(io::ErrorKind::TimedOut.into()), buffer);
             }
             let end = buffer.len().min(done + LONGEST_TRANSFER);
-            let mut operation = pin!(self.streak.count(half.write(buffer.slice(done..end))));
+            let mut operation = pin!(self.coop.count(half.write(buffer.slice(done..end))));
             let outcome = if deadline == Monotonic::NEVER {
                 Some(operation.as_mut().await)
             } else {

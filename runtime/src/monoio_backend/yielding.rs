@@ -19,7 +19,7 @@ pub(super) enum Yielder {
     /// A read of no bytes from /dev/zero: completes with the next entry into
     /// the ring, touches no memory.
     Ring(monoio::fs::File),
-    Epoll(Doorbell),
+    Epoll(WakePair),
 }
 
 impl Yielder {
@@ -30,7 +30,7 @@ impl Yielder {
                 let zero = std::fs::File::open("/dev/zero")?;
                 Ok(Yielder::Ring(monoio::fs::File::from_std(zero)?))
             }
-            ChosenDriver::Epoll => Ok(Yielder::Epoll(Doorbell::new()?)),
+            ChosenDriver::Epoll => Ok(Yielder::Epoll(WakePair::new()?)),
         }
     }
 
@@ -40,25 +40,25 @@ impl Yielder {
                 // Whatever it gives, it came through the ring.
                 let _ = zero.read_at(Vec::new(), 0).await;
             }
-            Yielder::Epoll(doorbell) => doorbell.wait().await,
+            Yielder::Epoll(pair) => pair.wait().await,
         }
     }
 }
 
-/// A socket pair: the first task that yields rings, epoll reports it, and a
+/// A socket pair: the first task that yields writes a byte, epoll reports it, and a
 /// task of our own wakes all who wait by then. monoio keeps one waker per
 /// descriptor, which is why the waiting tasks keep a list themselves.
-pub(super) struct Doorbell {
-    button: UnixStream,
+pub(super) struct WakePair {
+    sender: UnixStream,
     waiting: Rc<RefCell<Vec<Waker>>>,
 }
 
-impl Doorbell {
-    fn new() -> io::Result<Doorbell> {
-        let (button, bell) = UnixStream::pair()?;
-        button.set_nonblocking(true)?;
-        bell.set_nonblocking(true)?;
-        let mut bell = monoio::net::UnixStream::from_std(bell)?;
+impl WakePair {
+    fn new() -> io::Result<WakePair> {
+        let (sender, receiver) = UnixStream::pair()?;
+        sender.set_nonblocking(true)?;
+        receiver.set_nonblocking(true)?;
+        let mut receiver = monoio::net::UnixStream::from_std(receiver)?;
         let waiting = Rc::new(RefCell::new(Vec::<Waker>::new()));
         let listed = Rc::downgrade(&waiting);
         monoio::spawn(async move {
@@ -66,9 +66,9 @@ impl Doorbell {
             let mut woken = Vec::new();
             loop {
                 buffer.clear();
-                let (result, returned) = bell.read(buffer).await;
+                let (result, returned) = receiver.read(buffer).await;
                 buffer = returned;
-                // No bytes: the button's side is closed, so the runtime is gone.
+                // No bytes: the sender's side is closed, so the runtime is gone.
                 let Some(waiting) = listed.upgrade() else { return };
                 if !matches!(result, Ok(1..)) {
                     return;
@@ -77,23 +77,23 @@ impl Doorbell {
                 woken.drain(..).for_each(Waker::wake);
             }
         });
-        Ok(Doorbell { button, waiting })
+        Ok(WakePair { sender, waiting })
     }
 
     async fn wait(&self) {
-        let mut rung = false;
+        let mut has_asked = false;
         poll_fn(|cx| {
-            if rung {
+            if has_asked {
                 return Poll::Ready(());
             }
-            rung = true;
+            has_asked = true;
             let first = {
                 let mut waiting = self.waiting.borrow_mut();
                 waiting.push(cx.waker().clone());
                 waiting.len() == 1
             };
             // A full socket buffer cannot be: at most one byte is under way.
-            if first && (&self.button).write(&[1]).is_err() {
+            if first && (&self.sender).write(&[1]).is_err() {
                 cx.waker().wake_by_ref();
             }
             Poll::Pending

@@ -1,12 +1,12 @@
-//! What computations cost on the virtual clock.
+//! The cost of computations on the virtual clock.
 //!
-//! The clock does not see what a task computes: a poll costs a microsecond or so. Long computations
-//! call [`crate::give_way`] about each tenth of a millisecond; with a cost for such a call, what is
-//! computed on a core holds all up for as long as it would on a machine, and what is computed aside
-//! comes later.
+//! The clock does not see the computations of a task: a poll costs about a microsecond. Long
+//! computations call [`crate::give_way`] about every tenth of a millisecond. With a cost for
+//! each call, a computation on a core delays the core for as long as on a machine, and a
+//! computation on a side thread ends later.
 //!
-//! Guarantees: without a cost, nothing changes. What can go wrong: work that does not call is for
-//! nothing.
+//! Guarantee: without a cost, nothing changes. What can go wrong: a computation that does not
+//! call costs nothing.
 
 use std::cell::Cell;
 

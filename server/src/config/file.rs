@@ -106,7 +106,7 @@ fn walk(prefix: &str, section: &[Entry], keys: &mut Keys) {
         let is_name = !key.contains('.');
         let setting = if is_name { by_path(&path) } else { None };
         let is_section = is_name && has_settings_below(&path);
-        let reason = if is_name { foreign::reason(&path) } else { None };
+        let reason = if is_name { foreign::key_reason(&path) } else { None };
         match (setting, value) {
             // A key without a value keeps the default.
             (Some(_), value) if value.is_null() => {}
@@ -150,8 +150,7 @@ fn nearest_key(path: &str) -> Option<String> {
     let own = SETTINGS.iter().map(|setting| setting.path);
     // Sections are keys as well.
     let sections = SETTINGS.iter().filter_map(|setting| Some(setting.path.rsplit_once('.')?.0));
-    let foreign: Vec<String> = foreign::paths().collect();
-    let all = own.chain(sections).chain(foreign.iter().map(String::as_str));
+    let all = own.chain(sections).chain(foreign::keys().map(|(path, _)| path));
     nearest(path, all).map(str::to_owned)
 }
 

@@ -15,8 +15,6 @@ mod choice;
 mod expand;
 mod file;
 mod foreign;
-#[cfg_attr(not(test), allow(dead_code, reason = "a fuzz target calls it"))]
-pub(crate) mod fuzz;
 pub(crate) mod limits;
 mod machine;
 mod nearest;
@@ -45,7 +43,7 @@ use logsvc_shards::wal::SyncPolicy;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use file::IgnoredKey;
-pub(crate) use foreign::flags as foreign_flags;
+pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};

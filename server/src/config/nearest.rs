@@ -15,7 +15,8 @@ pub(super) fn nearest<'n>(path: &str, names: impl Iterator<Item = &'n str>) -> O
     let distances = names.map(|name| {
         let (of, known) = split(name);
         let elsewhere = usize::from(of != section);
-        (2 * distance(key, known) + elsewhere, name)
+        // Letters that are put in, left out, changed, or exchanged with their neighbours.
+        (2 * strsim::osa_distance(key, known) + elsewhere, name)
     });
     let (found, name) = distances.min()?;
     (found <= most).then_some(name)
@@ -25,48 +26,9 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
-/// How many letters have to be put in, left out, changed, or exchanged with their
-/// neighbours (optimal string alignment).
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=other.len()).collect();
-    for (row, &letter) in one.iter().enumerate() {
-        let mut line = vec![row + 1];
-        for (column, &against) in other.iter().enumerate() {
-            let changed = above[column] + usize::from(letter != against);
-            let mut least = changed.min(above[column + 1] + 1).min(line[column] + 1);
-            let is_exchanged =
-                row > 0 && column > 0 && letter == other[column - 1] && one[row - 1] == against;
-            if is_exchanged {
-                least = least.min(before[column - 1] + 1);
-            }
-            line.push(least);
-        }
-        before = std::mem::replace(&mut above, line);
-    }
-    above[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_count_edits() {
-        for (one, other, expected) in [
-            ("", "", 0),
-            ("abc", "abc", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("lnie", "line", 1),
-            ("lines", "line", 1),
-            ("kitten", "sitting", 3),
-            ("ca", "abc", 3),
-        ] {
-            assert_eq!(distance(one, other), expected, "{one} {other}");
-        }
-    }
 
     #[test]
     fn near_names_are_found_and_far_ones_are_not() {

@@ -36,13 +36,12 @@ pub(super) fn markdown() -> String {
 /// Keys of the reference that do nothing, by their reasons.
 fn foreign_keys(out: &mut String) {
     out.push_str(FOREIGN_KEYS);
-    for row in foreign::rows() {
-        let path = |key: &&str| match row.section {
-            "" => format!("`{key}`"),
-            section => format!("`{section}.{key}`"),
-        };
-        let keys: Vec<String> = row.keys.iter().map(path).collect();
-        writeln!(out, "| {} | {} |", keys.join(", "), row.reason).expect("a String takes all");
+    let section = |path: &'static str| path.rsplit_once('.').map_or("", |(section, _)| section);
+    let rows: Vec<(&str, &str)> = foreign::keys().collect();
+    let alike = rows.chunk_by(|a, b| section(a.0) == section(b.0) && a.1 == b.1);
+    for rows in alike {
+        let keys: Vec<String> = rows.iter().map(|(key, _)| format!("`{key}`")).collect();
+        writeln!(out, "| {} | {} |", keys.join(", "), rows[0].1).expect("a String takes all");
     }
 }
 

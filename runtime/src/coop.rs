@@ -1,28 +1,27 @@
-//! Fairness between sockets: a socket that never has to wait must still let
-//! others run.
+//! Cooperative scheduling of sockets: a socket that never has to wait still lets other tasks
+//! run.
 //!
-//! On epoll and on glommio a read or write that can be done at once is done
-//! without leaving the task, and accepting is like that everywhere. A fast peer
-//! could then keep a core to itself. So each socket counts what it did in a row
-//! without waiting, and yields when that gets long.
+//! On epoll and on glommio a read or write that is possible at once does not leave the task, and
+//! neither does accepting on any backend. A fast peer could keep a core to itself. So each
+//! socket counts the operations that did not wait, and yields when its budget is spent.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
 /// Operations in a row that need no yield between them.
-const LONGEST_STREAK: u32 = 32;
+const COOP_OPERATIONS: u32 = 32;
 
 #[derive(Default)]
-pub(crate) struct Streak {
+pub(crate) struct CoopBudget {
     done: Cell<u32>,
 }
 
-impl Streak {
-    /// To be asked before an operation: whether to yield first. The count
-    /// starts anew then.
-    pub(crate) fn is_over(&self) -> bool {
-        if self.done.get() < LONGEST_STREAK {
+impl CoopBudget {
+    /// Whether the caller has to yield before its next operation. If so, the budget is full
+    /// again.
+    pub(crate) fn is_spent(&self) -> bool {
+        if self.done.get() < COOP_OPERATIONS {
             return false;
         }
         self.done.set(0);
@@ -34,7 +33,7 @@ impl Streak {
         self.done.set(self.done.get() + 1);
     }
 
-    /// Runs `operation` and counts it, or ends the streak if it waits.
+    /// Runs `operation` and counts it, or refills the budget if it waits.
     pub(crate) async fn count<O: Future>(&self, operation: O) -> O::Output {
         let mut operation = pin!(operation);
         self.add();
@@ -58,20 +57,20 @@ mod tests {
     use crate::testing::block_on;
 
     #[test]
-    fn only_waiting_or_yielding_ends_a_streak() {
-        let streak = Streak::default();
+    fn only_waiting_or_yielding_refills_the_budget() {
+        let coop = CoopBudget::default();
         for _ in 0..2 {
-            for _ in 0..LONGEST_STREAK {
-                assert!(!streak.is_over());
-                block_on(streak.count(ready(())));
+            for _ in 0..COOP_OPERATIONS {
+                assert!(!coop.is_spent());
+                block_on(coop.count(ready(())));
             }
-            assert!(streak.is_over());
+            assert!(coop.is_spent());
         }
-        for _ in 0..LONGEST_STREAK - 1 {
-            streak.add();
+        for _ in 0..COOP_OPERATIONS - 1 {
+            coop.add();
         }
         let mut waited = false;
-        block_on(streak.count(poll_fn(|cx| {
+        block_on(coop.count(poll_fn(|cx| {
             if waited {
                 return Poll::Ready(());
             }
@@ -79,6 +78,6 @@ mod tests {
             cx.waker().wake_by_ref();
             Poll::Pending
         })));
-        assert!(!streak.is_over());
+        assert!(!coop.is_spent());
     }
 }

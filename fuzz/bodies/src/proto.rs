@@ -1,24 +1,24 @@
-//! Bodies of the fuzz targets, one per decoder. Each feeds arbitrary bytes and
-//! checks what must hold for whatever is accepted. An ordinary test calls them
-//! over seeds and mutations, so that they also run without a fuzzer.
+//! Pushes, labels, headers and parameters out of arbitrary bytes.
+//!
+//! Each body checks the properties of everything that a decoder accepts.
 
-use crate::body::{
+use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
     choose_otlp_decoder, snappy_block_decode, unpack,
 };
-use crate::discover::{
+use logsvc_proto::discover::{
     DEFAULT_SERVICE_LABELS, LevelFields, SERVICE_NAME, WithLevel, line_level, normalize_level,
     severity_number_level, with_service_name,
 };
-use crate::labels::{Labels, parse_labels};
-use crate::otlp::{
+use logsvc_proto::labels::{Labels, parse_labels};
+use logsvc_proto::otlp::{
     Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
 };
-use crate::push::json::Dialect;
-use crate::push::metadata::{MetadataNormalizer, NormalizedMetadata};
-use crate::push::{EntryList, Push, Totals};
-use crate::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
-use crate::time::{
+use logsvc_proto::push::json::Dialect;
+use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedMetadata};
+use logsvc_proto::push::{EntryList, Push, Totals};
+use logsvc_proto::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
+use logsvc_proto::time::{
     format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
     parse_model_duration_ns, parse_step_ns, parse_time_ns, write_rfc3339_nano,
 };

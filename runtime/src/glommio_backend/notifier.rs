@@ -1,21 +1,21 @@
-//! How other threads wake this core's tasks.
+//! Wakes the tasks of a glommio core from other threads.
 //!
-//! glommio 0.9.0 has a way of its own, an eventfd that its latency ring reads, and a core
-//! may sleep through what comes that way. Its executor looks at that ring to see whether
-//! tasks have run for long enough. If something completes there just before the first task
-//! of a round, it runs none, takes what completed out of the ring, and goes to sleep although
-//! tasks are ready, unless somebody waits for just that completion. An eventfd that is
-//! written late, for a task that was found ready already, has no such waiter; nor has the
-//! timer that ends long rounds.
+//! glommio 0.9.0 wakes a core through an eventfd that its latency ring reads, and a core can
+//! sleep through such a wake-up. The executor looks at the latency ring to see whether tasks
+//! have run for long enough. If an operation completes there just before the first task of a
+//! round, the executor runs no task, takes the completion out of the ring, and goes to sleep
+//! although tasks are ready, unless a task waits for exactly this completion. Nobody waits for
+//! an eventfd that is written late, for a task that was found ready already, or for the timer
+//! that ends long rounds.
 //!
-//! So no thread but the core itself ever touches a waker of glommio's here, and that timer
-//! never fires. Each task gets a waker that another thread may use freely: it puts the task
-//! into the core's queue and rings the core's [`Bell`], an eventfd that an ordinary task of
-//! the core reads through the main ring.
+//! So in this backend only the core itself touches glommio's wakers, and the timer never fires.
+//! Each task gets a waker that other threads may use: it puts the task into the core's queue and
+//! notifies the core's [`Notifier`], an eventfd that an ordinary task of the core reads through
+//! the main ring.
 //!
-//! Guarantees: a wake from any thread polls the task again, however the threads interleave.
-//! A task lies in the queue at most once, and a bell that has been rung is not rung again
-//! until the core has heard it, so a burst of wakes costs one system call.
+//! Guarantees: a wake from any thread polls the task again, on any interleaving of threads. A
+//! task is in the queue at most once. A notifier is not notified again until the core has read
+//! it, so a burst of wakes costs one system call.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -36,22 +36,22 @@ use super::ring_file;
 const COUNT_BYTES: usize = 8;
 
 thread_local! {
-    /// The number of the bell that this thread listens to; zero on all other threads.
+    /// The number of the notifier that this thread reads; zero on all other threads.
     static HERE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// What other threads ring to have a core look for woken tasks.
-pub(super) struct Bell {
+pub(super) struct Notifier {
     number: u64,
     eventfd: File,
     /// Whether it has been rung since the core last listened.
-    is_rung: AtomicBool,
+    is_notified: AtomicBool,
     woken: flume::Sender<Arc<Woken>>,
 }
 
-impl Bell {
-    /// A bell for this thread, and what must run there as a task of its own.
-    pub(super) fn new() -> io::Result<(Arc<Bell>, impl Future<Output = ()> + use<>)> {
+impl Notifier {
+    /// A notifier for this thread, and the future that must run there as a task of its own.
+    pub(super) fn new() -> io::Result<(Arc<Notifier>, impl Future<Output = ()> + use<>)> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         // SAFETY: a call that takes and returns numbers only.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
@@ -64,9 +64,10 @@ impl Bell {
         let (woken, queue) = flume::unbounded();
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         HERE.set(number);
-        let bell = Arc::new(Bell { number, eventfd, is_rung: AtomicBool::new(false), woken });
-        let listening = listen(Arc::clone(&bell), heard, queue);
-        Ok((bell, listening))
+        let notifier =
+            Arc::new(Notifier { number, eventfd, is_notified: AtomicBool::new(false), woken });
+        let listening = listen(Arc::clone(&notifier), heard, queue);
+        Ok((notifier, listening))
     }
 
     fn is_here(&self) -> bool {
@@ -74,20 +75,20 @@ impl Bell {
     }
 
     fn ring(&self) {
-        if !self.is_rung.swap(true, Ordering::AcqRel) {
+        if !self.is_notified.swap(true, Ordering::AcqRel) {
             let written = (&self.eventfd).write(&1_u64.to_ne_bytes());
             assert!(written.is_ok(), "an eventfd far from its limit takes a count: {written:?}");
         }
     }
 }
 
-async fn listen(bell: Arc<Bell>, heard: BufferedFile, queue: flume::Receiver<Arc<Woken>>) {
+async fn listen(notifier: Arc<Notifier>, heard: BufferedFile, queue: flume::Receiver<Arc<Woken>>) {
     loop {
         let count = heard.read_at(0, COUNT_BYTES).await;
         assert!(count.is_ok(), "an eventfd can be read: {count:?}");
-        // Whoever comes after this rings again; whoever came before has put its task into the
-        // queue before it found the bell rung.
-        bell.is_rung.swap(false, Ordering::AcqRel);
+        // A thread that wakes a task after this line writes again. A thread that found the flag
+        // set has put its task into the queue before this line.
+        notifier.is_notified.swap(false, Ordering::AcqRel);
         for _ in 0..queue.len() {
             let Ok(task) = queue.try_recv() else { break };
             task.is_queued.swap(false, Ordering::AcqRel);
@@ -98,7 +99,7 @@ async fn listen(bell: Arc<Bell>, heard: BufferedFile, queue: flume::Receiver<Arc
 
 /// Wakes a task, from any thread.
 struct Woken {
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     is_queued: AtomicBool,
     /// Only set, used and taken away on the core: glommio would tell of all that on its own
     /// eventfd otherwise.
@@ -111,12 +112,12 @@ impl Wake for Woken {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.bell.is_here() {
+        if self.notifier.is_here() {
             self.of_glommio.wake();
         } else if !self.is_queued.swap(true, Ordering::AcqRel) {
             // Fails when the core has ended, and its tasks with it.
-            if self.bell.woken.send(Arc::clone(self)).is_ok() {
-                self.bell.ring();
+            if self.notifier.woken.send(Arc::clone(self)).is_ok() {
+                self.notifier.ring();
             }
         }
     }
@@ -124,7 +125,7 @@ impl Wake for Woken {
 
 pin_project_lite::pin_project! {
     /// A future as a task of a core: other threads may wake it.
-    pub(super) struct Belled<F> {
+    pub(super) struct Notified<F> {
         registration: Registration,
         waker: Waker,
         #[pin]
@@ -132,19 +133,19 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<F> Belled<F> {
-    pub(super) fn new(bell: &Arc<Bell>, future: F) -> Belled<F> {
+impl<F> Notified<F> {
+    pub(super) fn new(notifier: &Arc<Notifier>, future: F) -> Notified<F> {
         let woken = Arc::new(Woken {
-            bell: Arc::clone(bell),
+            notifier: Arc::clone(notifier),
             is_queued: AtomicBool::new(false),
             of_glommio: AtomicWaker::new(),
         });
         let waker = Waker::from(Arc::clone(&woken));
-        Belled { registration: Registration(woken), waker, future }
+        Notified { registration: Registration(woken), waker, future }
     }
 }
 
-impl<F: Future> Future for Belled<F> {
+impl<F: Future> Future for Notified<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {

@@ -1,16 +1,13 @@
-//! Bodies of the fuzz targets. Ordinary tests call them too, over examples and
-//! random bytes, so that they are exercised without a fuzzer.
+//! Requests, chunked bodies, WebSocket frames and parameters out of arbitrary bytes.
 //!
-//! Each checks, besides the absence of panics, that cutting the input into
-//! pieces does not change what comes out.
+//! Each body checks that the input gives the same result whole and cut into pieces.
 
 use logsvc_runtime::{Budget, BufferPool};
 
-use crate::handshake::Handshake;
-use crate::websocket::{Event, MessageDecoder};
-use crate::{
-    BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
-    accepts_gzip, clean_path,
+use logsvc_http::websocket::{Event, MessageDecoder};
+use logsvc_http::{
+    BodyReader, ChunkedDecoder, Decoded, Handshake, HeadDecoder, HeadLimits, InputBuffer, Params,
+    Refusal, accepts_gzip, clean_path, escape,
 };
 
 /// Longest body that [`parse_requests`] admits.
@@ -230,9 +227,9 @@ pub fn params(data: &[u8]) {
     let mut escaped = String::new();
     for (name, value) in parsed.iter() {
         escaped.push('&');
-        escaped.push_str(&crate::escape(name));
+        escaped.push_str(&escape(name));
         escaped.push('=');
-        escaped.push_str(&crate::escape(value));
+        escaped.push_str(&escape(value));
     }
     assert_eq!(Params::parse(escaped.as_bytes()), Ok(parsed));
 }
