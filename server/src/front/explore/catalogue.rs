@@ -13,8 +13,8 @@ use logsvc_runtime::{Reservation, Runtime, SideQueue};
 use logsvc_shards::messages::{Cancellation, ShardReply, ShardRequest, StreamSelection, TimeRange};
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
+use crate::front::explore::Explorer;
 use crate::front::query::answer::{Room, shared_json_response};
 use crate::front::query::compile::bad_selector;
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
@@ -27,12 +27,12 @@ use crate::front::query::queue::{Inquiry, Looked};
 /// A range that no stream has entries in.
 pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let inquiry = self.querier.inquiry(&request)?;
         let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
         let ask = || ShardRequest::LabelNames(selection.clone());
-        let replies = self.look_up(&inquiry, ask).await?;
+        let replies = self.querier.look_up(&inquiry, ask).await?;
         let made_up = inquiry.tenants.are_several().then_some(TENANT_LABEL);
         self.list_response(&inquiry, Some(replies), made_up.as_slice()).await
     }
@@ -42,14 +42,14 @@ impl<R: Runtime> Front<R> {
         request: Request,
         name: &str,
     ) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let inquiry = self.querier.inquiry(&request)?;
         let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
-        if name == TENANT_LABEL && self.config.multi_tenant_queries_enabled {
+        if name == TENANT_LABEL && self.core.config().multi_tenant_queries_enabled {
             let ids: Vec<&str> = inquiry.tenants.ids().iter().map(TenantId::as_str).collect();
             return self.list_response(&inquiry, None, &ids).await;
         }
         let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
-        let replies = self.look_up(&inquiry, ask).await?;
+        let replies = self.querier.look_up(&inquiry, ask).await?;
         self.list_response(&inquiry, Some(replies), &[]).await
     }
 
@@ -60,32 +60,34 @@ impl<R: Runtime> Front<R> {
         request: &Request,
     ) -> Result<(StreamSelection, Option<Reservation>), ApiError> {
         let params = params::of(request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
         let (mut groups, mut memory) = (Vec::new(), None);
         if let Some(text) = params.get_non_empty("query") {
             let selector = |text: &str| syntax::parse_selector(text).map_err(bad_selector);
-            let group = self.bounded(inquiry, self.read_matchers(text, selector)).await?;
+            let group =
+                self.querier.bounded(inquiry, self.querier.read_matchers(text, selector)).await?;
             let (group, of_group) = group.into_parts();
             groups.push(group);
             memory = of_group;
         }
         check_length(&inquiry.limits, range)?;
-        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        let range = self.querier.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
         Ok((selection(inquiry.tenants.labelled(), groups, range), memory))
     }
 
     pub(crate) async fn series(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let inquiry = self.querier.inquiry(&request)?;
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let (groups, _memory) = self.bounded(&inquiry, self.matcher_groups(&params)).await?;
+        let (groups, _memory) =
+            self.querier.bounded(&inquiry, self.matcher_groups(&params)).await?;
         check_length(&inquiry.limits, range)?;
-        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
+        let range = self.querier.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
         let selection = selection(inquiry.tenants.labelled(), groups, range);
         let ask = || ShardRequest::Series(selection.clone());
-        let replies = self.look_up(&inquiry, ask).await?;
+        let replies = self.querier.look_up(&inquiry, ask).await?;
         let Looked { replies, memory } = replies;
         let count: usize = replies.iter().map(answers_in).sum();
         self.written(&inquiry, count, move |room| {
@@ -125,7 +127,7 @@ impl<R: Runtime> Front<R> {
                 }
                 syntax::parse_selector(text).map_err(bad_selector)
             };
-            let (group, of_group) = self.read_matchers(text, selector).await?.into_parts();
+            let (group, of_group) = self.querier.read_matchers(text, selector).await?.into_parts();
             if !group.is_empty() {
                 groups.push(group);
             }
@@ -174,13 +176,14 @@ impl<R: Runtime> Front<R> {
         write: impl FnOnce(&mut Room) -> Result<Vec<u8>, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let cancellation = CancelOnDrop(Cancellation::default());
-        let mut room = Room::new(&self.queries, 0).until(cancellation.0.clone());
+        let mut room = Room::new(&self.core.budgets().queries, 0).until(cancellation.0.clone());
         let work = move || {
             let out = write(&mut room)?;
             room.finish(out)
         };
         let queue = (count > FEW_ITEMS).then_some(SideQueue::Queries);
-        let held = self.bounded(inquiry, here_or_aside(&self.runtime, queue, work)).await?;
+        let held =
+            self.querier.bounded(inquiry, here_or_aside(&self.core.runtime, queue, work)).await?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }

@@ -11,7 +11,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::scan::PartAllowance;
 
-use crate::front::Front;
+use crate::front::explore::Explorer;
 use crate::front::query::answer::Room;
 use crate::front::query::encode::labels_bytes;
 use crate::front::query::limits::check_length;
@@ -20,30 +20,32 @@ use crate::front::query::params;
 /// Most patterns in an answer; the most frequent ones come first.
 const PATTERNS_MAX: usize = 300;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn patterns(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
-        if !self.config.patterns_enabled {
+        let inquiry = self.querier.inquiry(&request)?;
+        if !self.core.config().patterns_enabled {
             return Ok(Response::new(StatusCode::NOT_FOUND));
         }
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::open_time_range(&params, now_ns)?;
         let step_ns = params::step(&params, range)?;
         let text = params.get("query").unwrap_or_default();
-        let selector = self.read_selector(text).await?;
+        let selector = self.querier.read_selector(text).await?;
         check_length(&inquiry.limits, range)?;
         inquiry.tenants.check_selector(&selector)?;
         // A range that ends before it begins holds nothing.
-        let seen = self.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
+        let seen =
+            self.querier.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
         let executed = match seen {
             None => None,
             Some(seen) => {
                 let effort = Effort::of_matchers(&selector.matchers);
                 let (selector, bounds_ns) = (selector.clone(), (seen.start_ns, seen.end_ns));
                 let plan = move |_: &PartAllowance| Plan::patterns(&selector, bounds_ns, step_ns);
-                let plan = self.bounded(&inquiry, self.planned(effort, plan)).await?;
-                Some(self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?)
+                let plan =
+                    self.querier.bounded(&inquiry, self.querier.planned(effort, plan)).await?;
+                Some(self.querier.run(&inquiry, &inquiry.tenants.merged(), &plan).await?)
             }
         };
         let (mut series, memory) = match executed.map(|executed| (executed.result, executed.memory))

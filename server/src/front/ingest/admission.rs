@@ -13,12 +13,12 @@ use logsvc_proto::time::{format_byte_size, write_go_time};
 use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::Runtime;
 
+use super::Ingest;
 use super::batches::{EntryCursor, PushKind, PushedStream};
 use super::entries::EntryCheck;
 use super::rate_limit::Rate;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::Amount;
 
 /// Refused entries that an answer lists per stream.
@@ -93,7 +93,7 @@ impl Limits {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Asks the limits on rates and on active streams.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<R: Runtime> Front<R> {
         }
         let mut check = EntryCheck::new(
             limits,
-            self.runtime.unix_nanos(),
+            self.core.runtime.unix_nanos(),
             kind.is_backfill,
             self.entry_max_bytes(),
         );
@@ -120,12 +120,12 @@ impl<R: Runtime> Front<R> {
             .iter()
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))
             .collect();
-        let now = self.runtime.now();
+        let now = self.core.runtime.now();
         let tenant_hash = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
         if let Some(rate) = tenant_rate {
             let (lines, bytes) =
                 sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-            self.tenant_rates.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
+            self.rates.tenants.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
                 ApiError::too_many_requests(
                     format!(
                         "ingestion rate limit exceeded for user {} (limit: {} bytes/sec) while \
@@ -146,7 +146,7 @@ impl<R: Runtime> Front<R> {
             }
             let stream_hash = resolved.id.0 as u64;
             let is_one_too_many = max_active.is_some_and(|limit| {
-                !self.active_streams.admit(tenant_hash, stream_hash, limit, now)
+                !self.rates.active_streams.admit(tenant_hash, stream_hash, limit, now)
             });
             if is_one_too_many {
                 verdict.refused.push(place);
@@ -155,7 +155,7 @@ impl<R: Runtime> Front<R> {
                 continue;
             }
             if let Some(rate) = &stream_rate
-                && let Err(wait) = self.stream_rates.take(stream_hash, bytes, rate, now)
+                && let Err(wait) = self.rates.streams.take(stream_hash, bytes, rate, now)
             {
                 verdict.refused.push(place);
                 verdict.too_fast_streams.add(total, bytes);

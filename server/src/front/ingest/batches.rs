@@ -18,13 +18,13 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 
+use super::Ingest;
 use super::admission::Verdict;
 use super::entries::{EntryCheck, entry_max_bytes};
 use super::outcome::Stored;
 use super::refusals::Refusals;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
@@ -165,7 +165,7 @@ fn expected_bytes<S>(
     of_shards.into_iter().map(share).collect()
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Sends the streams of a push to their shards, unless there is an answer to it already.
     pub(super) async fn ingest<'r, S: PushedStream>(
         &self,
@@ -174,10 +174,10 @@ impl<R: Runtime> Front<R> {
         streams: Vec<(S, Rc<CachedStream>)>,
         kind: PushKind<'r>,
     ) -> Result<Ingested<'r>, ApiError> {
-        if is_blocked(limits, self.runtime.unix_nanos()) {
+        if is_blocked(limits, self.core.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams).map(Ingested::Answered);
         }
-        let counters = self.counters().pushes.of(tenant);
+        let counters = self.core.counters().pushes.of(tenant);
         let verdict = match self.ask_limits(tenant, limits, &streams, kind) {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -186,7 +186,7 @@ impl<R: Runtime> Front<R> {
                 return Err(error);
             }
         };
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
         let mut passed = self.store(tenant, streams, &mut check, &verdict, kind).await;
         passed.shortened = check.shortened;
@@ -196,7 +196,7 @@ impl<R: Runtime> Front<R> {
     }
 
     pub(super) fn entry_max_bytes(&self) -> usize {
-        entry_max_bytes(self.heads.max_bytes())
+        entry_max_bytes(self.core.budgets().heads.max_bytes())
     }
 
     /// Answers a push while ingestion is blocked. Labels are judged all the same.
@@ -215,7 +215,7 @@ impl<R: Runtime> Front<R> {
                 None => blocked.add(amount.entries, amount.bytes),
             }
         }
-        let counters = self.counters().pushes.of(tenant);
+        let counters = self.core.counters().pushes.of(tenant);
         for &(reason, amount) in &refusals.discarded {
             counters.discarded(reason, amount);
         }
@@ -250,7 +250,7 @@ impl<R: Runtime> Front<R> {
         kind: PushKind<'_>,
     ) -> Passed {
         let mut passed = Passed::default();
-        let expected = expected_bytes(&streams, kind, usize::from(self.runtime.core_count()));
+        let expected = expected_bytes(&streams, kind, usize::from(self.core.runtime.core_count()));
         let mut filling: Vec<Filling> = expected.into_iter().map(Filling::new).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
             if let Some(refusal) = &resolved.refusal {
@@ -303,7 +303,7 @@ impl<R: Runtime> Front<R> {
                     if passed.stored.has_failed() {
                         return passed;
                     }
-                    self.turns.next(&self.runtime).await;
+                    self.turns.next(&self.core.runtime).await;
                     self.turns.note(BATCH_TARGET_BYTES);
                     target.note_stream(resolved);
                     target.builder.begin(resolved.id);
@@ -331,7 +331,7 @@ impl<R: Runtime> Front<R> {
             return;
         }
         let len_bytes = filled.builder.len_bytes() + filled.definitions_len;
-        let share_bytes = self.heads.max_bytes() / ON_THE_WAY_SHARE;
+        let share_bytes = self.core.budgets().heads.max_bytes() / ON_THE_WAY_SHARE;
         let most_bytes = share_bytes.min(ON_THE_WAY_MAX_BYTES);
         while (passed.on_the_way_bytes + len_bytes) as u64 > most_bytes
             && let Some(oldest) = passed.sent.pop_front()
@@ -343,13 +343,13 @@ impl<R: Runtime> Front<R> {
             return;
         }
         let new_streams = filled.streams.iter().filter(|stream| !stream.announced.get());
-        let window_ns = self.config.out_of_order_window_ns;
+        let window_ns = self.core.config().out_of_order_window_ns;
         let append = AppendRequest {
             batch: filled.builder.finish(),
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
         };
-        match self.ask(shard, ShardRequest::Append(append)) {
+        match self.core.ask(shard, ShardRequest::Append(append)) {
             Ok(reply) => {
                 passed.on_the_way_bytes += len_bytes;
                 passed.sent.push_back(Sent { shard, reply, streams: filled.streams, len_bytes });

@@ -15,9 +15,9 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{AppendError, ShardReply, ShardRequest, TooFarBehind};
 use logsvc_shards::wal::writer::WalUnavailable;
 
+use super::Ingest;
 use super::batches::{Ingested, Passed, Sent, SentPush};
 use super::refusals::too_far_behind;
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
 use crate::metrics::{Amount, Mutation, Reason, add};
 
@@ -44,7 +44,7 @@ pub(super) struct PartlyRefused {
     pub(super) stored_entries: u64,
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Waits for the shards that store a push, and tells what has become of it.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl<R: Runtime> Front<R> {
             Ingested::Answered(response) => return Ok(Settled::Answered(response)),
             Ingested::Sent(sent) => *sent,
         };
-        let counters = self.counters().pushes.of(tenant);
+        let counters = self.core.counters().pushes.of(tenant);
         let Passed { sent, mut stored, refusals, good, metadata_bytes, newest_ns, lengths, .. } =
             passed;
         for sent in sent {
@@ -66,12 +66,12 @@ impl<R: Runtime> Front<R> {
         }
         // Before the client hears of it, and whatever was stored: an entry that was there
         // already may have come by a push that is not counted yet.
-        add(&self.counters().stored_pushes, 1);
+        add(&self.core.counters().stored_pushes, 1);
         if let Some(newest_ns) = newest_ns {
             let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
-            self.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
+            self.core.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
         }
-        self.counters().line_lengths.add(&lengths);
+        self.core.counters().line_lengths.add(&lengths);
         counters.mutated(Mutation::LineTooLong, passed.shortened);
         counters.mutated(Mutation::MetadataNamesMerged, passed.merged);
         for &(reason, amount) in &refusals.discarded {
@@ -121,7 +121,7 @@ impl<R: Runtime> Front<R> {
         if let Ok(ShardReply::Unknown(mut append)) = reply {
             // It has forgotten streams of which nothing was left.
             append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
-            reply = match self.ask(shard, ShardRequest::Append(*append)) {
+            reply = match self.core.ask(shard, ShardRequest::Append(*append)) {
                 Ok(reply) => reply.await,
                 Err(error) => return stored.fail(error),
             };

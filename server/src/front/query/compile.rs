@@ -18,10 +18,10 @@ use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
 
+use super::Querier;
 use super::answer::check_size;
 use super::execute::{CancelOnDrop, stopped};
 use super::leaves::here_or_aside;
-use crate::front::Front;
 use crate::front::core::errors::too_busy;
 
 /// Trees of up to so many bytes are not counted: a connection needs about as much for its
@@ -63,7 +63,7 @@ impl<T> Deref for Read<T> {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Has `read` make something of the text of a query.
     ///
     /// # Errors
@@ -88,13 +88,13 @@ impl<R: Runtime> Front<R> {
             }
             read(&text).map(|value| Read { value, memory })
         };
-        self.runtime.offload_to(SideQueue::Queries, work).await
+        self.core.runtime.offload_to(SideQueue::Queries, work).await
     }
 
     /// Reads a selector.
     ///
     /// # Errors
-    /// As for [`Front::read`].
+    /// As for [`Querier::read`].
     pub(crate) async fn read_selector(&self, text: &str) -> Result<Read<Selector>, ApiError> {
         self.read(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
     }
@@ -102,7 +102,7 @@ impl<R: Runtime> Front<R> {
     /// The matchers of a selector that `read` makes of a text, compiled.
     ///
     /// # Errors
-    /// As for [`Front::read`].
+    /// As for [`Querier::read`].
     pub(crate) async fn read_matchers(
         &self,
         text: &str,
@@ -113,7 +113,7 @@ impl<R: Runtime> Front<R> {
         let memory = self.reserved(effort.bytes)?;
         let compile = move || compiled(&selector).map(|value| Read { value, memory });
         let queue = (!effort.is_short()).then_some(SideQueue::Queries);
-        here_or_aside(&self.runtime, queue, compile).await
+        here_or_aside(&self.core.runtime, queue, compile).await
     }
 
     /// Memory for what is compiled, unless it is small.
@@ -121,14 +121,14 @@ impl<R: Runtime> Front<R> {
         if bytes <= SMALL_MAX_BYTES {
             return Ok(None);
         }
-        check_size(bytes, &self.queries)?;
-        self.queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
+        check_size(bytes, &self.core.budgets().queries)?;
+        self.core.budgets().queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
     }
 
     /// The most that one query may hold besides its tree, in bytes: what no other query stands
     /// in the way of. Whoever needs more is told so, and need not try again.
     pub(super) fn query_max_bytes(&self) -> u64 {
-        let max_bytes = self.queries.max_bytes();
+        let max_bytes = self.core.budgets().queries.max_bytes();
         max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
     }
 
@@ -141,7 +141,7 @@ impl<R: Runtime> Front<R> {
         effort: Effort,
         plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
     ) -> Result<Plan, ApiError> {
-        let account = Account::open(&self.queries, 0, self.query_max_bytes());
+        let account = Account::open(&self.core.budgets().queries, 0, self.query_max_bytes());
         let account = account.ok_or_else(too_busy)?;
         let cancellation = CancelOnDrop(Cancellation::default());
         let allowance =
@@ -149,7 +149,7 @@ impl<R: Runtime> Front<R> {
         let planned = if effort.is_short() {
             plan(&allowance)
         } else {
-            self.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
+            self.core.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
         };
         planned.map_err(unplanned)
     }
@@ -157,7 +157,7 @@ impl<R: Runtime> Front<R> {
     /// Plans a query that was read.
     ///
     /// # Errors
-    /// As for [`Front::planned`].
+    /// As for [`Querier::planned`].
     pub(crate) async fn plan(
         &self,
         expr: &Arc<Expr>,

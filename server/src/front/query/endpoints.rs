@@ -11,6 +11,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::Cancellation;
 
+use super::Querier;
 use super::answer::{Held, Room, shared_json_response};
 use super::compile::{Read, executable};
 use super::encode::{encode, encode_legacy};
@@ -24,17 +25,16 @@ use super::results::ByStep;
 use super::sharing::{QueryKey, SharedAnswer};
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::QueryKind;
 
 /// Value of the header that asks for labels by category.
 const CATEGORIZE_LABELS: &str = "categorize-labels";
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     pub(crate) async fn query(&self, request: Request) -> Result<Response, ApiError> {
         let inquiry = self.inquiry(&request)?;
         let params = params::of(&request)?;
-        let time_ns = params::instant(&params, self.runtime.unix_nanos())?;
+        let time_ns = params::instant(&params, self.core.runtime.unix_nanos())?;
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
@@ -82,7 +82,7 @@ impl<R: Runtime> Front<R> {
 
     /// The parameters of a range query.
     fn range_params(&self, params: &Params) -> Result<QueryParams, ApiError> {
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::limit(params)?;
         let direction = params::direction(params)?;
@@ -105,15 +105,21 @@ impl<R: Runtime> Front<R> {
         request: &Request,
         form: AnswerForm,
     ) -> Result<Response, ApiError> {
-        let begun = self.runtime.now();
+        let begun = self.core.runtime.now();
         let is_range = matches!(query_params.time, QueryTime::Range { .. });
         let answered = self.answer_within_limits(inquiry, query, query_params, request, form).await;
         let (status, read_bytes) = match &answered {
             Ok((_, read_bytes)) => (200, *read_bytes),
             Err(error) => (error.status.as_u16(), 0),
         };
-        let duration = self.runtime.now().since(begun);
-        self.counters().queries.ended(kind_of(query.1), is_range, status, duration, read_bytes);
+        let duration = self.core.runtime.now().since(begun);
+        self.core.counters().queries.ended(
+            kind_of(query.1),
+            is_range,
+            status,
+            duration,
+            read_bytes,
+        );
         answered.map(|(response, _)| response)
     }
 
@@ -130,7 +136,7 @@ impl<R: Runtime> Front<R> {
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
         let takes_parts = takes_parts(request);
-        let reuses = self.config.cache_results && !forbids_caches(request);
+        let reuses = self.core.config().cache_results && !forbids_caches(request);
         let asked = Asked { takes_parts, reuses };
         let prepare = self.prepare(inquiry, query, query_params.clone(), asked);
         let prepared = self.bounded(inquiry, prepare).await?;
@@ -163,13 +169,13 @@ impl<R: Runtime> Front<R> {
         if limits.blocked_queries.blocks(text, kind_of(expr).word()) {
             return Err(ApiError::bad_request("query blocked by policy"));
         }
-        query_params.now_ns = self.runtime.unix_nanos();
-        query_params.align_to_step = self.config.align_queries_with_step;
+        query_params.now_ns = self.core.runtime.unix_nanos();
+        query_params.align_to_step = self.core.config().align_queries_with_step;
         let refused_above = if takes_parts { 0 } else { limits.max_query_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let is_visible = self.look_back(limits, expr, &mut query_params.time);
         let plan = self.plan(expr, query_params.clone()).await?;
-        let generation = self.cache_generation.load(Ordering::Acquire);
+        let generation = self.shared.cache_generation.load(Ordering::Acquire);
         let by_step = || ByStep::of(tenants, expr, &query_params, &plan, generation);
         let by_step = (reuses && is_visible).then(by_step).flatten();
         Ok(Prepared { plan, is_visible, takes_parts, by_step })
@@ -188,13 +194,13 @@ impl<R: Runtime> Front<R> {
         let mut executed = if *is_visible {
             let turn = self.turn(tenants, limits, Work::Query).await?;
             begins();
-            let begun = self.runtime.now();
+            let begun = self.core.runtime.now();
             estimated_bytes = self.check_bytes(tenants, limits, plan, &turn).await?;
             let mut executed = match by_step {
                 Some(by_step) => self.execute_by_step(tenants, plan, by_step, &turn).await?,
                 None => self.execute(&tenants.labelled(), plan, &turn).await?,
             };
-            executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+            executed.exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
             executed
         } else {
             Executed::nothing(plan)?
@@ -209,7 +215,7 @@ impl<R: Runtime> Front<R> {
         Ok(Evaluated { result, stats, warnings, memory })
     }
 
-    /// [`Front::evaluate`], encoded as JSON.
+    /// [`Querier::evaluate`], encoded as JSON.
     ///
     /// # Errors
     /// The query cannot run or fails, or there is no memory for its answer.
@@ -243,7 +249,8 @@ impl<R: Runtime> Front<R> {
             _ => result_bytes.saturating_mul(4),
         };
         let cancellation = CancelOnDrop(Cancellation::default());
-        let room = Room::new(&self.queries, result_bytes as u64).until(cancellation.0.clone());
+        let room = Room::new(&self.core.budgets().queries, result_bytes as u64)
+            .until(cancellation.0.clone());
         let encode = move || {
             let Evaluated { result, stats, warnings, memory: _memory } = evaluated;
             match form {
@@ -253,7 +260,7 @@ impl<R: Runtime> Front<R> {
                 AnswerForm::Legacy => encode_legacy(&result, &stats, room),
             }
         };
-        here_or_aside(&self.runtime, merging_queue(work), encode).await
+        here_or_aside(&self.core.runtime, merging_queue(work), encode).await
     }
 }
 

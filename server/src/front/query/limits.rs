@@ -8,10 +8,10 @@ use logsvc_proto::time::{format_go_duration, format_model_duration};
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 
+use super::Querier;
 use super::queue::Turn;
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 
 /// Refuses queries of a tenant that may have none.
 pub(super) fn check_enabled(limits: &Limits) -> Result<(), ApiError> {
@@ -84,7 +84,7 @@ pub(super) fn check_tenant_matchers(tenants: &Tenants, expr: &Expr) -> Result<()
     found
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Refuses a plan that would read too much. Returns how many bytes its streams and
     /// times stand for, if there was a reason to ask.
     pub(super) async fn check_bytes(
@@ -136,12 +136,12 @@ impl<R: Runtime> Front<R> {
         if lookback_ns <= 0 {
             return Some(range);
         }
-        let oldest_ns = self.runtime.unix_nanos().saturating_sub(lookback_ns);
+        let oldest_ns = self.core.runtime.unix_nanos().saturating_sub(lookback_ns);
         let start_ns = range.start_ns.max(oldest_ns);
         (start_ns < range.end_ns).then_some(TimeRange { start_ns, ..range })
     }
 
-    /// [`Front::visible`] for the time of a query, which is cut; false if nothing is
+    /// [`Querier::visible`] for the time of a query, which is cut; false if nothing is
     /// left. Metric queries are still evaluated at the points that were asked for.
     pub(super) fn look_back(&self, limits: &Limits, expr: &Expr, time: &mut QueryTime) -> bool {
         match time {

@@ -23,12 +23,12 @@ use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Run
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
+use super::Querier;
 use super::execute::stopped;
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
-use crate::front::Front;
 use crate::front::core::errors::too_busy;
 use crate::metrics::{Metric, QueueStatus};
 
@@ -109,7 +109,7 @@ pub(crate) struct Looked {
     pub(crate) memory: Grant,
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Who asks. Its time runs from here on.
     ///
     /// # Errors
@@ -119,22 +119,22 @@ impl<R: Runtime> Front<R> {
         Ok(self.inquiry_of(tenants, request))
     }
 
-    /// [`Front::inquiry`] of an endpoint that works for one tenant.
+    /// [`Querier::inquiry`] of an endpoint that works for one tenant.
     pub(crate) fn inquiry_of_one<'r>(&self, request: &'r Request) -> Result<Inquiry<'r>, ApiError> {
-        let tenants = self.tenant(&request.head)?.into();
+        let tenants = self.core.tenant(&request.head)?.into();
         Ok(self.inquiry_of(tenants, request))
     }
 
     fn inquiry_of<'r>(&self, tenants: Tenants, request: &'r Request) -> Inquiry<'r> {
         let mut limits = self.limits_of(&tenants);
-        if self.config.per_request_limits_enabled
+        if self.core.config().per_request_limits_enabled
             && let Some(stricter) = request_limits::of(&request.head)
         {
             Arc::make_mut(&mut limits).tighten(&stricter);
         }
         let deadline = match u64::try_from(limits.query_timeout_ns) {
             Ok(timeout_ns) if timeout_ns > 0 => {
-                self.runtime.now().after(Duration::from_nanos(timeout_ns))
+                self.core.runtime.now().after(Duration::from_nanos(timeout_ns))
             }
             _ => Monotonic::NEVER,
         };
@@ -158,23 +158,24 @@ impl<R: Runtime> Front<R> {
             }
             Work::Lookup => 0,
         };
-        let queue = self.queues.of(work);
-        let bounds = KeyBounds { max_running, max_waiting: self.queues.max_waiting };
-        let begun = self.runtime.now();
+        let queue = self.shared.queues.of(work);
+        let bounds = KeyBounds { max_running, max_waiting: self.shared.queues.max_waiting };
+        let begun = self.core.runtime.now();
         let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
-            self.counters().numbers.add(Metric::QueriesRefused, 1);
+            self.core.counters().numbers.add(Metric::QueriesRefused, 1);
             too_busy()
         })?;
         let place = ticket.await;
-        let waited = self.runtime.now().since(begun);
-        self.counters().query_waits.record(waited);
+        let waited = self.core.runtime.now().since(begun);
+        self.core.counters().query_waits.record(waited);
         // Together, queries get a half of the memory and lookups an eighth; the rest
         // is for answers on their way to clients.
         let share = match work {
             Work::Query => 2,
             Work::Lookup => 8,
         };
-        let first_bytes = (self.queries.max_bytes() / (share * queue.places() as u64)).max(1);
+        let first_bytes =
+            (self.core.budgets().queries.max_bytes() / (share * queue.places() as u64)).max(1);
         let account = self.account(first_bytes, self.query_max_bytes()).await?;
         Ok(Turn { _place: place, waited, account })
     }
@@ -182,16 +183,18 @@ impl<R: Runtime> Front<R> {
     /// An account with these first bytes. What was computed aside for who had the place before
     /// ends within a moment, and gives its memory back.
     async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
-        let give_up = self.runtime.now().after(MEMORY_WAIT_MAX);
+        let give_up = self.core.runtime.now().after(MEMORY_WAIT_MAX);
         loop {
-            if let Some(account) = Account::open(&self.queries, first_bytes, max_bytes) {
+            if let Some(account) =
+                Account::open(&self.core.budgets().queries, first_bytes, max_bytes)
+            {
                 return Ok(account);
             }
-            let now = self.runtime.now();
+            let now = self.core.runtime.now();
             if now >= give_up {
                 return Err(too_busy());
             }
-            self.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
+            self.core.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
         }
     }
 
@@ -199,7 +202,7 @@ impl<R: Runtime> Front<R> {
     /// whoever asks.
     ///
     /// # Errors
-    /// As for [`Front::turn`] and [`Front::bounded`], or there is no memory for the answers.
+    /// As for [`Querier::turn`] and [`Querier::bounded`], or there is no memory for the answers.
     pub(crate) async fn look_up(
         &self,
         inquiry: &Inquiry<'_>,
@@ -207,7 +210,7 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Looked, ApiError> {
         let work = async {
             let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
-            let replies = self.gather(request).await?;
+            let replies = self.core.gather(request).await?;
             let mut memory = turn.account.grant();
             let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
             memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
@@ -231,7 +234,7 @@ impl<R: Runtime> Front<R> {
         let mut late = pin!(async {
             match inquiry.deadline {
                 Monotonic::NEVER => pending().await,
-                deadline => self.runtime.sleep_until(deadline).await,
+                deadline => self.core.runtime.sleep_until(deadline).await,
             }
         });
         poll_fn(|context| {

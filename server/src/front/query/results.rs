@@ -25,11 +25,11 @@ use logsvc_shards::changes::Stamp;
 use logsvc_shards::messages::{Cancellation, ScanStats, TimeRange};
 use logsvc_shards::scan::PartAllowance;
 
+use super::Querier;
 use super::execute::{Executed, stopped};
 use super::leaves::{failed, here_or_aside, merging_queue};
 use super::queue::Turn;
 use super::tenants::Tenants;
-use crate::front::Front;
 use crate::metrics::Metric;
 
 /// One answer takes no more than this part of the budget.
@@ -94,20 +94,20 @@ impl ByStep {
     /// The plan of some steps. Nothing of it is compiled but patterns that labels are replaced by.
     async fn plan_of<R: Runtime>(
         &self,
-        front: &Front<R>,
+        querier: &Querier<R>,
         steps: Range<u32>,
     ) -> Result<Plan, ApiError> {
         let params = QueryParams { time: self.steps.time_of(steps), ..self.params.clone() };
         let (effort, expr) = (Effort::of_plan(&self.expr), Arc::clone(&self.expr));
-        front.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
+        querier.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
     }
 }
 
-impl<R: Runtime> Front<R> {
-    /// [`Front::execute`], but for the steps that are known.
+impl<R: Runtime> Querier<R> {
+    /// [`Querier::execute`], but for the steps that are known.
     ///
     /// # Errors
-    /// As for [`Front::execute`].
+    /// As for [`Querier::execute`].
     pub(super) async fn execute_by_step(
         &self,
         tenants: &Tenants,
@@ -119,11 +119,11 @@ impl<R: Runtime> Front<R> {
         let all = 0..wanted.count();
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
         // Before anything is read: what changes from now on makes another stamp.
-        let stamp = self.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
+        let stamp = self.core.node.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
         let Some(stamp) = stamp else { return self.execute(&scope, plan, turn).await };
-        let known = self.results.get(&by_step.key);
+        let known = self.shared.results.get(&by_step.key);
         let missing = known.as_ref().map_or(all.clone(), |known| {
-            known.steps.missing(wanted, &self.changes.since(&known.stamp))
+            known.steps.missing(wanted, &self.core.node.changes.since(&known.stamp))
         });
         let known = known.filter(|_| missing != all);
         let mut executed = match &known {
@@ -140,12 +140,12 @@ impl<R: Runtime> Front<R> {
             let count = u64::from(wanted.count()) - missing.len() as u64;
             cache.hits = 1;
             cache.served_ns = count.saturating_mul(wanted.step_ns().unsigned_abs());
-            self.counters().numbers.add(Metric::ResultCacheHits, 1);
-            self.counters().numbers.add(Metric::ResultCacheSteps, count);
+            self.core.counters().numbers.add(Metric::ResultCacheHits, 1);
+            self.core.counters().numbers.add(Metric::ResultCacheSteps, count);
             let known = Arc::clone(known);
             self.complete(&mut executed, known, by_step, missing.clone()).await?;
         } else {
-            self.counters().numbers.add(Metric::ResultCacheMisses, 1);
+            self.core.counters().numbers.add(Metric::ResultCacheMisses, 1);
         }
         if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
             let is_kept = self.keep(by_step, &mut executed, stamp).await;
@@ -171,7 +171,7 @@ impl<R: Runtime> Front<R> {
         let fresh = std::mem::take(fresh);
         let queue = merging_queue(usize::try_from(bytes).unwrap_or(usize::MAX));
         let complete = move || known.steps.completed(&wanted, &missing, fresh, max_series);
-        let whole = here_or_aside(&self.runtime, queue, complete).await;
+        let whole = here_or_aside(&self.core.runtime, queue, complete).await;
         executed.result = QueryResult::Matrix(whole.map_err(failed)?);
         Ok(())
     }
@@ -183,7 +183,7 @@ impl<R: Runtime> Front<R> {
         let series_bytes = KnownSteps::bytes_of(series);
         let bytes = series_bytes
             + (stamp.held_bytes() + size_of::<ResultKey>() + 2 * key.query.len()) as u64;
-        if bytes > self.results.budget().max_bytes() / LARGEST_PART {
+        if bytes > self.shared.results.budget().max_bytes() / LARGEST_PART {
             return false;
         }
         // The copy is a part of the query until it is one of what is kept.
@@ -197,10 +197,10 @@ impl<R: Runtime> Front<R> {
         let taken = std::mem::take(series);
         let queue = merging_queue(usize::try_from(series_bytes).unwrap_or(usize::MAX));
         let copy = move || (taken.clone(), taken);
-        let (copy, taken) = here_or_aside(&self.runtime, queue, copy).await;
+        let (copy, taken) = here_or_aside(&self.core.runtime, queue, copy).await;
         *series = taken;
         let steps = KnownSteps::new(by_step.steps, copy);
-        let is_kept = self.results.put(key, KnownResult { steps, stamp }, bytes);
+        let is_kept = self.shared.results.put(key, KnownResult { steps, stamp }, bytes);
         if let Some(memory) = &mut executed.memory {
             memory.give_back(series_bytes);
         }

@@ -19,12 +19,12 @@ use logsvc_logql::engine::{Direction, QueryParams, QueryTime};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Joined, Leader, Runtime, SharedRuns};
 
+use super::Querier;
 use super::answer::Held;
 use super::endpoints::{AnswerForm, Asked, Prepared};
 use super::queue::Inquiry;
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::Metric;
 
 /// Everything that an answer depends on besides the data.
@@ -87,11 +87,11 @@ pub(crate) type SharedOutcome = Result<SharedAnswer, ApiError>;
 /// Runs that somebody waits for, of the whole node.
 pub(crate) type QueryRuns = SharedRuns<QueryKey, SharedOutcome>;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// The answer to a query, by a run of its own or by that of an equal one.
     ///
     /// # Errors
-    /// As for [`Front::bounded`] and [`Front::encoded`].
+    /// As for [`Querier::bounded`] and [`Querier::encoded`].
     pub(super) async fn shared(
         &self,
         inquiry: &Inquiry<'_>,
@@ -99,15 +99,15 @@ impl<R: Runtime> Front<R> {
         prepared: Prepared,
     ) -> Result<SharedAnswer, ApiError> {
         let form = key.form.clone();
-        let follower = match self.runs.join(key, self.metrics.stored_pushes()) {
+        let follower = match self.shared.runs.join(key, self.core.node.metrics.stored_pushes()) {
             Joined::Follows(follower) => {
-                self.counters().numbers.add(Metric::QueriesShared, 1);
+                self.core.counters().numbers.add(Metric::QueriesShared, 1);
                 follower
             }
             Joined::Leads(leader, follower) => {
                 let front = self.me.upgrade().ok_or_else(stopped)?;
                 let (tenants, limits) = (inquiry.tenants.clone(), Arc::clone(&inquiry.limits));
-                drop(self.runtime.spawn(async move {
+                drop(self.core.runtime.spawn(async move {
                     front.lead(leader, tenants, limits, prepared, form).await;
                 }));
                 follower
@@ -126,7 +126,7 @@ impl<R: Runtime> Front<R> {
         form: AnswerForm,
     ) {
         let outcome = {
-            let begins = || leader.begin(self.metrics.stored_pushes());
+            let begins = || leader.begin(self.core.node.metrics.stored_pushes());
             let mut work = pin!(self.encoded(&tenants, &limits, &prepared, &form, begins));
             let mut abandoned = pin!(leader.abandoned());
             poll_fn(|context| {

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ahash::RandomState;
 use logsvc_proto::TenantId;
 
+/// Tenants whose tails are counted, about.
+const TENANTS: usize = 4096;
+
 /// Places that a tenant may have.
 const NEIGHBOURS: usize = 16;
 
@@ -39,8 +42,13 @@ impl Drop for Counted {
 }
 
 impl TailCounts {
+    /// An empty table.
+    pub(crate) fn new() -> TailCounts {
+        TailCounts::for_tenants(TENANTS)
+    }
+
     /// A table for about this many tenants.
-    pub(crate) fn new(tenants: usize) -> TailCounts {
+    pub(super) fn for_tenants(tenants: usize) -> TailCounts {
         let size = tenants.max(NEIGHBOURS).next_power_of_two();
         TailCounts { places: (0..size).map(|_| AtomicU64::new(0)).collect() }
     }

@@ -193,7 +193,7 @@ fn a_slow_client_is_told_what_it_missed() {
 
 #[test]
 fn tails_are_counted_for_each_tenant() {
-    let counts = Arc::new(TailCounts::new(64));
+    let counts = Arc::new(TailCounts::for_tenants(64));
     let tenants: Vec<_> =
         (0..30).map(|n| TenantId::new(&format!("t{n}")).expect("a tenant")).collect();
     let add = |tenant: &TenantId| counts.add(tenant, 2);
