@@ -33,7 +33,7 @@ impl<R: Runtime> Operator<R> {
             Some("defaults") => Mode::Defaults,
             _ => Mode::Full,
         };
-        Ok(Response::text(StatusCode::OK, print::yaml(&self.core.config(), mode)))
+        Ok(Response::text(StatusCode::OK, print::yaml(self.core.config(), mode)))
     }
 
     pub(crate) fn tenant_limits(&self, request: &Request) -> Result<Response, ApiError> {
