@@ -94,7 +94,7 @@ impl<R: Runtime> Service for TestService<R> {
                         close_timeout: Duration::from_millis(200),
                         ..WebSocketConfig::default()
                     };
-                    handshake.accept(config, echo)
+                    Response::websocket(handshake, config, echo)
                 }
                 Err(error) => Response::text(StatusCode::BAD_REQUEST, error.to_string()),
             },

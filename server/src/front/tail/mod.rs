@@ -147,7 +147,7 @@ impl<R: Runtime> Tails<R> {
             close_timeout: Duration::from_secs(5),
         };
         let refuse = |text: String| {
-            handshake.clone().accept(config, |socket| async move {
+            Response::websocket(handshake.clone(), config, |socket| async move {
                 socket.close(code::INTERNAL_ERROR, text);
             })
         };
@@ -165,7 +165,7 @@ impl<R: Runtime> Tails<R> {
         let max_tails = limits.max_concurrent_tail_requests;
         let tail = TailRequest { key, log, start_ns, limit, max_tails };
         let hub = Rc::clone(&self.hub);
-        Ok(handshake.accept(config, move |socket| session::serve(hub, socket, tail)))
+        Ok(Response::websocket(handshake, config, move |socket| session::serve(hub, socket, tail)))
     }
 }
 

@@ -4,6 +4,8 @@
 //! Memory of an idle connection: its task (about 2 KiB) and one input buffer of
 //! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
 
+mod respond;
+
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
