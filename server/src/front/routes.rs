@@ -14,6 +14,7 @@ use logsvc_runtime::Runtime;
 
 use super::Front;
 use super::core::errors::error_response;
+use super::cross_site::CrossSite;
 use super::operate::{admin, operations, pages};
 use super::{ingest, tail};
 
@@ -30,17 +31,6 @@ pub(super) enum Class {
     Lookup,
     /// Anything else.
     Operate,
-}
-
-/// From which web pages a browser may send requests to a route. Other clients always may.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CrossSite {
-    /// From any: the route changes nothing, and browsers keep the answer from the page.
-    Allowed,
-    /// From any with GET, which changes nothing; from own pages with other methods.
-    OnlyGet,
-    /// From own pages.
-    Refused,
 }
 
 /// How requests of a route are treated before and after its handler.
