@@ -10,20 +10,20 @@ use logsvc_shards::messages::TimeRange;
 
 use crate::front::explore::Explorer;
 use crate::front::query::answer::json_response;
-use crate::front::query::compile::Read;
+use crate::front::query::compile::Parsed;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
-use crate::front::query::queue::{Inquiry, Work};
+use crate::front::query::queue::{QueryContext, QueueKind};
 
 /// Most shards that a plan for a query is cut into.
 const SHARDS_MAX: u64 = 1 << 16;
 
 impl<R: Runtime> Explorer<R> {
     pub(crate) async fn index_stats(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.querier.inquiry(&request)?;
+        let context = self.querier.query_context(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&inquiry, &params).await?;
-        let stats = self.index_size(&inquiry, &selector, range).await?;
+        let (selector, range) = self.index_params(&context, &params).await?;
+        let stats = self.index_size(&context, &selector, range).await?;
         let mut out = Vec::new();
         write_index_stats(&stats, &mut out);
         out.push(b'\n');
@@ -33,11 +33,11 @@ impl<R: Runtime> Explorer<R> {
     /// Cuts the space of stream hashes into equal parts, as many as it takes for
     /// none to hold more bytes than asked for.
     pub(crate) async fn index_shards(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.querier.inquiry_of_one(&request)?;
+        let context = self.querier.single_tenant_context(&request)?;
         let params = params::of(&request)?;
-        let (selector, range) = self.index_params(&inquiry, &params).await?;
+        let (selector, range) = self.index_params(&context, &params).await?;
         let target_bytes = params::target_bytes_per_shard(&params)?;
-        let stats = self.index_size(&inquiry, &selector, range).await?;
+        let stats = self.index_size(&context, &selector, range).await?;
         let wanted = stats.bytes.div_ceil(target_bytes).clamp(1, SHARDS_MAX);
         let mut out = Vec::new();
         write_index_shards(&stats, wanted.next_power_of_two(), &mut out);
@@ -47,36 +47,36 @@ impl<R: Runtime> Explorer<R> {
     /// Parameters that both have, checked in the order of `query_range`.
     async fn index_params(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         params: &Params,
-    ) -> Result<(Read<Selector>, TimeRange), ApiError> {
+    ) -> Result<(Parsed<Selector>, TimeRange), ApiError> {
         let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         params::limit(params)?;
         params::direction(params)?;
         params::step(params, range)?;
         params::interval(params)?;
-        let selector = self.querier.read_selector(params.get("query").unwrap_or_default()).await?;
-        check_length(&inquiry.limits, range)?;
-        inquiry.tenants.check_selector(&selector)?;
+        let selector = self.querier.parse_selector(params.get("query").unwrap_or_default()).await?;
+        check_length(&context.limits, range)?;
+        context.tenants.check_selector(&selector)?;
         Ok((selector, range))
     }
 
     /// Counts what the selected streams hold in the part of the range that may be seen.
     async fn index_size(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         selector: &Selector,
         range: TimeRange,
     ) -> Result<IndexStats, ApiError> {
-        let (tenants, limits) = (&inquiry.tenants, &inquiry.limits);
+        let (tenants, limits) = (&context.tenants, &context.limits);
         let Some(range) = self.querier.visible(limits, range) else {
             return Ok(IndexStats::default());
         };
         let work = async {
-            let turn = self.querier.turn(tenants, limits, Work::Lookup).await?;
-            self.querier.measure(tenants, selector, range, SizeOf::Entry, &turn).await
+            let permit = self.querier.permit(tenants, limits, QueueKind::Lookup).await?;
+            self.querier.measure(tenants, selector, range, SizeOf::Entry, &permit).await
         };
-        self.querier.bounded(inquiry, work).await
+        self.querier.bounded(context, work).await
     }
 }

@@ -12,7 +12,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::scan::PartAllowance;
 
 use crate::front::explore::Explorer;
-use crate::front::query::answer::Room;
+use crate::front::query::answer::AnswerMemory;
 use crate::front::query::encode::labels_bytes;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
@@ -22,7 +22,7 @@ const PATTERNS_MAX: usize = 300;
 
 impl<R: Runtime> Explorer<R> {
     pub(crate) async fn patterns(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.querier.inquiry(&request)?;
+        let context = self.querier.query_context(&request)?;
         if !self.core.config().patterns_enabled {
             return Ok(Response::new(StatusCode::NOT_FOUND));
         }
@@ -31,12 +31,12 @@ impl<R: Runtime> Explorer<R> {
         let range = params::open_time_range(&params, now_ns)?;
         let step_ns = params::step(&params, range)?;
         let text = params.get("query").unwrap_or_default();
-        let selector = self.querier.read_selector(text).await?;
-        check_length(&inquiry.limits, range)?;
-        inquiry.tenants.check_selector(&selector)?;
+        let selector = self.querier.parse_selector(text).await?;
+        check_length(&context.limits, range)?;
+        context.tenants.check_selector(&selector)?;
         // A range that ends before it begins holds nothing.
         let seen =
-            self.querier.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
+            self.querier.visible(&context.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
         let executed = match seen {
             None => None,
             Some(seen) => {
@@ -44,8 +44,8 @@ impl<R: Runtime> Explorer<R> {
                 let (selector, bounds_ns) = (selector.clone(), (seen.start_ns, seen.end_ns));
                 let plan = move |_: &PartAllowance| Plan::patterns(&selector, bounds_ns, step_ns);
                 let plan =
-                    self.querier.bounded(&inquiry, self.querier.planned(effort, plan)).await?;
-                Some(self.querier.run(&inquiry, &inquiry.tenants.merged(), &plan).await?)
+                    self.querier.bounded(&context, self.querier.planned(effort, plan)).await?;
+                Some(self.querier.run(&context, &context.tenants.merged(), &plan).await?)
             }
         };
         let (mut series, memory) = match executed.map(|executed| (executed.result, executed.memory))
@@ -56,7 +56,7 @@ impl<R: Runtime> Explorer<R> {
         };
         series.truncate(PATTERNS_MAX);
         let count = series.iter().map(|one| 1 + one.points.len()).sum();
-        self.written(&inquiry, count, move |room| {
+        self.written(&context, count, move |room| {
             let _memory = memory;
             let mut out = br#"{"status":"success","data":["#.to_vec();
             write_patterns(&series, room, &mut out)?;
@@ -72,12 +72,12 @@ const SAMPLE_BYTES: usize = 48;
 
 fn write_patterns(
     series: &[MatrixSeries],
-    room: &mut Room,
+    room: &mut AnswerMemory,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
     for (number, one) in series.iter().enumerate() {
         let points_bytes = one.points.len() * SAMPLE_BYTES;
-        room.make(out, labels_bytes(&one.labels) + points_bytes + SAMPLE_BYTES)?;
+        room.reserve_for(out, labels_bytes(&one.labels) + points_bytes + SAMPLE_BYTES)?;
         out.extend_from_slice(if number == 0 { b"{\"pattern\":" } else { b",{\"pattern\":" });
         write_json_text(one.labels.get("pattern").unwrap_or_default(), out);
         out.extend_from_slice(b",\"level\":");
@@ -115,7 +115,7 @@ mod tests {
             ],
         };
         let mut out = Vec::new();
-        let mut room = Room::new(&Budget::new("queries", 1 << 20), 0);
+        let mut room = AnswerMemory::new(&Budget::new("queries", 1 << 20), 0);
         write_patterns(&[series("a \"<_>\""), series("b")], &mut room, &mut out).expect("room");
         let json: serde_json::Value =
             serde_json::from_slice(&[b"[", out.as_slice(), b"]"].concat()).expect("JSON");

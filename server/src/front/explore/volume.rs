@@ -28,7 +28,7 @@ use crate::front::query::answer::shared_json_response;
 use crate::front::query::compile::bad_selector;
 use crate::front::query::endpoints::{AnswerForm, Evaluated};
 use crate::front::query::execute::Executed;
-use crate::front::query::leaves::{here_or_aside, merging_queue};
+use crate::front::query::leaves::{inline_or_offloaded, merge_queue};
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
 use crate::front::query::parquet;
@@ -46,8 +46,8 @@ impl<R: Runtime> Explorer<R> {
     }
 
     async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
-        let inquiry = self.querier.inquiry(&request)?;
-        let limits = &inquiry.limits;
+        let context = self.querier.query_context(&request)?;
+        let limits = &context.limits;
         if !limits.volume_enabled {
             return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));
         }
@@ -57,11 +57,11 @@ impl<R: Runtime> Explorer<R> {
         let limit = params::volume_limit(&params)?;
         let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
         let text = params.get("query").unwrap_or_default();
-        let selector = self.querier.read(text, matchers_of).await?;
+        let selector = self.querier.parse(text, matchers_of).await?;
         let aggregation =
             selector.map(|selector| Aggregation::of(&params, selector)).transposed()?;
         check_length(limits, range)?;
-        inquiry.tenants.check_selector(&aggregation.selector)?;
+        context.tenants.check_selector(&aggregation.selector)?;
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = async |bounds_ns| {
             let (by, selector) = (aggregation.stream_labels(), aggregation.selector.clone());
@@ -74,8 +74,8 @@ impl<R: Runtime> Explorer<R> {
         let executed = match self.querier.visible(limits, range) {
             Some(seen) => {
                 let plan = plan((seen.start_ns, seen.end_ns)).await?;
-                let tenants = aggregation.scope(&inquiry.tenants);
-                self.querier.run(&inquiry, &tenants, &plan).await?
+                let tenants = aggregation.scope(&context.tenants);
+                self.querier.run(&context, &tenants, &plan).await?
             }
             None => Executed::nothing(&plan(bounds_ns).await?)?,
         };
@@ -83,10 +83,10 @@ impl<R: Runtime> Explorer<R> {
         let mut stats = executed.stats();
         let by_label_name = aggregation.by_label_name;
         let volume = Volume { range, step_ns, by_label_name };
-        let queue = merging_queue(executed.result.held_bytes());
+        let queue = merge_queue(executed.result.held_bytes());
         let Executed { result, memory, .. } = executed;
         let series = move || volume.series(result);
-        let mut series = here_or_aside(&self.core.runtime, queue, series).await?;
+        let mut series = inline_or_offloaded(&self.core.runtime, queue, series).await?;
         let max_series = limits.volume_max_series;
         if max_series > 0 && series.len() > max_series {
             return Err(ApiError::bad_request(format!(
@@ -101,7 +101,7 @@ impl<R: Runtime> Explorer<R> {
         }
         let evaluated = Evaluated { result, stats, warnings, memory };
         let form = AnswerForm::V1 { flags: Vec::new() };
-        let held = self.querier.bounded(&inquiry, self.querier.in_json(evaluated, form)).await?;
+        let held = self.querier.bounded(&context, self.querier.in_json(evaluated, form)).await?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }

@@ -39,7 +39,7 @@ struct RateLimited {
 
 /// What the limits say of a push that they do not refuse as a whole.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct LimitCheck {
     /// Places in the push of streams that are refused, ascending.
     refused: Vec<usize>,
     too_fast: Vec<RateLimited>,
@@ -51,7 +51,7 @@ pub(super) struct Verdict {
     pub(super) too_fast_streams: Amount,
 }
 
-impl Verdict {
+impl LimitCheck {
     /// Whether the stream at this place is refused.
     pub(super) fn refuses(&self, place: usize) -> bool {
         self.refused.binary_search(&place).is_ok()
@@ -98,17 +98,17 @@ impl<R: Runtime> Ingest<R> {
     ///
     /// # Errors
     /// The tenant pushes too much: nothing may be stored.
-    pub(super) fn ask_limits<S: PushedStream>(
+    pub(super) fn check_rate_limits<S: PushedStream>(
         &self,
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
         kind: PushKind<'_>,
-    ) -> Result<Verdict, ApiError> {
+    ) -> Result<LimitCheck, ApiError> {
         let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
         let max_active = limits.max_active_streams();
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
-            return Ok(Verdict::default());
+            return Ok(LimitCheck::default());
         }
         let mut check = EntryCheck::new(
             limits,
@@ -138,7 +138,7 @@ impl<R: Runtime> Ingest<R> {
                 )
             })?;
         }
-        let mut verdict = Verdict::default();
+        let mut limit_check = LimitCheck::default();
         for (place, ((stream, resolved), &(total, bytes))) in streams.iter().zip(&sizes).enumerate()
         {
             if total == 0 {
@@ -149,17 +149,17 @@ impl<R: Runtime> Ingest<R> {
                 !self.rates.active_streams.admit(tenant_hash, stream_hash, limit, now)
             });
             if is_one_too_many {
-                verdict.refused.push(place);
-                verdict.too_many_streams.add(total, bytes);
-                verdict.too_many.push(Rc::clone(resolved));
+                limit_check.refused.push(place);
+                limit_check.too_many_streams.add(total, bytes);
+                limit_check.too_many.push(Rc::clone(resolved));
                 continue;
             }
             if let Some(rate) = &stream_rate
                 && let Err(wait) = self.rates.streams.take(stream_hash, bytes, rate, now)
             {
-                verdict.refused.push(place);
-                verdict.too_fast_streams.add(total, bytes);
-                verdict.too_fast.push(RateLimited {
+                limit_check.refused.push(place);
+                limit_check.too_fast_streams.add(total, bytes);
+                limit_check.too_fast.push(RateLimited {
                     labels: Rc::clone(resolved),
                     entries: first_entries(stream, resolved, &mut check),
                     total,
@@ -168,7 +168,7 @@ impl<R: Runtime> Ingest<R> {
                 });
             }
         }
-        Ok(verdict)
+        Ok(limit_check)
     }
 }
 

@@ -22,7 +22,7 @@ use logsvc_runtime::{Runtime, Turns};
 use super::core::Core;
 use active_streams::ActiveStreams;
 use push::PushBuffers;
-use rate_limit::Buckets;
+use rate_limit::TokenBuckets;
 use stream_cache::StreamCache;
 
 /// Tenants and streams whose rates are known at a time; those that push slowly need
@@ -37,9 +37,9 @@ const ACTIVE_STREAMS: usize = 1 << 17;
 #[derive(Clone)]
 pub(super) struct Rates {
     /// What tenants may still push.
-    tenants: Arc<Buckets>,
+    tenants: Arc<TokenBuckets>,
     /// What may still be pushed to streams.
-    streams: Arc<Buckets>,
+    streams: Arc<TokenBuckets>,
     /// Streams that got entries lately.
     active_streams: Arc<ActiveStreams>,
 }
@@ -48,8 +48,8 @@ impl Rates {
     /// Nothing was pushed.
     pub(super) fn new() -> Rates {
         Rates {
-            tenants: Arc::new(Buckets::new(TENANT_RATES)),
-            streams: Arc::new(Buckets::new(STREAM_RATES)),
+            tenants: Arc::new(TokenBuckets::new(TENANT_RATES)),
+            streams: Arc::new(TokenBuckets::new(STREAM_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
         }
     }

@@ -27,7 +27,7 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use super::Ingest;
 use super::batches::{BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
-use super::outcome::{PartlyRefused, Settled};
+use super::outcome::{PartlyRefused, PushOutcome};
 use super::push::{PushBuffers, user_agent};
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
@@ -57,13 +57,13 @@ impl<R: Runtime> Ingest<R> {
             })
             .await?;
         let _reserved = body.into_reservation();
-        match self.settle(&tenant, ingested).await? {
-            Settled::Answered(response) => Ok(response),
-            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
-            Settled::PartlyRefused(refused) if refused.stored_entries > 0 => {
+        match self.outcome(&tenant, ingested).await? {
+            PushOutcome::Answered(response) => Ok(response),
+            PushOutcome::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            PushOutcome::PartlyRefused(refused) if refused.stored_entries > 0 => {
                 Ok(partial_success(refused, decoder.format))
             }
-            Settled::PartlyRefused(refused) => Err(refused.error),
+            PushOutcome::PartlyRefused(refused) => Err(refused.error),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The push endpoints: from the bytes of a request to its streams.
 //!
 //! Guarantees: a request whose body or labels do not parse stores nothing. What
-//! happens to the others is said in [`super::settle`].
+//! happens to the others is said in [`super::outcome`].
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use super::Ingest;
 use super::batches::{Ingested, PushKind};
-use super::outcome::Settled;
+use super::outcome::PushOutcome;
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
 use crate::metrics::PushFormat;
@@ -65,13 +65,13 @@ impl<R: Runtime> Ingest<R> {
         // stands for the batches from here on.
         let _reserved = body.into_reservation();
         let pushed = match ingested {
-            Ok((ingested, _reserved)) => self.settle(&tenant, ingested).await,
+            Ok((ingested, _reserved)) => self.outcome(&tenant, ingested).await,
             Err(error) => Err(error),
         };
         match pushed.map_err(ApiError::with_newline)? {
-            Settled::Answered(response) => Ok(response),
-            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
-            Settled::PartlyRefused(refused) => Err(refused.error.with_newline()),
+            PushOutcome::Answered(response) => Ok(response),
+            PushOutcome::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            PushOutcome::PartlyRefused(refused) => Err(refused.error.with_newline()),
         }
     }
 

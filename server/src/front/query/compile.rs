@@ -21,7 +21,7 @@ use logsvc_shards::scan::PartAllowance;
 use super::Querier;
 use super::answer::check_size;
 use super::execute::{CancelOnDrop, stopped};
-use super::leaves::here_or_aside;
+use super::leaves::inline_or_offloaded;
 use crate::front::core::errors::too_busy;
 
 /// Trees of up to so many bytes are not counted: a connection needs about as much for its
@@ -30,32 +30,32 @@ const SMALL_MAX_BYTES: u64 = 64 << 10;
 
 /// What was made of a text, and the memory that it holds.
 #[derive(Debug)]
-pub(crate) struct Read<T> {
+pub(crate) struct Parsed<T> {
     value: T,
     /// `None` if it is small.
     memory: Option<Reservation>,
 }
 
-impl<T> Read<T> {
+impl<T> Parsed<T> {
     /// What was made, and its memory.
     pub(crate) fn into_parts(self) -> (T, Option<Reservation>) {
         (self.value, self.memory)
     }
 
     /// The same with something else that was made of it.
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Read<U> {
-        Read { value: change(self.value), memory: self.memory }
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Parsed<U> {
+        Parsed { value: change(self.value), memory: self.memory }
     }
 }
 
-impl<T, E> Read<Result<T, E>> {
+impl<T, E> Parsed<Result<T, E>> {
     /// What was made, or why it was not.
-    pub(crate) fn transposed(self) -> Result<Read<T>, E> {
-        Ok(Read { value: self.value?, memory: self.memory })
+    pub(crate) fn transposed(self) -> Result<Parsed<T>, E> {
+        Ok(Parsed { value: self.value?, memory: self.memory })
     }
 }
 
-impl<T> Deref for Read<T> {
+impl<T> Deref for Parsed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -68,17 +68,17 @@ impl<R: Runtime> Querier<R> {
     ///
     /// # Errors
     /// Those of `read`, or there is no memory for what it makes.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn parse<T: Send + 'static>(
         &self,
         text: &str,
         read: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<Read<T>, ApiError> {
+    ) -> Result<Parsed<T>, ApiError> {
         // What is too long is refused before anything is made of it.
         let is_refused = text.len() >= syntax::MAX_QUERY_LEN_BYTES;
         let effort = if is_refused { Effort::default() } else { Effort::of_text(text) };
         let memory = self.reserved(effort.bytes)?;
         if effort.is_short() {
-            return read(text).map(|value| Read { value, memory });
+            return read(text).map(|value| Parsed { value, memory });
         }
         let (text, cancellation) = (text.to_owned(), CancelOnDrop(Cancellation::default()));
         let is_needed = cancellation.0.clone();
@@ -86,7 +86,7 @@ impl<R: Runtime> Querier<R> {
             if is_needed.is_cancelled() {
                 return Err(ApiError::unavailable("nobody waits for this query any more"));
             }
-            read(&text).map(|value| Read { value, memory })
+            read(&text).map(|value| Parsed { value, memory })
         };
         self.core.runtime.offload_to(SideQueue::Queries, work).await
     }
@@ -94,26 +94,26 @@ impl<R: Runtime> Querier<R> {
     /// Reads a selector.
     ///
     /// # Errors
-    /// As for [`Querier::read`].
-    pub(crate) async fn read_selector(&self, text: &str) -> Result<Read<Selector>, ApiError> {
-        self.read(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
+    /// As for [`Querier::parse`].
+    pub(crate) async fn parse_selector(&self, text: &str) -> Result<Parsed<Selector>, ApiError> {
+        self.parse(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
     }
 
     /// The matchers of a selector that `read` makes of a text, compiled.
     ///
     /// # Errors
-    /// As for [`Querier::read`].
-    pub(crate) async fn read_matchers(
+    /// As for [`Querier::parse`].
+    pub(crate) async fn parse_matchers(
         &self,
         text: &str,
         read: impl FnOnce(&str) -> Result<Selector, ApiError> + Send + 'static,
-    ) -> Result<Read<Vec<CompiledMatcher>>, ApiError> {
-        let selector = self.read(text, read).await?;
+    ) -> Result<Parsed<Vec<CompiledMatcher>>, ApiError> {
+        let selector = self.parse(text, read).await?;
         let effort = Effort::of_matchers(&selector.matchers);
         let memory = self.reserved(effort.bytes)?;
-        let compile = move || compiled(&selector).map(|value| Read { value, memory });
+        let compile = move || compiled(&selector).map(|value| Parsed { value, memory });
         let queue = (!effort.is_short()).then_some(SideQueue::Queries);
-        here_or_aside(&self.core.runtime, queue, compile).await
+        inline_or_offloaded(&self.core.runtime, queue, compile).await
     }
 
     /// Memory for what is compiled, unless it is small.

@@ -14,7 +14,7 @@ impl<R: Runtime> Querier<R> {
     pub(crate) async fn format_query(&self, request: &Request) -> Result<Response, ApiError> {
         let params = params::of(request)?;
         let text = params.get("query").unwrap_or_default();
-        let formatted = self.read(text, |text| Ok(formatted(text))).await?;
+        let formatted = self.parse(text, |text| Ok(formatted(text))).await?;
         let (status, fields) = &*formatted;
         let mut body = Vec::new();
         for (index, (name, value)) in fields.iter().enumerate() {

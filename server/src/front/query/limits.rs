@@ -9,7 +9,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TimeRange;
 
 use super::Querier;
-use super::queue::Turn;
+use super::queue::QueryPermit;
 use super::tenants::Tenants;
 use crate::config::Limits;
 
@@ -92,7 +92,7 @@ impl<R: Runtime> Querier<R> {
         tenants: &Tenants,
         limits: &Limits,
         plan: &Plan,
-        turn: &Turn,
+        permit: &QueryPermit,
     ) -> Result<Option<u64>, ApiError> {
         let (whole, node) = (limits.max_query_bytes_read, limits.max_querier_bytes_read);
         if whole == 0 && node == 0 {
@@ -109,7 +109,7 @@ impl<R: Runtime> Querier<R> {
             }
             let selector = Selector { matchers: asked.0.to_vec() };
             let range = TimeRange { start_ns, end_ns };
-            bytes += self.measure(tenants, &selector, range, SizeOf::Line, turn).await?.bytes;
+            bytes += self.measure(tenants, &selector, range, SizeOf::Line, permit).await?.bytes;
             seen.push(asked);
         }
         let refused = |what: &str, max_bytes: u64| {

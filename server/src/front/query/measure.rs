@@ -10,7 +10,7 @@ use logsvc_shards::scan::PartAllowance;
 
 use super::Querier;
 use super::execute::Executed;
-use super::queue::Turn;
+use super::queue::QueryPermit;
 use super::tenants::Tenants;
 
 impl<R: Runtime> Querier<R> {
@@ -21,7 +21,7 @@ impl<R: Runtime> Querier<R> {
         selector: &Selector,
         range: TimeRange,
         size: SizeOf,
-        turn: &Turn,
+        permit: &QueryPermit,
     ) -> Result<IndexStats, ApiError> {
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
@@ -32,7 +32,7 @@ impl<R: Runtime> Querier<R> {
             Plan::volume(&selector, by, bounds_ns, None, size)
         };
         let plan = self.planned(effort, plan).await?;
-        let executed = self.execute(&tenants.merged(), &plan, turn).await?;
+        let executed = self.execute(&tenants.merged(), &plan, permit).await?;
         Ok(stats_of(&executed))
     }
 }

@@ -26,7 +26,7 @@ use logsvc_runtime::Runtime;
 use super::core::Core;
 use crate::node::NodeState;
 use queue::Queues;
-use results::Results;
+use results::ResultCache;
 use sharing::QueryRuns;
 
 /// What the queries of all cores share. Cheap to clone.
@@ -37,7 +37,7 @@ pub(super) struct Queries {
     /// Queries that run, for those that ask for the same.
     runs: QueryRuns,
     /// Answers to queries, to be used again.
-    results: Results,
+    results: ResultCache,
     /// When caches of answers outside of the node last became invalid, in ns since the
     /// Unix epoch; 0 if they never did.
     pub(super) cache_generation: Arc<AtomicI64>,
@@ -49,7 +49,7 @@ impl Queries {
         Queries {
             queues: Queues::new(&node.config),
             runs: QueryRuns::default(),
-            results: Results::new(node.budgets.results.clone()),
+            results: ResultCache::new(node.budgets.results.clone()),
             cache_generation: Arc::new(AtomicI64::new(0)),
         }
     }

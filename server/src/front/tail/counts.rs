@@ -28,12 +28,12 @@ pub(crate) struct TailCounts {
 
 /// A tail that is counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct TailPermit {
     counts: Arc<TailCounts>,
     place: Option<usize>,
 }
 
-impl Drop for Counted {
+impl Drop for TailPermit {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             self.counts.places[place].fetch_sub(1, Ordering::Relaxed);
@@ -61,11 +61,11 @@ impl TailCounts {
         self: &Arc<TailCounts>,
         tenant: &TenantId,
         limit: usize,
-    ) -> Result<Counted, u64> {
+    ) -> Result<TailPermit, u64> {
         let hash = RandomState::with_seeds(3, 1, 4, 1).hash_one(tenant.as_str());
         let (tag, limit) = (hash & !COUNT_MASK, limit as u64);
         let home = (hash as usize) % self.places.len();
-        let counted = |place| Ok(Counted { counts: Arc::clone(self), place });
+        let counted = |place| Ok(TailPermit { counts: Arc::clone(self), place });
         'again: loop {
             let mut free = None;
             for place in (0..NEIGHBOURS).map(|step| (home + step) % self.places.len()) {

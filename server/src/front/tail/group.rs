@@ -19,7 +19,7 @@ use logsvc_shards::messages::Cancellation;
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::tail::{TailBatch, TailPart};
 
-use super::evaluate::{Live, RUN_ENTRIES, shared};
+use super::evaluate::{RUN_ENTRIES, TailPipeline, shared};
 use super::frame::{Entry, Frame, missed_list};
 use super::history::{self, Ask, History};
 use super::hub::{Hub, Inbox, Join};
@@ -28,7 +28,7 @@ use super::outbox::Outbox;
 use super::timeline::Timeline;
 use super::{GroupKey, params};
 use crate::front::query::execute::CancelOnDrop;
-use crate::front::query::leaves::here_or_aside;
+use crate::front::query::leaves::inline_or_offloaded;
 
 /// New entries are sent together, at most once in this time: more rarely to many.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -69,7 +69,7 @@ struct Group<R: Runtime> {
     log: Arc<LogExpr>,
     id: u64,
     inbox: Rc<Inbox>,
-    live: Live,
+    live: TailPipeline,
     epoch: u64,
     members: Vec<Member>,
     joining: Vec<Joining>,
@@ -93,8 +93,10 @@ pub(super) async fn run<R: Runtime>(
 ) {
     let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.core.runtime.unix_nanos());
     let queue = (!Effort::of_stages(&log).is_short()).then_some(SideQueue::Queries);
-    let live =
-        here_or_aside(&hub.core.runtime, queue, move || Live::new(&expr, form, now_ns)).await;
+    let live = inline_or_offloaded(&hub.core.runtime, queue, move || {
+        TailPipeline::new(&expr, form, now_ns)
+    })
+    .await;
     let live = match live {
         Ok(live) => live,
         Err(reason) => {

@@ -46,7 +46,7 @@ use crate::front::query::Querier;
 use crate::front::query::limits::{check_entries, check_query};
 use crate::front::query::params;
 pub(crate) use counts::TailCounts;
-use evaluate::Live;
+use evaluate::TailPipeline;
 use frame::Form;
 use hub::Hub;
 
@@ -119,11 +119,11 @@ impl<R: Runtime> Tails<R> {
             syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
             Ok(Arc::new(expr))
         };
-        let expr = self.querier.read(text, read).await?;
+        let expr = self.querier.parse(text, read).await?;
         let form = form(request, dialect);
         if let Expr::Log(log) = &**expr {
             // Patterns that do not compile are found here, as long as there is a status.
-            let params = Live::params(log, form, core.runtime.unix_nanos());
+            let params = TailPipeline::params(log, form, core.runtime.unix_nanos());
             self.querier.plan(&expr, params).await?;
         }
         let limit = params::limit(&params)?;

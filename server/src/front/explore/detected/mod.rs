@@ -70,7 +70,7 @@ impl<R: Runtime> Explorer<R> {
 
     /// The newest lines of the query, and how many fields or values may be named.
     async fn sample(&self, request: &Request, params: &Params) -> Result<(Sample, u32), ApiError> {
-        let inquiry = self.querier.inquiry(request)?;
+        let context = self.querier.query_context(request)?;
         let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::field_limit(params)?;
@@ -79,16 +79,16 @@ impl<R: Runtime> Explorer<R> {
         let text = params.get("query").unwrap_or_default();
         let read = |text: &str| syntax::parse_log_selector(text).map_err(bad_selector);
         let expr =
-            self.querier.read(text, move |text| read(text).map(|log| Arc::new(Expr::Log(log))));
-        let expr = self.querier.bounded(&inquiry, expr).await?;
-        let limits = &inquiry.limits;
+            self.querier.parse(text, move |text| read(text).map(|log| Arc::new(Expr::Log(log))));
+        let expr = self.querier.bounded(&context, expr).await?;
+        let limits = &context.limits;
         check_entries(limits, line_limit as usize)?;
         check_length(limits, range)?;
         let Some(range) = self.querier.visible(limits, range) else {
             return Ok((Sample::default(), limit));
         };
         if let Expr::Log(log) = &**expr {
-            inquiry.tenants.check_selector(&log.selector)?;
+            context.tenants.check_selector(&log.selector)?;
         }
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
         let time = QueryTime::Range { start_ns, end_ns, step_ns: 1 };
@@ -96,8 +96,8 @@ impl<R: Runtime> Explorer<R> {
         query_params.now_ns = now_ns;
         query_params.limit = line_limit as usize;
         query_params.categorize_labels = true;
-        let plan = self.querier.bounded(&inquiry, self.querier.plan(&expr, query_params)).await?;
-        let executed = self.querier.run(&inquiry, &inquiry.tenants.merged(), &plan).await?;
+        let plan = self.querier.bounded(&context, self.querier.plan(&expr, query_params)).await?;
+        let executed = self.querier.run(&context, &context.tenants.merged(), &plan).await?;
         let QueryResult::Streams(streams) = executed.result else {
             return Err(ApiError::internal("a log query has no streams"));
         };
