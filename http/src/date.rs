@@ -1,56 +1,27 @@
 //! The `Date` header (RFC 9110, section 5.6.7), formatted once per second.
 
 use std::cell::Cell;
+use std::io::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+use httpdate::HttpDate;
 
 /// Length of `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_LEN_BYTES: usize = 29;
 
-const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
-const MONTHS: [&[u8; 3]; 12] = [
-    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
-];
+/// The last second of the year 9999.
+const LAST_UNIX_S: u64 = 253_402_300_799;
 
 /// Formats a time in seconds since the Unix epoch. Times before it count as the
 /// epoch, times past the year 9999 as its last second, because the format has no
 /// room for others.
 pub fn format_date(unix_s: i64) -> [u8; DATE_LEN_BYTES] {
-    let unix_s = unix_s.clamp(0, 253_402_300_799);
-    let days = unix_s / 86_400;
-    let second_of_day = unix_s % 86_400;
-    let (year, month, day) = civil_from_days(days);
-
-    let mut out = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-    out[..3].copy_from_slice(DAYS[(days % 7) as usize]);
-    put_two(&mut out[5..7], day);
-    out[8..11].copy_from_slice(MONTHS[(month - 1) as usize]);
-    put_two(&mut out[12..14], year / 100);
-    put_two(&mut out[14..16], year % 100);
-    put_two(&mut out[17..19], second_of_day / 3600);
-    put_two(&mut out[20..22], second_of_day / 60 % 60);
-    put_two(&mut out[23..25], second_of_day % 60);
+    let unix_s = u64::try_from(unix_s).unwrap_or(0).min(LAST_UNIX_S);
+    let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(unix_s));
+    let mut out = [b' '; DATE_LEN_BYTES];
+    let written = write!(out.as_mut_slice(), "{date}");
+    debug_assert!(written.is_ok(), "a date is longer than {DATE_LEN_BYTES} bytes");
     out
-}
-
-fn put_two(out: &mut [u8], value: i64) {
-    out[0] = b'0' + (value / 10) as u8;
-    out[1] = b'0' + (value % 10) as u8;
-}
-
-/// Year, month and day of a day number since the epoch. Works in years that
-/// start in March, so that the leap day is the last one of its year, and in the
-/// 146,097 days after which the Gregorian calendar repeats.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468; // days since 0000-03-01
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day)
 }
 
 /// The formatted date of the current second.

@@ -15,8 +15,9 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Version};
 use logsvc_runtime::{Budget, Owner, Reservation};
 
+use crate::config::IDLE_BUFFER_BYTES;
 use crate::framing::{self, Framing};
-use crate::input::{IDLE_BUFFER_BYTES, InputBuffer};
+use crate::input::InputBuffer;
 use crate::percent;
 use crate::refusal::Refusal;
 use crate::scan::{HeadLimits, HeadScanner};

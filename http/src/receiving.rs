@@ -122,7 +122,7 @@ impl<R: Runtime> Receiving<R> {
     }
 
     /// Begins to watch a body, or a head.
-    pub(crate) fn begin(self: &Rc<Self>, owner: Owner, is_body: bool) -> Ticket<R> {
+    pub(crate) fn begin(self: &Rc<Self>, owner: Owner, is_body: bool) -> ReceivingGuard<R> {
         let mark = Mark { at: self.runtime.now(), received_bytes: 0 };
         let entry = Entry {
             owner,
@@ -148,7 +148,7 @@ impl<R: Runtime> Receiving<R> {
             let receiving = Rc::clone(self);
             drop(self.runtime.spawn(async move { receiving.sweep_until_empty().await }));
         }
-        Ticket { receiving: Rc::clone(self), place }
+        ReceivingGuard { receiving: Rc::clone(self), place }
     }
 
     async fn sweep_until_empty(&self) {
@@ -250,12 +250,12 @@ impl Entries {
 }
 
 /// One request that is being received, until it is dropped.
-pub(crate) struct Ticket<R> {
+pub(crate) struct ReceivingGuard<R> {
     receiving: Rc<Receiving<R>>,
     place: usize,
 }
 
-impl<R> Ticket<R> {
+impl<R> ReceivingGuard<R> {
     fn with<T>(&self, look: impl FnOnce(&mut Entry) -> T) -> T {
         look(self.receiving.entries.borrow_mut().entry(self.place))
     }
@@ -283,7 +283,7 @@ impl<R> Ticket<R> {
     }
 }
 
-impl<R: Runtime> Ticket<R> {
+impl<R: Runtime> ReceivingGuard<R> {
     /// Waits a moment for memory that was not there. `since` is when the request began to
     /// wait for it; set it to `None` when there was some.
     ///
@@ -316,7 +316,7 @@ impl<R: Runtime> Ticket<R> {
     }
 }
 
-impl<R> Drop for Ticket<R> {
+impl<R> Drop for ReceivingGuard<R> {
     fn drop(&mut self) {
         let entry = {
             let mut entries = self.receiving.entries.borrow_mut();

@@ -1,12 +1,13 @@
 //! Responses as a service makes them.
 
 use std::fmt;
+use std::future::Future;
 
 use futures_util::future::LocalBoxFuture;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 
-use crate::websocket::Upgrade;
+use crate::websocket::{Handshake, Upgrade, WebSocket, WebSocketConfig};
 
 /// A response. The driver adds `Date`, `Content-Length` or
 /// `Transfer-Encoding`, `Connection`, and what compression needs.
@@ -36,8 +37,7 @@ pub enum ResponseBody {
     /// Bytes as they are made, in chunked transfer coding. To HTTP/1.0 clients
     /// they go out plain and the connection's end is the body's end.
     Chunks(Box<dyn ChunkSource>),
-    /// The connection becomes a WebSocket. Made by
-    /// [`crate::Handshake::accept`].
+    /// The connection becomes a WebSocket. Made by [`Response::websocket`].
     WebSocket(Upgrade),
 }
 
@@ -85,6 +85,20 @@ impl Response {
             .with_content_type("text/plain; charset=utf-8")
             .with_header(HeaderName::from_static("x-content-type-options"), "nosniff")
             .with_body(text.into().into_bytes())
+    }
+
+    /// The response that opens a WebSocket. `handler` runs on the connection's
+    /// task; when it ends, the WebSocket is closed with code 1000 unless
+    /// [`WebSocket::close`] named another.
+    pub fn websocket<H, F>(handshake: Handshake, config: WebSocketConfig, handler: H) -> Response
+    where
+        H: FnOnce(WebSocket) -> F + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS);
+        response.headers.extend(handshake.into_headers());
+        response.body = ResponseBody::WebSocket(Upgrade::new(config, handler));
+        response
     }
 
     /// A permanent redirection to `location`, which must be valid in a header.

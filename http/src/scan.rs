@@ -10,6 +10,11 @@ use std::ops::Range;
 
 use crate::refusal::Refusal;
 
+/// Method and version and the spaces around the target.
+const REQUEST_LINE_OVERHEAD_BYTES: usize = 64;
+/// Empty lines that are forgiven before a request line (RFC 9112, section 2.2).
+const MAX_LEADING_EMPTY_LINES: usize = 4;
+
 /// Limits of a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
@@ -24,11 +29,6 @@ impl Default for HeadLimits {
         HeadLimits { max_target_bytes: 256 * 1024, max_headers_bytes: 64 * 1024 }
     }
 }
-
-/// Method and version and the spaces around the target.
-const REQUEST_LINE_OVERHEAD_BYTES: usize = 64;
-/// Empty lines that are forgiven before a request line (RFC 9112, section 2.2).
-const MAX_LEADING_EMPTY_LINES: usize = 4;
 
 /// Progress within one head.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use logsvc_http::{ConnectionLimit, ServerConfig, serve};
 use logsvc_runtime::{Listener, Runtime};
 
-use crate::app::Boot;
 use crate::config::Config;
 use crate::front::Front;
+use crate::node::NodeState;
 use crate::services::{Part, State};
 
 /// Fewest and most files that are kept for what is no connection.
@@ -21,13 +21,13 @@ const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
 /// cannot be had, which ends the node.
 pub(crate) fn start<R: Runtime>(
     runtime: &R,
-    boot: &Boot,
+    node: &NodeState,
     front: &Rc<Front<R>>,
 ) -> Option<R::Task<()>> {
-    let listener = listen(runtime, boot)?;
-    let config = Rc::new(http_config(boot));
+    let listener = listen(runtime, node)?;
+    let config = Rc::new(http_config(node));
     #[cfg(feature = "tls")]
-    if let Some(acceptor) = &boot.tls {
+    if let Some(acceptor) = &node.tls {
         let listener = logsvc_tls::TlsListener::new(
             runtime.clone(),
             listener,
@@ -35,36 +35,36 @@ pub(crate) fn start<R: Runtime>(
             config.head_timeout,
             // Handshakes have a memory of their own, so that they neither wait for bodies nor
             // bodies for them.
-            boot.handshakes.clone(),
+            node.budgets.handshakes.clone(),
         );
-        return Some(spawn(runtime, boot, front, listener, config));
+        return Some(spawn(runtime, node, front, listener, config));
     }
-    Some(spawn(runtime, boot, front, listener, config))
+    Some(spawn(runtime, node, front, listener, config))
 }
 
 fn spawn<R: Runtime, L: Listener>(
     runtime: &R,
-    boot: &Boot,
+    node: &NodeState,
     front: &Rc<Front<R>>,
     listener: L,
     config: Rc<ServerConfig>,
 ) -> R::Task<()> {
-    runtime.spawn(serve(runtime.clone(), listener, Rc::clone(front), config, boot.stop.clone()))
+    runtime.spawn(serve(runtime.clone(), listener, Rc::clone(front), config, node.stop.clone()))
 }
 
-fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
-    let (core, services) = (runtime.core(), &boot.services);
+fn listen<R: Runtime>(runtime: &R, node: &NodeState) -> Option<R::Listener> {
+    let (core, services) = (runtime.core(), &node.services);
     services.set(core, Part::Server, State::Starting);
-    let mut address = boot.config.http_address;
+    let mut address = node.config.http_address;
     // With port 0 the first core to listen chooses for all.
     if address.port() == 0
-        && let Some(chosen) = boot.address()
+        && let Some(chosen) = node.address()
     {
         address = chosen;
     }
     let listener = runtime.listen(address).and_then(|listener| {
         let local = listener.local_address()?;
-        let chosen = boot.choose_address(local);
+        let chosen = node.choose_address(local);
         if chosen.port() == local.port() { Ok(listener) } else { runtime.listen(chosen) }
     });
     match listener {
@@ -74,20 +74,20 @@ fn listen<R: Runtime>(runtime: &R, boot: &Boot) -> Option<R::Listener> {
         }
         Err(error) => {
             services.set(core, Part::Server, State::Failed);
-            boot.fail(format!("cannot listen on {address}: {error}"));
+            node.fail(format!("cannot listen on {address}: {error}"));
             None
         }
     }
 }
 
-fn http_config(boot: &Boot) -> ServerConfig {
-    let config = &boot.config;
-    let mut http = ServerConfig::new(boot.bodies.clone());
+fn http_config(node: &NodeState) -> ServerConfig {
+    let config = &node.config;
+    let mut http = ServerConfig::new(node.budgets.bodies.clone());
     http.body_timeout = config.http_read_timeout;
     http.write_timeout = config.http_write_timeout;
     http.idle_timeout = config.http_idle_timeout;
     http.drain_timeout = config.graceful_stop_timeout;
-    http.connections = boot.connections.clone();
+    http.connections = node.connections.clone();
     http
 }
 

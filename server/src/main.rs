@@ -12,6 +12,7 @@ mod front;
 mod listen;
 mod logging;
 mod metrics;
+mod node;
 mod reload;
 mod services;
 mod tools;
@@ -119,12 +120,12 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     // The node has logged its failure.
-    Ok(if boot.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if boot.node.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Runs the cores until the node stops.
 fn launch(boot: &Boot) -> std::io::Result<()> {
-    let config: &Config = &boot.config;
+    let config: &Config = &boot.node.config;
     let options = LaunchOptions::with_cores(config.cores);
     let boot = boot.clone();
     match config.runtime {

@@ -15,8 +15,8 @@ use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use crate::app::Boot;
 use crate::config::{FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, retention, sha256};
+use crate::node::NodeState;
 
 /// When the lane to a shard is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
@@ -34,32 +34,32 @@ struct Seen {
 /// Reads the files again and again until the node stops.
 pub(crate) async fn run<R: Runtime>(
     runtime: R,
-    boot: Boot,
+    node: Arc<NodeState>,
     caller: Caller<ShardRequest, ShardReply>,
 ) {
     let mut seen = Seen {
-        used_sha256: boot.limits.current().files_sha256,
+        used_sha256: node.limits.current().files_sha256,
         refused_sha256: None,
         failure: None,
     };
     loop {
-        let next = runtime.now().after(boot.config.runtime_reload_period);
+        let next = runtime.now().after(node.config.runtime_reload_period);
         let sleep = std::pin::pin!(runtime.sleep_until(next));
-        let stop = std::pin::pin!(boot.stop.wait());
+        let stop = std::pin::pin!(node.stop.wait());
         if matches!(select(stop, sleep).await, Either::Left(_)) {
             return;
         }
-        let outcome = read_again(&runtime, &boot, &mut seen).await;
+        let outcome = read_again(&runtime, &node, &mut seen).await;
         match &outcome {
-            Ok(_) => boot.reloads.read(),
-            Err(_) => boot.reloads.failed(),
+            Ok(_) => node.reloads.read(),
+            Err(_) => node.reloads.failed(),
         }
         match outcome {
             Ok(None) => seen.failure = None,
             Ok(Some(files)) => {
                 seen.failure = None;
                 warn_of_ignored_keys("config key", &files.ignored_keys);
-                apply(&runtime, &boot, &caller, files.limits).await;
+                apply(&runtime, &node, &caller, files.limits).await;
             }
             Err(failure) => {
                 if seen.failure.as_ref() != Some(&failure) {
@@ -74,11 +74,11 @@ pub(crate) async fn run<R: Runtime>(
 /// What the files say, if they say something new.
 async fn read_again<R: Runtime>(
     runtime: &R,
-    boot: &Boot,
+    node: &NodeState,
     seen: &mut Seen,
 ) -> Result<Option<RuntimeFiles>, String> {
     let mut texts = Vec::new();
-    for path in &boot.config.runtime_files {
+    for path in &node.config.runtime_files {
         texts.push(read(runtime, path).await?);
     }
     let hash = sha256(&texts);
@@ -91,7 +91,7 @@ async fn read_again<R: Runtime>(
     {
         return Err(failure.clone());
     }
-    let config = Arc::clone(&boot.config);
+    let config = Arc::clone(&node.config);
     // Long files take a while.
     let parsed = runtime.offload(move || RuntimeFiles::parse(&texts, &config.limits)).await;
     match parsed {
@@ -117,23 +117,23 @@ async fn read<R: Runtime>(runtime: &R, path: &str) -> Result<String, String> {
 /// Lets new limits hold, first for the cores and then for what shards remove.
 async fn apply<R: Runtime>(
     runtime: &R,
-    boot: &Boot,
+    node: &NodeState,
     caller: &Caller<ShardRequest, ShardReply>,
     limits: LimitsOfTenants,
 ) {
-    boot.limits.replace(limits);
-    let policy = Arc::new(retention::policy(&boot.config, &boot.limits.current()));
+    node.limits.replace(limits);
+    let policy = Arc::new(retention::policy(&node.config, &node.limits.current()));
     for shard in (0..runtime.core_count()).map(CoreId) {
         loop {
             match caller.call(shard, ShardRequest::Retain(Arc::clone(&policy))) {
                 // It ends with an error if the shard has stopped.
                 Ok(reply) => break drop(reply.await),
-                Err(_) if boot.stop.is_triggered() => return,
+                Err(_) if node.stop.is_triggered() => return,
                 Err(_) => runtime.sleep_until(runtime.now().after(RETRY_AFTER)).await,
             }
         }
     }
-    boot.reloads.changed(runtime.unix_nanos());
+    node.reloads.changed(runtime.unix_nanos());
     tracing::info!("the limits of tenants have changed");
 }
 

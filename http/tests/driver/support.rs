@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
-use logsvc_http::Handshake;
-use logsvc_http::websocket::{Message, WebSocket, WebSocketConfig};
+use logsvc_http::websocket::{Handshake, Message, WebSocket, WebSocketConfig};
 use logsvc_http::{
     Admission, ChunkError, ChunkSource, Observation, Params, Request, RequestHead, Response,
     ServerConfig, Service, Signal, serve,
@@ -95,7 +94,7 @@ impl<R: Runtime> Service for TestService<R> {
                         close_timeout: Duration::from_millis(200),
                         ..WebSocketConfig::default()
                     };
-                    handshake.accept(config, echo)
+                    Response::websocket(handshake, config, echo)
                 }
                 Err(error) => Response::text(StatusCode::BAD_REQUEST, error.to_string()),
             },

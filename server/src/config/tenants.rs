@@ -117,24 +117,14 @@ impl LimitsView {
         LimitsView { shared, seen: RefCell::new((version, limits)) }
     }
 
-    /// The limits of all tenants.
-    pub(crate) fn current(&self) -> Arc<LimitsOfTenants> {
-        self.refresh();
-        Arc::clone(&self.seen.borrow().1)
-    }
-
     /// The limits of a tenant.
     pub(crate) fn of(&self, tenant: &TenantId) -> Arc<Limits> {
-        self.refresh();
-        Arc::clone(self.seen.borrow().1.of(tenant))
-    }
-
-    fn refresh(&self) {
         let version = self.shared.version.load(Ordering::Acquire);
         let mut seen = self.seen.borrow_mut();
         if seen.0 != version {
             *seen = (version, self.shared.current());
         }
+        Arc::clone(seen.1.of(tenant))
     }
 }
 

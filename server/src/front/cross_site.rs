@@ -14,10 +14,19 @@ use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Method};
 use logsvc_proto::error::ApiError;
 
-use super::routes::CrossSite;
-
 const FETCH_SITE_HEADER: &str = "sec-fetch-site";
 const FORWARDED_HOST_HEADER: &str = "x-forwarded-host";
+
+/// From which web pages a browser may send requests to a route. Other clients always may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CrossSite {
+    /// From any: the route changes nothing, and browsers keep the answer from the page.
+    Allowed,
+    /// From any with GET, which changes nothing; from own pages with other methods.
+    OnlyGet,
+    /// From own pages.
+    Refused,
+}
 
 /// Refuses a request that a page of another origin has sent, if the route does not allow it.
 ///

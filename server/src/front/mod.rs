@@ -7,150 +7,94 @@
 mod core;
 mod cross_site;
 mod explore;
-pub(crate) mod ingest;
-pub(crate) mod operate;
-pub(crate) mod query;
-pub(crate) mod routes;
-pub(crate) mod tail;
+mod ingest;
+mod operate;
+mod query;
+mod routes;
+mod tail;
 
-use std::cell::RefCell;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use logsvc_http::{
     Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
 };
-use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
+use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;
-use logsvc_runtime::{Budget, Runtime, Turns};
-use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use crate::app::{Barrier, Boot};
-use crate::config::{Config, Limits, LimitsView};
-use crate::metrics::{CoreMetrics, Metric, NodeMetrics, Reloads};
-use crate::services::Services;
+use crate::metrics::Metric;
+use crate::node::NodeState;
+use core::Core;
 use core::errors::error_response;
-use ingest::active_streams::ActiveStreams;
-use ingest::push::PushBuffers;
-use ingest::rate_limit::Buckets;
-use ingest::stream_cache::StreamCache;
+use explore::Explorer;
+use ingest::{Ingest, Rates};
+use operate::Operator;
 use operate::operations::not_ready;
-use query::parquet;
-use query::queue::Queues;
-use query::results::Results;
-use query::sharing::QueryRuns;
+pub(crate) use operate::shutdown::was_prepared;
+use query::{Querier, Queries, parquet};
+pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
-use tail::TailHub;
+use tail::{TailCounts, Tails};
+
+/// What the rooms of all cores share. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    rates: Rates,
+    queries: Queries,
+    tail_counts: Arc<TailCounts>,
+}
+
+impl Shared {
+    /// No request has come.
+    pub(crate) fn new(node: &NodeState) -> Shared {
+        Shared {
+            rates: Rates::new(),
+            queries: Queries::new(node),
+            tail_counts: Arc::new(TailCounts::new()),
+        }
+    }
+}
 
 /// See the module.
 pub(crate) struct Front<R: Runtime> {
-    runtime: R,
-    config: Arc<Config>,
-    limits: LimitsView,
-    reloads: Arc<Reloads>,
-    caller: Caller<ShardRequest, ShardReply>,
-    metrics: Arc<NodeMetrics>,
-    bodies: Budget,
-    heads: Budget,
-    stream_memory: Budget,
-    cache: Budget,
-    directories: Budget,
-    queries: Budget,
-    queues: Queues,
-    runs: QueryRuns,
-    results: Results,
-    /// What the shards have changed.
-    changes: NodeChanges,
-    /// For tasks that outlive the request that they were started for.
-    me: Weak<Front<R>>,
-    recovered: Barrier,
-    services: Arc<Services>,
-    /// Whether stopping writes memory to segments, whatever the settings say.
-    prepared: Arc<AtomicBool>,
-    /// See [`Boot::cache_generation`].
-    cache_generation: Arc<AtomicI64>,
-    /// When the node started, in ns since the Unix epoch.
-    started_ns: i64,
-    replay_us: Arc<AtomicU64>,
-    stopping: logsvc_runtime::Latch,
+    core: Rc<Core<R>>,
     router: Router<Route>,
-    streams: RefCell<StreamCache>,
-    tenant_rates: Arc<Buckets>,
-    stream_rates: Arc<Buckets>,
-    active_streams: Arc<ActiveStreams>,
-    tails: TailHub<R>,
-    /// Decoding pushes takes turns with what else the core does.
-    turns: Turns,
-    /// Buffers that no push uses at the moment.
-    spare_buffers: RefCell<Vec<PushBuffers>>,
+    ingest: Ingest<R>,
+    querier: Rc<Querier<R>>,
+    explorer: Explorer<R>,
+    tails: Tails<R>,
+    operator: Operator<R>,
 }
 
 impl<R: Runtime> Front<R> {
-    /// The front of the core that `runtime` belongs to.
+    /// The front of the core that `runtime` and `lanes` belong to.
     pub(crate) fn new(
         runtime: R,
-        boot: &Boot,
-        caller: Caller<ShardRequest, ShardReply>,
+        node: Arc<NodeState>,
+        shared: Shared,
+        lanes: Caller<ShardRequest, ShardReply>,
     ) -> Rc<Front<R>> {
-        let started_ns = runtime.unix_nanos();
-        let tails = TailHub::new(runtime.clone(), boot, caller.clone());
-        let resolved_share = boot.config.resolved_budget_bytes / u64::from(boot.config.cores);
-        let streams = StreamCache::new(resolved_share, runtime.random_u64());
-        Rc::new_cyclic(|me| Front {
-            runtime,
-            config: Arc::clone(&boot.config),
-            limits: LimitsView::new(Arc::clone(&boot.limits)),
-            reloads: Arc::clone(&boot.reloads),
-            caller,
-            metrics: Arc::clone(&boot.metrics),
-            bodies: boot.bodies.clone(),
-            heads: boot.heads.clone(),
-            stream_memory: boot.streams.clone(),
-            cache: boot.cache.clone(),
-            directories: boot.directories.clone(),
-            queries: boot.queries.clone(),
-            queues: boot.queues.clone(),
-            runs: boot.runs.clone(),
-            results: boot.results.clone(),
-            changes: boot.changes.clone(),
-            me: Weak::clone(me),
-            recovered: boot.recovered.clone(),
-            services: Arc::clone(&boot.services),
-            prepared: Arc::clone(&boot.prepared),
-            cache_generation: Arc::clone(&boot.cache_generation),
-            started_ns,
-            replay_us: Arc::clone(&boot.replay_us),
-            stopping: boot.stop.clone(),
+        let core = Rc::new(Core::new(runtime, node, lanes));
+        let querier = Querier::new(Rc::clone(&core), shared.queries.clone());
+        Rc::new(Front {
             router: routes::router(),
-            streams: RefCell::new(streams),
-            tenant_rates: Arc::clone(&boot.tenant_rates),
-            stream_rates: Arc::clone(&boot.stream_rates),
-            active_streams: Arc::clone(&boot.active_streams),
-            tails,
-            turns: Turns::default(),
-            spare_buffers: RefCell::new(Vec::new()),
+            ingest: Ingest::new(Rc::clone(&core), shared.rates),
+            explorer: Explorer::new(Rc::clone(&querier)),
+            tails: Tails::new(Rc::clone(&querier), shared.tail_counts),
+            operator: Operator::new(Rc::clone(&core), shared.queries),
+            querier,
+            core,
         })
     }
 
     /// The longest body of which there can be `max_bytes`: what the memory cannot hold even if
     /// nothing else is there is refused for good.
     fn body_max_bytes(&self, max_bytes: u64) -> u64 {
-        max_bytes.min(self.bodies.max_bytes())
-    }
-
-    fn counters(&self) -> &CoreMetrics {
-        self.metrics.core(self.runtime.core())
-    }
-
-    /// What a tenant may do. They may change: whoever needs them several times for one
-    /// request takes them once.
-    fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
-        self.limits.of(tenant)
+        max_bytes.min(self.core.budgets().bodies.max_bytes())
     }
 
     async fn dispatch(
@@ -160,11 +104,11 @@ impl<R: Runtime> Front<R> {
         request: Request,
     ) -> Result<Response, ApiError> {
         let row = route.row();
-        if !row.is_before_ready() && !self.recovered.is_complete() {
+        if !row.is_before_ready() && !self.core.node.recovered.is_complete() {
             return Err(not_ready().with_newline());
         }
         if row.traits.class == Class::Lookup && parquet::accepted(&request.head).is_some() {
-            self.refuse_parquet(&request)?;
+            self.querier.refuse_parquet(&request)?;
         }
         routes::answer(route, self, request, name).await
     }
@@ -190,12 +134,12 @@ impl<R: Runtime> Service for Front<R> {
                 Admission::Refuse(route.error_response(&error.with_newline()))
             }
             Match::Found(route, _) if route.row().is_push() => Admission::Body {
-                max_bytes: self.body_max_bytes(self.config.push_body_max_bytes),
-                account: self.account_of(head),
+                max_bytes: self.body_max_bytes(self.core.config().push_body_max_bytes),
+                account: self.core.account_of(head),
             },
             Match::Found(..) => Admission::Body {
-                max_bytes: self.body_max_bytes(self.config.form_body_max_bytes),
-                account: self.account_of(head),
+                max_bytes: self.body_max_bytes(self.core.config().form_body_max_bytes),
+                account: self.core.account_of(head),
             },
             Match::MethodNotAllowed => {
                 Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
@@ -214,7 +158,7 @@ impl<R: Runtime> Service for Front<R> {
             return error_response(&ApiError::page_not_found());
         };
         let _under_way =
-            self.counters().requests.begin(&request.head.method, route.row().metric_name);
+            self.core.counters().requests.begin(&request.head.method, route.row().metric_name);
         let answered = self.dispatch(route, params.get("name").unwrap_or_default(), request).await;
         answered
             .unwrap_or_else(|error| route.error_response(&error))
@@ -251,15 +195,15 @@ impl<R: Runtime> Service for Front<R> {
     fn observe(&self, observation: &Observation<'_>) {
         let status = observation.status.as_u16();
         let (method, route) = (observation.method, observation.route);
-        self.counters().requests.finished(method, route, status, observation.duration);
+        self.core.counters().requests.finished(method, route, status, observation.duration);
     }
 
     fn connections_changed(&self, open: usize) {
-        self.counters().numbers.set(Metric::Connections, open as u64);
+        self.core.counters().numbers.set(Metric::Connections, open as u64);
     }
 
     fn connection_refused(&self) {
-        self.counters().numbers.add(Metric::ConnectionsRefused, 1);
+        self.core.counters().numbers.add(Metric::ConnectionsRefused, 1);
     }
 }
 

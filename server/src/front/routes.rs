@@ -14,6 +14,7 @@ use logsvc_runtime::Runtime;
 
 use super::Front;
 use super::core::errors::error_response;
+use super::cross_site::CrossSite;
 use super::operate::{admin, operations, pages};
 use super::{ingest, tail};
 
@@ -30,17 +31,6 @@ pub(super) enum Class {
     Lookup,
     /// Anything else.
     Operate,
-}
-
-/// From which web pages a browser may send requests to a route. Other clients always may.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CrossSite {
-    /// From any: the route changes nothing, and browsers keep the answer from the page.
-    Allowed,
-    /// From any with GET, which changes nothing; from own pages with other methods.
-    OnlyGet,
-    /// From own pages.
-    Refused,
 }
 
 /// How requests of a route are treated before and after its handler.
@@ -150,104 +140,104 @@ routes! {
     |front, request, name|
 
     Push "loki_api_v1_push" POST ["/loki/api/v1/push"] (PUSH)
-        => front.push(request, JsonDialect::V1).await;
+        => front.ingest.push(request, JsonDialect::V1).await;
     LegacyPush "api_prom_push" POST ["/api/prom/push"] (PUSH)
-        => front.push(request, JsonDialect::Legacy).await;
+        => front.ingest.push(request, JsonDialect::Legacy).await;
     OtlpLogs "otlp_v1_logs" POST ["/otlp/v1/logs"] (OTLP_PUSH)
-        => front.push_otlp(request).await;
+        => front.ingest.push_otlp(request).await;
 
     Query "loki_api_v1_query" GET_POST ["/loki/api/v1/query"] (QUERY)
-        => front.query(request).await;
+        => front.querier.query(request).await;
     QueryRange "loki_api_v1_query_range" GET_POST ["/loki/api/v1/query_range"] (QUERY)
-        => front.query_range(request).await;
+        => front.querier.query_range(request).await;
     LegacyQuery "api_prom_query" GET_POST ["/api/prom/query"] (QUERY)
-        => front.legacy_query(request).await;
+        => front.querier.legacy_query(request).await;
 
     Labels "loki_api_v1_labels" GET_POST
         ["/loki/api/v1/labels", "/loki/api/v1/label", "/api/prom/label"] (LOOKUP)
-        => front.label_names(request).await;
+        => front.explorer.label_names(request).await;
     LabelValues "loki_api_v1_label_name_values" GET_POST
         ["/loki/api/v1/label/{name}/values", "/api/prom/label/{name}/values"] (LOOKUP)
-        => front.label_values(request, name).await;
+        => front.explorer.label_values(request, name).await;
     Series "loki_api_v1_series" GET_POST ["/loki/api/v1/series", "/api/prom/series"] (LOOKUP)
-        => front.series(request).await;
+        => front.explorer.series(request).await;
     IndexStats "loki_api_v1_index_stats" GET_POST ["/loki/api/v1/index/stats"] (LOOKUP)
-        => front.index_stats(request).await;
+        => front.explorer.index_stats(request).await;
     IndexShards "loki_api_v1_index_shards" GET_POST ["/loki/api/v1/index/shards"] (LOOKUP)
-        => front.index_shards(request).await;
+        => front.explorer.index_shards(request).await;
     Volume "loki_api_v1_index_volume" GET_POST ["/loki/api/v1/index/volume"] (QUERY)
-        => front.volume(request).await;
+        => front.explorer.volume(request).await;
     VolumeRange "loki_api_v1_index_volume_range" GET_POST
         ["/loki/api/v1/index/volume_range"] (QUERY)
-        => front.volume_range(request).await;
+        => front.explorer.volume_range(request).await;
     DetectedFields "loki_api_v1_detected_fields" GET_POST
         ["/loki/api/v1/detected_fields"] (LOOKUP)
-        => front.detected_fields(request).await;
+        => front.explorer.detected_fields(request).await;
     DetectedFieldValues "loki_api_v1_detected_field_name_values" GET_POST
         ["/loki/api/v1/detected_field/{name}/values"] (LOOKUP)
-        => front.detected_field_values(request, name).await;
+        => front.explorer.detected_field_values(request, name).await;
     DetectedLabels "loki_api_v1_detected_labels" GET_POST
         ["/loki/api/v1/detected_labels"] (LOOKUP)
-        => front.detected_labels(request).await;
+        => front.explorer.detected_labels(request).await;
     Patterns "loki_api_v1_patterns" GET_POST ["/loki/api/v1/patterns"] (LOOKUP)
-        => front.patterns(request).await;
+        => front.explorer.patterns(request).await;
 
     Tail "loki_api_v1_tail" GET_POST ["/loki/api/v1/tail"] (TAIL)
-        => front.tail(&request, tail::Dialect::V1).await;
+        => front.tails.tail(&request, tail::Dialect::V1).await;
     LegacyTail "api_prom_tail" GET_POST ["/api/prom/tail"] (TAIL)
-        => front.tail(&request, tail::Dialect::Legacy).await;
+        => front.tails.tail(&request, tail::Dialect::Legacy).await;
 
     FormatQuery "loki_api_v1_format_query" GET_POST ["/loki/api/v1/format_query"] (SHOW)
-        => front.format_query(&request).await;
+        => front.querier.format_query(&request).await;
 
     Landing "root" GET ["/"] (SHOW)
         => Ok(pages::landing(links()));
     Ready "ready" GET ["/ready"] (SHOW.links(&[("", "whether the node takes requests")]))
-        => front.ready();
+        => front.operator.ready();
     Services "services" GET ["/services"] (SHOW.links(&[("", "states of its parts")]))
-        => Ok(front.services_page());
+        => Ok(front.operator.services_page());
     Config "config" GET ["/config"]
         (SHOW.links(&[("", "settings"), ("?mode=diff", "settings that differ from the defaults")]))
-        => front.config_page(&request);
+        => front.operator.config_page(&request);
     TenantLimits "config_tenant_v1_limits" GET ["/config/tenant/v1/limits"]
         (SHOW.links(&[("", "limits of the tenant")]))
-        => front.tenant_limits(&request);
+        => front.operator.tenant_limits(&request);
     LogLevel "log_level" GET_POST ["/log_level"]
         (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "the log level")]))
         => admin::log_level(&request);
     Metrics "metrics" ANY ["/metrics"] (SHOW.links(&[("", "metrics")]))
-        => Ok(front.exposition(&request.head).await);
+        => Ok(front.operator.exposition(&request.head).await);
     // The members of every ring are the shards of this node.
     Ring "ring" GET_POST
         ["/ring", "/distributor/ring", "/compactor/ring", "/scheduler/ring", "/ruler/ring",
          "/pattern/ring", "/indexgateway/ring"]
         (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "shards")]))
-        => Ok(front.ring_page(&request));
+        => Ok(front.operator.ring_page(&request));
     BuildInfo "loki_api_v1_status_buildinfo" GET ["/loki/api/v1/status/buildinfo"]
         (SHOW.links(&[("", "version")]))
         => Ok(operations::build_info());
     Memberlist "memberlist" ANY ["/memberlist"] (SHOW)
         => Ok(pages::memberlist());
     DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
-        => front.drilldown_limits(&request);
+        => front.operator.drilldown_limits(&request);
 
     CacheGeneration "loki_api_v1_cache_generation_numbers" GET
         ["/loki/api/v1/cache/generation_numbers"] (ASK)
-        => front.cache_generation(&request);
+        => front.operator.cache_generation(&request);
     IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
         ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE)
-        => front.increase_cache_generation(&request);
+        => front.operator.increase_cache_generation(&request);
     Flush "flush" GET_POST ["/flush"] (CHANGE)
-        => front.flush().await;
+        => front.operator.flush().await;
     FlushTenant "flush_tenant" POST ["/flush/tenant"] (CHANGE)
-        => front.flush_tenant(&request).await;
+        => front.operator.flush_tenant(&request).await;
     PrepareShutdown "ingester_prepare_shutdown" GET_POST_DELETE ["/ingester/prepare_shutdown"]
         (ASK.cross_site(CrossSite::OnlyGet))
-        => front.prepare_shutdown(&request).await;
+        => front.operator.prepare_shutdown(&request).await;
     Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (CHANGE)
-        => front.shut_down(&request, true).await;
+        => front.operator.shut_down(&request, true).await;
     FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE)
-        => front.shut_down(&request, false).await;
+        => front.operator.shut_down(&request, false).await;
 }
 
 impl Route {

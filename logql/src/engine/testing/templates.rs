@@ -2,7 +2,7 @@
 
 use logsvc_proto::Labels;
 
-use crate::engine::pipeline::labels::EntryLabels;
+use crate::engine::labels::EntryLabels;
 use crate::engine::template::{Input, Template};
 
 /// Executes a template, the bytes before the first NUL, over an entry whose line

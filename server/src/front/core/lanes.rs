@@ -5,18 +5,18 @@ use logsvc_runtime::mesh::{LaneFull, PendingReply};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
+use super::Core;
 use super::errors::{shard_gone, too_busy};
-use crate::front::Front;
 use crate::metrics::Metric;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Core<R> {
     /// Sends a request to one shard. A full lane refuses at once.
     pub(crate) fn ask(
         &self,
         shard: CoreId,
         request: ShardRequest,
     ) -> Result<PendingReply<ShardReply>, ApiError> {
-        self.caller.call(shard, request).map_err(|LaneFull { .. }| {
+        self.lanes.call(shard, request).map_err(|LaneFull { .. }| {
             self.counters().numbers.add(Metric::LaneFull, 1);
             too_busy()
         })

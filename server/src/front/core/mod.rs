@@ -1,4 +1,71 @@
-//! What all rooms of a core share.
+//! What the rooms of a core share: the runtime, settings, limits, metrics and the lanes to the
+//! shards.
 
 pub(super) mod errors;
-pub(super) mod lanes;
+mod lanes;
+mod tenant;
+
+use std::sync::Arc;
+
+use logsvc_proto::TenantId;
+use logsvc_runtime::Runtime;
+use logsvc_runtime::mesh::Caller;
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+
+use crate::config::{Config, Limits, LimitsView};
+use crate::metrics::CoreMetrics;
+use crate::node::{Budgets, NodeState};
+use crate::services::{Part, State};
+pub(super) use tenant::tenant_header;
+
+/// The media type of answers that are no results of queries.
+pub(super) const JSON: &str = "application/json; charset=utf-8";
+
+/// See the module.
+pub(crate) struct Core<R: Runtime> {
+    /// Of this core.
+    pub(crate) runtime: R,
+    /// What all cores share.
+    pub(crate) node: Arc<NodeState>,
+    /// Lanes to the shards of all cores.
+    pub(crate) lanes: Caller<ShardRequest, ShardReply>,
+    limits: LimitsView,
+}
+
+impl<R: Runtime> Core<R> {
+    /// The core that `runtime` and `lanes` belong to.
+    pub(super) fn new(
+        runtime: R,
+        node: Arc<NodeState>,
+        lanes: Caller<ShardRequest, ShardReply>,
+    ) -> Core<R> {
+        let limits = LimitsView::new(Arc::clone(&node.limits));
+        Core { runtime, node, lanes, limits }
+    }
+
+    /// Settings.
+    pub(crate) fn config(&self) -> &Config {
+        &self.node.config
+    }
+
+    /// The memory of the node.
+    pub(crate) fn budgets(&self) -> &Budgets {
+        &self.node.budgets
+    }
+
+    /// Counters that only this core writes.
+    pub(crate) fn counters(&self) -> &CoreMetrics {
+        self.node.metrics.core(self.runtime.core())
+    }
+
+    /// What a tenant may do. They may change: whoever needs them several times for one
+    /// request takes them once.
+    pub(crate) fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
+        self.limits.of(tenant)
+    }
+
+    /// False once the part of the node that takes entries was shut down.
+    pub(crate) fn takes_entries(&self) -> bool {
+        self.node.services.share(self.runtime.core(), Part::Ingester) <= State::Running
+    }
+}

@@ -14,28 +14,28 @@ use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use logsvc_shards::types::{Cancellation, TimeRange};
 
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
-use crate::front::query::answer::{Room, shared_json_response};
+use crate::front::explore::Explorer;
+use crate::front::query::answer::{AnswerMemory, shared_json_response};
 use crate::front::query::compile::bad_selector;
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
 use crate::front::query::execute::CancelOnDrop;
-use crate::front::query::leaves::here_or_aside;
+use crate::front::query::leaves::inline_or_offloaded;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
-use crate::front::query::queue::{Inquiry, Looked};
+use crate::front::query::queue::{LookupReplies, QueryContext};
 
 /// A range that no stream has entries in.
 pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
-        let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
+        let context = self.querier.query_context(&request)?;
+        let (selection, _memory) = self.label_selection(&context, &request).await?;
         let ask = || ShardRequest::LabelNames(selection.clone());
-        let replies = self.look_up(&inquiry, ask).await?;
-        let made_up = inquiry.tenants.are_several().then_some(TENANT_LABEL);
-        self.list_response(&inquiry, Some(replies), made_up.as_slice()).await
+        let replies = self.querier.lookup(&context, ask).await?;
+        let made_up = context.tenants.are_several().then_some(TENANT_LABEL);
+        self.list_response(&context, Some(replies), made_up.as_slice()).await
     }
 
     pub(crate) async fn label_values(
@@ -43,53 +43,55 @@ impl<R: Runtime> Front<R> {
         request: Request,
         name: &str,
     ) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
-        let (selection, _memory) = self.label_selection(&inquiry, &request).await?;
-        if name == TENANT_LABEL && self.config.multi_tenant_queries_enabled {
-            let ids: Vec<&str> = inquiry.tenants.ids().iter().map(TenantId::as_str).collect();
-            return self.list_response(&inquiry, None, &ids).await;
+        let context = self.querier.query_context(&request)?;
+        let (selection, _memory) = self.label_selection(&context, &request).await?;
+        if name == TENANT_LABEL && self.core.config().multi_tenant_queries_enabled {
+            let ids: Vec<&str> = context.tenants.ids().iter().map(TenantId::as_str).collect();
+            return self.list_response(&context, None, &ids).await;
         }
         let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
-        let replies = self.look_up(&inquiry, ask).await?;
-        self.list_response(&inquiry, Some(replies), &[]).await
+        let replies = self.querier.lookup(&context, ask).await?;
+        self.list_response(&context, Some(replies), &[]).await
     }
 
     /// The streams that are asked about, and the memory that their matchers hold.
     async fn label_selection(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         request: &Request,
     ) -> Result<(StreamSelection, Option<Reservation>), ApiError> {
         let params = params::of(request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
         let (mut groups, mut memory) = (Vec::new(), None);
         if let Some(text) = params.get_non_empty("query") {
             let selector = |text: &str| syntax::parse_selector(text).map_err(bad_selector);
-            let group = self.bounded(inquiry, self.read_matchers(text, selector)).await?;
+            let group =
+                self.querier.bounded(context, self.querier.parse_matchers(text, selector)).await?;
             let (group, of_group) = group.into_parts();
             groups.push(group);
             memory = of_group;
         }
-        check_length(&inquiry.limits, range)?;
-        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
-        Ok((selection(inquiry.tenants.labelled(), groups, range), memory))
+        check_length(&context.limits, range)?;
+        let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
+        Ok((selection(context.tenants.labelled(), groups, range), memory))
     }
 
     pub(crate) async fn series(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let context = self.querier.query_context(&request)?;
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let (groups, _memory) = self.bounded(&inquiry, self.matcher_groups(&params)).await?;
-        check_length(&inquiry.limits, range)?;
-        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
-        let selection = selection(inquiry.tenants.labelled(), groups, range);
+        let (groups, _memory) =
+            self.querier.bounded(&context, self.matcher_groups(&params)).await?;
+        check_length(&context.limits, range)?;
+        let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
+        let selection = selection(context.tenants.labelled(), groups, range);
         let ask = || ShardRequest::Series(selection.clone());
-        let replies = self.look_up(&inquiry, ask).await?;
-        let Looked { replies, memory } = replies;
+        let replies = self.querier.lookup(&context, ask).await?;
+        let LookupReplies { replies, memory } = replies;
         let count: usize = replies.iter().map(answers_in).sum();
-        self.written(&inquiry, count, move |room| {
+        self.written(&context, count, move |room| {
             let _memory = memory;
             let mut out = Vec::new();
             let mut writer = SeriesWriter::new();
@@ -98,7 +100,7 @@ impl<R: Runtime> Front<R> {
                 // A stream lives on one shard only, so nothing repeats.
                 let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
                 for labels in series {
-                    room.make(&mut out, labels_bytes(&labels))?;
+                    room.reserve_for(&mut out, labels_bytes(&labels))?;
                     writer.series(labels.iter(), &mut out);
                 }
             }
@@ -126,7 +128,7 @@ impl<R: Runtime> Front<R> {
                 }
                 syntax::parse_selector(text).map_err(bad_selector)
             };
-            let (group, of_group) = self.read_matchers(text, selector).await?.into_parts();
+            let (group, of_group) = self.querier.parse_matchers(text, selector).await?.into_parts();
             if !group.is_empty() {
                 groups.push(group);
             }
@@ -141,17 +143,17 @@ impl<R: Runtime> Front<R> {
     /// The sorted union of what the shards list, and of `more`.
     async fn list_response(
         &self,
-        inquiry: &Inquiry<'_>,
-        looked: Option<Looked>,
+        context: &QueryContext<'_>,
+        looked: Option<LookupReplies>,
         more: &[&str],
     ) -> Result<Response, ApiError> {
         let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
         let (replies, memory) = match looked {
-            Some(Looked { replies, memory }) => (replies, Some(memory)),
+            Some(LookupReplies { replies, memory }) => (replies, Some(memory)),
             None => (Vec::new(), None),
         };
         let count: usize = replies.iter().map(answers_in).sum();
-        self.written(inquiry, count, move |room| {
+        self.written(context, count, move |room| {
             let _memory = memory;
             let mut texts: BTreeSet<Box<str>> = more.into_iter().collect();
             for reply in replies {
@@ -160,7 +162,7 @@ impl<R: Runtime> Front<R> {
             }
             let mut out = Vec::new();
             let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
-            room.make(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
+            room.reserve_for(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
             write_label_list(texts.iter().map(|text| &**text), &mut out);
             Ok(out)
         })
@@ -170,18 +172,22 @@ impl<R: Runtime> Front<R> {
     /// The answer that `write` writes, of so many items: aside if these are many.
     pub(super) async fn written(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         count: usize,
-        write: impl FnOnce(&mut Room) -> Result<Vec<u8>, ApiError> + Send + 'static,
+        write: impl FnOnce(&mut AnswerMemory) -> Result<Vec<u8>, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let cancellation = CancelOnDrop(Cancellation::default());
-        let mut room = Room::new(&self.queries, 0).until(cancellation.0.clone());
+        let mut room =
+            AnswerMemory::new(&self.core.budgets().queries, 0).until(cancellation.0.clone());
         let work = move || {
             let out = write(&mut room)?;
             room.finish(out)
         };
         let queue = (count > FEW_ITEMS).then_some(SideQueue::Queries);
-        let held = self.bounded(inquiry, here_or_aside(&self.runtime, queue, work)).await?;
+        let held = self
+            .querier
+            .bounded(context, inline_or_offloaded(&self.core.runtime, queue, work))
+            .await?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }

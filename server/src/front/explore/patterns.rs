@@ -11,8 +11,8 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::scan::PartAllowance;
 
-use crate::front::Front;
-use crate::front::query::answer::Room;
+use crate::front::explore::Explorer;
+use crate::front::query::answer::AnswerMemory;
 use crate::front::query::encode::labels_bytes;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
@@ -20,30 +20,32 @@ use crate::front::query::params;
 /// Most patterns in an answer; the most frequent ones come first.
 const PATTERNS_MAX: usize = 300;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn patterns(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
-        if !self.config.patterns_enabled {
+        let context = self.querier.query_context(&request)?;
+        if !self.core.config().patterns_enabled {
             return Ok(Response::new(StatusCode::NOT_FOUND));
         }
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::open_time_range(&params, now_ns)?;
         let step_ns = params::step(&params, range)?;
         let text = params.get("query").unwrap_or_default();
-        let selector = self.read_selector(text).await?;
-        check_length(&inquiry.limits, range)?;
-        inquiry.tenants.check_selector(&selector)?;
+        let selector = self.querier.parse_selector(text).await?;
+        check_length(&context.limits, range)?;
+        context.tenants.check_selector(&selector)?;
         // A range that ends before it begins holds nothing.
-        let seen = self.visible(&inquiry.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
+        let seen =
+            self.querier.visible(&context.limits, range).filter(|seen| seen.start_ns < seen.end_ns);
         let executed = match seen {
             None => None,
             Some(seen) => {
                 let effort = Effort::of_matchers(&selector.matchers);
                 let (selector, bounds_ns) = (selector.clone(), (seen.start_ns, seen.end_ns));
                 let plan = move |_: &PartAllowance| Plan::patterns(&selector, bounds_ns, step_ns);
-                let plan = self.bounded(&inquiry, self.planned(effort, plan)).await?;
-                Some(self.run(&inquiry, &inquiry.tenants.merged(), &plan).await?)
+                let plan =
+                    self.querier.bounded(&context, self.querier.planned(effort, plan)).await?;
+                Some(self.querier.run(&context, &context.tenants.merged(), &plan).await?)
             }
         };
         let (mut series, memory) = match executed.map(|executed| (executed.result, executed.memory))
@@ -54,7 +56,7 @@ impl<R: Runtime> Front<R> {
         };
         series.truncate(PATTERNS_MAX);
         let count = series.iter().map(|one| 1 + one.points.len()).sum();
-        self.written(&inquiry, count, move |room| {
+        self.written(&context, count, move |room| {
             let _memory = memory;
             let mut out = br#"{"status":"success","data":["#.to_vec();
             write_patterns(&series, room, &mut out)?;
@@ -70,12 +72,12 @@ const SAMPLE_BYTES: usize = 48;
 
 fn write_patterns(
     series: &[MatrixSeries],
-    room: &mut Room,
+    room: &mut AnswerMemory,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
     for (number, one) in series.iter().enumerate() {
         let points_bytes = one.points.len() * SAMPLE_BYTES;
-        room.make(out, labels_bytes(&one.labels) + points_bytes + SAMPLE_BYTES)?;
+        room.reserve_for(out, labels_bytes(&one.labels) + points_bytes + SAMPLE_BYTES)?;
         out.extend_from_slice(if number == 0 { b"{\"pattern\":" } else { b",{\"pattern\":" });
         write_json_text(one.labels.get("pattern").unwrap_or_default(), out);
         out.extend_from_slice(b",\"level\":");
@@ -113,7 +115,7 @@ mod tests {
             ],
         };
         let mut out = Vec::new();
-        let mut room = Room::new(&Budget::new("queries", 1 << 20), 0);
+        let mut room = AnswerMemory::new(&Budget::new("queries", 1 << 20), 0);
         write_patterns(&[series("a \"<_>\""), series("b")], &mut room, &mut out).expect("room");
         let json: serde_json::Value =
             serde_json::from_slice(&[b"[", out.as_slice(), b"]"].concat()).expect("JSON");

@@ -23,12 +23,12 @@ use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use logsvc_shards::types::TimeRange;
 
-use crate::front::Front;
+use crate::front::explore::Explorer;
 use crate::front::query::answer::shared_json_response;
 use crate::front::query::compile::bad_selector;
 use crate::front::query::endpoints::{AnswerForm, Evaluated};
 use crate::front::query::execute::Executed;
-use crate::front::query::leaves::{here_or_aside, merging_queue};
+use crate::front::query::leaves::{inline_or_offloaded, merge_queue};
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
 use crate::front::query::parquet;
@@ -36,7 +36,7 @@ use crate::front::query::tenants::Tenants;
 
 const MS_NS: i64 = 1_000_000;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn volume(&self, request: Request) -> Result<Response, ApiError> {
         self.answer_volume(request, false).await
     }
@@ -46,22 +46,22 @@ impl<R: Runtime> Front<R> {
     }
 
     async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
-        let limits = &inquiry.limits;
+        let context = self.querier.query_context(&request)?;
+        let limits = &context.limits;
         if !limits.volume_enabled {
             return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));
         }
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::volume_limit(&params)?;
         let step_ns = in_steps.then(|| params::step(&params, range)).transpose()?;
         let text = params.get("query").unwrap_or_default();
-        let selector = self.read(text, matchers_of).await?;
+        let selector = self.querier.parse(text, matchers_of).await?;
         let aggregation =
             selector.map(|selector| Aggregation::of(&params, selector)).transposed()?;
         check_length(limits, range)?;
-        inquiry.tenants.check_selector(&aggregation.selector)?;
+        context.tenants.check_selector(&aggregation.selector)?;
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = async |bounds_ns| {
             let (by, selector) = (aggregation.stream_labels(), aggregation.selector.clone());
@@ -69,13 +69,13 @@ impl<R: Runtime> Front<R> {
             let plan = move |_: &PartAllowance| {
                 Plan::volume(&selector, by, bounds_ns, step_ns, SizeOf::Entry)
             };
-            self.planned(effort, plan).await
+            self.querier.planned(effort, plan).await
         };
-        let executed = match self.visible(limits, range) {
+        let executed = match self.querier.visible(limits, range) {
             Some(seen) => {
                 let plan = plan((seen.start_ns, seen.end_ns)).await?;
-                let tenants = aggregation.scope(&inquiry.tenants);
-                self.run(&inquiry, &tenants, &plan).await?
+                let tenants = aggregation.scope(&context.tenants);
+                self.querier.run(&context, &tenants, &plan).await?
             }
             None => Executed::nothing(&plan(bounds_ns).await?)?,
         };
@@ -83,10 +83,10 @@ impl<R: Runtime> Front<R> {
         let mut stats = executed.stats();
         let by_label_name = aggregation.by_label_name;
         let volume = Volume { range, step_ns, by_label_name };
-        let queue = merging_queue(executed.result.held_bytes());
+        let queue = merge_queue(executed.result.held_bytes());
         let Executed { result, memory, .. } = executed;
         let series = move || volume.series(result);
-        let mut series = here_or_aside(&self.runtime, queue, series).await?;
+        let mut series = inline_or_offloaded(&self.core.runtime, queue, series).await?;
         let max_series = limits.volume_max_series;
         if max_series > 0 && series.len() > max_series {
             return Err(ApiError::bad_request(format!(
@@ -97,11 +97,11 @@ impl<R: Runtime> Front<R> {
         stats.entries_returned = series.len() as u64;
         let result = in_one_type(series, in_steps);
         if let Some(media_type) = parquet::accepted(&request.head) {
-            return self.parquet_response(media_type, result, &warnings).await;
+            return self.querier.parquet_response(media_type, result, &warnings).await;
         }
         let evaluated = Evaluated { result, stats, warnings, memory };
         let form = AnswerForm::V1 { flags: Vec::new() };
-        let held = self.bounded(&inquiry, self.in_json(evaluated, form)).await?;
+        let held = self.querier.bounded(&context, self.querier.in_json(evaluated, form)).await?;
         Ok(shared_json_response(Arc::new(held)))
     }
 }

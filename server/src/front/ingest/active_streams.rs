@@ -23,20 +23,20 @@ const NEIGHBOURS: usize = 16;
 const SEEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Counts are not mended more often than this.
-const MENDED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RECOUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ActiveStreams {
     /// Made when the first limit is asked for.
-    streams: OnceLock<Box<[Place]>>,
+    streams: OnceLock<Box<[StreamSlot]>>,
     stream_places: usize,
-    tenants: Box<[Count]>,
-    mended_ns: AtomicU64,
+    tenants: Box<[TenantCount]>,
+    recounted_ns: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct StreamSlot {
     /// Hash of the stream; 0 if the place is free.
     stream: AtomicU64,
     /// Hash of its tenant.
@@ -46,13 +46,13 @@ struct Place {
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct TenantCount {
     /// Hash of the tenant; 0 if the place is free.
     tenant: AtomicU64,
     streams: AtomicU64,
 }
 
-impl Place {
+impl StreamSlot {
     fn is_idle(&self, now: Monotonic) -> bool {
         now.since(Monotonic(self.seen_ns.load(Ordering::Relaxed))) > ACTIVE_FOR
     }
@@ -65,13 +65,14 @@ impl ActiveStreams {
         ActiveStreams {
             streams: OnceLock::new(),
             stream_places: size(streams),
-            tenants: (0..size(tenants)).map(|_| Count::default()).collect(),
-            mended_ns: AtomicU64::new(0),
+            tenants: (0..size(tenants)).map(|_| TenantCount::default()).collect(),
+            recounted_ns: AtomicU64::new(0),
         }
     }
 
-    fn streams(&self) -> &[Place] {
-        self.streams.get_or_init(|| (0..self.stream_places).map(|_| Place::default()).collect())
+    fn streams(&self) -> &[StreamSlot] {
+        self.streams
+            .get_or_init(|| (0..self.stream_places).map(|_| StreamSlot::default()).collect())
     }
 
     /// Whether a stream may get entries, given that its tenant may have `limit` active
@@ -90,12 +91,12 @@ impl ActiveStreams {
         }
         let Some(count) = self.count_of(tenant) else { return true };
         if !count_one_more(count, limit) {
-            self.mend(tenant, count, now);
+            self.recount(tenant, count, now);
             if !count_one_more(count, limit) {
                 return false;
             }
         }
-        if !self.settle(places, tenant, stream, now) {
+        if !self.claim_slot(places, tenant, stream, now) {
             count_one_less(count);
         }
         true
@@ -103,9 +104,9 @@ impl ActiveStreams {
 
     /// Gives a new stream a place. False if there is none, or if another core was
     /// faster: the stream must not be counted then.
-    fn settle<'t>(
+    fn claim_slot<'t>(
         &'t self,
-        places: impl Iterator<Item = &'t Place> + Clone,
+        places: impl Iterator<Item = &'t StreamSlot> + Clone,
         tenant: u64,
         stream: u64,
         now: Monotonic,
@@ -140,7 +141,7 @@ impl ActiveStreams {
     }
 
     /// The count of a tenant, made if it has none. `None` if there is no place for it.
-    fn count_of(&self, tenant: u64) -> Option<&Count> {
+    fn count_of(&self, tenant: u64) -> Option<&TenantCount> {
         let counts = neighbours(&self.tenants, tenant);
         if let Some(count) =
             counts.clone().find(|count| count.tenant.load(Ordering::Acquire) == tenant)
@@ -159,13 +160,13 @@ impl ActiveStreams {
     }
 
     /// Frees the places of idle streams, and counts those of a tenant anew.
-    fn mend(&self, tenant: u64, count: &Count, now: Monotonic) {
-        let mended_ns = self.mended_ns.load(Ordering::Relaxed);
-        if mended_ns != 0 && now.since(Monotonic(mended_ns)) < MENDED_AGAIN_AFTER {
+    fn recount(&self, tenant: u64, count: &TenantCount, now: Monotonic) {
+        let recounted_ns = self.recounted_ns.load(Ordering::Relaxed);
+        if recounted_ns != 0 && now.since(Monotonic(recounted_ns)) < RECOUNT_INTERVAL {
             return;
         }
-        let mine = self.mended_ns.compare_exchange(
-            mended_ns,
+        let mine = self.recounted_ns.compare_exchange(
+            recounted_ns,
             now.0.max(1),
             Ordering::Relaxed,
             Ordering::Relaxed,
@@ -203,12 +204,12 @@ fn neighbours<T>(places: &[T], hash: u64) -> impl Iterator<Item = &T> + Clone {
     (0..NEIGHBOURS).map(move |step| &places[(hash as usize).wrapping_add(step) & mask])
 }
 
-fn count_one_more(count: &Count, limit: u64) -> bool {
+fn count_one_more(count: &TenantCount, limit: u64) -> bool {
     let more = |streams: u64| (streams < limit).then_some(streams + 1);
     count.streams.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
 }
 
-fn count_one_less(count: &Count) {
+fn count_one_less(count: &TenantCount) {
     // Below zero nothing is counted; mending makes up for it.
     let less = |streams: u64| streams.checked_sub(1);
     let _ = count.streams.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);

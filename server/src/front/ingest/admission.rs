@@ -13,12 +13,12 @@ use logsvc_proto::time::{format_byte_size, write_go_time};
 use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::Runtime;
 
+use super::Ingest;
 use super::batches::{EntryCursor, PushKind, PushedStream};
 use super::entries::EntryCheck;
 use super::rate_limit::Rate;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::Amount;
 
 /// Refused entries that an answer lists per stream.
@@ -39,7 +39,7 @@ struct RateLimited {
 
 /// What the limits say of a push that they do not refuse as a whole.
 #[derive(Default)]
-pub(super) struct Verdict {
+pub(super) struct LimitCheck {
     /// Places in the push of streams that are refused, ascending.
     refused: Vec<usize>,
     too_fast: Vec<RateLimited>,
@@ -51,7 +51,7 @@ pub(super) struct Verdict {
     pub(super) too_fast_streams: Amount,
 }
 
-impl Verdict {
+impl LimitCheck {
     /// Whether the stream at this place is refused.
     pub(super) fn refuses(&self, place: usize) -> bool {
         self.refused.binary_search(&place).is_ok()
@@ -93,26 +93,26 @@ impl Limits {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Asks the limits on rates and on active streams.
     ///
     /// # Errors
     /// The tenant pushes too much: nothing may be stored.
-    pub(super) fn ask_limits<S: PushedStream>(
+    pub(super) fn check_rate_limits<S: PushedStream>(
         &self,
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
         kind: PushKind<'_>,
-    ) -> Result<Verdict, ApiError> {
+    ) -> Result<LimitCheck, ApiError> {
         let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
         let max_active = limits.max_active_streams();
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
-            return Ok(Verdict::default());
+            return Ok(LimitCheck::default());
         }
         let mut check = EntryCheck::new(
             limits,
-            self.runtime.unix_nanos(),
+            self.core.runtime.unix_nanos(),
             kind.is_backfill,
             self.entry_max_bytes(),
         );
@@ -120,12 +120,12 @@ impl<R: Runtime> Front<R> {
             .iter()
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))
             .collect();
-        let now = self.runtime.now();
+        let now = self.core.runtime.now();
         let tenant_hash = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
         if let Some(rate) = tenant_rate {
             let (lines, bytes) =
                 sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-            self.tenant_rates.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
+            self.rates.tenants.take(tenant_hash, bytes, &rate, now).map_err(|wait| {
                 ApiError::too_many_requests(
                     format!(
                         "ingestion rate limit exceeded for user {} (limit: {} bytes/sec) while \
@@ -138,7 +138,7 @@ impl<R: Runtime> Front<R> {
                 )
             })?;
         }
-        let mut verdict = Verdict::default();
+        let mut limit_check = LimitCheck::default();
         for (place, ((stream, resolved), &(total, bytes))) in streams.iter().zip(&sizes).enumerate()
         {
             if total == 0 {
@@ -146,20 +146,20 @@ impl<R: Runtime> Front<R> {
             }
             let stream_hash = resolved.id.0 as u64;
             let is_one_too_many = max_active.is_some_and(|limit| {
-                !self.active_streams.admit(tenant_hash, stream_hash, limit, now)
+                !self.rates.active_streams.admit(tenant_hash, stream_hash, limit, now)
             });
             if is_one_too_many {
-                verdict.refused.push(place);
-                verdict.too_many_streams.add(total, bytes);
-                verdict.too_many.push(Rc::clone(resolved));
+                limit_check.refused.push(place);
+                limit_check.too_many_streams.add(total, bytes);
+                limit_check.too_many.push(Rc::clone(resolved));
                 continue;
             }
             if let Some(rate) = &stream_rate
-                && let Err(wait) = self.stream_rates.take(stream_hash, bytes, rate, now)
+                && let Err(wait) = self.rates.streams.take(stream_hash, bytes, rate, now)
             {
-                verdict.refused.push(place);
-                verdict.too_fast_streams.add(total, bytes);
-                verdict.too_fast.push(RateLimited {
+                limit_check.refused.push(place);
+                limit_check.too_fast_streams.add(total, bytes);
+                limit_check.too_fast.push(RateLimited {
                     labels: Rc::clone(resolved),
                     entries: first_entries(stream, resolved, &mut check),
                     total,
@@ -168,7 +168,7 @@ impl<R: Runtime> Front<R> {
                 });
             }
         }
-        Ok(verdict)
+        Ok(limit_check)
     }
 }
 

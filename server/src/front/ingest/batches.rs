@@ -1,5 +1,5 @@
 //! From checked streams to one batch per shard. What becomes of them is found out in
-//! [`super::settle`].
+//! [`super::outcome`].
 //!
 //! Each line is copied twice on its way: out of the compressed body into a buffer that
 //! is reused, and from there into its shard's batch. Nothing is allocated per line.
@@ -18,13 +18,13 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 
-use super::admission::Verdict;
+use super::Ingest;
+use super::admission::LimitCheck;
 use super::entries::{EntryCheck, entry_max_bytes};
 use super::outcome::Stored;
 use super::refusals::Refusals;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
@@ -112,12 +112,12 @@ pub(super) struct SentPush<'r> {
     pub(super) kind: PushKind<'r>,
     /// When it came.
     pub(super) now_ns: i64,
-    pub(super) passed: Passed,
-    pub(super) verdict: Verdict,
+    pub(super) sent_entries: SentEntries,
+    pub(super) limit_check: LimitCheck,
 }
 
 /// A batch on its way to a shard.
-pub(super) struct Sent {
+pub(super) struct SentBatch {
     pub(super) shard: CoreId,
     pub(super) reply: PendingReply<ShardReply>,
     /// Its streams.
@@ -127,7 +127,7 @@ pub(super) struct Sent {
 }
 
 /// The batch being filled for one shard.
-struct Filling {
+struct OpenBatch {
     builder: BatchBuilder,
     /// How many bytes it will probably have.
     expected_bytes: usize,
@@ -137,10 +137,10 @@ struct Filling {
     definitions_len: usize,
 }
 
-impl Filling {
-    fn new(expected_bytes: usize) -> Filling {
+impl OpenBatch {
+    fn new(expected_bytes: usize) -> OpenBatch {
         let builder = BatchBuilder::expecting(expected_bytes);
-        Filling { builder, expected_bytes, streams: Vec::new(), definitions_len: 0 }
+        OpenBatch { builder, expected_bytes, streams: Vec::new(), definitions_len: 0 }
     }
 }
 
@@ -165,7 +165,7 @@ fn expected_bytes<S>(
     of_shards.into_iter().map(share).collect()
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Sends the streams of a push to their shards, unless there is an answer to it already.
     pub(super) async fn ingest<'r, S: PushedStream>(
         &self,
@@ -174,29 +174,29 @@ impl<R: Runtime> Front<R> {
         streams: Vec<(S, Rc<CachedStream>)>,
         kind: PushKind<'r>,
     ) -> Result<Ingested<'r>, ApiError> {
-        if is_blocked(limits, self.runtime.unix_nanos()) {
+        if is_blocked(limits, self.core.runtime.unix_nanos()) {
             return self.refuse_blocked(tenant, limits, &streams).map(Ingested::Answered);
         }
-        let counters = self.counters().pushes.of(tenant);
-        let verdict = match self.ask_limits(tenant, limits, &streams, kind) {
-            Ok(verdict) => verdict,
+        let counters = self.core.counters().pushes.of(tenant);
+        let limit_check = match self.check_rate_limits(tenant, limits, &streams, kind) {
+            Ok(limit_check) => limit_check,
             Err(error) => {
                 let amount = Amount { entries: kind.entries, bytes: kind.bytes };
                 counters.discarded(Reason::RateLimited, amount);
                 return Err(error);
             }
         };
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
-        let mut passed = self.store(tenant, streams, &mut check, &verdict, kind).await;
-        passed.shortened = check.shortened;
-        passed.merged = check.merged;
-        let sent = SentPush { kind, now_ns, passed, verdict };
+        let mut sent_entries = self.store(tenant, streams, &mut check, &limit_check, kind).await;
+        sent_entries.shortened = check.shortened;
+        sent_entries.merged = check.merged;
+        let sent = SentPush { kind, now_ns, sent_entries, limit_check };
         Ok(Ingested::Sent(Box::new(sent)))
     }
 
     pub(super) fn entry_max_bytes(&self) -> usize {
-        entry_max_bytes(self.heads.max_bytes())
+        entry_max_bytes(self.core.budgets().heads.max_bytes())
     }
 
     /// Answers a push while ingestion is blocked. Labels are judged all the same.
@@ -215,7 +215,7 @@ impl<R: Runtime> Front<R> {
                 None => blocked.add(amount.entries, amount.bytes),
             }
         }
-        let counters = self.counters().pushes.of(tenant);
+        let counters = self.core.counters().pushes.of(tenant);
         for &(reason, amount) in &refusals.discarded {
             counters.discarded(reason, amount);
         }
@@ -246,21 +246,21 @@ impl<R: Runtime> Front<R> {
         tenant: &TenantId,
         streams: Vec<(S, Rc<CachedStream>)>,
         check: &mut EntryCheck<'_>,
-        verdict: &Verdict,
+        limit_check: &LimitCheck,
         kind: PushKind<'_>,
-    ) -> Passed {
-        let mut passed = Passed::default();
-        let expected = expected_bytes(&streams, kind, usize::from(self.runtime.core_count()));
-        let mut filling: Vec<Filling> = expected.into_iter().map(Filling::new).collect();
+    ) -> SentEntries {
+        let mut sent_entries = SentEntries::default();
+        let expected = expected_bytes(&streams, kind, usize::from(self.core.runtime.core_count()));
+        let mut open_batches: Vec<OpenBatch> = expected.into_iter().map(OpenBatch::new).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
             if let Some(refusal) = &resolved.refusal {
                 let amount = amount_of(stream);
                 if amount.entries > 0 {
-                    passed.refusals.add(amount, refusal.reason, refusal.text.clone());
+                    sent_entries.refusals.add(amount, refusal.reason, refusal.text.clone());
                 }
                 continue;
             }
-            if verdict.refuses(place) {
+            if limit_check.refuses(place) {
                 continue;
             }
             let mut entries = stream.entries();
@@ -270,7 +270,7 @@ impl<R: Runtime> Front<R> {
             }
             check.begin_stream();
             let shard = resolved.shard;
-            let target = &mut filling[shard.index()];
+            let target = &mut open_batches[shard.index()];
             target.note_stream(resolved);
             target.builder.begin(resolved.id);
             while let Some(sent) = next {
@@ -278,7 +278,7 @@ impl<R: Runtime> Front<R> {
                     Ok(entry) => entry,
                     Err(BadEntry { len_bytes, text }) => {
                         let amount = Amount { entries: 1, bytes: len_bytes };
-                        passed.refusals.add(amount, Reason::InvalidLabels, text);
+                        sent_entries.refusals.add(amount, Reason::InvalidLabels, text);
                         next = entries.next_entry();
                         continue;
                     }
@@ -287,23 +287,24 @@ impl<R: Runtime> Front<R> {
                 let amount = Amount { entries: 1, bytes: entry.line.len() as u64 + metadata_bytes };
                 match check.judge(resolved, entry) {
                     Ok(good) => {
-                        passed.good.add(1, amount.bytes);
-                        passed.metadata_bytes += metadata_bytes;
-                        passed.newest_ns = passed.newest_ns.max(Some(good.timestamp_ns));
-                        passed.lengths.count(amount.bytes - metadata_bytes);
+                        sent_entries.good.add(1, amount.bytes);
+                        sent_entries.metadata_bytes += metadata_bytes;
+                        sent_entries.newest_ns =
+                            sent_entries.newest_ns.max(Some(good.timestamp_ns));
+                        sent_entries.lengths.count(amount.bytes - metadata_bytes);
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
-                        passed.refusals.add(amount, refusal.reason, refusal.text);
+                        sent_entries.refusals.add(amount, refusal.reason, refusal.text);
                     }
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
-                    self.send(tenant, shard, target, &mut passed).await;
-                    if passed.stored.has_failed() {
-                        return passed;
+                    self.send(tenant, shard, target, &mut sent_entries).await;
+                    if sent_entries.stored.has_failed() {
+                        return sent_entries;
                     }
-                    self.turns.next(&self.runtime).await;
+                    self.turns.next(&self.core.runtime).await;
                     self.turns.note(BATCH_TARGET_BYTES);
                     target.note_stream(resolved);
                     target.builder.begin(resolved.id);
@@ -312,10 +313,10 @@ impl<R: Runtime> Front<R> {
             }
             target.builder.end();
         }
-        for (shard, target) in filling.iter_mut().enumerate() {
-            self.send(tenant, CoreId(shard as u16), target, &mut passed).await;
+        for (shard, target) in open_batches.iter_mut().enumerate() {
+            self.send(tenant, CoreId(shard as u16), target, &mut sent_entries).await;
         }
-        passed
+        sent_entries
     }
 
     /// Sends a batch to its shard, after a wait if much of the push is on its way.
@@ -323,38 +324,43 @@ impl<R: Runtime> Front<R> {
         &self,
         tenant: &TenantId,
         shard: CoreId,
-        target: &mut Filling,
-        passed: &mut Passed,
+        target: &mut OpenBatch,
+        sent_entries: &mut SentEntries,
     ) {
-        let filled = std::mem::replace(target, Filling::new(target.expected_bytes));
+        let filled = std::mem::replace(target, OpenBatch::new(target.expected_bytes));
         if filled.builder.is_empty() {
             return;
         }
         let len_bytes = filled.builder.len_bytes() + filled.definitions_len;
-        let share_bytes = self.heads.max_bytes() / ON_THE_WAY_SHARE;
+        let share_bytes = self.core.budgets().heads.max_bytes() / ON_THE_WAY_SHARE;
         let most_bytes = share_bytes.min(ON_THE_WAY_MAX_BYTES);
-        while (passed.on_the_way_bytes + len_bytes) as u64 > most_bytes
-            && let Some(oldest) = passed.sent.pop_front()
+        while (sent_entries.on_the_way_bytes + len_bytes) as u64 > most_bytes
+            && let Some(oldest) = sent_entries.sent.pop_front()
         {
-            passed.on_the_way_bytes -= oldest.len_bytes;
-            self.take_reply(tenant, oldest, &mut passed.stored).await;
+            sent_entries.on_the_way_bytes -= oldest.len_bytes;
+            self.take_reply(tenant, oldest, &mut sent_entries.stored).await;
         }
-        if passed.stored.has_failed() {
+        if sent_entries.stored.has_failed() {
             return;
         }
         let new_streams = filled.streams.iter().filter(|stream| !stream.announced.get());
-        let window_ns = self.config.out_of_order_window_ns;
+        let window_ns = self.core.config().out_of_order_window_ns;
         let append = AppendRequest {
             batch: filled.builder.finish(),
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
         };
-        match self.ask(shard, ShardRequest::Append(append)) {
+        match self.core.ask(shard, ShardRequest::Append(append)) {
             Ok(reply) => {
-                passed.on_the_way_bytes += len_bytes;
-                passed.sent.push_back(Sent { shard, reply, streams: filled.streams, len_bytes });
+                sent_entries.on_the_way_bytes += len_bytes;
+                sent_entries.sent.push_back(SentBatch {
+                    shard,
+                    reply,
+                    streams: filled.streams,
+                    len_bytes,
+                });
             }
-            Err(error) => passed.stored.fail(error),
+            Err(error) => sent_entries.stored.fail(error),
         }
     }
 }
@@ -377,7 +383,7 @@ fn amount_of<S: PushedStream>(stream: &S) -> Amount {
     amount
 }
 
-impl Filling {
+impl OpenBatch {
     /// Makes sure that the shard learns what the stream is.
     fn note_stream(&mut self, stream: &Rc<CachedStream>) {
         if !stream.announced.get() {
@@ -389,9 +395,9 @@ impl Filling {
 
 /// What became of the entries of a push on the way to their shards.
 #[derive(Default)]
-pub(super) struct Passed {
+pub(super) struct SentEntries {
     /// The batches that are on their way, the oldest first.
-    pub(super) sent: VecDeque<Sent>,
+    pub(super) sent: VecDeque<SentBatch>,
     on_the_way_bytes: usize,
     /// What has become of those before them.
     pub(super) stored: Stored,

@@ -25,13 +25,13 @@ use logsvc_proto::otlp::{
 use logsvc_proto::push::{EntryRef, LabelSource};
 use logsvc_runtime::{Reservation, Runtime};
 
+use super::Ingest;
 use super::batches::{BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
-use super::outcome::{PartlyRefused, Settled};
+use super::outcome::{PartlyRefused, PushOutcome};
 use super::push::{PushBuffers, user_agent};
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
-use crate::front::Front;
 use crate::metrics::PushFormat;
 
 /// What a protobuf message takes at most for each byte of the JSON text that it is made
@@ -41,9 +41,9 @@ const TRANSCODED_ALLOWANCE_BYTES: u64 = 64;
 
 type Resolved<'r, 'a> = Vec<(OtlpStream<'r, 'a>, Rc<CachedStream>)>;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     pub(crate) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let tenant = self.core.tenant(&request.head)?;
         let Request { head, mut body, .. } = request;
         let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
@@ -51,18 +51,19 @@ impl<R: Runtime> Front<R> {
         let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
         let (ingested, _more_reserved) = self
             .with_buffers(async |buffers| {
-                let memory = PushMemory::new(&self.bodies, held_bytes, headroom.take())?;
+                let memory =
+                    PushMemory::new(&self.core.budgets().bodies, held_bytes, headroom.take())?;
                 self.push_otlp_decoded(&tenant, &head, decoder, &body, memory, buffers).await
             })
             .await?;
         let _reserved = body.into_reservation();
-        match self.settle(&tenant, ingested).await? {
-            Settled::Answered(response) => Ok(response),
-            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
-            Settled::PartlyRefused(refused) if refused.stored_entries > 0 => {
+        match self.outcome(&tenant, ingested).await? {
+            PushOutcome::Answered(response) => Ok(response),
+            PushOutcome::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            PushOutcome::PartlyRefused(refused) if refused.stored_entries > 0 => {
                 Ok(partial_success(refused, decoder.format))
             }
-            Settled::PartlyRefused(refused) => Err(refused.error),
+            PushOutcome::PartlyRefused(refused) => Err(refused.error),
         }
     }
 
@@ -90,8 +91,8 @@ impl<R: Runtime> Front<R> {
         if logs.record_count() == 0 {
             return Err(ApiError::no_streams());
         }
-        let limits = self.limits(tenant);
-        let rules = limits.otlp.with_defaults(&self.config.otlp_index_labels);
+        let limits = self.core.limits(tenant);
+        let rules = limits.otlp.with_defaults(&self.core.config().otlp_index_labels);
         let mut most_streams = logs.resource_count();
         if rules.records_have_labels() {
             most_streams += logs.record_count();
@@ -117,7 +118,7 @@ impl<R: Runtime> Front<R> {
         logs: &LogsRequest<'a>,
         rules: OtlpRules<'r>,
     ) -> Result<Resolved<'r, 'a>, ApiError> {
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let mut streams = Vec::new();
         for resource in logs.resources() {
             let labels = resource_labels(&resource, &rules);

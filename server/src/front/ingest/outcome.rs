@@ -15,9 +15,9 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{AppendError, ShardReply, ShardRequest, TooFarBehind};
 use logsvc_shards::wal::writer::WalUnavailable;
 
-use super::batches::{Ingested, Passed, Sent, SentPush};
+use super::Ingest;
+use super::batches::{Ingested, SentBatch, SentEntries, SentPush};
 use super::refusals::too_far_behind;
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
 use crate::metrics::{Amount, Mutation, Reason, add};
 
@@ -25,7 +25,7 @@ use crate::metrics::{Amount, Mutation, Reason, add};
 const TOO_MANY_STREAMS_RETRY_S: u32 = 60;
 
 /// What became of a push that need not be sent again.
-pub(super) enum Settled {
+pub(super) enum PushOutcome {
     /// This is the answer.
     Answered(Response),
     /// All of it is stored.
@@ -34,7 +34,7 @@ pub(super) enum Settled {
     PartlyRefused(PartlyRefused),
 }
 
-/// See [`Settled::PartlyRefused`].
+/// See [`PushOutcome::PartlyRefused`].
 pub(super) struct PartlyRefused {
     /// Why.
     pub(super) error: ApiError,
@@ -44,41 +44,49 @@ pub(super) struct PartlyRefused {
     pub(super) stored_entries: u64,
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Waits for the shards that store a push, and tells what has become of it.
     ///
     /// # Errors
     /// What was refused may be stored when it is sent again.
-    pub(super) async fn settle(
+    pub(super) async fn outcome(
         &self,
         tenant: &TenantId,
         push: Ingested<'_>,
-    ) -> Result<Settled, ApiError> {
-        let SentPush { kind, now_ns, passed, verdict } = match push {
-            Ingested::Answered(response) => return Ok(Settled::Answered(response)),
+    ) -> Result<PushOutcome, ApiError> {
+        let SentPush { kind, now_ns, sent_entries, limit_check } = match push {
+            Ingested::Answered(response) => return Ok(PushOutcome::Answered(response)),
             Ingested::Sent(sent) => *sent,
         };
-        let counters = self.counters().pushes.of(tenant);
-        let Passed { sent, mut stored, refusals, good, metadata_bytes, newest_ns, lengths, .. } =
-            passed;
+        let counters = self.core.counters().pushes.of(tenant);
+        let SentEntries {
+            sent,
+            mut stored,
+            refusals,
+            good,
+            metadata_bytes,
+            newest_ns,
+            lengths,
+            ..
+        } = sent_entries;
         for sent in sent {
             self.take_reply(tenant, sent, &mut stored).await;
         }
         // Before the client hears of it, and whatever was stored: an entry that was there
         // already may have come by a push that is not counted yet.
-        add(&self.counters().stored_pushes, 1);
+        add(&self.core.counters().stored_pushes, 1);
         if let Some(newest_ns) = newest_ns {
             let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
-            self.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
+            self.core.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
         }
-        self.counters().line_lengths.add(&lengths);
-        counters.mutated(Mutation::LineTooLong, passed.shortened);
-        counters.mutated(Mutation::MetadataNamesMerged, passed.merged);
+        self.core.counters().line_lengths.add(&lengths);
+        counters.mutated(Mutation::LineTooLong, sent_entries.shortened);
+        counters.mutated(Mutation::MetadataNamesMerged, sent_entries.merged);
         for &(reason, amount) in &refusals.discarded {
             counters.discarded(reason, amount);
         }
-        counters.discarded(Reason::StreamLimit, verdict.too_many_streams);
-        counters.discarded(Reason::PerStreamRateLimit, verdict.too_fast_streams);
+        counters.discarded(Reason::StreamLimit, limit_check.too_many_streams);
+        counters.discarded(Reason::PerStreamRateLimit, limit_check.too_fast_streams);
         // What a shard refuses or takes it tells in entries: their bytes are those of the
         // average entry of the push.
         let share = |bytes: u64, entries: u64| {
@@ -95,7 +103,7 @@ impl<R: Runtime> Front<R> {
         }
         // A client sends again what is refused with 429 and gives up what is refused
         // with 400; what was stored meanwhile is a duplicate then and dropped.
-        if let Some(error) = verdict.into_error(tenant) {
+        if let Some(error) = limit_check.into_error(tenant) {
             return Err(error);
         }
         if stored.refused_streams.streams > 0 {
@@ -105,8 +113,8 @@ impl<R: Runtime> Front<R> {
         let late = (!stored.too_far_behind.is_empty())
             .then(|| too_far_behind(tenant.as_str(), &stored.too_far_behind));
         match late.or_else(|| refusals.into_error()) {
-            None => Ok(Settled::Stored),
-            Some(error) => Ok(Settled::PartlyRefused(PartlyRefused {
+            None => Ok(PushOutcome::Stored),
+            Some(error) => Ok(PushOutcome::PartlyRefused(PartlyRefused {
                 error,
                 refused_entries: invalid + too_late,
                 stored_entries: stored.accepted,
@@ -115,13 +123,13 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Waits until it is known what has become of a batch.
-    pub(super) async fn take_reply(&self, tenant: &TenantId, sent: Sent, stored: &mut Stored) {
-        let Sent { shard, reply, streams, .. } = sent;
+    pub(super) async fn take_reply(&self, tenant: &TenantId, sent: SentBatch, stored: &mut Stored) {
+        let SentBatch { shard, reply, streams, .. } = sent;
         let mut reply = reply.await;
         if let Ok(ShardReply::Unknown(mut append)) = reply {
             // It has forgotten streams of which nothing was left.
             append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
-            reply = match self.ask(shard, ShardRequest::Append(*append)) {
+            reply = match self.core.ask(shard, ShardRequest::Append(*append)) {
                 Ok(reply) => reply.await,
                 Err(error) => return stored.fail(error),
             };

@@ -1,7 +1,7 @@
 //! The push endpoints: from the bytes of a request to its streams.
 //!
 //! Guarantees: a request whose body or labels do not parse stores nothing. What
-//! happens to the others is said in [`super::settle`].
+//! happens to the others is said in [`super::outcome`].
 
 use std::rc::Rc;
 
@@ -15,11 +15,11 @@ use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::{EntryList, Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
+use super::Ingest;
 use super::batches::{Ingested, PushKind};
-use super::outcome::Settled;
+use super::outcome::PushOutcome;
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
-use crate::front::Front;
 use crate::metrics::PushFormat;
 
 /// Buffers of pushes that are larger than this are not kept.
@@ -44,19 +44,20 @@ impl PushBuffers {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     pub(crate) async fn push(
         &self,
         request: Request,
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head).map_err(ApiError::with_newline)?;
+        let tenant = self.core.tenant(&request.head).map_err(ApiError::with_newline)?;
         let Request { head, mut body, .. } = request;
         let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
         let ingested = self
             .with_buffers(async |buffers| {
-                let memory = PushMemory::new(&self.bodies, held_bytes, headroom.take())?;
+                let memory =
+                    PushMemory::new(&self.core.budgets().bodies, held_bytes, headroom.take())?;
                 self.push_decoded(&tenant, &head, &body, dialect, memory, buffers).await
             })
             .await;
@@ -64,13 +65,13 @@ impl<R: Runtime> Front<R> {
         // stands for the batches from here on.
         let _reserved = body.into_reservation();
         let pushed = match ingested {
-            Ok((ingested, _reserved)) => self.settle(&tenant, ingested).await,
+            Ok((ingested, _reserved)) => self.outcome(&tenant, ingested).await,
             Err(error) => Err(error),
         };
         match pushed.map_err(ApiError::with_newline)? {
-            Settled::Answered(response) => Ok(response),
-            Settled::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
-            Settled::PartlyRefused(refused) => Err(refused.error.with_newline()),
+            PushOutcome::Answered(response) => Ok(response),
+            PushOutcome::Stored => Ok(Response::new(StatusCode::NO_CONTENT)),
+            PushOutcome::PartlyRefused(refused) => Err(refused.error.with_newline()),
         }
     }
 
@@ -80,14 +81,14 @@ impl<R: Runtime> Front<R> {
         &self,
         push: impl AsyncFnOnce(&mut PushBuffers) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        if self.stopping.is_triggered() {
+        if self.core.node.stop.is_triggered() {
             return Err(ApiError::unavailable("Ingester is shutting down"));
         }
-        if !self.takes_entries() {
+        if !self.core.takes_entries() {
             return Err(ApiError::unavailable("empty ring"));
         }
         // What the push before has begun goes to the disk while this one is decoded.
-        self.turns.next(&self.runtime).await;
+        self.turns.next(&self.core.runtime).await;
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
         let result = push(&mut buffers).await;
         if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {
@@ -123,7 +124,7 @@ impl<R: Runtime> Front<R> {
         // One label set that does not parse refuses the whole request, so all are
         // resolved before anything is sent.
         self.reserve_streams::<StreamRef<'_>>(totals.streams, &mut memory)?;
-        let limits = self.limits(tenant);
+        let limits = self.core.limits(tenant);
         let mut streams = Vec::new();
         for stream in push.streams() {
             let resolved = match backfill_shard {
@@ -153,7 +154,7 @@ impl<R: Runtime> Front<R> {
         memory: &mut PushMemory,
     ) -> Result<(), ApiError> {
         let bytes = streams.saturating_mul(size_of::<(S, Rc<CachedStream>)>() as u64);
-        if bytes > self.bodies.max_bytes() / 2 {
+        if bytes > self.core.budgets().bodies.max_bytes() / 2 {
             let text = format!("{streams} streams are too many for one push");
             return Err(ApiError::bad_request(text));
         }

@@ -12,8 +12,8 @@ use logsvc_proto::body::{BodyBuffers, BodyError, Decoder, Unpacker};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Reservation, Runtime, TURN_BYTES};
 
+use super::Ingest;
 use super::push::KEPT_BUFFER_MAX_BYTES;
-use crate::front::Front;
 use crate::front::core::errors::too_many_bytes;
 
 /// Bodies that are longer get rid of memory that they do not need.
@@ -117,7 +117,7 @@ pub(super) fn trimmed(body: Body) -> (Body, u64) {
     (Body::new(bytes, reservation), held_bytes)
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// Undoes the compression of a body.
     pub(super) async fn decompress<'b>(
         &self,
@@ -126,7 +126,7 @@ impl<R: Runtime> Front<R> {
         memory: &mut PushMemory,
         buffers: &'b mut BodyBuffers,
     ) -> Result<&'b [u8], ApiError> {
-        let max_bytes = self.config.push_decompressed_max_bytes;
+        let max_bytes = self.core.config().push_decompressed_max_bytes;
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         if let Some(unpacker) = Unpacker::new(decoder.compression, body)? {
             let expected_bytes = decoder.expected_unwrapped_len(body.len() as u64);
@@ -169,7 +169,7 @@ impl<R: Runtime> Front<R> {
             }
             if unpacker.is_small() {
                 self.turns.note(wanted);
-                self.turns.next(&self.runtime).await;
+                self.turns.next(&self.core.runtime).await;
             }
             if out.len() as u64 == reserved_bytes {
                 reserved_bytes += memory.grow_up_to(reserved_bytes)?;

@@ -40,7 +40,7 @@ impl Rate {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Buckets {
+pub(crate) struct TokenBuckets {
     slots: Box<[Slot]>,
 }
 
@@ -52,11 +52,11 @@ struct Slot {
     full_at_ns: AtomicU64,
 }
 
-impl Buckets {
+impl TokenBuckets {
     /// A table with at least this many places.
-    pub(crate) fn new(places: usize) -> Buckets {
+    pub(crate) fn new(places: usize) -> TokenBuckets {
         let places = places.max(NEIGHBOURS).next_power_of_two();
-        Buckets { slots: (0..places).map(|_| Slot::default()).collect() }
+        TokenBuckets { slots: (0..places).map(|_| Slot::default()).collect() }
     }
 
     /// Takes `bytes` from the bucket of `owner`, a hash.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let buckets = Buckets::new(16);
+        let buckets = TokenBuckets::new(16);
         let rate = rate(100.0, 300.0);
         let take = |at_ns, bytes| buckets.take(7, bytes, &rate, Monotonic(at_ns));
         assert_eq!(take(S, 301), Err(Duration::from_millis(10)), "more than a full bucket");
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn buckets_do_not_share() {
-        let buckets = Buckets::new(1024);
+        let buckets = TokenBuckets::new(1024);
         let rate = rate(1.0, 10.0);
         for owner in 0..100u64 {
             let owner = owner.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn full_buckets_make_room_and_a_crowd_errs_on_the_generous_side() {
-        let buckets = Buckets::new(NEIGHBOURS);
+        let buckets = TokenBuckets::new(NEIGHBOURS);
         let rate = rate(1.0, 10.0);
         for owner in 1..=NEIGHBOURS as u64 {
             assert_eq!(buckets.take(owner, owner, &rate, Monotonic(0)), Ok(()));
@@ -175,7 +175,7 @@ mod tests {
     /// Whatever the cores do at once, no more gets in than burst and rate allow.
     #[test]
     fn racing_cores_share_one_bucket() {
-        let buckets = Buckets::new(64);
+        let buckets = TokenBuckets::new(64);
         let rate = rate(1.0, 5_000.0);
         let let_in: u64 = std::thread::scope(|scope| {
             let pusher = || (0..4_000).filter(|_| buckets.take(3, 1, &rate, Monotonic(S)).is_ok());

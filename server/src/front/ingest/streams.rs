@@ -12,17 +12,17 @@ use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{LabelParseError, Labels, LabelsBuilder, StreamId, TenantId};
 use logsvc_runtime::{CoreId, Runtime};
 
+use super::Ingest;
 use super::refusals::Refusal;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::{Metric, Reason};
 
 /// The label that marks the streams of a backfill, and the one that names its part.
 const BACKFILL: &str = "__backfill__";
 const BACKFILL_SHARD: &str = "__backfill_shard__";
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Ingest<R> {
     /// What the labels of a stream resolve to.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl<R: Runtime> Front<R> {
         if let Some(known) = cache.get(tenant, limits, source) {
             return Ok(known);
         }
-        self.counters().numbers.add(Metric::StreamCacheMisses, 1);
+        self.core.counters().numbers.add(Metric::StreamCacheMisses, 1);
         let (labels, refusal) = match source.parse() {
             Ok(labels) => {
                 // The server itself makes the sets that come encoded.
@@ -61,7 +61,7 @@ impl<R: Runtime> Front<R> {
         let level = limits.log_level_fields.names().find_map(|name| labels.get(name));
         let stream = Rc::new(CachedStream {
             id,
-            shard: CoreId(id.shard(self.runtime.core_count())),
+            shard: CoreId(id.shard(self.core.runtime.core_count())),
             level: level.map(|level| normalize_level(level.as_bytes()).into()),
             refusal: refusal.map(Box::new),
             labels: Arc::new(labels),

@@ -6,18 +6,23 @@ use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
-use super::operations::{API_VERSION, JSON};
+use super::operations::API_VERSION;
 use crate::config::print::{self, Mode};
 use crate::config::{Choice, LogLevel};
-use crate::front::Front;
+use crate::front::core::JSON;
+use crate::front::operate::Operator;
 use crate::front::query::params;
 use crate::logging;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Operator<R> {
     /// One line for each part of the node.
     pub(crate) fn services_page(&self) -> Response {
-        let lines =
-            self.services.all().map(|(name, state)| format!("{name} => {}\n", state.name()));
+        let lines = self
+            .core
+            .node
+            .services
+            .all()
+            .map(|(name, state)| format!("{name} => {}\n", state.name()));
         Response::text(StatusCode::OK, lines.collect::<String>())
     }
 
@@ -28,20 +33,20 @@ impl<R: Runtime> Front<R> {
             Some("defaults") => Mode::Defaults,
             _ => Mode::Full,
         };
-        Ok(Response::text(StatusCode::OK, print::yaml(&self.config, mode)))
+        Ok(Response::text(StatusCode::OK, print::yaml(self.core.config(), mode)))
     }
 
     pub(crate) fn tenant_limits(&self, request: &Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
-        Ok(Response::text(StatusCode::OK, print::limits_yaml(&self.limits(&tenant))))
+        let tenant = self.core.tenant(&request.head)?;
+        Ok(Response::text(StatusCode::OK, print::limits_yaml(&self.core.limits(&tenant))))
     }
 
     /// What Grafana Logs Drilldown asks before anything else.
     pub(crate) fn drilldown_limits(&self, request: &Request) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
+        let tenant = self.core.tenant(&request.head)?;
         let mut body = b"{\"limits\":{".to_vec();
-        print::limits_json(&self.limits(&tenant), &mut body);
-        let enabled = if self.config.patterns_enabled { "true" } else { "false" };
+        print::limits_json(&self.core.limits(&tenant), &mut body);
+        let enabled = if self.core.config().patterns_enabled { "true" } else { "false" };
         body.extend_from_slice(b"},\"pattern_ingester_enabled\":");
         body.extend_from_slice(enabled.as_bytes());
         body.extend_from_slice(b",\"version\":");

@@ -9,8 +9,8 @@ use logsvc_proto::encode::write_json_text;
 use logsvc_proto::time::{write_rfc3339, write_rfc3339_nano};
 use logsvc_runtime::{CoreId, Runtime};
 
-use super::operations::JSON;
-use crate::front::Front;
+use crate::front::core::JSON;
+use crate::front::operate::Operator;
 use crate::services::{Part, State};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -24,13 +24,13 @@ struct Member {
     state: &'static str,
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Operator<R> {
     fn members(&self) -> Vec<Member> {
         let member = |core: u16| Member {
             id: format!("shard-{core}"),
-            state: ring_state(self.services.share(CoreId(core), Part::Ingester)),
+            state: ring_state(self.core.node.services.share(CoreId(core), Part::Ingester)),
         };
-        (0..self.runtime.core_count()).map(member).collect()
+        (0..self.core.runtime.core_count()).map(member).collect()
     }
 
     /// The members as a page, or as JSON for those who ask for it.
@@ -41,11 +41,11 @@ impl<R: Runtime> Front<R> {
             response.headers.insert(LOCATION, HeaderValue::from_static("#"));
             return response;
         }
-        let address = self.config.http_address.to_string();
+        let address = self.core.config().http_address.to_string();
         let ring = Ring {
             members: self.members(),
             address,
-            now_ns: self.runtime.unix_nanos(),
+            now_ns: self.core.runtime.unix_nanos(),
             registered_ns: self.started_ns,
         };
         let accept = request.head.header(ACCEPT).unwrap_or_default();

@@ -17,8 +17,8 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
+use crate::front::operate::Operator;
 use crate::front::query::params;
 use crate::services::{Part, State};
 
@@ -42,7 +42,7 @@ pub(crate) async fn was_prepared<R: Runtime>(runtime: &R, data_dir: &Path) -> io
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Operator<R> {
     /// `flush`.
     pub(crate) async fn flush(&self) -> Result<Response, ApiError> {
         self.flush_shards().await?;
@@ -52,7 +52,7 @@ impl<R: Runtime> Front<R> {
     /// `flush/tenant`: the shards seal all tenants together, so more is written than
     /// was asked for.
     pub(crate) async fn flush_tenant(&self, request: &Request) -> Result<Response, ApiError> {
-        self.tenant(&request.head).map_err(ApiError::with_newline)?;
+        self.core.tenant(&request.head).map_err(ApiError::with_newline)?;
         let params = params::of(request)?;
         if let Some(text) = params.get_non_empty("streams") {
             syntax::parse_matchers(text)
@@ -62,7 +62,7 @@ impl<R: Runtime> Front<R> {
     }
 
     async fn flush_shards(&self) -> Result<(), ApiError> {
-        for reply in self.gather(|| ShardRequest::Flush).await? {
+        for reply in self.core.gather(|| ShardRequest::Flush).await? {
             match reply {
                 ShardReply::Flushed(Ok(())) => {}
                 ShardReply::Flushed(Err(cause)) => {
@@ -77,29 +77,34 @@ impl<R: Runtime> Front<R> {
     /// `ingester/prepare_shutdown`: from POST to DELETE, stopping the node writes what
     /// is in memory to segments, whatever the settings say.
     pub(crate) async fn prepare_shutdown(&self, request: &Request) -> Result<Response, ApiError> {
-        let path = marker_path(&self.config.data_dir);
+        let path = marker_path(&self.core.config().data_dir);
         let unwritable = |error: io::Error| {
             let text = format!("cannot write {}: {error}", path.display());
             ApiError::internal(text).with_newline()
         };
         match request.head.method {
-            Method::POST if self.prepared.load(Ordering::Acquire) => {}
+            Method::POST if self.core.node.prepared.load(Ordering::Acquire) => {}
             Method::POST => {
-                let written = self.runtime.replace_file(&path, MARKER_TEXT.to_vec()).await;
+                let written = self.core.runtime.replace_file(&path, MARKER_TEXT.to_vec()).await;
                 written.map_err(unwritable)?;
-                self.prepared.store(true, Ordering::Release);
+                self.core.node.prepared.store(true, Ordering::Release);
             }
             Method::DELETE => {
-                match self.runtime.remove_file(&path).await {
+                match self.core.runtime.remove_file(&path).await {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         return Err(unwritable(error));
                     }
-                    _ => self.runtime.sync_dir(&self.config.data_dir).await.map_err(unwritable)?,
+                    _ => self
+                        .core
+                        .runtime
+                        .sync_dir(&self.core.config().data_dir)
+                        .await
+                        .map_err(unwritable)?,
                 }
-                self.prepared.store(false, Ordering::Release);
+                self.core.node.prepared.store(false, Ordering::Release);
             }
             _ => {
-                let is_set = self.prepared.load(Ordering::Acquire);
+                let is_set = self.core.node.prepared.load(Ordering::Acquire);
                 let text = if is_set { "set" } else { "unset" };
                 return Ok(Response::text(StatusCode::OK, text));
             }
@@ -115,7 +120,7 @@ impl<R: Runtime> Front<R> {
         terminates: bool,
     ) -> Result<Response, ApiError> {
         let params = params::of(request)?;
-        if !self.takes_entries() {
+        if !self.core.takes_entries() {
             return Err(ApiError::unavailable("Ingester is stopping or already stopped."));
         }
         let flushes = flag(&params, "flush", true);
@@ -123,21 +128,16 @@ impl<R: Runtime> Front<R> {
             // Before anything else, so that a failure leaves the node as it was.
             self.flush_shards().await?;
         }
-        self.services.set_whole(Part::Ingester, State::Terminated);
+        self.core.node.services.set_whole(Part::Ingester, State::Terminated);
         if flushes && let Err(error) = self.flush_shards().await {
             // Entries that came meanwhile; they are in the write-ahead log.
             tracing::warn!(error = error.message, "the last entries stay in the log");
         }
         if flag(&params, "terminate", terminates) {
             tracing::info!("stopping because a client asked for it");
-            self.stopping.trigger();
+            self.core.node.stop.trigger();
         }
         Ok(Response::new(StatusCode::NO_CONTENT))
-    }
-
-    /// False once the part of the node that takes entries was shut down.
-    pub(crate) fn takes_entries(&self) -> bool {
-        self.services.share(self.runtime.core(), Part::Ingester) <= State::Running
     }
 }
 

@@ -33,11 +33,11 @@ const PIECE_BYTES: usize = 64 << 10;
 /// # Errors
 /// The budget has no room now (429), or never has room for so much (413).
 pub(crate) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, ApiError> {
-    Ok(shared_json_response(Arc::new(Held::new(body, budget)?)))
+    Ok(shared_json_response(Arc::new(AnswerBody::new(body, budget)?)))
 }
 
 /// The answer with a body that other answers may have, too.
-pub(crate) fn shared_json_response(held: Arc<Held>) -> Response {
+pub(crate) fn shared_json_response(held: Arc<AnswerBody>) -> Response {
     let mut response = Response::new(StatusCode::OK).compressible();
     let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
     response.headers.insert(CONTENT_TYPE, media_type);
@@ -46,38 +46,38 @@ pub(crate) fn shared_json_response(held: Arc<Held>) -> Response {
 
 /// A body and the memory that is reserved for it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct AnswerBody {
     body: Vec<u8>,
     /// `None` for small ones.
     reservation: Option<Reservation>,
 }
 
-impl Held {
+impl AnswerBody {
     /// Reserves memory for a body.
     ///
     /// # Errors
     /// See [`json_response`].
-    pub(super) fn new(body: Vec<u8>, budget: &Budget) -> Result<Held, ApiError> {
+    pub(super) fn new(body: Vec<u8>, budget: &Budget) -> Result<AnswerBody, ApiError> {
         let is_small = body.len() <= SMALL_MAX_BYTES;
         let reservation = match is_small {
             true => None,
             false => Some(reserve_answer(body.capacity() as u64, budget)?),
         };
-        Ok(Held { body, reservation })
+        Ok(AnswerBody { body, reservation })
     }
 }
 
-fn with_held(response: Response, held: Arc<Held>) -> Response {
+fn with_held(response: Response, held: Arc<AnswerBody>) -> Response {
     match Arc::try_unwrap(held) {
-        Ok(Held { body, reservation: None }) => response.with_body(body),
-        Ok(held) => response.with_chunks(HeldBody { held: Arc::new(held), sent_bytes: 0 }),
+        Ok(AnswerBody { body, reservation: None }) => response.with_body(body),
+        Ok(held) => response.with_chunks(BodyChunks { held: Arc::new(held), sent_bytes: 0 }),
         Err(held) if held.reservation.is_none() => response.with_body(held.body.clone()),
-        Err(held) => response.with_chunks(HeldBody { held, sent_bytes: 0 }),
+        Err(held) => response.with_chunks(BodyChunks { held, sent_bytes: 0 }),
     }
 }
 
 /// Memory for an answer while it is written: reserved before it is allocated.
-pub(crate) struct Room {
+pub(crate) struct AnswerMemory {
     budget: Budget,
     /// What the result itself holds of the budget.
     result_bytes: u64,
@@ -85,17 +85,17 @@ pub(crate) struct Room {
     cancellation: Cancellation,
 }
 
-impl Room {
+impl AnswerMemory {
     /// For the answer with a result that holds so many bytes of the budget, which are
     /// released no earlier than the answer is written.
-    pub(crate) fn new(budget: &Budget, result_bytes: u64) -> Room {
+    pub(crate) fn new(budget: &Budget, result_bytes: u64) -> AnswerMemory {
         let (budget, cancellation) = (budget.clone(), Cancellation::default());
-        Room { budget, result_bytes, reservation: None, cancellation }
+        AnswerMemory { budget, result_bytes, reservation: None, cancellation }
     }
 
     /// The same until nobody waits for the answer.
-    pub(crate) fn until(self, cancellation: Cancellation) -> Room {
-        Room { cancellation, ..self }
+    pub(crate) fn until(self, cancellation: Cancellation) -> AnswerMemory {
+        AnswerMemory { cancellation, ..self }
     }
 
     /// Makes room in `out` for so many bytes more. Bytes beyond those that were written
@@ -103,7 +103,11 @@ impl Room {
     ///
     /// # Errors
     /// See [`json_response`], and nobody waits for the answer.
-    pub(crate) fn make(&mut self, out: &mut Vec<u8>, more_bytes: usize) -> Result<(), ApiError> {
+    pub(crate) fn reserve_for(
+        &mut self,
+        out: &mut Vec<u8>,
+        more_bytes: usize,
+    ) -> Result<(), ApiError> {
         if self.cancellation.is_cancelled() {
             return Err(stopped(Stop::Ended));
         }
@@ -147,12 +151,12 @@ impl Room {
     ///
     /// # Errors
     /// See [`json_response`].
-    pub(crate) fn finish(mut self, body: Vec<u8>) -> Result<Held, ApiError> {
+    pub(crate) fn finish(mut self, body: Vec<u8>) -> Result<AnswerBody, ApiError> {
         if body.capacity() <= SMALL_MAX_BYTES {
             self.reservation = None;
         }
         self.reserve(body.capacity())?;
-        Ok(Held { body, reservation: self.reservation })
+        Ok(AnswerBody { body, reservation: self.reservation })
     }
 }
 
@@ -190,16 +194,16 @@ pub(super) fn with_held_body(
 ) -> Response {
     let is_small = body.len() <= SMALL_MAX_BYTES;
     let reservation = (!is_small).then_some(reservation);
-    with_held(response, Arc::new(Held { body, reservation }))
+    with_held(response, Arc::new(AnswerBody { body, reservation }))
 }
 
 /// A body that is on its way to the client.
-struct HeldBody {
-    held: Arc<Held>,
+struct BodyChunks {
+    held: Arc<AnswerBody>,
     sent_bytes: usize,
 }
 
-impl ChunkSource for HeldBody {
+impl ChunkSource for BodyChunks {
     fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
         let rest = &self.held.body[self.sent_bytes..];
         let piece = &rest[..rest.len().min(PIECE_BYTES)];
@@ -228,8 +232,8 @@ mod tests {
     #[test]
     fn memory_of_an_answer_is_reserved_before_it_grows() {
         let budget = Budget::new("queries", 1 << 20);
-        let (mut room, mut out) = (Room::new(&budget, 0), Vec::new());
-        while room.make(&mut out, 1000).is_ok() {
+        let (mut room, mut out) = (AnswerMemory::new(&budget, 0), Vec::new());
+        while room.reserve_for(&mut out, 1000).is_ok() {
             assert!(out.capacity() - out.len() >= 1000);
             assert!(
                 out.capacity() <= SMALL_MAX_BYTES || budget.used_bytes() >= out.capacity() as u64
@@ -240,10 +244,10 @@ mod tests {
         let held = room.finish(out).expect("what is there is reserved");
         assert!(budget.used_bytes() > 1 << 18);
         // Others may not have what is held.
-        let (mut room, mut out) = (Room::new(&budget, 0), Vec::new());
-        let refused = room.make(&mut out, 900_000).expect_err("no room now");
+        let (mut room, mut out) = (AnswerMemory::new(&budget, 0), Vec::new());
+        let refused = room.reserve_for(&mut out, 900_000).expect_err("no room now");
         assert_eq!((refused.status, out.capacity()), (StatusCode::TOO_MANY_REQUESTS, 0));
-        let never = room.make(&mut out, 2 << 20).expect_err("no room ever");
+        let never = room.reserve_for(&mut out, 2 << 20).expect_err("no room ever");
         assert_eq!((never.status, out.capacity()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
         drop(held);
         assert_eq!(budget.used_bytes(), 0);
@@ -252,10 +256,11 @@ mod tests {
     #[test]
     fn an_answer_that_nobody_waits_for_is_not_written() {
         let (budget, cancellation) = (Budget::new("queries", 1 << 20), Cancellation::default());
-        let (mut room, mut out) = (Room::new(&budget, 0).until(cancellation.clone()), Vec::new());
-        room.make(&mut out, 10).expect("somebody waits");
+        let (mut room, mut out) =
+            (AnswerMemory::new(&budget, 0).until(cancellation.clone()), Vec::new());
+        room.reserve_for(&mut out, 10).expect("somebody waits");
         cancellation.cancel();
-        let ended = room.make(&mut out, 10).expect_err("nobody does");
+        let ended = room.reserve_for(&mut out, 10).expect_err("nobody does");
         assert_eq!(ended.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 

@@ -18,10 +18,10 @@ use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::types::Cancellation;
 
+use super::Querier;
 use super::answer::check_size;
 use super::execute::{CancelOnDrop, stopped};
-use super::leaves::here_or_aside;
-use crate::front::Front;
+use super::leaves::inline_or_offloaded;
 use crate::front::core::errors::too_busy;
 
 /// Trees of up to so many bytes are not counted: a connection needs about as much for its
@@ -30,32 +30,32 @@ const SMALL_MAX_BYTES: u64 = 64 << 10;
 
 /// What was made of a text, and the memory that it holds.
 #[derive(Debug)]
-pub(crate) struct Read<T> {
+pub(crate) struct Parsed<T> {
     value: T,
     /// `None` if it is small.
     memory: Option<Reservation>,
 }
 
-impl<T> Read<T> {
+impl<T> Parsed<T> {
     /// What was made, and its memory.
     pub(crate) fn into_parts(self) -> (T, Option<Reservation>) {
         (self.value, self.memory)
     }
 
     /// The same with something else that was made of it.
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Read<U> {
-        Read { value: change(self.value), memory: self.memory }
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Parsed<U> {
+        Parsed { value: change(self.value), memory: self.memory }
     }
 }
 
-impl<T, E> Read<Result<T, E>> {
+impl<T, E> Parsed<Result<T, E>> {
     /// What was made, or why it was not.
-    pub(crate) fn transposed(self) -> Result<Read<T>, E> {
-        Ok(Read { value: self.value?, memory: self.memory })
+    pub(crate) fn transposed(self) -> Result<Parsed<T>, E> {
+        Ok(Parsed { value: self.value?, memory: self.memory })
     }
 }
 
-impl<T> Deref for Read<T> {
+impl<T> Deref for Parsed<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -63,22 +63,22 @@ impl<T> Deref for Read<T> {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Has `read` make something of the text of a query.
     ///
     /// # Errors
     /// Those of `read`, or there is no memory for what it makes.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn parse<T: Send + 'static>(
         &self,
         text: &str,
         read: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<Read<T>, ApiError> {
+    ) -> Result<Parsed<T>, ApiError> {
         // What is too long is refused before anything is made of it.
         let is_refused = text.len() >= syntax::MAX_QUERY_LEN_BYTES;
         let effort = if is_refused { Effort::default() } else { Effort::of_text(text) };
         let memory = self.reserved(effort.bytes)?;
         if effort.is_short() {
-            return read(text).map(|value| Read { value, memory });
+            return read(text).map(|value| Parsed { value, memory });
         }
         let (text, cancellation) = (text.to_owned(), CancelOnDrop(Cancellation::default()));
         let is_needed = cancellation.0.clone();
@@ -86,34 +86,34 @@ impl<R: Runtime> Front<R> {
             if is_needed.is_cancelled() {
                 return Err(ApiError::unavailable("nobody waits for this query any more"));
             }
-            read(&text).map(|value| Read { value, memory })
+            read(&text).map(|value| Parsed { value, memory })
         };
-        self.runtime.offload_to(SideQueue::Queries, work).await
+        self.core.runtime.offload_to(SideQueue::Queries, work).await
     }
 
     /// Reads a selector.
     ///
     /// # Errors
-    /// As for [`Front::read`].
-    pub(crate) async fn read_selector(&self, text: &str) -> Result<Read<Selector>, ApiError> {
-        self.read(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
+    /// As for [`Querier::parse`].
+    pub(crate) async fn parse_selector(&self, text: &str) -> Result<Parsed<Selector>, ApiError> {
+        self.parse(text, |text| syntax::parse_selector(text).map_err(bad_selector)).await
     }
 
     /// The matchers of a selector that `read` makes of a text, compiled.
     ///
     /// # Errors
-    /// As for [`Front::read`].
-    pub(crate) async fn read_matchers(
+    /// As for [`Querier::parse`].
+    pub(crate) async fn parse_matchers(
         &self,
         text: &str,
         read: impl FnOnce(&str) -> Result<Selector, ApiError> + Send + 'static,
-    ) -> Result<Read<Vec<CompiledMatcher>>, ApiError> {
-        let selector = self.read(text, read).await?;
+    ) -> Result<Parsed<Vec<CompiledMatcher>>, ApiError> {
+        let selector = self.parse(text, read).await?;
         let effort = Effort::of_matchers(&selector.matchers);
         let memory = self.reserved(effort.bytes)?;
-        let compile = move || compiled(&selector).map(|value| Read { value, memory });
+        let compile = move || compiled(&selector).map(|value| Parsed { value, memory });
         let queue = (!effort.is_short()).then_some(SideQueue::Queries);
-        here_or_aside(&self.runtime, queue, compile).await
+        inline_or_offloaded(&self.core.runtime, queue, compile).await
     }
 
     /// Memory for what is compiled, unless it is small.
@@ -121,14 +121,14 @@ impl<R: Runtime> Front<R> {
         if bytes <= SMALL_MAX_BYTES {
             return Ok(None);
         }
-        check_size(bytes, &self.queries)?;
-        self.queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
+        check_size(bytes, &self.core.budgets().queries)?;
+        self.core.budgets().queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
     }
 
     /// The most that one query may hold besides its tree, in bytes: what no other query stands
     /// in the way of. Whoever needs more is told so, and need not try again.
     pub(super) fn query_max_bytes(&self) -> u64 {
-        let max_bytes = self.queries.max_bytes();
+        let max_bytes = self.core.budgets().queries.max_bytes();
         max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
     }
 
@@ -141,7 +141,7 @@ impl<R: Runtime> Front<R> {
         effort: Effort,
         plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
     ) -> Result<Plan, ApiError> {
-        let account = Account::open(&self.queries, 0, self.query_max_bytes());
+        let account = Account::open(&self.core.budgets().queries, 0, self.query_max_bytes());
         let account = account.ok_or_else(too_busy)?;
         let cancellation = CancelOnDrop(Cancellation::default());
         let allowance =
@@ -149,7 +149,7 @@ impl<R: Runtime> Front<R> {
         let planned = if effort.is_short() {
             plan(&allowance)
         } else {
-            self.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
+            self.core.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
         };
         planned.map_err(unplanned)
     }
@@ -157,7 +157,7 @@ impl<R: Runtime> Front<R> {
     /// Plans a query that was read.
     ///
     /// # Errors
-    /// As for [`Front::planned`].
+    /// As for [`Querier::planned`].
     pub(crate) async fn plan(
         &self,
         expr: &Arc<Expr>,

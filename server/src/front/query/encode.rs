@@ -11,7 +11,7 @@ use logsvc_proto::encode::{
 };
 use logsvc_proto::error::ApiError;
 
-use super::answer::{Held, Room};
+use super::answer::{AnswerBody, AnswerMemory};
 
 /// What an entry takes at most in an answer, without its texts.
 const ENTRY_BYTES: usize = 96;
@@ -51,8 +51,8 @@ pub(super) fn encode(
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
-    room: Room,
-) -> Result<Held, ApiError> {
+    room: AnswerMemory,
+) -> Result<AnswerBody, ApiError> {
     let (mut room, mut out) = (room, Vec::with_capacity(4096));
     match result {
         QueryResult::Streams(streams) => {
@@ -62,27 +62,27 @@ pub(super) fn encode(
             let mut writer = MatrixWriter::new();
             writer.begin(&mut out);
             for series in series {
-                room.make(&mut out, labels_bytes(&series.labels))?;
+                room.reserve_for(&mut out, labels_bytes(&series.labels))?;
                 writer.series(series.labels.iter(), &mut out);
                 for points in series.points.chunks(SAMPLES_AT_ONCE) {
-                    room.make(&mut out, points.len() * SAMPLE_BYTES)?;
+                    room.reserve_for(&mut out, points.len() * SAMPLE_BYTES)?;
                     for point in points {
                         writer.sample(point.timestamp_ms, point.value, &mut out);
                     }
                 }
             }
-            room.make(&mut out, end_bytes(warnings))?;
+            room.reserve_for(&mut out, end_bytes(warnings))?;
             writer.end(stats, warnings, &mut out);
         }
         QueryResult::Vector(samples) => {
             let mut writer = VectorWriter::new();
             writer.begin(&mut out);
             for sample in samples {
-                room.make(&mut out, labels_bytes(&sample.labels) + SAMPLE_BYTES)?;
+                room.reserve_for(&mut out, labels_bytes(&sample.labels) + SAMPLE_BYTES)?;
                 let point = &sample.point;
                 writer.sample(sample.labels.iter(), point.timestamp_ms, point.value, &mut out);
             }
-            room.make(&mut out, end_bytes(warnings))?;
+            room.reserve_for(&mut out, end_bytes(warnings))?;
             writer.end(stats, warnings, &mut out);
         }
         QueryResult::Scalar { timestamp_ms, value } => {
@@ -97,19 +97,22 @@ fn encode_streams(
     flags: &[&str],
     stats: &QueryStats,
     warnings: &[&str],
-    room: &mut Room,
+    room: &mut AnswerMemory,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
     let mut writer = StreamsWriter::new();
     writer.begin(flags, out);
     for stream in streams {
-        room.make(out, labels_bytes(&stream.labels))?;
+        room.reserve_for(out, labels_bytes(&stream.labels))?;
         writer.streams().stream(stream.labels.iter(), out);
         for entry in &stream.entries {
             let categories_bytes = entry.categories.as_ref().map_or(0, |categories| {
                 labels_bytes(&categories.structured_metadata) + labels_bytes(&categories.parsed)
             });
-            room.make(out, ENTRY_BYTES + escaped_bytes(entry.line.len()) + categories_bytes)?;
+            room.reserve_for(
+                out,
+                ENTRY_BYTES + escaped_bytes(entry.line.len()) + categories_bytes,
+            )?;
             match &entry.categories {
                 Some(categories) => writer.streams().categorized_entry(
                     entry.timestamp_ns,
@@ -122,7 +125,7 @@ fn encode_streams(
             }
         }
     }
-    room.make(out, end_bytes(warnings))?;
+    room.reserve_for(out, end_bytes(warnings))?;
     writer.end(stats, warnings, out);
     Ok(())
 }
@@ -134,8 +137,8 @@ fn encode_streams(
 pub(super) fn encode_legacy(
     result: &QueryResult,
     stats: &QueryStats,
-    room: Room,
-) -> Result<Held, ApiError> {
+    room: AnswerMemory,
+) -> Result<AnswerBody, ApiError> {
     let QueryResult::Streams(streams) = result else {
         return Err(ApiError::internal("a log query has no streams"));
     };
@@ -143,14 +146,14 @@ pub(super) fn encode_legacy(
     let mut writer = LegacyStreamsWriter::new();
     writer.begin(&mut out);
     for stream in streams {
-        room.make(&mut out, labels_bytes(&stream.labels))?;
+        room.reserve_for(&mut out, labels_bytes(&stream.labels))?;
         writer.stream(&stream.labels.canonical(), &mut out);
         for entry in &stream.entries {
-            room.make(&mut out, ENTRY_BYTES + escaped_bytes(entry.line.len()))?;
+            room.reserve_for(&mut out, ENTRY_BYTES + escaped_bytes(entry.line.len()))?;
             writer.entry(entry.timestamp_ns, &entry.line, &mut out);
         }
     }
-    room.make(&mut out, end_bytes(&[]))?;
+    room.reserve_for(&mut out, end_bytes(&[]))?;
     writer.end_query(stats, &mut out);
     room.finish(out)
 }
@@ -229,8 +232,11 @@ mod tests {
         let text_len = 2000 * 600;
         for (max_bytes, fits) in [(4 * text_len, true), (text_len, false)] {
             let budget = Budget::new("queries", max_bytes);
-            assert_eq!(encode(&result, &[], &stats, &[], Room::new(&budget, 0)).is_ok(), fits);
-            assert_eq!(encode_legacy(&result, &stats, Room::new(&budget, 0)).is_ok(), fits);
+            assert_eq!(
+                encode(&result, &[], &stats, &[], AnswerMemory::new(&budget, 0)).is_ok(),
+                fits
+            );
+            assert_eq!(encode_legacy(&result, &stats, AnswerMemory::new(&budget, 0)).is_ok(), fits);
             assert!(budget.peak_bytes() > text_len / 4);
             assert_eq!(budget.used_bytes(), 0);
         }

@@ -11,57 +11,57 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 use logsvc_shards::types::Cancellation;
 
-use super::answer::{Held, Room, shared_json_response};
-use super::compile::{Read, executable};
+use super::Querier;
+use super::answer::{AnswerBody, AnswerMemory, shared_json_response};
+use super::compile::{Parsed, executable};
 use super::encode::{encode, encode_legacy};
 use super::execute::{CancelOnDrop, Executed};
-use super::leaves::{here_or_aside, merging_queue};
+use super::leaves::{inline_or_offloaded, merge_queue};
 use super::limits::{check_enabled, check_query, check_tenant_matchers};
 use super::params;
 use super::parquet;
-use super::queue::{Inquiry, Work};
-use super::results::ByStep;
+use super::queue::{QueryContext, QueueKind};
+use super::results::StepReuse;
 use super::sharing::{QueryKey, SharedAnswer};
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::QueryKind;
 
 /// Value of the header that asks for labels by category.
 const CATEGORIZE_LABELS: &str = "categorize-labels";
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     pub(crate) async fn query(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let context = self.query_context(&request)?;
         let params = params::of(&request)?;
-        let time_ns = params::instant(&params, self.runtime.unix_nanos())?;
+        let time_ns = params::instant(&params, self.core.runtime.unix_nanos())?;
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(&request);
-        let expr = self.bounded(&inquiry, self.read_query(text)).await?;
-        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
+        let expr = self.bounded(&context, self.parse_query(text)).await?;
+        self.answer(&context, (text, &expr), query_params, &request, form).await
     }
 
     pub(crate) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let context = self.query_context(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(&request);
-        let expr = self.bounded(&inquiry, self.read_query(text)).await?;
-        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
+        let expr = self.bounded(&context, self.parse_query(text)).await?;
+        self.answer(&context, (text, &expr), query_params, &request, form).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
     /// and another form of answer.
     pub(crate) async fn legacy_query(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let context = self.query_context(&request)?;
         let params = params::of(&request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
-        let mut expr = self.bounded(&inquiry, self.read_query(text)).await?;
+        let mut expr = self.bounded(&context, self.parse_query(text)).await?;
         if matches!(**expr, Expr::Metric(_)) {
             let text = "legacy endpoints only support streams result type";
             return Err(ApiError::bad_request(text));
@@ -69,20 +69,20 @@ impl<R: Runtime> Front<R> {
         if let Some(regexp) = params.get_non_empty("regexp") {
             let regexp = syntax::go_text::quote(regexp.as_bytes());
             let text = format!("{} |~ {regexp}", syntax::format(&expr));
-            expr = self.bounded(&inquiry, self.read_query(&text)).await?;
+            expr = self.bounded(&context, self.parse_query(&text)).await?;
         }
         let form = AnswerForm::Legacy;
-        self.answer(&inquiry, (text, &expr), query_params, &request, form).await
+        self.answer(&context, (text, &expr), query_params, &request, form).await
     }
 
     /// Parses a query that is to be run.
-    async fn read_query(&self, text: &str) -> Result<Read<Arc<Expr>>, ApiError> {
-        self.read(text, |text| executable(text).map(Arc::new)).await
+    async fn parse_query(&self, text: &str) -> Result<Parsed<Arc<Expr>>, ApiError> {
+        self.parse(text, |text| executable(text).map(Arc::new)).await
     }
 
     /// The parameters of a range query.
     fn range_params(&self, params: &Params) -> Result<QueryParams, ApiError> {
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(params, now_ns, params::QUERY_RANGE_NS)?;
         let limit = params::limit(params)?;
         let direction = params::direction(params)?;
@@ -99,28 +99,34 @@ impl<R: Runtime> Front<R> {
     /// Answers a query within the limits of its tenants, and counts it.
     async fn answer(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         query: (&str, &Arc<Expr>),
         query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
     ) -> Result<Response, ApiError> {
-        let begun = self.runtime.now();
+        let begun = self.core.runtime.now();
         let is_range = matches!(query_params.time, QueryTime::Range { .. });
-        let answered = self.answer_within_limits(inquiry, query, query_params, request, form).await;
+        let answered = self.answer_within_limits(context, query, query_params, request, form).await;
         let (status, read_bytes) = match &answered {
             Ok((_, read_bytes)) => (200, *read_bytes),
             Err(error) => (error.status.as_u16(), 0),
         };
-        let duration = self.runtime.now().since(begun);
-        self.counters().queries.ended(kind_of(query.1), is_range, status, duration, read_bytes);
+        let duration = self.core.runtime.now().since(begun);
+        self.core.counters().queries.ended(
+            kind_of(query.1),
+            is_range,
+            status,
+            duration,
+            read_bytes,
+        );
         answered.map(|(response, _)| response)
     }
 
     /// The answer, and the bytes that were read for it.
     async fn answer_within_limits(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         query: (&str, &Arc<Expr>),
         mut query_params: QueryParams,
         request: &Request,
@@ -130,49 +136,49 @@ impl<R: Runtime> Front<R> {
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
         let takes_parts = takes_parts(request);
-        let reuses = self.config.cache_results && !forbids_caches(request);
-        let asked = Asked { takes_parts, reuses };
-        let prepare = self.prepare(inquiry, query, query_params.clone(), asked);
-        let prepared = self.bounded(inquiry, prepare).await?;
+        let reuses = self.core.config().cache_results && !forbids_caches(request);
+        let options = AnswerOptions { takes_parts, reuses };
+        let prepare = self.prepare(context, query, query_params.clone(), options);
+        let prepared = self.bounded(context, prepare).await?;
         if let Some(media_type) = parquet {
             let work = async {
-                let evaluate = self.evaluate(&inquiry.tenants, &inquiry.limits, &prepared, || {});
+                let evaluate = self.evaluate(&context.tenants, &context.limits, &prepared, || {});
                 let Evaluated { result, stats, warnings, memory: _memory } = evaluate.await?;
                 let response = self.parquet_response(media_type, result, &warnings).await?;
                 Ok((response, stats.total_bytes()))
             };
-            return self.bounded(inquiry, work).await;
+            return self.bounded(context, work).await;
         }
-        let key = QueryKey::new(inquiry, query.1.to_string(), &query_params, form, asked);
-        let SharedAnswer { held, read_bytes } = self.shared(inquiry, key, prepared).await?;
+        let key = QueryKey::new(context, query.1.to_string(), &query_params, form, options);
+        let SharedAnswer { held, read_bytes } = self.shared(context, key, prepared).await?;
         Ok((shared_json_response(held), read_bytes))
     }
 
     /// Checks and plans a query.
     async fn prepare(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         (text, expr): (&str, &Arc<Expr>),
         mut query_params: QueryParams,
-        Asked { takes_parts, reuses }: Asked,
-    ) -> Result<Prepared, ApiError> {
-        let Inquiry { tenants, limits, .. } = inquiry;
+        AnswerOptions { takes_parts, reuses }: AnswerOptions,
+    ) -> Result<PreparedQuery, ApiError> {
+        let QueryContext { tenants, limits, .. } = context;
         check_enabled(limits)?;
         check_query(limits, expr, query_params.time, query_params.limit)?;
         check_tenant_matchers(tenants, expr)?;
         if limits.blocked_queries.blocks(text, kind_of(expr).word()) {
             return Err(ApiError::bad_request("query blocked by policy"));
         }
-        query_params.now_ns = self.runtime.unix_nanos();
-        query_params.align_to_step = self.config.align_queries_with_step;
+        query_params.now_ns = self.core.runtime.unix_nanos();
+        query_params.align_to_step = self.core.config().align_queries_with_step;
         let refused_above = if takes_parts { 0 } else { limits.max_query_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let is_visible = self.look_back(limits, expr, &mut query_params.time);
         let plan = self.plan(expr, query_params.clone()).await?;
-        let generation = self.cache_generation.load(Ordering::Acquire);
-        let by_step = || ByStep::of(tenants, expr, &query_params, &plan, generation);
+        let generation = self.shared.cache_generation.load(Ordering::Acquire);
+        let by_step = || StepReuse::of(tenants, expr, &query_params, &plan, generation);
         let by_step = (reuses && is_visible).then(by_step).flatten();
-        Ok(Prepared { plan, is_visible, takes_parts, by_step })
+        Ok(PreparedQuery { plan, is_visible, takes_parts, by_step })
     }
 
     /// Runs a query when it is its turn; `begins` is called when it is.
@@ -180,21 +186,21 @@ impl<R: Runtime> Front<R> {
         &self,
         tenants: &Tenants,
         limits: &Limits,
-        prepared: &Prepared,
+        prepared: &PreparedQuery,
         begins: impl FnOnce(),
     ) -> Result<Evaluated, ApiError> {
-        let Prepared { plan, is_visible, takes_parts, by_step } = prepared;
+        let PreparedQuery { plan, is_visible, takes_parts, by_step } = prepared;
         let mut estimated_bytes = None;
         let mut executed = if *is_visible {
-            let turn = self.turn(tenants, limits, Work::Query).await?;
+            let permit = self.permit(tenants, limits, QueueKind::Query).await?;
             begins();
-            let begun = self.runtime.now();
-            estimated_bytes = self.check_bytes(tenants, limits, plan, &turn).await?;
+            let begun = self.core.runtime.now();
+            estimated_bytes = self.check_bytes(tenants, limits, plan, &permit).await?;
             let mut executed = match by_step {
-                Some(by_step) => self.execute_by_step(tenants, plan, by_step, &turn).await?,
-                None => self.execute(&tenants.labelled(), plan, &turn).await?,
+                Some(by_step) => self.execute_by_step(tenants, plan, by_step, &permit).await?,
+                None => self.execute(&tenants.labelled(), plan, &permit).await?,
             };
-            executed.exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
+            executed.exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
             executed
         } else {
             Executed::nothing(plan)?
@@ -209,7 +215,7 @@ impl<R: Runtime> Front<R> {
         Ok(Evaluated { result, stats, warnings, memory })
     }
 
-    /// [`Front::evaluate`], encoded as JSON.
+    /// [`Querier::evaluate`], encoded as JSON.
     ///
     /// # Errors
     /// The query cannot run or fails, or there is no memory for its answer.
@@ -217,7 +223,7 @@ impl<R: Runtime> Front<R> {
         &self,
         tenants: &Tenants,
         limits: &Limits,
-        prepared: &Prepared,
+        prepared: &PreparedQuery,
         form: &AnswerForm,
         begins: impl FnOnce(),
     ) -> Result<SharedAnswer, ApiError> {
@@ -235,7 +241,7 @@ impl<R: Runtime> Front<R> {
         &self,
         evaluated: Evaluated,
         form: AnswerForm,
-    ) -> Result<Held, ApiError> {
+    ) -> Result<AnswerBody, ApiError> {
         let result_bytes = evaluated.result.held_bytes();
         // Samples become several times as long as they are, lines mostly stay.
         let work = match &evaluated.result {
@@ -243,7 +249,8 @@ impl<R: Runtime> Front<R> {
             _ => result_bytes.saturating_mul(4),
         };
         let cancellation = CancelOnDrop(Cancellation::default());
-        let room = Room::new(&self.queries, result_bytes as u64).until(cancellation.0.clone());
+        let room = AnswerMemory::new(&self.core.budgets().queries, result_bytes as u64)
+            .until(cancellation.0.clone());
         let encode = move || {
             let Evaluated { result, stats, warnings, memory: _memory } = evaluated;
             match form {
@@ -253,7 +260,7 @@ impl<R: Runtime> Front<R> {
                 AnswerForm::Legacy => encode_legacy(&result, &stats, room),
             }
         };
-        here_or_aside(&self.runtime, merging_queue(work), encode).await
+        inline_or_offloaded(&self.core.runtime, merge_queue(work), encode).await
     }
 }
 
@@ -286,18 +293,18 @@ impl AnswerForm {
 }
 
 /// A query that was checked and planned.
-pub(super) struct Prepared {
+pub(super) struct PreparedQuery {
     plan: Plan,
     /// Whether its time is not further back than queries see.
     is_visible: bool,
     takes_parts: bool,
     /// How its answer may be put together from one that is known.
-    by_step: Option<ByStep>,
+    by_step: Option<StepReuse>,
 }
 
 /// How a client wants its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Asked {
+pub(super) struct AnswerOptions {
     /// See [`takes_parts`].
     pub(super) takes_parts: bool,
     /// Whether what is known may be used again.

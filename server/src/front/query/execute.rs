@@ -15,10 +15,10 @@ use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::{Cancellation, ScanStats};
 
+use super::Querier;
 use super::answer::too_large;
 use super::leaves::{Merged, failed, gather_leaves};
-use super::queue::{Inquiry, Turn, Work};
-use crate::front::Front;
+use super::queue::{QueryContext, QueryPermit, QueueKind};
 use crate::front::core::errors::too_busy;
 use crate::metrics::Metric;
 
@@ -151,22 +151,22 @@ pub(super) fn stopped(stop: Stop) -> ApiError {
     }
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Runs a plan when it is the turn of whoever asks.
     ///
     /// # Errors
-    /// As for [`Front::turn`], [`Front::execute`] and [`Front::bounded`].
+    /// As for [`Querier::permit`], [`Querier::execute`] and [`Querier::bounded`].
     pub(crate) async fn run(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         tenants: &TenantScope,
         plan: &Plan,
     ) -> Result<Executed, ApiError> {
         let work = async {
-            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Query).await?;
-            self.execute(tenants, plan, &turn).await
+            let permit = self.permit(&context.tenants, &context.limits, QueueKind::Query).await?;
+            self.execute(tenants, plan, &permit).await
         };
-        self.bounded(inquiry, work).await
+        self.bounded(context, work).await
     }
 
     /// Runs the leaves of a plan on all shards at once and merges what they give. When
@@ -178,32 +178,32 @@ impl<R: Runtime> Front<R> {
         &self,
         tenants: &TenantScope,
         plan: &Plan,
-        turn: &Turn,
+        permit: &QueryPermit,
     ) -> Result<Executed, ApiError> {
-        let begun = self.runtime.now();
+        let begun = self.core.runtime.now();
         let cancellation = CancelOnDrop(Cancellation::default());
         let mut replies = Vec::new();
         for leaf in plan.leaves() {
             let leaf = Arc::new(leaf.clone());
-            replies.extend(self.ask_all(|| {
+            replies.extend(self.core.ask_all(|| {
                 ShardRequest::Leaf(LeafRequest {
                     tenants: tenants.clone(),
                     plan: Arc::clone(&leaf),
                     cancellation: cancellation.0.clone(),
-                    account: turn.account.clone(),
+                    account: permit.account.clone(),
                 })
             })?);
         }
-        let waits_since = self.runtime.now();
-        let cores = self.runtime.core_count();
-        let ask = |core, request| self.ask(core, request);
-        let gathered = gather_leaves(ask, cores, replies, turn.account.grant()).await?;
-        let wait_time_ns = self.runtime.now().since(waits_since).as_nanos() as u64;
+        let waits_since = self.core.runtime.now();
+        let cores = self.core.runtime.core_count();
+        let ask = |core, request| self.core.ask(core, request);
+        let gathered = gather_leaves(ask, cores, replies, permit.account.grant()).await?;
+        let wait_time_ns = self.core.runtime.now().since(waits_since).as_nanos() as u64;
         let scan = gathered.stats;
-        let merged = gathered.merged(&self.runtime, plan, cancellation.0.clone()).await?;
+        let merged = gathered.merged(&self.core.runtime, plan, cancellation.0.clone()).await?;
         let Merged { result, memory, stats: leaf } = merged;
-        let exec_time_ns = self.runtime.now().since(begun).as_nanos() as u64;
-        let queue_time_ns = turn.waited.as_nanos() as u64;
+        let exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
+        let queue_time_ns = permit.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
         let executed = Executed {
@@ -217,8 +217,8 @@ impl<R: Runtime> Front<R> {
             memory: Some(memory),
             result_cache: CacheStats::default(),
         };
-        self.counters().numbers.add(Metric::QueriedBytes, executed.leaf.line_bytes);
-        self.counters().numbers.add(Metric::UnreadableParts, executed.scan.unreadable_parts);
+        self.core.counters().numbers.add(Metric::QueriedBytes, executed.leaf.line_bytes);
+        self.core.counters().numbers.add(Metric::UnreadableParts, executed.scan.unreadable_parts);
         Ok(executed)
     }
 }

@@ -56,7 +56,7 @@ const SMALL_MAX_BYTES: usize = 64 << 10;
 const SHORT_MAX_BYTES: usize = 2 << 20;
 
 /// Where parts of so many bytes together are merged: aside, or on the core.
-pub(crate) fn merging_queue(held_bytes: usize) -> Option<SideQueue> {
+pub(crate) fn merge_queue(held_bytes: usize) -> Option<SideQueue> {
     if held_bytes <= SMALL_MAX_BYTES {
         None
     } else if held_bytes <= SHORT_MAX_BYTES {
@@ -136,7 +136,7 @@ impl Gathered {
         plan: &Plan,
         cancellation: Cancellation,
     ) -> Result<Merged, ApiError> {
-        let queue = merging_queue(plan.merge_bytes(self.held_bytes()));
+        let queue = merge_queue(plan.merge_bytes(self.held_bytes()));
         let Gathered { parts, memory, .. } = self;
         let taken_bytes = memory.bytes();
         let allowance = Box::new(PartAllowance { grant: memory, cancellation });
@@ -147,7 +147,7 @@ impl Gathered {
             let (result, memory) = state.finish_held()?;
             Ok(Merged { result, memory, stats })
         };
-        here_or_aside(runtime, queue, merge).await.map_err(failed)
+        inline_or_offloaded(runtime, queue, merge).await.map_err(failed)
     }
 }
 
@@ -160,7 +160,7 @@ pub(super) fn failed(error: EvalError) -> ApiError {
 }
 
 /// Runs a computation here, or in a queue of side threads.
-pub(crate) async fn here_or_aside<R: Runtime, T: Send + 'static>(
+pub(crate) async fn inline_or_offloaded<R: Runtime, T: Send + 'static>(
     runtime: &R,
     queue: Option<SideQueue>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -292,7 +292,7 @@ mod tests {
             let mut memory = account.grant();
             memory.grow(700).expect("there is room");
             let gathered = Gathered { parts, memory, stats: ScanStats::default() };
-            assert_eq!(merging_queue(gathered.held_bytes()), queue);
+            assert_eq!(merge_queue(gathered.held_bytes()), queue);
             let Merged { result, memory, stats } =
                 Simulation::new(1).block_on(|runtime| async move {
                     let merged = gathered.merged(&runtime, &plan, Cancellation::default()).await;

@@ -8,10 +8,10 @@ use logsvc_proto::time::{format_go_duration, format_model_duration};
 use logsvc_runtime::Runtime;
 use logsvc_shards::types::TimeRange;
 
-use super::queue::Turn;
+use super::Querier;
+use super::queue::QueryPermit;
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 
 /// Refuses queries of a tenant that may have none.
 pub(super) fn check_enabled(limits: &Limits) -> Result<(), ApiError> {
@@ -84,7 +84,7 @@ pub(super) fn check_tenant_matchers(tenants: &Tenants, expr: &Expr) -> Result<()
     found
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Refuses a plan that would read too much. Returns how many bytes its streams and
     /// times stand for, if there was a reason to ask.
     pub(super) async fn check_bytes(
@@ -92,7 +92,7 @@ impl<R: Runtime> Front<R> {
         tenants: &Tenants,
         limits: &Limits,
         plan: &Plan,
-        turn: &Turn,
+        permit: &QueryPermit,
     ) -> Result<Option<u64>, ApiError> {
         let (whole, node) = (limits.max_query_bytes_read, limits.max_querier_bytes_read);
         if whole == 0 && node == 0 {
@@ -109,7 +109,7 @@ impl<R: Runtime> Front<R> {
             }
             let selector = Selector { matchers: asked.0.to_vec() };
             let range = TimeRange { start_ns, end_ns };
-            bytes += self.measure(tenants, &selector, range, SizeOf::Line, turn).await?.bytes;
+            bytes += self.measure(tenants, &selector, range, SizeOf::Line, permit).await?.bytes;
             seen.push(asked);
         }
         let refused = |what: &str, max_bytes: u64| {
@@ -136,12 +136,12 @@ impl<R: Runtime> Front<R> {
         if lookback_ns <= 0 {
             return Some(range);
         }
-        let oldest_ns = self.runtime.unix_nanos().saturating_sub(lookback_ns);
+        let oldest_ns = self.core.runtime.unix_nanos().saturating_sub(lookback_ns);
         let start_ns = range.start_ns.max(oldest_ns);
         (start_ns < range.end_ns).then_some(TimeRange { start_ns, ..range })
     }
 
-    /// [`Front::visible`] for the time of a query, which is cut; false if nothing is
+    /// [`Querier::visible`] for the time of a query, which is cut; false if nothing is
     /// left. Metric queries are still evaluated at the points that were asked for.
     pub(super) fn look_back(&self, limits: &Limits, expr: &Expr, time: &mut QueryTime) -> bool {
         match time {

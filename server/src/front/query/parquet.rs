@@ -23,7 +23,7 @@ use logsvc_logql::engine::QueryResult;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
 
-use crate::front::Front;
+use super::Querier;
 
 /// The media types of the interface and of real clients.
 const MEDIA_TYPES: [&str; 2] =
@@ -35,10 +35,10 @@ pub(crate) fn accepted(head: &RequestHead) -> Option<&'static str> {
     MEDIA_TYPES.into_iter().find(|&media_type| media_type == accept)
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Refuses a request for a file where there is none, once its tenant is known.
     pub(crate) fn refuse_parquet(&self, request: &Request) -> Result<(), ApiError> {
-        self.tenant(&request.head)?;
+        self.core.tenant(&request.head)?;
         Err(ApiError::bad_request("request does not support Parquet responses"))
     }
 
@@ -56,10 +56,10 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         use http::header::{CONTENT_TYPE, HeaderValue};
 
-        let sink = sink::Sink::new(&self.queries)?;
-        let pause = async || self.runtime.yield_now().await;
+        let sink = sink::Sink::new(&self.core.budgets().queries)?;
+        let pause = async || self.core.runtime.yield_now().await;
         let sink = file::write(result, warnings, sink, pause).await;
-        let sink = sink.map_err(|error| sink::refusal(&error, &self.queries))?;
+        let sink = sink.map_err(|error| sink::refusal(&error, &self.core.budgets().queries))?;
         let mut response = Response::new(http::StatusCode::OK).compressible();
         response.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         let (body, reservation) = sink.into_parts();

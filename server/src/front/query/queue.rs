@@ -23,12 +23,12 @@ use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Run
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
+use super::Querier;
 use super::execute::stopped;
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
-use crate::front::Front;
 use crate::front::core::errors::too_busy;
 use crate::metrics::{Metric, QueueStatus};
 
@@ -38,7 +38,7 @@ const MEMORY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What a request does when it has its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Work {
+pub(crate) enum QueueKind {
     /// It reads entries.
     Query,
     /// It looks up streams, or adds up what is known of their blocks.
@@ -64,10 +64,10 @@ impl Queues {
         }
     }
 
-    fn of(&self, work: Work) -> &FairQueue<Tenants> {
+    fn of(&self, work: QueueKind) -> &FairQueue<Tenants> {
         match work {
-            Work::Query => &self.queries,
-            Work::Lookup => &self.lookups,
+            QueueKind::Query => &self.queries,
+            QueueKind::Lookup => &self.lookups,
         }
     }
 
@@ -83,7 +83,7 @@ impl Queues {
 }
 
 /// A request of the query family: for whom it is, and within which limits.
-pub(crate) struct Inquiry<'r> {
+pub(crate) struct QueryContext<'r> {
     pub(crate) tenants: Tenants,
     pub(crate) limits: Arc<Limits>,
     deadline: Monotonic,
@@ -92,7 +92,7 @@ pub(crate) struct Inquiry<'r> {
 
 /// The right to run. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct QueryPermit {
     _place: Place<Tenants>,
     /// How long it was waited for.
     pub(crate) waited: Duration,
@@ -102,96 +102,105 @@ pub(crate) struct Turn {
 
 /// What shards know without reading entries.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct LookupReplies {
     /// An answer of each.
     pub(crate) replies: Vec<ShardReply>,
     /// What they hold of the memory for queries.
     pub(crate) memory: Grant,
 }
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// Who asks. Its time runs from here on.
     ///
     /// # Errors
     /// The tenants are missing or bad.
-    pub(crate) fn inquiry<'r>(&self, request: &'r Request) -> Result<Inquiry<'r>, ApiError> {
+    pub(crate) fn query_context<'r>(
+        &self,
+        request: &'r Request,
+    ) -> Result<QueryContext<'r>, ApiError> {
         let tenants = self.tenants(&request.head)?;
-        Ok(self.inquiry_of(tenants, request))
+        Ok(self.context_of(tenants, request))
     }
 
-    /// [`Front::inquiry`] of an endpoint that works for one tenant.
-    pub(crate) fn inquiry_of_one<'r>(&self, request: &'r Request) -> Result<Inquiry<'r>, ApiError> {
-        let tenants = self.tenant(&request.head)?.into();
-        Ok(self.inquiry_of(tenants, request))
+    /// [`Querier::query_context`] of an endpoint that works for one tenant.
+    pub(crate) fn single_tenant_context<'r>(
+        &self,
+        request: &'r Request,
+    ) -> Result<QueryContext<'r>, ApiError> {
+        let tenants = self.core.tenant(&request.head)?.into();
+        Ok(self.context_of(tenants, request))
     }
 
-    fn inquiry_of<'r>(&self, tenants: Tenants, request: &'r Request) -> Inquiry<'r> {
+    fn context_of<'r>(&self, tenants: Tenants, request: &'r Request) -> QueryContext<'r> {
         let mut limits = self.limits_of(&tenants);
-        if self.config.per_request_limits_enabled
+        if self.core.config().per_request_limits_enabled
             && let Some(stricter) = request_limits::of(&request.head)
         {
             Arc::make_mut(&mut limits).tighten(&stricter);
         }
         let deadline = match u64::try_from(limits.query_timeout_ns) {
             Ok(timeout_ns) if timeout_ns > 0 => {
-                self.runtime.now().after(Duration::from_nanos(timeout_ns))
+                self.core.runtime.now().after(Duration::from_nanos(timeout_ns))
             }
             _ => Monotonic::NEVER,
         };
-        Inquiry { tenants, limits, deadline, disconnect: &request.disconnect }
+        QueryContext { tenants, limits, deadline, disconnect: &request.disconnect }
     }
 
     /// Waits for the turn of these tenants.
     ///
     /// # Errors
     /// Too many wait already, or they may not query.
-    pub(crate) async fn turn(
+    pub(crate) async fn permit(
         &self,
         tenants: &Tenants,
         limits: &Limits,
-        work: Work,
-    ) -> Result<Turn, ApiError> {
+        work: QueueKind,
+    ) -> Result<QueryPermit, ApiError> {
         let max_running = match work {
-            Work::Query => {
+            QueueKind::Query => {
                 check_enabled(limits)?;
                 limits.tsdb_max_query_parallelism
             }
-            Work::Lookup => 0,
+            QueueKind::Lookup => 0,
         };
-        let queue = self.queues.of(work);
-        let bounds = KeyBounds { max_running, max_waiting: self.queues.max_waiting };
-        let begun = self.runtime.now();
+        let queue = self.shared.queues.of(work);
+        let bounds = KeyBounds { max_running, max_waiting: self.shared.queues.max_waiting };
+        let begun = self.core.runtime.now();
         let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
-            self.counters().numbers.add(Metric::QueriesRefused, 1);
+            self.core.counters().numbers.add(Metric::QueriesRefused, 1);
             too_busy()
         })?;
         let place = ticket.await;
-        let waited = self.runtime.now().since(begun);
-        self.counters().query_waits.record(waited);
+        let waited = self.core.runtime.now().since(begun);
+        self.core.counters().query_waits.record(waited);
         // Together, queries get a half of the memory and lookups an eighth; the rest
         // is for answers on their way to clients.
         let share = match work {
-            Work::Query => 2,
-            Work::Lookup => 8,
+            QueueKind::Query => 2,
+            QueueKind::Lookup => 8,
         };
-        let first_bytes = (self.queries.max_bytes() / (share * queue.places() as u64)).max(1);
+        let first_bytes =
+            (self.core.budgets().queries.max_bytes() / (share * queue.places() as u64)).max(1);
         let account = self.account(first_bytes, self.query_max_bytes()).await?;
-        Ok(Turn { _place: place, waited, account })
+        Ok(QueryPermit { _place: place, waited, account })
     }
 
     /// An account with these first bytes. What was computed aside for who had the place before
     /// ends within a moment, and gives its memory back.
     async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
-        let give_up = self.runtime.now().after(MEMORY_WAIT_MAX);
+        let give_up = self.core.runtime.now().after(MEMORY_WAIT_MAX);
         loop {
-            if let Some(account) = Account::open(&self.queries, first_bytes, max_bytes) {
+            if let Some(account) =
+                Account::open(&self.core.budgets().queries, first_bytes, max_bytes)
+            {
                 return Ok(account);
             }
-            let now = self.runtime.now();
+            let now = self.core.runtime.now();
             if now >= give_up {
                 return Err(too_busy());
             }
-            self.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
+            self.core.runtime.sleep_until(now.after(MEMORY_LOOK_INTERVAL)).await;
         }
     }
 
@@ -199,21 +208,21 @@ impl<R: Runtime> Front<R> {
     /// whoever asks.
     ///
     /// # Errors
-    /// As for [`Front::turn`] and [`Front::bounded`], or there is no memory for the answers.
-    pub(crate) async fn look_up(
+    /// As for [`Querier::permit`] and [`Querier::bounded`], or there is no memory for the answers.
+    pub(crate) async fn lookup(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         request: impl FnMut() -> ShardRequest,
-    ) -> Result<Looked, ApiError> {
+    ) -> Result<LookupReplies, ApiError> {
         let work = async {
-            let turn = self.turn(&inquiry.tenants, &inquiry.limits, Work::Lookup).await?;
-            let replies = self.gather(request).await?;
-            let mut memory = turn.account.grant();
+            let permit = self.permit(&context.tenants, &context.limits, QueueKind::Lookup).await?;
+            let replies = self.core.gather(request).await?;
+            let mut memory = permit.account.grant();
             let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
             memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
-            Ok(Looked { replies, memory })
+            Ok(LookupReplies { replies, memory })
         };
-        self.bounded(inquiry, work).await
+        self.bounded(context, work).await
     }
 
     /// Runs `work` until it ends, its time is up, or the client goes away; then it is
@@ -223,25 +232,25 @@ impl<R: Runtime> Front<R> {
     /// Those of `work`, and that it did not end.
     pub(crate) async fn bounded<T>(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         work: impl Future<Output = Result<T, ApiError>>,
     ) -> Result<T, ApiError> {
         let mut work = pin!(work);
-        let mut gone = pin!(inquiry.disconnect.wait());
+        let mut gone = pin!(context.disconnect.wait());
         let mut late = pin!(async {
-            match inquiry.deadline {
+            match context.deadline {
                 Monotonic::NEVER => pending().await,
-                deadline => self.runtime.sleep_until(deadline).await,
+                deadline => self.core.runtime.sleep_until(deadline).await,
             }
         });
-        poll_fn(|context| {
-            if let Poll::Ready(result) = work.as_mut().poll(context) {
+        poll_fn(|cx| {
+            if let Poll::Ready(result) = work.as_mut().poll(cx) {
                 return Poll::Ready(result);
             }
-            if late.as_mut().poll(context).is_ready() {
+            if late.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(ApiError::query_timeout()));
             }
-            if gone.as_mut().poll(context).is_ready() {
+            if gone.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(client_gone()));
             }
             Poll::Pending

@@ -25,18 +25,18 @@ use logsvc_shards::changes::Stamp;
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
 
+use super::Querier;
 use super::execute::{Executed, stopped};
-use super::leaves::{failed, here_or_aside, merging_queue};
-use super::queue::Turn;
+use super::leaves::{failed, inline_or_offloaded, merge_queue};
+use super::queue::QueryPermit;
 use super::tenants::Tenants;
-use crate::front::Front;
 use crate::metrics::Metric;
 
 /// One answer takes no more than this part of the budget.
 const LARGEST_PART: u64 = 8;
 
 /// Answers of the whole node.
-pub(crate) type Results = SharedCache<ResultKey, KnownResult>;
+pub(crate) type ResultCache = SharedCache<ResultKey, CachedResult>;
 
 /// What the steps of an answer depend on besides the data and their times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,20 +55,20 @@ pub(crate) struct ResultKey {
 
 /// An answer, and what had changed when its entries were read.
 #[derive(Debug)]
-pub(crate) struct KnownResult {
+pub(crate) struct CachedResult {
     steps: KnownSteps,
     stamp: Stamp,
 }
 
 /// A query whose answer may be put together from steps.
-pub(super) struct ByStep {
+pub(super) struct StepReuse {
     pub(super) steps: Steps,
     key: ResultKey,
     expr: Arc<Expr>,
     params: QueryParams,
 }
 
-impl ByStep {
+impl StepReuse {
     /// How to ask for some of the steps; `None` if the plan does not go by steps.
     pub(super) fn of(
         tenants: &Tenants,
@@ -76,7 +76,7 @@ impl ByStep {
         params: &QueryParams,
         plan: &Plan,
         generation: i64,
-    ) -> Option<ByStep> {
+    ) -> Option<StepReuse> {
         let steps = plan.steps()?;
         let key = ResultKey {
             tenants: tenants.clone(),
@@ -88,50 +88,50 @@ impl ByStep {
         };
         // The steps are where they are to be.
         let params = QueryParams { align_to_step: false, ..params.clone() };
-        Some(ByStep { steps, key, expr: Arc::clone(expr), params })
+        Some(StepReuse { steps, key, expr: Arc::clone(expr), params })
     }
 
     /// The plan of some steps. Nothing of it is compiled but patterns that labels are replaced by.
     async fn plan_of<R: Runtime>(
         &self,
-        front: &Front<R>,
+        querier: &Querier<R>,
         steps: Range<u32>,
     ) -> Result<Plan, ApiError> {
         let params = QueryParams { time: self.steps.time_of(steps), ..self.params.clone() };
         let (effort, expr) = (Effort::of_plan(&self.expr), Arc::clone(&self.expr));
-        front.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
+        querier.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
     }
 }
 
-impl<R: Runtime> Front<R> {
-    /// [`Front::execute`], but for the steps that are known.
+impl<R: Runtime> Querier<R> {
+    /// [`Querier::execute`], but for the steps that are known.
     ///
     /// # Errors
-    /// As for [`Front::execute`].
+    /// As for [`Querier::execute`].
     pub(super) async fn execute_by_step(
         &self,
         tenants: &Tenants,
         plan: &Plan,
-        by_step: &ByStep,
-        turn: &Turn,
+        by_step: &StepReuse,
+        permit: &QueryPermit,
     ) -> Result<Executed, ApiError> {
         let (scope, wanted) = (tenants.labelled(), &by_step.steps);
         let all = 0..wanted.count();
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
         // Before anything is read: what changes from now on makes another stamp.
-        let stamp = self.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
-        let Some(stamp) = stamp else { return self.execute(&scope, plan, turn).await };
-        let known = self.results.get(&by_step.key);
+        let stamp = self.core.node.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
+        let Some(stamp) = stamp else { return self.execute(&scope, plan, permit).await };
+        let known = self.shared.results.get(&by_step.key);
         let missing = known.as_ref().map_or(all.clone(), |known| {
-            known.steps.missing(wanted, &self.changes.since(&known.stamp))
+            known.steps.missing(wanted, &self.core.node.changes.since(&known.stamp))
         });
         let known = known.filter(|_| missing != all);
         let mut executed = match &known {
-            None => self.execute(&scope, plan, turn).await?,
-            Some(_) if missing.is_empty() => Executed::known(turn),
+            None => self.execute(&scope, plan, permit).await?,
+            Some(_) if missing.is_empty() => Executed::known(permit),
             Some(_) => {
                 let plan = by_step.plan_of(self, missing.clone()).await?;
-                self.execute(&scope, &plan, turn).await?
+                self.execute(&scope, &plan, permit).await?
             }
         };
         let cache = &mut executed.result_cache;
@@ -140,12 +140,12 @@ impl<R: Runtime> Front<R> {
             let count = u64::from(wanted.count()) - missing.len() as u64;
             cache.hits = 1;
             cache.served_ns = count.saturating_mul(wanted.step_ns().unsigned_abs());
-            self.counters().numbers.add(Metric::ResultCacheHits, 1);
-            self.counters().numbers.add(Metric::ResultCacheSteps, count);
+            self.core.counters().numbers.add(Metric::ResultCacheHits, 1);
+            self.core.counters().numbers.add(Metric::ResultCacheSteps, count);
             let known = Arc::clone(known);
             self.complete(&mut executed, known, by_step, missing.clone()).await?;
         } else {
-            self.counters().numbers.add(Metric::ResultCacheMisses, 1);
+            self.core.counters().numbers.add(Metric::ResultCacheMisses, 1);
         }
         if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
             let is_kept = self.keep(by_step, &mut executed, stamp).await;
@@ -158,8 +158,8 @@ impl<R: Runtime> Front<R> {
     async fn complete(
         &self,
         executed: &mut Executed,
-        known: Arc<KnownResult>,
-        by_step: &ByStep,
+        known: Arc<CachedResult>,
+        by_step: &StepReuse,
         missing: Range<u32>,
     ) -> Result<(), ApiError> {
         let QueryResult::Matrix(fresh) = &mut executed.result else { return Ok(()) };
@@ -169,21 +169,21 @@ impl<R: Runtime> Front<R> {
         }
         let (wanted, max_series) = (by_step.steps, by_step.params.limits.max_series);
         let fresh = std::mem::take(fresh);
-        let queue = merging_queue(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let queue = merge_queue(usize::try_from(bytes).unwrap_or(usize::MAX));
         let complete = move || known.steps.completed(&wanted, &missing, fresh, max_series);
-        let whole = here_or_aside(&self.runtime, queue, complete).await;
+        let whole = inline_or_offloaded(&self.core.runtime, queue, complete).await;
         executed.result = QueryResult::Matrix(whole.map_err(failed)?);
         Ok(())
     }
 
     /// Keeps an answer for the next time. Returns whether there is room for it.
-    async fn keep(&self, by_step: &ByStep, executed: &mut Executed, stamp: Stamp) -> bool {
+    async fn keep(&self, by_step: &StepReuse, executed: &mut Executed, stamp: Stamp) -> bool {
         let QueryResult::Matrix(series) = &mut executed.result else { return false };
         let key = by_step.key.clone();
         let series_bytes = KnownSteps::bytes_of(series);
         let bytes = series_bytes
             + (stamp.held_bytes() + size_of::<ResultKey>() + 2 * key.query.len()) as u64;
-        if bytes > self.results.budget().max_bytes() / LARGEST_PART {
+        if bytes > self.shared.results.budget().max_bytes() / LARGEST_PART {
             return false;
         }
         // The copy is a part of the query until it is one of what is kept.
@@ -195,12 +195,12 @@ impl<R: Runtime> Front<R> {
             return false;
         }
         let taken = std::mem::take(series);
-        let queue = merging_queue(usize::try_from(series_bytes).unwrap_or(usize::MAX));
+        let queue = merge_queue(usize::try_from(series_bytes).unwrap_or(usize::MAX));
         let copy = move || (taken.clone(), taken);
-        let (copy, taken) = here_or_aside(&self.runtime, queue, copy).await;
+        let (copy, taken) = inline_or_offloaded(&self.core.runtime, queue, copy).await;
         *series = taken;
         let steps = KnownSteps::new(by_step.steps, copy);
-        let is_kept = self.results.put(key, KnownResult { steps, stamp }, bytes);
+        let is_kept = self.shared.results.put(key, CachedResult { steps, stamp }, bytes);
         if let Some(memory) = &mut executed.memory {
             memory.give_back(series_bytes);
         }
@@ -210,17 +210,17 @@ impl<R: Runtime> Front<R> {
 
 impl Executed {
     /// What has asked no shard: an empty answer, to be completed.
-    fn known(turn: &Turn) -> Executed {
+    fn known(permit: &QueryPermit) -> Executed {
         Executed {
             result: QueryResult::Matrix(Vec::new()),
             leaf: LeafStats::default(),
             scan: ScanStats::default(),
             shards: 0,
-            queue_time_ns: turn.waited.as_nanos() as u64,
+            queue_time_ns: permit.waited.as_nanos() as u64,
             exec_time_ns: 0,
             wait_time_ns: 0,
             memory: Some(Box::new(PartAllowance {
-                grant: turn.account.grant(),
+                grant: permit.account.grant(),
                 cancellation: Cancellation::default(),
             })),
             result_cache: CacheStats::default(),

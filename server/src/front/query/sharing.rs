@@ -19,12 +19,12 @@ use logsvc_logql::engine::{Direction, QueryParams, QueryTime};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Joined, Leader, Runtime, SharedRuns};
 
-use super::answer::Held;
-use super::endpoints::{AnswerForm, Asked, Prepared};
-use super::queue::Inquiry;
+use super::Querier;
+use super::answer::AnswerBody;
+use super::endpoints::{AnswerForm, AnswerOptions, PreparedQuery};
+use super::queue::QueryContext;
 use super::tenants::Tenants;
 use crate::config::Limits;
-use crate::front::Front;
 use crate::metrics::Metric;
 
 /// Everything that an answer depends on besides the data.
@@ -39,7 +39,7 @@ pub(crate) struct QueryKey {
     is_forward: bool,
     interval_ns: i64,
     form: AnswerForm,
-    asked: Asked,
+    options: AnswerOptions,
     /// Where its limits lie. The run holds them, so that no others lie there meanwhile.
     limits: usize,
 }
@@ -47,15 +47,15 @@ pub(crate) struct QueryKey {
 impl QueryKey {
     /// The key of a query with parameters as they were asked for.
     pub(super) fn new(
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         query: String,
         params: &QueryParams,
         form: AnswerForm,
-        asked: Asked,
+        options: AnswerOptions,
     ) -> QueryKey {
         QueryKey {
-            tenants: inquiry.tenants.clone(),
-            limits: Arc::as_ptr(&inquiry.limits).addr(),
+            tenants: context.tenants.clone(),
+            limits: Arc::as_ptr(&context.limits).addr(),
             query,
             times_ns: match params.time {
                 QueryTime::Instant { time_ns } => (time_ns, None),
@@ -67,7 +67,7 @@ impl QueryKey {
             is_forward: params.direction == Direction::Forward,
             interval_ns: params.interval_ns,
             form,
-            asked,
+            options,
         }
     }
 }
@@ -76,7 +76,7 @@ impl QueryKey {
 #[derive(Clone, Debug)]
 pub(crate) struct SharedAnswer {
     /// The text.
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<AnswerBody>,
     /// Bytes that were read for it.
     pub(super) read_bytes: u64,
 }
@@ -87,33 +87,33 @@ pub(crate) type SharedOutcome = Result<SharedAnswer, ApiError>;
 /// Runs that somebody waits for, of the whole node.
 pub(crate) type QueryRuns = SharedRuns<QueryKey, SharedOutcome>;
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Querier<R> {
     /// The answer to a query, by a run of its own or by that of an equal one.
     ///
     /// # Errors
-    /// As for [`Front::bounded`] and [`Front::encoded`].
+    /// As for [`Querier::bounded`] and [`Querier::encoded`].
     pub(super) async fn shared(
         &self,
-        inquiry: &Inquiry<'_>,
+        context: &QueryContext<'_>,
         key: QueryKey,
-        prepared: Prepared,
+        prepared: PreparedQuery,
     ) -> Result<SharedAnswer, ApiError> {
         let form = key.form.clone();
-        let follower = match self.runs.join(key, self.metrics.stored_pushes()) {
+        let follower = match self.shared.runs.join(key, self.core.node.metrics.stored_pushes()) {
             Joined::Follows(follower) => {
-                self.counters().numbers.add(Metric::QueriesShared, 1);
+                self.core.counters().numbers.add(Metric::QueriesShared, 1);
                 follower
             }
             Joined::Leads(leader, follower) => {
                 let front = self.me.upgrade().ok_or_else(stopped)?;
-                let (tenants, limits) = (inquiry.tenants.clone(), Arc::clone(&inquiry.limits));
-                drop(self.runtime.spawn(async move {
+                let (tenants, limits) = (context.tenants.clone(), Arc::clone(&context.limits));
+                drop(self.core.runtime.spawn(async move {
                     front.lead(leader, tenants, limits, prepared, form).await;
                 }));
                 follower
             }
         };
-        self.bounded(inquiry, async { follower.await.unwrap_or_else(|| Err(stopped())) }).await
+        self.bounded(context, async { follower.await.unwrap_or_else(|| Err(stopped())) }).await
     }
 
     /// Does the work for all that wait for it, until it is done or nobody does.
@@ -122,18 +122,18 @@ impl<R: Runtime> Front<R> {
         leader: Leader<QueryKey, SharedOutcome>,
         tenants: Tenants,
         limits: Arc<Limits>,
-        prepared: Prepared,
+        prepared: PreparedQuery,
         form: AnswerForm,
     ) {
         let outcome = {
-            let begins = || leader.begin(self.metrics.stored_pushes());
+            let begins = || leader.begin(self.core.node.metrics.stored_pushes());
             let mut work = pin!(self.encoded(&tenants, &limits, &prepared, &form, begins));
             let mut abandoned = pin!(leader.abandoned());
-            poll_fn(|context| {
-                if abandoned.as_mut().poll(context).is_ready() {
+            poll_fn(|cx| {
+                if abandoned.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
                 }
-                work.as_mut().poll(context).map(Some)
+                work.as_mut().poll(cx).map(Some)
             })
             .await
         };

@@ -3,20 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ahash::RandomState;
-use http::header::HeaderValue;
 use logsvc_http::RequestHead;
 use logsvc_logql::syntax::{self, ast::Selector};
 use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
-use logsvc_proto::tenant::{parse_single_tenant_header, parse_tenant_header};
+use logsvc_proto::tenant::parse_tenant_header;
 use logsvc_runtime::Runtime;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
+use super::Querier;
 use crate::config::Limits;
-use crate::front::Front;
-
-const TENANT_HEADER: &str = "x-scope-orgid";
+use crate::front::core::tenant_header;
 
 /// Tenants whose data a request asks for: at least one, sorted, none twice. Cheap to
 /// clone.
@@ -84,27 +81,16 @@ impl fmt::Debug for Tenants {
     }
 }
 
-impl<R: Runtime> Front<R> {
-    /// The one tenant that a request is for.
-    ///
-    /// # Errors
-    /// There is none, there are several, or an id is bad.
-    pub(crate) fn tenant(&self, head: &RequestHead) -> Result<TenantId, ApiError> {
-        if !self.config.auth_enabled {
-            return Ok(TenantId::no_auth());
-        }
-        Ok(parse_single_tenant_header(one_header_of(head)?)?)
-    }
-
+impl<R: Runtime> Querier<R> {
     /// The tenants that a request may be for: several only where that is switched on.
     ///
     /// # Errors
-    /// As [`Front::tenant`].
+    /// As [`Core::tenant`](crate::front::core::Core::tenant).
     pub(super) fn tenants(&self, head: &RequestHead) -> Result<Tenants, ApiError> {
-        if !self.config.auth_enabled || !self.config.multi_tenant_queries_enabled {
-            return Ok(self.tenant(head)?.into());
+        if !self.core.config().auth_enabled || !self.core.config().multi_tenant_queries_enabled {
+            return Ok(self.core.tenant(head)?.into());
         }
-        Ok(Tenants(parse_tenant_header(one_header_of(head)?)?.into()))
+        Ok(Tenants(parse_tenant_header(tenant_header(head)?)?.into()))
     }
 
     /// What the tenants may do together: the strictest of each limit.
@@ -113,34 +99,10 @@ impl<R: Runtime> Front<R> {
             [first, others @ ..] => (first, others),
             [] => unreachable!("a request has a tenant"),
         };
-        let mut limits = self.limits(first);
+        let mut limits = self.core.limits(first);
         for tenant in others {
-            Arc::make_mut(&mut limits).tighten(&self.limits(tenant));
+            Arc::make_mut(&mut limits).tighten(&self.core.limits(tenant));
         }
         limits
     }
-}
-
-impl<R: Runtime> Front<R> {
-    /// Whom the memory of a request's body is counted for: its tenant as the header has it,
-    /// if there are tenants.
-    pub(crate) fn account_of(&self, head: &RequestHead) -> Option<u64> {
-        let header = header_of(head).filter(|_| self.config.auth_enabled)?;
-        Some(RandomState::with_seeds(17, 18, 19, 20).hash_one(header))
-    }
-}
-
-/// The header that names tenants. Several of them must say the same: who reads another one than
-/// the proxy in front would let its clients choose.
-fn one_header_of(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
-    let first = header_of(head);
-    if head.headers.get_all(TENANT_HEADER).iter().any(|value| Some(value.as_bytes()) != first) {
-        let text = "the header X-Scope-OrgID is there several times, with different values";
-        return Err(ApiError::bad_request(text).with_newline());
-    }
-    Ok(first)
-}
-
-fn header_of(head: &RequestHead) -> Option<&[u8]> {
-    head.headers.get(TENANT_HEADER).map(HeaderValue::as_bytes)
 }

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ahash::RandomState;
 use logsvc_proto::TenantId;
 
+/// Tenants whose tails are counted, about.
+const TENANTS: usize = 4096;
+
 /// Places that a tenant may have.
 const NEIGHBOURS: usize = 16;
 
@@ -25,12 +28,12 @@ pub(crate) struct TailCounts {
 
 /// A tail that is counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct TailPermit {
     counts: Arc<TailCounts>,
     place: Option<usize>,
 }
 
-impl Drop for Counted {
+impl Drop for TailPermit {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             self.counts.places[place].fetch_sub(1, Ordering::Relaxed);
@@ -39,8 +42,13 @@ impl Drop for Counted {
 }
 
 impl TailCounts {
+    /// An empty table.
+    pub(crate) fn new() -> TailCounts {
+        TailCounts::for_tenants(TENANTS)
+    }
+
     /// A table for about this many tenants.
-    pub(crate) fn new(tenants: usize) -> TailCounts {
+    pub(super) fn for_tenants(tenants: usize) -> TailCounts {
         let size = tenants.max(NEIGHBOURS).next_power_of_two();
         TailCounts { places: (0..size).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -53,11 +61,11 @@ impl TailCounts {
         self: &Arc<TailCounts>,
         tenant: &TenantId,
         limit: usize,
-    ) -> Result<Counted, u64> {
+    ) -> Result<TailPermit, u64> {
         let hash = RandomState::with_seeds(3, 1, 4, 1).hash_one(tenant.as_str());
         let (tag, limit) = (hash & !COUNT_MASK, limit as u64);
         let home = (hash as usize) % self.places.len();
-        let counted = |place| Ok(Counted { counts: Arc::clone(self), place });
+        let counted = |place| Ok(TailPermit { counts: Arc::clone(self), place });
         'again: loop {
             let mut free = None;
             for place in (0..NEIGHBOURS).map(|step| (home + step) % self.places.len()) {

@@ -17,7 +17,7 @@ use super::frame::{Entry, Form};
 pub(super) const RUN_ENTRIES: usize = 1024;
 
 /// The pipeline of a tail, ready to run.
-pub(super) struct Live {
+pub(super) struct TailPipeline {
     expr: Expr,
     params: QueryParams,
     plan: Plan,
@@ -27,16 +27,16 @@ pub(super) struct Live {
     streams_only: bool,
 }
 
-impl Live {
+impl TailPipeline {
     /// # Errors
     /// The query cannot be evaluated.
-    pub(super) fn new(log: &LogExpr, form: Form, now_ns: i64) -> Result<Live, String> {
+    pub(super) fn new(log: &LogExpr, form: Form, now_ns: i64) -> Result<TailPipeline, String> {
         let expr = Expr::Log(log.clone());
         let (streams_only, params) =
             (shows_streams_only(log, form), Self::params(log, form, now_ns));
         let plan = Plan::new(&expr, &params).map_err(|error| error.to_string())?;
         let reads_clock = expr.to_string().contains("now");
-        Ok(Live { expr, params, plan, reads_clock, streams_only })
+        Ok(TailPipeline { expr, params, plan, reads_clock, streams_only })
     }
 
     /// What is asked of the engine.
@@ -61,13 +61,13 @@ impl Live {
     ///
     /// # Errors
     /// The query fails.
-    pub(super) fn run(&mut self, now_ns: i64) -> Result<Run, String> {
+    pub(super) fn run(&mut self, now_ns: i64) -> Result<PipelineRun, String> {
         if self.reads_clock {
             self.params.now_ns = now_ns;
             let plan = Plan::of_checked(&self.expr, &self.params);
             self.plan = plan.map_err(|error| error.to_string())?;
         }
-        Ok(Run { plan: self.plan.clone(), streams_only: self.streams_only })
+        Ok(PipelineRun { plan: self.plan.clone(), streams_only: self.streams_only })
     }
 
     /// Whether a run over these parts had better be made aside.
@@ -82,12 +82,12 @@ impl Live {
 
 /// A run of a tail's pipeline.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct PipelineRun {
     plan: Plan,
     streams_only: bool,
 }
 
-impl Run {
+impl PipelineRun {
     /// The entries of parts that pass, in order of time, with no more memory than is allowed.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::tail::{TailBatch, TailPart};
 use logsvc_shards::types::Cancellation;
 
-use super::evaluate::{Live, RUN_ENTRIES, shared};
+use super::evaluate::{RUN_ENTRIES, TailPipeline, shared};
 use super::frame::{Entry, Frame, missed_list};
 use super::history::{self, Ask, History};
 use super::hub::{Hub, Inbox, Join};
@@ -28,7 +28,7 @@ use super::outbox::Outbox;
 use super::timeline::Timeline;
 use super::{GroupKey, params};
 use crate::front::query::execute::CancelOnDrop;
-use crate::front::query::leaves::here_or_aside;
+use crate::front::query::leaves::inline_or_offloaded;
 
 /// New entries are sent together, at most once in this time: more rarely to many.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -69,7 +69,7 @@ struct Group<R: Runtime> {
     log: Arc<LogExpr>,
     id: u64,
     inbox: Rc<Inbox>,
-    live: Live,
+    live: TailPipeline,
     epoch: u64,
     members: Vec<Member>,
     joining: Vec<Joining>,
@@ -91,9 +91,12 @@ pub(super) async fn run<R: Runtime>(
     id: u64,
     inbox: Rc<Inbox>,
 ) {
-    let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.runtime.unix_nanos());
+    let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.core.runtime.unix_nanos());
     let queue = (!Effort::of_stages(&log).is_short()).then_some(SideQueue::Queries);
-    let live = here_or_aside(&hub.runtime, queue, move || Live::new(&expr, form, now_ns)).await;
+    let live = inline_or_offloaded(&hub.core.runtime, queue, move || {
+        TailPipeline::new(&expr, form, now_ns)
+    })
+    .await;
     let live = match live {
         Ok(live) => live,
         Err(reason) => {
@@ -103,8 +106,8 @@ pub(super) async fn run<R: Runtime>(
         }
     };
     let mut group = Group {
-        timeline: Timeline::new(key.delay_s, &hub.memory),
-        next_turn: hub.runtime.now(),
+        timeline: Timeline::new(key.delay_s, &hub.core.budgets().tails),
+        next_turn: hub.core.runtime.now(),
         hub,
         key,
         log,
@@ -121,7 +124,7 @@ pub(super) async fn run<R: Runtime>(
     };
     loop {
         group.begin_joins();
-        if group.hub.runtime.now() >= group.next_turn {
+        if group.hub.core.runtime.now() >= group.next_turn {
             group.turn().await;
         }
         group.forget_gone();
@@ -150,8 +153,8 @@ impl<R: Runtime> Group<R> {
 
     fn begin(&mut self, start_ns: Option<i64>, limit: u32, outboxes: Vec<Rc<Outbox>>) {
         self.epoch += 1;
-        let now_ns = self.hub.runtime.unix_nanos();
-        let lookback_ns = self.hub.limits.of(&self.key.tenant).max_query_lookback_ns;
+        let now_ns = self.hub.core.runtime.unix_nanos();
+        let lookback_ns = self.hub.core.limits(&self.key.tenant).max_query_lookback_ns;
         let oldest_ns = if lookback_ns > 0 { now_ns.saturating_sub(lookback_ns) } else { i64::MIN };
         let start_ns = start_ns.unwrap_or(now_ns.saturating_sub(params::QUERY_RANGE_NS));
         let ask = Ask {
@@ -168,7 +171,7 @@ impl<R: Runtime> Group<R> {
                 epoch: self.epoch,
                 outboxes,
                 history: Some(history),
-                timeline: Timeline::new(self.key.delay_s, &self.hub.memory),
+                timeline: Timeline::new(self.key.delay_s, &self.hub.core.budgets().tails),
             }),
             Err(reason) => outboxes.iter().for_each(|outbox| outbox.end(reason.clone())),
         }
@@ -176,7 +179,7 @@ impl<R: Runtime> Group<R> {
 
     /// Deals with what has come, and sends what is due.
     async fn turn(&mut self) {
-        let begun = self.hub.runtime.now();
+        let begun = self.hub.core.runtime.now();
         let (batches, is_too_much) = self.inbox.take_batches();
         self.overloaded |= is_too_much;
         let has_batches = !batches.is_empty();
@@ -188,7 +191,7 @@ impl<R: Runtime> Group<R> {
         }
         let has_sent = self.send_due();
         if has_batches || has_sent {
-            let now = self.hub.runtime.now();
+            let now = self.hub.core.runtime.now();
             self.overloaded |= now.since(begun) > TURN_MAX;
             self.adapt_queue();
             let pause = if self.members.len() < MANY { PAUSE } else { PAUSE_OF_MANY };
@@ -231,21 +234,21 @@ impl<R: Runtime> Group<R> {
             let taken = rest.iter().take_while(same_run).count().max(1);
             let (parts, later) = rest.split_at(taken);
             rest = later;
-            let now_ns = self.hub.runtime.unix_nanos();
+            let now_ns = self.hub.core.runtime.unix_nanos();
             for entry in shared(self.entries_of(parts, now_ns).await?) {
                 if let Err(entry) = self.timeline.push(entry, first.epoch, now_ns) {
                     self.overloaded = true;
                     self.missed.add(&missed_list(&[entry]), 1);
                 }
             }
-            self.hub.runtime.yield_now().await;
+            self.hub.core.runtime.yield_now().await;
         }
         Ok(())
     }
 
     /// The entries of parts that pass the pipeline.
     async fn entries_of(&mut self, parts: &[TailPart], now_ns: i64) -> Result<Vec<Entry>, String> {
-        let queries = &self.hub.queries;
+        let queries = &self.hub.core.budgets().queries;
         let busy = || "too many outstanding requests".to_owned();
         let account = Account::open(queries, 0, queries.max_bytes()).ok_or_else(busy)?;
         let cancellation = CancelOnDrop(Cancellation::default());
@@ -257,12 +260,12 @@ impl<R: Runtime> Group<R> {
         }
         let parts = parts.to_vec();
         let work = move || run.over(&parts, &allowance);
-        self.hub.runtime.offload_to(SideQueue::Queries, work).await
+        self.hub.core.runtime.offload_to(SideQueue::Queries, work).await
     }
 
     /// Sends everything that is due. Returns whether there was anything.
     fn send_due(&mut self) -> bool {
-        let now_ns = self.hub.runtime.unix_nanos();
+        let now_ns = self.hub.core.runtime.unix_nanos();
         let released = self.timeline.release(now_ns);
         for joining in &mut self.joining {
             for (epoch, entry) in released.iter().filter(|(epoch, _)| *epoch >= joining.epoch) {
@@ -333,7 +336,13 @@ impl<R: Runtime> Group<R> {
         while !rest.is_empty() && (!is_limited || (sent as i64) < share) {
             let missed_max_bytes = (share / MISSED_SHARE).clamp(1, MISSED_MAX_BYTES) as usize;
             let (form, missed) = (self.key.form, &mut self.missed);
-            let frame = Frame::take(form, &mut rest, missed, missed_max_bytes, &self.hub.memory);
+            let frame = Frame::take(
+                form,
+                &mut rest,
+                missed,
+                missed_max_bytes,
+                &self.hub.core.budgets().tails,
+            );
             let Some(frame) = frame.map(Rc::new) else { break };
             sent += frame.len_bytes();
             outboxes.iter().for_each(|outbox| outbox.offer(&frame));
@@ -347,7 +356,7 @@ impl<R: Runtime> Group<R> {
 
     /// A history has come, or has failed.
     fn take_history(&mut self, index: usize, result: Result<Vec<Entry>, String>) {
-        let now_ns = self.hub.runtime.unix_nanos();
+        let now_ns = self.hub.core.runtime.unix_nanos();
         let joining = &mut self.joining[index];
         joining.history = None;
         match result {
@@ -390,15 +399,15 @@ impl<R: Runtime> Group<R> {
             Some(due_ns) => due_ns,
             None => return Monotonic::NEVER,
         };
-        let left_ns = due_ns.saturating_sub(self.hub.runtime.unix_nanos());
+        let left_ns = due_ns.saturating_sub(self.hub.core.runtime.unix_nanos());
         let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0));
-        self.hub.runtime.now().after(left).max(self.next_turn)
+        self.hub.core.runtime.now().after(left).max(self.next_turn)
     }
 
     /// Waits for clients, entries, histories, or the time of the next turn.
     async fn wait(&mut self) {
         let due = self.next_due();
-        let runtime = self.hub.runtime.clone();
+        let runtime = self.hub.core.runtime.clone();
         let mut sleep = pin!(async move {
             match due {
                 Monotonic::NEVER => std::future::pending().await,

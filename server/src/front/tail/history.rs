@@ -49,7 +49,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     // Up to the end of time: an entry that claims to be of the future came before too.
     let time = QueryTime::Range { start_ns: ask.start_ns, end_ns: i64::MAX, step_ns: 1 };
     let params = QueryParams {
-        now_ns: hub.runtime.unix_nanos(),
+        now_ns: hub.core.runtime.unix_nanos(),
         limit: ask.limit as usize,
         direction: Direction::Backward,
         categorize_labels: ask.key.form == Form::Categorized,
@@ -61,11 +61,11 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let [leaf] = plan.leaves() else { return Err("only log selector is supported".to_owned()) };
     let leaf = Arc::new(leaf.clone());
     let busy = || "too many outstanding requests".to_owned();
-    let max_bytes = hub.queries.max_bytes();
-    let account = Account::open(&hub.queries, 0, max_bytes).ok_or_else(busy)?;
+    let max_bytes = hub.core.budgets().queries.max_bytes();
+    let account = Account::open(&hub.core.budgets().queries, 0, max_bytes).ok_or_else(busy)?;
     let cancellation = CancelOnDrop(Cancellation::default());
     let mut replies = Vec::new();
-    for shard in (0..hub.runtime.core_count()).map(CoreId) {
+    for shard in (0..hub.core.runtime.core_count()).map(CoreId) {
         let join = TailJoin {
             subscription: ask.subscription,
             epoch: ask.epoch,
@@ -77,11 +77,11 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
                 account: account.clone(),
             },
         };
-        let reply = hub.caller.call(shard, ShardRequest::TailJoin(join));
+        let reply = hub.core.lanes.call(shard, ShardRequest::TailJoin(join));
         replies.push(reply.map_err(|_| busy())?);
     }
     let (runtime, caller, cores) =
-        (hub.runtime.clone(), hub.caller.clone(), hub.runtime.core_count());
+        (hub.core.runtime.clone(), hub.core.lanes.clone(), hub.core.runtime.core_count());
     let gather = async move {
         let ask = |core, request| caller.call(core, request).map_err(|_| LeafError::Busy);
         let gathered = gather_leaves(ask, cores, replies, account.grant()).await;
@@ -95,15 +95,15 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         streams.iter_mut().for_each(|stream| stream.entries.reverse());
         Ok(flatten(streams, false))
     };
-    let timeout_ns = hub.limits.of(&ask.key.tenant).query_timeout_ns;
+    let timeout_ns = hub.core.limits(&ask.key.tenant).query_timeout_ns;
     let hub = Rc::clone(hub);
     Ok(Box::pin(async move {
         let mut gather = pin!(gather);
         let mut late = pin!(async {
             match u64::try_from(timeout_ns) {
                 Ok(ns) if ns > 0 => {
-                    let deadline = hub.runtime.now().after(Duration::from_nanos(ns));
-                    hub.runtime.sleep_until(deadline).await;
+                    let deadline = hub.core.runtime.now().after(Duration::from_nanos(ns));
+                    hub.core.runtime.sleep_until(deadline).await;
                 }
                 _ => std::future::pending().await,
             }

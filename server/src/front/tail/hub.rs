@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use logsvc_runtime::mesh::Caller;
-use logsvc_runtime::{Budget, CoreId, Monotonic, Runtime};
+use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::tail::{TailBatch, TailPoll};
 
@@ -20,9 +19,8 @@ use super::counts::TailCounts;
 use super::group;
 use super::outbox::Outbox;
 use super::{GroupKey, TailRequest};
-use crate::app::Boot;
-use crate::config::{Config, LimitsView};
-use crate::metrics::{CoreMetrics, Metric, NodeMetrics};
+use crate::front::core::Core;
+use crate::metrics::Metric;
 
 /// What all tails of a core together are sent in a second, and at once after a pause.
 /// It keeps many tails of a busy stream from taking the core from pushes.
@@ -37,57 +35,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// Memory of entries that wait for a group, in bytes; what comes then is missed.
 const WAITING_MAX_BYTES: usize = 16 << 20;
 
-/// The tails of one core.
-pub(crate) struct TailHub<R: Runtime> {
-    hub: Rc<Hub<R>>,
-}
-
-impl<R: Runtime> TailHub<R> {
-    /// Without tails.
-    pub(crate) fn new(
-        runtime: R,
-        boot: &Boot,
-        caller: Caller<ShardRequest, ShardReply>,
-    ) -> TailHub<R> {
-        let shards = usize::from(runtime.core_count());
-        let hub = Hub {
-            output: Cell::new((OUTPUT_MAX_BYTES_PER_S, runtime.now())),
-            runtime,
-            caller,
-            config: Arc::clone(&boot.config),
-            limits: LimitsView::new(Arc::clone(&boot.limits)),
-            metrics: Arc::clone(&boot.metrics),
-            queries: boot.queries.clone(),
-            memory: boot.tails.clone(),
-            counts: Arc::clone(&boot.tail_counts),
-            groups: RefCell::default(),
-            inboxes: RefCell::default(),
-            last_id: Cell::new(0),
-            tails: Cell::new(0),
-            shards: RefCell::new((0..shards).map(|_| ShardLink::default()).collect()),
-        };
-        TailHub { hub: Rc::new(hub) }
-    }
-
-    pub(super) fn hub(&self) -> &Rc<Hub<R>> {
-        &self.hub
-    }
-
-    /// Memory for entries on their way.
-    pub(crate) fn memory(&self) -> &Budget {
-        &self.hub.memory
-    }
-}
-
 /// See the module.
 pub(super) struct Hub<R: Runtime> {
-    pub(super) runtime: R,
-    pub(super) caller: Caller<ShardRequest, ShardReply>,
-    pub(super) config: Arc<Config>,
-    pub(super) limits: LimitsView,
-    metrics: Arc<NodeMetrics>,
-    pub(super) queries: Budget,
-    pub(super) memory: Budget,
+    pub(super) core: Rc<Core<R>>,
     pub(super) counts: Arc<TailCounts>,
     groups: RefCell<BTreeMap<GroupKey, (u64, Rc<Inbox>)>>,
     inboxes: RefCell<BTreeMap<u64, Rc<Inbox>>>,
@@ -187,15 +137,26 @@ impl Inbox {
 }
 
 impl<R: Runtime> Hub<R> {
-    pub(super) fn counters(&self) -> &CoreMetrics {
-        self.metrics.core(self.runtime.core())
+    /// Without tails.
+    pub(super) fn new(core: Rc<Core<R>>, counts: Arc<TailCounts>) -> Hub<R> {
+        let shards = usize::from(core.runtime.core_count());
+        Hub {
+            output: Cell::new((OUTPUT_MAX_BYTES_PER_S, core.runtime.now())),
+            core,
+            counts,
+            groups: RefCell::default(),
+            inboxes: RefCell::default(),
+            last_id: Cell::new(0),
+            tails: Cell::new(0),
+            shards: RefCell::new((0..shards).map(|_| ShardLink::default()).collect()),
+        }
     }
 
     /// Counts tails that begin, or end.
     pub(super) fn count_tails(&self, change: isize) {
         let tails = self.tails.get().saturating_add_signed(change);
         self.tails.set(tails);
-        self.counters().numbers.set(Metric::Tails, tails as u64);
+        self.core.counters().numbers.set(Metric::Tails, tails as u64);
     }
 
     /// Adds a client to the group of its tail. The inbox is to be noticed when the
@@ -216,12 +177,12 @@ impl<R: Runtime> Hub<R> {
         self.groups.borrow_mut().insert(request.key.clone(), (id, Rc::clone(&inbox)));
         self.inboxes.borrow_mut().insert(id, Rc::clone(&inbox));
         let (hub, key, log) = (Rc::clone(self), request.key.clone(), Arc::clone(&request.log));
-        drop(self.runtime.spawn(group::run(hub, key, log, id, Rc::clone(&inbox))));
-        for shard in (0..self.runtime.core_count()).map(CoreId) {
+        drop(self.core.runtime.spawn(group::run(hub, key, log, id, Rc::clone(&inbox))));
+        for shard in (0..self.core.runtime.core_count()).map(CoreId) {
             let was_asked =
                 std::mem::replace(&mut self.shards.borrow_mut()[shard.index()].is_asked, true);
             if !was_asked {
-                drop(self.runtime.spawn(ask_shard(Rc::clone(self), shard)));
+                drop(self.core.runtime.spawn(ask_shard(Rc::clone(self), shard)));
             }
         }
         inbox
@@ -235,13 +196,16 @@ impl<R: Runtime> Hub<R> {
             groups.remove(key);
         }
         drop(groups);
-        for shard in (0..self.runtime.core_count()).map(CoreId) {
+        for shard in (0..self.core.runtime.core_count()).map(CoreId) {
             self.shards.borrow_mut()[shard.index()].queue_max_bytes.remove(&id);
-            if self.caller.call(shard, ShardRequest::TailClose(id)).is_err() {
+            if self.core.lanes.call(shard, ShardRequest::TailClose(id)).is_err() {
                 let hub = Rc::clone(self);
-                drop(self.runtime.spawn(async move {
-                    while hub.caller.call(shard, ShardRequest::TailClose(id)).is_err() {
-                        hub.runtime.sleep_until(hub.runtime.now().after(RETRY_AFTER)).await;
+                drop(self.core.runtime.spawn(async move {
+                    while hub.core.lanes.call(shard, ShardRequest::TailClose(id)).is_err() {
+                        hub.core
+                            .runtime
+                            .sleep_until(hub.core.runtime.now().after(RETRY_AFTER))
+                            .await;
                     }
                 }));
             }
@@ -257,7 +221,7 @@ impl<R: Runtime> Hub<R> {
 
     /// Bytes that each tail of this core may be sent now; none are left if not positive.
     pub(super) fn output_share(&self) -> i64 {
-        let ((left, then), now) = (self.output.get(), self.runtime.now());
+        let ((left, then), now) = (self.output.get(), self.core.runtime.now());
         let passed_ns = i64::try_from(now.since(then).as_nanos()).unwrap_or(i64::MAX);
         let gained = passed_ns.min(1_000_000_000) * (OUTPUT_MAX_BYTES_PER_S / 1_000_000);
         let left = left.saturating_add(gained / 1000).min(OUTPUT_MAX_BYTES_PER_S);
@@ -297,7 +261,7 @@ async fn ask_shard<R: Runtime>(hub: Rc<Hub<R>>, shard: CoreId) {
             let bounds = std::mem::take(&mut link.queue_max_bytes);
             TailPoll { queue_max_bytes: bounds.into_iter().collect() }
         };
-        let pause = match hub.caller.call(shard, ShardRequest::TailPoll(poll)) {
+        let pause = match hub.core.lanes.call(shard, ShardRequest::TailPoll(poll)) {
             Ok(reply) => match reply.await {
                 Ok(ShardReply::Tailed(batches)) => {
                     hub.deliver(batches);
@@ -319,6 +283,6 @@ async fn ask_shard<R: Runtime>(hub: Rc<Hub<R>>, shard: CoreId) {
                 RETRY_AFTER
             }
         };
-        hub.runtime.sleep_until(hub.runtime.now().after(pause)).await;
+        hub.core.runtime.sleep_until(hub.core.runtime.now().after(pause)).await;
     }
 }

@@ -42,14 +42,14 @@ use logsvc_proto::error::ApiError;
 use logsvc_proto::time::parse_time_param_ns;
 use logsvc_runtime::Runtime;
 
-use crate::front::Front;
 use crate::front::core::errors::error_response;
+use crate::front::query::Querier;
 use crate::front::query::limits::{check_entries, check_query};
 use crate::front::query::params;
 pub(crate) use counts::TailCounts;
-use evaluate::Live;
+use evaluate::TailPipeline;
 use frame::Form;
-pub(crate) use hub::TailHub;
+use hub::Hub;
 
 /// Longest `delay_for`, in seconds.
 const DELAY_MAX_S: i64 = 5;
@@ -86,14 +86,27 @@ struct TailRequest {
     max_tails: usize,
 }
 
-impl<R: Runtime> Front<R> {
-    pub(super) async fn tail(
+/// The tails of one core.
+pub(crate) struct Tails<R: Runtime> {
+    hub: Rc<Hub<R>>,
+    querier: Rc<Querier<R>>,
+}
+
+impl<R: Runtime> Tails<R> {
+    /// Without tails. `counts` are those of the node.
+    pub(crate) fn new(querier: Rc<Querier<R>>, counts: Arc<TailCounts>) -> Tails<R> {
+        Tails { hub: Rc::new(Hub::new(Rc::clone(&querier.core), counts)), querier }
+    }
+
+    /// Answers a request for a tail: with a WebSocket, or with an error.
+    pub(crate) async fn tail(
         &self,
         request: &Request,
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
-        let tenant = self.tenant(&request.head)?;
-        let limits = self.limits(&tenant);
+        let core = &self.hub.core;
+        let tenant = core.tenant(&request.head)?;
+        let limits = core.limits(&tenant);
         let params = params::of(request)?;
         let bad_request = |error: String| ApiError::bad_request(error);
         let text = params.get("query").unwrap_or_default();
@@ -107,12 +120,12 @@ impl<R: Runtime> Front<R> {
             syntax::check_executable(&expr).map_err(|error| bad_request(error.to_string()))?;
             Ok(Arc::new(expr))
         };
-        let expr = self.read(text, read).await?;
+        let expr = self.querier.parse(text, read).await?;
         let form = form(request, dialect);
         if let Expr::Log(log) = &**expr {
             // Patterns that do not compile are found here, as long as there is a status.
-            let params = Live::params(log, form, self.runtime.unix_nanos());
-            self.plan(&expr, params).await?;
+            let params = TailPipeline::params(log, form, core.runtime.unix_nanos());
+            self.querier.plan(&expr, params).await?;
         }
         let limit = params::limit(&params)?;
         let start_ns = match params.get_non_empty("start") {
@@ -135,7 +148,7 @@ impl<R: Runtime> Front<R> {
             close_timeout: Duration::from_secs(5),
         };
         let refuse = |text: String| {
-            handshake.clone().accept(config, |socket| async move {
+            Response::websocket(handshake.clone(), config, |socket| async move {
                 socket.close(code::INTERNAL_ERROR, text);
             })
         };
@@ -143,7 +156,7 @@ impl<R: Runtime> Front<R> {
             Expr::Log(log) => Arc::new(log.clone()),
             Expr::Metric(_) => return Ok(refuse("only log selector is supported".to_owned())),
         };
-        let end_ns = self.runtime.unix_nanos();
+        let end_ns = core.runtime.unix_nanos();
         let from_ns = start_ns.unwrap_or(end_ns.saturating_sub(params::QUERY_RANGE_NS));
         let time = QueryTime::Range { start_ns: from_ns, end_ns, step_ns: 1 };
         if let Err(error) = check_query(&limits, &expr, time, limit as usize) {
@@ -152,8 +165,8 @@ impl<R: Runtime> Front<R> {
         let key = GroupKey { tenant, query: expr.to_string(), delay_s, form };
         let max_tails = limits.max_concurrent_tail_requests;
         let tail = TailRequest { key, log, start_ns, limit, max_tails };
-        let hub = Rc::clone(self.tails.hub());
-        Ok(handshake.accept(config, move |socket| session::serve(hub, socket, tail)))
+        let hub = Rc::clone(&self.hub);
+        Ok(Response::websocket(handshake, config, move |socket| session::serve(hub, socket, tail)))
     }
 }
 

@@ -59,8 +59,8 @@ pub(super) async fn serve<R: Runtime>(hub: Rc<Hub<R>>, socket: WebSocket, reques
     hub.count_tails(1);
     let inbox = hub.join(&request, &outbox);
     let _leaving = Leaving { hub: Rc::clone(&hub), outbox: Rc::clone(&outbox), inbox };
-    let runtime = &hub.runtime;
-    let end = runtime.now().after(hub.config.tail_max_duration);
+    let runtime = &hub.core.runtime;
+    let end = runtime.now().after(hub.core.config().tail_max_duration);
     let mut next_ping = runtime.now().after(PING_EVERY);
     // Memory of the frame that is being written.
     let mut writing: Option<Reservation> = None;
@@ -93,7 +93,7 @@ pub(super) async fn serve<R: Runtime>(hub: Rc<Hub<R>>, socket: WebSocket, reques
             Wake::Room => {
                 writing = None;
                 if let Some(bytes) = outbox.next_bytes() {
-                    writing = hub.memory.try_reserve(bytes as u64);
+                    writing = hub.core.budgets().tails.try_reserve(bytes as u64);
                     match &writing {
                         Some(_) if send_next(&hub, &socket, &outbox).is_err() => return,
                         Some(_) => {}
@@ -128,7 +128,7 @@ fn send_next<R: Runtime>(
 ) -> Result<(), logsvc_http::websocket::Closed> {
     let Some(next) = outbox.take() else { return Ok(()) };
     next.frame.with_text(&next.missed_text, |pieces| socket.send_pieces(pieces))?;
-    let counters = hub.counters();
+    let counters = hub.core.counters();
     counters.numbers.add(Metric::TailedBytes, next.len_bytes() as u64);
     counters.numbers.add(Metric::TailMissed, next.missed_count + next.frame.missed_count());
     Ok(())

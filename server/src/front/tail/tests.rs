@@ -10,7 +10,7 @@ use logsvc_runtime::Budget;
 use serde_json::{Value, json};
 
 use super::counts::TailCounts;
-use super::evaluate::{Live, flatten};
+use super::evaluate::{TailPipeline, flatten};
 use super::frame::{Entry, Form, Frame, missed_list};
 use super::missed::{LISTED_MAX, Missed};
 use super::outbox::{OUTBOX_MAX_BYTES, Outbox, Outgoing};
@@ -193,7 +193,7 @@ fn a_slow_client_is_told_what_it_missed() {
 
 #[test]
 fn tails_are_counted_for_each_tenant() {
-    let counts = Arc::new(TailCounts::new(64));
+    let counts = Arc::new(TailCounts::for_tenants(64));
     let tenants: Vec<_> =
         (0..30).map(|n| TenantId::new(&format!("t{n}")).expect("a tenant")).collect();
     let add = |tenant: &TenantId| counts.add(tenant, 2);
@@ -225,7 +225,7 @@ fn queries_without_stages_show_streams_only() {
         ("{app=`a`}", Form::Categorized, false),
         ("{app=`a`} | json", Form::Plain, false),
     ] {
-        let live = Live::new(&log(query), form, 0).expect("a plan");
+        let live = TailPipeline::new(&log(query), form, 0).expect("a plan");
         assert_eq!(live.shows_streams_only(), streams_only, "{query} {form:?}");
     }
     assert!(flatten(Vec::new(), true).is_empty());
@@ -242,7 +242,7 @@ fn the_old_interface_filters_by_pattern() {
     // A bad pattern is found with all others, when the pipeline is made.
     let bad = with_line_filter(&Expr::Log(log(r#"{app="a"}"#)), "(").expect("text");
     let Expr::Log(bad) = bad else { panic!("a metric query") };
-    assert!(Live::new(&bad, Form::Legacy, 0).is_err());
+    assert!(TailPipeline::new(&bad, Form::Legacy, 0).is_err());
     assert!(filtered(r#"rate({app="a"}[1m])"#, "x").is_err());
     assert_ne!(Dialect::V1, Dialect::Legacy);
 }

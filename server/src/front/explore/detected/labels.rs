@@ -13,39 +13,39 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use super::super::catalogue::{NO_TIME, answers_in, selection};
 use super::super::volume::matchers_of;
 use super::sketch::Sketch;
-use crate::front::Front;
 use crate::front::core::errors::shard_gone;
+use crate::front::explore::Explorer;
 use crate::front::query::encode::escaped_bytes;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
-use crate::front::query::queue::Looked;
+use crate::front::query::queue::LookupReplies;
 
 /// Labels that are kept whatever their values are.
 const ALWAYS_KEPT: [&str; 4] = ["cluster", "namespace", "instance", "pod"];
 
-impl<R: Runtime> Front<R> {
+impl<R: Runtime> Explorer<R> {
     pub(crate) async fn detected_labels(&self, request: Request) -> Result<Response, ApiError> {
-        let inquiry = self.inquiry(&request)?;
+        let context = self.querier.query_context(&request)?;
         let params = params::of(&request)?;
-        let now_ns = self.runtime.unix_nanos();
+        let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
         let (mut groups, mut _memory) = (Vec::new(), None);
         if let Some(text) = params.get_non_empty("query") {
             // `{}` stands for every stream here.
-            let matchers = self.read_matchers(text, matchers_of);
-            let (group, memory) = self.bounded(&inquiry, matchers).await?.into_parts();
+            let matchers = self.querier.parse_matchers(text, matchers_of);
+            let (group, memory) = self.querier.bounded(&context, matchers).await?.into_parts();
             _memory = memory;
             if !group.is_empty() {
                 groups.push(group);
             }
         }
-        check_length(&inquiry.limits, range)?;
-        let range = self.visible(&inquiry.limits, range).unwrap_or(NO_TIME);
-        let selection = selection(inquiry.tenants.merged(), groups, range);
+        check_length(&context.limits, range)?;
+        let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
+        let selection = selection(context.tenants.merged(), groups, range);
         let ask = || ShardRequest::Series(selection.clone());
-        let Looked { replies, memory } = self.look_up(&inquiry, ask).await?;
+        let LookupReplies { replies, memory } = self.querier.lookup(&context, ask).await?;
         let count = replies.iter().map(answers_in).sum();
-        self.written(&inquiry, count, move |room| {
+        self.written(&context, count, move |room| {
             let _memory = memory;
             let mut found = Found::default();
             for reply in replies {
@@ -54,7 +54,7 @@ impl<R: Runtime> Front<R> {
             }
             let mut out = Vec::new();
             let names = found.0.keys().map(|name| escaped_bytes(name.len()) + NAME_BYTES);
-            room.make(&mut out, NAME_BYTES + names.sum::<usize>())?;
+            room.reserve_for(&mut out, NAME_BYTES + names.sum::<usize>())?;
             write_detected_labels(found.detected(), &mut out);
             Ok(out)
         })

@@ -40,7 +40,7 @@ struct Series<T> {
 }
 
 /// Consecutive rows of one series.
-struct Run<'a, T> {
+struct SeriesRows<'a, T> {
     labels: &'a Labels,
     rows: &'a mut [T],
 }
@@ -96,7 +96,7 @@ async fn write_rows<T: Row>(
                 (taken, rows) = (taken + 1, rows + 1);
             }
             let (now, later) = rest.split_at_mut(taken);
-            group.push(Run { labels: &series.labels, rows: now });
+            group.push(SeriesRows { labels: &series.labels, rows: now });
             rest = later;
             if rows >= GROUP_ROWS_MAX || value_bytes >= GROUP_VALUE_BYTES_MAX {
                 write_group(file.next_row_group()?, &mut group, &pause).await?;
@@ -146,7 +146,7 @@ fn properties<T: Row>(warnings: &[String]) -> WriterProperties {
 /// Writes the columns of a group, which takes the values out of its rows.
 async fn write_group<T: Row>(
     mut group: SerializedRowGroupWriter<'_, Sink>,
-    runs: &mut [Run<'_, T>],
+    runs: &mut [SeriesRows<'_, T>],
     pause: &impl AsyncFn(),
 ) -> Result<(), ParquetError> {
     const COLUMNS: &str = "a schema has four columns";
@@ -197,7 +197,7 @@ async fn write_values<D: DataType>(
 /// Writes one half of the labels of each row.
 async fn write_labels<T>(
     column: &mut ColumnWriterImpl<'_, ByteArrayType>,
-    runs: &[Run<'_, T>],
+    runs: &[SeriesRows<'_, T>],
     half: for<'p> fn((&'p str, &'p str)) -> &'p str,
     pause: &impl AsyncFn(),
 ) -> Result<(), ParquetError> {

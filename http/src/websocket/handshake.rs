@@ -1,20 +1,16 @@
-//! The opening handshake of a WebSocket (RFC 6455, section 4.2).
-
-use std::future::Future;
+//! The opening handshake (RFC 6455, section 4.2).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use http::header::{
-    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{Method, StatusCode};
 use sha1::{Digest, Sha1};
 
 use crate::framing::{Framing, has_token};
 use crate::head::RequestHead;
-use crate::response::{Response, ResponseBody};
-use crate::websocket::{Upgrade, WebSocket, WebSocketConfig};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -68,20 +64,13 @@ impl Handshake {
         }
     }
 
-    /// The response that opens the WebSocket. `handler` runs on the connection's
-    /// task; when it ends, the WebSocket is closed with code 1000 unless
-    /// [`WebSocket::close`] named another.
-    pub fn accept<H, F>(self, config: WebSocketConfig, handler: H) -> Response
-    where
-        H: FnOnce(WebSocket) -> F + 'static,
-        F: Future<Output = ()> + 'static,
-    {
-        let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS);
-        response.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        response.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        response.headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
-        response.body = ResponseBody::WebSocket(Upgrade::new(config, handler));
-        response
+    /// The headers that answer it.
+    pub(crate) fn into_headers(self) -> [(HeaderName, HeaderValue); 3] {
+        [
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (CONNECTION, HeaderValue::from_static("Upgrade")),
+            (SEC_WEBSOCKET_ACCEPT, self.accept),
+        ]
     }
 }
 

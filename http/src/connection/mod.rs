@@ -4,6 +4,8 @@
 //! Memory of an idle connection: its task (about 2 KiB) and one input buffer of
 //! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
 
+mod respond;
+
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -15,15 +17,14 @@ use logsvc_runtime::{Listener, Monotonic, Owner, Runtime, Writer};
 
 use crate::accept::accepts_gzip;
 use crate::body::{Body, BodyReader};
-use crate::config::ServerConfig;
+use crate::config::{IDLE_BUFFER_BYTES, ServerConfig};
 use crate::date::DateCache;
 use crate::framing::Framing;
 use crate::gzip::Compressors;
 use crate::head::{HeadDecoder, RequestHead};
 use crate::inbound::{Fill, Inbound, uninterrupted, until};
-use crate::input::IDLE_BUFFER_BYTES;
 use crate::input::InputBuffer;
-use crate::receiving::{Receiving, Ticket};
+use crate::receiving::{Receiving, ReceivingGuard};
 use crate::refusal::Refusal;
 use crate::response::Response;
 use crate::service::{Admission, Request, Service};
@@ -144,15 +145,15 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         let config = &shared.config;
         let mut deadline = None;
         let mut begun = false;
-        let mut ticket = None;
+        let mut guard = None;
         let mut waits_since = None;
         loop {
             match self.heads.decode(&mut self.inbound.input) {
                 Ok(Some(head)) => return NextHead::Head(head),
                 Ok(None) => {}
                 Err(Refusal::BudgetExhausted) => {
-                    let ticket = &*ticket.get_or_insert_with(|| self.ticket(self.owner, false));
-                    match Box::pin(ticket.wait_for_room(&mut waits_since)).await {
+                    let guard = &*guard.get_or_insert_with(|| self.track(self.owner, false));
+                    match Box::pin(guard.wait_for_room(&mut waits_since)).await {
                         Ok(()) => continue,
                         Err(refusal) => return NextHead::Refused(refusal),
                     }
@@ -173,14 +174,14 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             if !begun {
                 self.inbound.input.shrink();
             } else {
-                let ticket = ticket.get_or_insert_with(|| self.ticket(self.owner, false));
+                let guard = guard.get_or_insert_with(|| self.track(self.owner, false));
                 let input = &self.inbound.input;
-                ticket.note(input.unread().len() as u64, input.held_bytes());
+                guard.note(input.unread().len() as u64, input.held_bytes());
             }
             let mut stop = (!begun).then(|| until(&shared.stopping));
-            let interrupt = |cx: &mut Context<'_>| match (&mut stop, &ticket) {
+            let interrupt = |cx: &mut Context<'_>| match (&mut stop, &guard) {
                 (Some(stop), _) => stop(cx),
-                (None, Some(ticket)) => ticket.poll_ended(cx).map(Fill::Interrupted),
+                (None, Some(guard)) => guard.poll_ended(cx).map(Fill::Interrupted),
                 (None, None) => None,
             };
             let filled = self.inbound.fill(
@@ -195,8 +196,8 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 Fill::TimedOut if begun => return NextHead::Refused(Refusal::HeadTimeout),
                 Fill::Interrupted(refusal) => return NextHead::Refused(refusal),
                 Fill::NoMemory => {
-                    let ticket = &*ticket.get_or_insert_with(|| self.ticket(self.owner, false));
-                    if let Err(refusal) = Box::pin(ticket.wait_for_room(&mut waits_since)).await {
+                    let guard = &*guard.get_or_insert_with(|| self.track(self.owner, false));
+                    if let Err(refusal) = Box::pin(guard.wait_for_room(&mut waits_since)).await {
                         return NextHead::Refused(refusal);
                     }
                 }
@@ -206,7 +207,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     }
 
     /// Begins to watch what is received.
-    fn ticket(&self, owner: Owner, is_body: bool) -> Ticket<R> {
+    fn track(&self, owner: Owner, is_body: bool) -> ReceivingGuard<R> {
         self.shared.receiving.begin(owner, is_body)
     }
 
@@ -337,25 +338,25 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             written.map_err(|_| BodyEnd::Gone)?;
         }
         // Most bodies are there when they are first looked at, and are not watched.
-        let mut ticket = None;
+        let mut guard = None;
         let mut waits_since = None;
         loop {
             let has_memory = match body.decode(&mut self.inbound.input) {
                 Ok(true) => {
                     let mut body = body.finish();
-                    self.make_headroom(&mut body, owner, ticket).await;
+                    self.make_headroom(&mut body, owner, guard).await;
                     return Ok(body);
                 }
                 Ok(false) => true,
                 Err(Refusal::BudgetExhausted) => false,
                 Err(refusal) => return Err(BodyEnd::Refused(refusal)),
             };
-            let ticket = &*ticket.get_or_insert_with(|| self.ticket(owner, true));
+            let guard = &*guard.get_or_insert_with(|| self.track(owner, true));
             let filled = if has_memory {
                 let held_bytes = body.held_bytes() + self.inbound.input.held_bytes();
-                ticket.note(body.received_bytes(), held_bytes);
+                guard.note(body.received_bytes(), held_bytes);
                 let timeout = config.with_rate(config.body_timeout, body.received_bytes());
-                let interrupt = |cx: &mut Context<'_>| ticket.poll_ended(cx).map(Fill::Interrupted);
+                let interrupt = |cx: &mut Context<'_>| guard.poll_ended(cx).map(Fill::Interrupted);
                 let filled = self.inbound.fill_body(
                     &shared.runtime,
                     &config.body_budget,
@@ -373,7 +374,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 Fill::TimedOut => return Err(BodyEnd::Refused(Refusal::BodyTimeout)),
                 Fill::Interrupted(refusal) => return Err(BodyEnd::Refused(refusal)),
                 Fill::NoMemory => {
-                    let room = Box::pin(ticket.wait_for_room(&mut waits_since));
+                    let room = Box::pin(guard.wait_for_room(&mut waits_since));
                     room.await.map_err(BodyEnd::Refused)?;
                 }
             }
@@ -384,7 +385,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     /// can know, and waits for it if there is none. It is the service that refuses the request
     /// if there is none in the end. While half of the memory is free the service finds some
     /// itself.
-    async fn make_headroom(&self, body: &mut Body, owner: Owner, ticket: Option<Ticket<R>>) {
+    async fn make_headroom(&self, body: &mut Body, owner: Owner, guard: Option<ReceivingGuard<R>>) {
         let budget = &self.shared.config.body_budget;
         let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
         let wanted_bytes = wanted_bytes.max(UNPACKED_MIN_BYTES);
@@ -392,15 +393,15 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         if body.is_empty() || budget.used_bytes() < budget.max_bytes() / 2 {
             return;
         }
-        let mut ticket = ticket;
+        let mut guard = guard;
         let mut waits_since = None;
         loop {
             if let Some(headroom) = budget.try_reserve_for(owner, wanted_bytes) {
                 body.set_headroom(headroom);
                 return;
             }
-            let ticket = ticket.get_or_insert_with(|| self.ticket(owner, true));
-            if Box::pin(ticket.wait_for_room(&mut waits_since)).await.is_err() {
+            let guard = guard.get_or_insert_with(|| self.track(owner, true));
+            if Box::pin(guard.wait_for_room(&mut waits_since)).await.is_err() {
                 return;
             }
         }

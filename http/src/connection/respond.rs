@@ -10,7 +10,7 @@ use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Method, StatusCode, Version};
 use logsvc_runtime::{Listener, Runtime, Writer};
 
-use crate::connection::{After, Connection, Exchange};
+use super::{After, Connection, Exchange};
 use crate::encode::{BodyMark, HeadParts, LAST_CHUNK, encode_chunk_size, encode_head};
 use crate::gzip::Gzip;
 use crate::response::{ChunkSource, Response, ResponseBody};

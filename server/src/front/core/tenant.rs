@@ -1,0 +1,48 @@
+//! The tenant of a request.
+
+use ahash::RandomState;
+use http::header::HeaderValue;
+use logsvc_http::RequestHead;
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
+use logsvc_proto::tenant::parse_single_tenant_header;
+use logsvc_runtime::Runtime;
+
+use super::Core;
+
+const TENANT_HEADER: &str = "x-scope-orgid";
+
+impl<R: Runtime> Core<R> {
+    /// The one tenant that a request is for.
+    ///
+    /// # Errors
+    /// There is none, there are several, or an id is bad.
+    pub(crate) fn tenant(&self, head: &RequestHead) -> Result<TenantId, ApiError> {
+        if !self.config().auth_enabled {
+            return Ok(TenantId::no_auth());
+        }
+        Ok(parse_single_tenant_header(tenant_header(head)?)?)
+    }
+
+    /// Whom the memory of a request's body is counted for: its tenant as the header has it,
+    /// if there are tenants.
+    pub(crate) fn account_of(&self, head: &RequestHead) -> Option<u64> {
+        let header = header_of(head).filter(|_| self.config().auth_enabled)?;
+        Some(RandomState::with_seeds(17, 18, 19, 20).hash_one(header))
+    }
+}
+
+/// The header that names tenants. Several of them must say the same: who reads another one than
+/// the proxy in front would let its clients choose.
+pub(crate) fn tenant_header(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
+    let first = header_of(head);
+    if head.headers.get_all(TENANT_HEADER).iter().any(|value| Some(value.as_bytes()) != first) {
+        let text = "the header X-Scope-OrgID is there several times, with different values";
+        return Err(ApiError::bad_request(text).with_newline());
+    }
+    Ok(first)
+}
+
+fn header_of(head: &RequestHead) -> Option<&[u8]> {
+    head.headers.get(TENANT_HEADER).map(HeaderValue::as_bytes)
+}

@@ -1,0 +1,175 @@
+//! What all cores of a node share, below the rooms of the front.
+//!
+//! One value is made before the cores start and lives until the last of them has ended. What
+//! changes in it are atomics, latches and cells that are set once.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use logsvc_http::ConnectionLimit;
+use logsvc_runtime::{Budget, Latch};
+use logsvc_shards::changes::NodeChanges;
+
+use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor};
+use crate::metrics::{NodeMetrics, Reloads};
+use crate::services::Services;
+
+/// Where all cores wait for each other.
+#[derive(Debug)]
+pub(crate) struct Barrier {
+    missing: AtomicU16,
+    complete: Latch,
+}
+
+impl Barrier {
+    /// A barrier that this many cores pass together.
+    pub(crate) fn new(cores: u16) -> Barrier {
+        Barrier { missing: AtomicU16::new(cores), complete: Latch::new() }
+    }
+
+    /// Tells that this core has come so far. Each core says so once.
+    pub(crate) fn arrive(&self) {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.complete.trigger();
+        }
+    }
+
+    /// Waits until all cores have come so far.
+    pub(crate) async fn wait(&self) {
+        self.complete.wait().await;
+    }
+
+    /// Whether all cores have come so far.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete.is_triggered()
+    }
+}
+
+/// The memory of the node, by its use. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Budgets {
+    /// Request bodies.
+    pub(crate) bodies: Budget,
+    /// Handshakes of TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
+    pub(crate) handshakes: Budget,
+    /// Entries that are not in segments.
+    pub(crate) heads: Budget,
+    /// Streams, besides their entries.
+    pub(crate) streams: Budget,
+    /// Decoded blocks of segments.
+    pub(crate) cache: Budget,
+    /// Directories of segments.
+    pub(crate) directories: Budget,
+    /// Intermediate results of queries.
+    pub(crate) queries: Budget,
+    /// Answers that are kept, to be used again.
+    pub(crate) results: Budget,
+    /// Entries on their way to tails.
+    pub(crate) tails: Budget,
+}
+
+impl Budgets {
+    fn new(config: &Config) -> Budgets {
+        Budgets {
+            bodies: Budget::with_owners("bodies", config.body_budget_bytes),
+            handshakes: Budget::new("handshakes", config.body_budget_bytes / 32),
+            heads: Budget::new("heads", config.heads_budget_bytes),
+            streams: Budget::new("streams", config.stream_budget_bytes),
+            cache: Budget::new("cache", config.cache_budget_bytes),
+            directories: Budget::new("directories", config.directory_budget_bytes),
+            queries: Budget::new("queries", config.query_budget_bytes),
+            results: Budget::new("results", config.result_budget_bytes),
+            tails: Budget::new("tails", config.tail_budget_bytes),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct NodeState {
+    /// Settings.
+    pub(crate) config: Arc<Config>,
+    /// What tenants may do.
+    pub(crate) limits: Arc<TenantLimits>,
+    /// What connections with TLS need; `None` if they have none.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// How many connections may be open.
+    pub(crate) connections: ConnectionLimit,
+    /// Ends the node when triggered.
+    pub(crate) stop: Latch,
+    /// Memory.
+    pub(crate) budgets: Budgets,
+    /// Counters of all cores.
+    pub(crate) metrics: NodeMetrics,
+    /// Outcomes of reading the files with the limits of tenants again.
+    pub(crate) reloads: Reloads,
+    /// How far the parts of the node have come.
+    pub(crate) services: Services,
+    /// What the shards have changed, for those who keep answers.
+    pub(crate) changes: NodeChanges,
+    /// Passed when every shard has replayed its log.
+    pub(crate) recovered: Barrier,
+    /// How long the slowest of them took, in us.
+    pub(crate) replay_us: AtomicU64,
+    /// Whether stopping writes memory to segments, whatever the settings say.
+    pub(crate) prepared: AtomicBool,
+    address: OnceLock<SocketAddr>,
+    failure: OnceLock<String>,
+}
+
+impl NodeState {
+    /// The state of a node that has not started. `metrics` has counters for each core.
+    pub(crate) fn new(
+        config: Arc<Config>,
+        limits: LimitsOfTenants,
+        tls: Option<TlsAcceptor>,
+        connections: ConnectionLimit,
+        stop: Latch,
+        metrics: NodeMetrics,
+    ) -> NodeState {
+        let cores = config.cores;
+        NodeState {
+            limits: Arc::new(TenantLimits::new(limits)),
+            budgets: Budgets::new(&config),
+            metrics,
+            reloads: Reloads::default(),
+            services: Services::new(cores),
+            changes: NodeChanges::new(cores),
+            recovered: Barrier::new(cores),
+            replay_us: AtomicU64::new(0),
+            prepared: AtomicBool::new(false),
+            address: OnceLock::new(),
+            failure: OnceLock::new(),
+            config,
+            tls,
+            connections,
+            stop,
+        }
+    }
+
+    /// Why the node did not come up or did not end well, if so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.get().cloned()
+    }
+
+    /// Where the node listens, once it does. Port 0 has been replaced by the real
+    /// one.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address.get().copied()
+    }
+
+    /// Where all cores listen: `local`, unless another core was faster.
+    pub(crate) fn choose_address(&self, local: SocketAddr) -> SocketAddr {
+        *self.address.get_or_init(|| local)
+    }
+
+    /// Keeps the first failure and ends the node.
+    pub(crate) fn fail(&self, text: String) {
+        tracing::error!("{text}");
+        // Only the first failure matters; those that follow are its echoes.
+        let _ = self.failure.set(text);
+        self.stop.trigger();
+    }
+}
