@@ -15,6 +15,7 @@ pub mod discover;
 pub mod encode;
 pub mod error;
 pub mod fuzz;
+pub mod go;
 pub mod ids;
 pub mod labels;
 pub mod messages;

@@ -17,9 +17,10 @@ mod metric;
 mod range;
 
 use super::ast::{Expr, LogExpr, MetricExpr, Selector};
-use super::go_text::{is_ident_start, quote};
+use super::idents::is_ident_start;
 use super::lexer::{Fixed, Kind, Lexer, Token};
 use super::{ParseError, checker, go_regex};
+use logsvc_proto::go::quote::quoted;
 
 /// Length in bytes from which a query is refused.
 pub const MAX_QUERY_LEN_BYTES: usize = 131_072;
@@ -208,7 +209,7 @@ impl<'a> Parser<'a> {
         let token = self.next()?;
         if self.odd_name.is_none() && !token.text.starts_with(is_ident_start) {
             // Its kind is the one that is expected, so it goes by its text.
-            let text = quote(token.text.as_bytes());
+            let text = quoted(token.text);
             self.odd_name = Some(unexpected_one(&token, &text[1..text.len() - 1], expecting));
         }
         Ok(token.text.to_owned())

@@ -7,6 +7,7 @@
 mod call;
 mod command;
 
+use logsvc_proto::go::quote::quoted_bytes;
 use std::rc::Rc;
 
 use super::Template;
@@ -83,7 +84,7 @@ impl<'v> Exec<'v, '_> {
     /// An error at the node at hand.
     fn fail<T>(&self, message: impl AsRef<str>) -> Result<T, String> {
         let (message, parse_name) = (message.as_ref(), &self.template.name);
-        let name = crate::syntax::go_text::quote(self.name);
+        let name = quoted_bytes(self.name);
         let Some(place) = &self.place else {
             return Err(format!("template: {}: {message}", String::from_utf8_lossy(self.name)));
         };
@@ -293,7 +294,7 @@ impl<'v> Exec<'v, '_> {
         pipe: Option<&'v Pipe>,
     ) -> Result<(), String> {
         let Some((name, list)) = self.template.trees.iter().find(|(own, _)| **own == *name) else {
-            let name = crate::syntax::go_text::quote(name);
+            let name = quoted_bytes(name);
             return self.fail(format!("template {name} not defined"));
         };
         let dot = match pipe {

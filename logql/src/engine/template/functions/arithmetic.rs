@@ -99,9 +99,7 @@ fn min(a: f64, b: f64) -> f64 {
 fn to_decimal(value: &Value<'_>) -> Result<Decimal, String> {
     let number = to_float(value);
     Decimal::from_float(number).ok_or_else(|| {
-        let mut text = String::new();
-        crate::syntax::go_float::write_go_float(&mut text, number);
-        format!("Cannot create a Decimal from {text}")
+        format!("Cannot create a Decimal from {}", logsvc_proto::go::float::print_float(number))
     })
 }
 

@@ -4,7 +4,7 @@ use super::{Function, Param, text, time};
 use crate::engine::template::run::Run;
 use crate::engine::template::time::{Time, Zone, parse};
 use crate::engine::template::value::{Text, Value};
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::quoted_bytes;
 
 /// Bytes of work that looking up a zone and reading a time stand for.
 const READ_WORK_BYTES: usize = 2048;
@@ -69,7 +69,7 @@ fn unix_to_time<'v>(value: &Text<'v>) -> Result<Value<'v>, String> {
     let count = match parse_decimal(&text) {
         Ok(count) => count,
         Err(what) => {
-            let shown = quote(value.bytes());
+            let shown = quoted_bytes(value.bytes());
             return unreadable(&format!("strconv.ParseInt: parsing {shown}: {what}"));
         }
     };

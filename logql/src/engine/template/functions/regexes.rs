@@ -14,7 +14,7 @@ use crate::engine::template::out::{ENDED, Out};
 use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
 use crate::syntax::go_regex::{CapturingRegex, Purpose, compile_capturing, translate};
-use crate::syntax::go_text::is_ident_char;
+use crate::syntax::idents::is_ident_char;
 
 /// Compiled patterns kept per template.
 const MAX_CACHED: usize = 16;
