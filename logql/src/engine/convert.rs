@@ -1,4 +1,4 @@
-//! Label values as numbers, with the messages of the reference's conversions.
+//! Label values as numbers, with the messages of Loki's conversions.
 
 use logsvc_proto::go::duration::parse_go_duration_ns;
 use logsvc_proto::go::float::parse_float;

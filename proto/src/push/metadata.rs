@@ -7,7 +7,7 @@
 //! Values: pairs with an empty value vanish; U+FFFD and every byte that is not UTF-8 become a
 //! space.
 //!
-//! Of pairs whose names become equal one survives, as in the reference: the last one of those
+//! Of pairs whose names become equal one survives, as in Loki: the last one of those
 //! whose name or value had to be rewritten, and only without such a pair the last one of the
 //! others. A pair with an empty value takes away those before it, and, if its name is in
 //! normal form, all whose names and values are, too. [`NormalizedMetadata::lost`] tells what

@@ -4,7 +4,7 @@ use crate::go::calendar::parse_rfc3339_ns;
 use crate::go::duration::{DurationError, parse_model_duration_ns};
 use crate::go::quote::quoted;
 
-/// Why a parameter was refused. The texts are those of the reference, which
+/// Why a parameter was refused. The texts are those of Loki, which
 /// shows its language's library messages.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TimeError {

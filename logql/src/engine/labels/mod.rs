@@ -1,15 +1,13 @@
 //! The labels an entry carries through its pipeline.
 //!
-//! Section 4 of the language reference: a working set of three layers (stream
-//! labels, structured metadata, parsed labels) and two error slots. Names are
-//! interned per executor and compared as numbers; values live in one arena that
-//! is emptied for every entry, so that working on labels allocates only while the
-//! vectors grow.
+//! There are three layers (stream labels, structured metadata, parsed labels) and two labels for
+//! errors. Names are interned per executor and compared as numbers. Values live in one arena that
+//! is emptied for every entry, so that working on labels allocates only while the vectors grow.
 //!
-//! What is known of a name within the entry at hand stands in a table indexed by
-//! the name's number, so that reading, writing and deleting a label take constant
-//! time, however many labels an entry has. A row of the table belongs to the entry
-//! it was last written for; a row of another entry reads as empty.
+//! A table indexed by the number of a name has its state within the entry at hand, so that
+//! reading, writing and deleting a label take constant time, however many labels an entry has. A
+//! row of the table belongs to the entry it was last written for; a row of another entry reads as
+//! empty.
 
 mod edit;
 mod extraction;

@@ -30,7 +30,7 @@ const KEY_TEXT_FACTOR: usize = 6;
 
 /// Order of streams whose entries have equal times.
 ///
-/// The interface leaves it open. The reference orders by its stream hash, XXH64 of
+/// The interface leaves it open. Loki orders by its stream hash, XXH64 of
 /// the names and values, each followed by the byte 0xff; doing the same makes
 /// answers that are cut at a limit comparable side by side. Streams with equal
 /// hashes are told apart by their canonical text.

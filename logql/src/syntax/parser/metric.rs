@@ -189,7 +189,7 @@ impl Parser<'_> {
     }
 
     fn check_label_replace(&mut self, regex: &[u8]) -> Result<(), ParseError> {
-        // The reference compiles the anchored text as a whole.
+        // Loki compiles the anchored text as a whole.
         let anchored = [b"^(?:", regex, b")$"].concat();
         self.charge_regex(go_regex::translate(&anchored, go_regex::Purpose::Captures))
             .and_then(|_| go_regex::compile_capturing(&anchored).map_err(ParseError::new))

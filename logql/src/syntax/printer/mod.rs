@@ -2,9 +2,9 @@
 //! every node, and [`format`], which breaks long queries into lines.
 //!
 //! What is printed parses to the same tree again, except for literals that are
-//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is the
-//! reference's; where that loses information (byte sizes, `vector()` arguments,
-//! `or` operands, empty label lists, precedence), this printer keeps it.
+//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is that of Loki. Where
+//! Loki's printer loses information (byte sizes, `vector()` arguments, `or` operands, empty label
+//! lists, precedence), this printer keeps it.
 
 mod pretty;
 mod regex_style;

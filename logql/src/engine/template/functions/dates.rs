@@ -79,7 +79,7 @@ fn unix_to_time<'v>(value: &Text<'v>) -> Result<Value<'v>, String> {
         13 => Time::from_unix_parts(count, 1_000),
         16 => Time::from_unix_parts(count, 1_000_000),
         19 => Time::from_unix_ns(count),
-        // The reference formats an error that is not there.
+        // Loki formats an error that is not there.
         _ => return unreadable("%!w(<nil>)"),
     }))
 }
