@@ -209,7 +209,7 @@ impl MergeState {
             }
         };
         // What there is of parts that were not made a part of the answer is gone.
-        meter.settle(result.held_bytes());
+        meter.reconcile(result.held_bytes());
         Ok((result, meter.into_allowance()?))
     }
 }

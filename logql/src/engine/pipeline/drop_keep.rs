@@ -78,7 +78,7 @@ impl CompiledStage for Drop {
             }
             if item.accepts(value) {
                 match item.name {
-                    slot @ (ERROR | ERROR_DETAILS) => labels.clear_error(slot),
+                    name @ (ERROR | ERROR_DETAILS) => labels.clear_error(name),
                     name => labels.delete(name),
                 }
             }

@@ -3,7 +3,7 @@
 use super::convert::{to_float, to_int};
 use super::decimal::Decimal;
 use super::{Function, Param, int};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::value::Value;
 
 /// How much slower decimal arithmetic is than copying its result.
@@ -104,7 +104,7 @@ fn to_decimal(value: &Value<'_>) -> Result<Decimal, String> {
 }
 
 fn decimal<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     first: Decimal,
     rest: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
@@ -118,7 +118,7 @@ fn decimal<'v>(
 }
 
 fn decimal_from_first<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
 ) -> Result<Value<'v>, String> {

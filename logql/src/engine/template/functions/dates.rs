@@ -1,7 +1,7 @@
 //! Functions of times.
 
 use super::{Function, Param, text, time};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::time::{Time, Zone, parse};
 use crate::engine::template::value::{Text, Value};
 use logsvc_proto::go::quote::quoted_bytes;
@@ -49,7 +49,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Formats within the limits of a run.
-pub(super) fn format<'v>(run: &Run<'v>, time: &Time, layout: &[u8]) -> Result<Value<'v>, String> {
+pub(super) fn format<'v>(
+    run: &Execution<'v>,
+    time: &Time,
+    layout: &[u8],
+) -> Result<Value<'v>, String> {
     run.build(|out| time.write_format(layout, out)).map(Value::text)
 }
 

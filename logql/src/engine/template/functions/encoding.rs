@@ -1,10 +1,10 @@
 //! Escapes and encodings: HTML, JavaScript, URLs, Base64, JSON.
 
 use super::{Function, Param, runes, text};
+use crate::engine::template::execution::Execution;
 use crate::engine::template::json;
 use crate::engine::template::out::Out;
 use crate::engine::template::print;
-use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
 use logsvc_proto::go::quote::{is_printable, quoted_bytes};
 
@@ -57,7 +57,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Escapes the arguments as `print` would write them.
 fn escaped<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &[Value<'v>],
     escape: fn(&mut Out<'_>, &[u8]) -> Result<(), String>,
 ) -> Result<Value<'v>, String> {
