@@ -1,9 +1,8 @@
-//! Examples of the language reference, executed.
+//! Queries over small data sets, with the answers of Loki.
 //!
 //! `tests/engine/*.jsonl` holds one example per line. Where a row carries a
-//! `fix`, the reference's answer is a defect that is not copied (M138 breaks the
-//! order of series that the reference follows elsewhere), and `fix` is the answer
-//! wanted instead.
+//! `fix`, the answer of Loki is a defect that is not copied (M138 breaks the order of
+//! series that Loki follows elsewhere), and `fix` is the answer wanted instead.
 
 use logsvc_logql::engine::testing::{QueryError, TestEntry, TestStore};
 use logsvc_logql::engine::{Direction, PlanError, QueryParams, QueryResult, ResultPoint};
@@ -11,7 +10,7 @@ use logsvc_proto::Labels;
 use serde_json::{Value, json};
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// A multiple of 60 s since the epoch, as the reference's examples want.
+/// A multiple of 60 s since the epoch, as Loki's examples want.
 const BASE_S: i64 = 1_700_000_040;
 
 fn rows(text: &str) -> Vec<Value> {
@@ -262,7 +261,7 @@ fn json_metric(result: &QueryResult) -> Value {
     }
 }
 
-/// Where the reference leaves an order open, sorts both sides.
+/// Where Loki leaves an order open, sorts both sides.
 fn with_free_order_sorted(id: &str, mut value: Value) -> Value {
     match (id, &mut value) {
         ("M096", Value::Array(series)) => {

@@ -247,7 +247,7 @@ fn metric_answers_do_not_depend_on_the_layout() {
     assert!(found > 1000, "the cases are not empty: {found}");
 }
 
-/// Windows, counted entry by entry, as section 11.2 of the language defines them.
+/// Windows, counted entry by entry: a window holds the entries with `T - range < t <= T`.
 #[test]
 fn counts_agree_with_the_definition_of_a_window() {
     for seed in 0..20 {

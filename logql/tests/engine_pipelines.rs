@@ -1,9 +1,9 @@
-//! Examples of the language reference for pipeline stages, executed.
+//! Pipelines over a few lines, with the answers of Loki.
 //!
 //! A row of `tests/engine/pipelines.jsonl` names a pipeline, the entries it reads,
 //! and what comes out: `out` lists entries as `[index, labels, line, categories]`
 //! with `"="` for an unchanged line; `keep` lists indices, and `errs` their error
-//! labels. Where a row carries a `fix`, the reference's answer is a defect that is
+//! labels. Where a row carries a `fix`, Loki's answer is a defect that is
 //! not copied, and `fix` is the answer wanted instead.
 
 use logsvc_logql::engine::testing::{QueryError, TestEntry, TestStore};

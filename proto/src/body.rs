@@ -13,7 +13,7 @@
 
 mod unpack;
 
-use crate::labels::go_quoted;
+use crate::go::quote::quoted;
 
 pub use unpack::{Unpacker, unpack};
 
@@ -59,7 +59,7 @@ pub enum BodyError {
     #[error("mime: {0}")]
     MediaType(&'static str),
     /// The `Content-Encoding` is none of those known.
-    #[error("Content-Encoding {} not supported", go_quoted(.0))]
+    #[error("Content-Encoding {} not supported", quoted(.0))]
     ContentEncoding(String),
     /// OTLP is sent as protobuf or JSON only.
     #[error("content type: {0} is not supported")]

@@ -14,6 +14,7 @@ pub mod bytes;
 pub mod discover;
 pub mod encode;
 pub mod error;
+pub mod go;
 pub mod ids;
 pub mod labels;
 pub mod messages;

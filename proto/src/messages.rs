@@ -10,7 +10,7 @@ pub struct PushRequest {
     /// Streams in any order.
     #[prost(message, repeated, tag = "1")]
     pub streams: Vec<StreamAdapter>,
-    /// Internal to the reference; ignored.
+    /// Internal to Loki; ignored.
     #[prost(string, tag = "2")]
     pub format: String,
 }
@@ -24,7 +24,7 @@ pub struct StreamAdapter {
     /// Entries in any order.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<EntryAdapter>,
-    /// Internal to the reference; ignored.
+    /// Internal to Loki; ignored.
     #[prost(uint64, tag = "3")]
     pub hash: u64,
 }
@@ -41,7 +41,7 @@ pub struct EntryAdapter {
     /// Structured metadata.
     #[prost(message, repeated, tag = "3")]
     pub structured_metadata: Vec<LabelPairAdapter>,
-    /// Internal to the reference; ignored.
+    /// Internal to Loki; ignored.
     #[prost(message, repeated, tag = "4")]
     pub parsed: Vec<LabelPairAdapter>,
 }

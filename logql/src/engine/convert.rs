@@ -1,24 +1,8 @@
-//! Label values as numbers, with the messages of the reference's conversions.
+//! Label values as numbers, with the messages of Loki's conversions.
 
-use crate::syntax::go_duration::parse_go_duration;
-use crate::syntax::go_float::parse_float;
-
-/// Units of a humanised byte size, lower case.
-const UNITS: [(&[&str], u64); 13] = [
-    (&["", "b"], 1),
-    (&["k", "kb"], 1_000),
-    (&["m", "mb"], 1_000_000),
-    (&["g", "gb"], 1_000_000_000),
-    (&["t", "tb"], 1_000_000_000_000),
-    (&["p", "pb"], 1_000_000_000_000_000),
-    (&["e", "eb"], 1_000_000_000_000_000_000),
-    (&["ki", "kib"], 1 << 10),
-    (&["mi", "mib"], 1 << 20),
-    (&["gi", "gib"], 1 << 30),
-    (&["ti", "tib"], 1 << 40),
-    (&["pi", "pib"], 1 << 50),
-    (&["ei", "eib"], 1 << 60),
-];
+use logsvc_proto::go::duration::parse_go_duration_ns;
+use logsvc_proto::go::float::parse_float;
+use logsvc_proto::go::size::parse_humanized_bytes;
 
 /// What may be needed to read a value: copies of it, and a message that quotes it.
 pub(crate) fn spare_bytes(value: &[u8]) -> usize {
@@ -73,7 +57,15 @@ fn plain_number(value: &[u8]) -> Option<f64> {
 /// # Errors
 /// `time: invalid duration "x"` and the like.
 pub(crate) fn duration_ns(value: &[u8]) -> Result<i64, String> {
-    parse_go_duration(&String::from_utf8_lossy(value))
+    parse_go_duration_ns(&String::from_utf8_lossy(value)).map_err(|error| error.to_string())
+}
+
+/// Reads a humanised byte size such as `1.5 KiB`, in bytes.
+///
+/// # Errors
+/// As [`parse_humanized_bytes`].
+pub(crate) fn bytes(value: &[u8]) -> Result<u64, String> {
+    parse_humanized_bytes(&String::from_utf8_lossy(value))
 }
 
 /// Reads a Go duration, in seconds.
@@ -84,31 +76,6 @@ pub(crate) fn duration_seconds(value: &[u8]) -> Result<f64, String> {
     let duration_ns = duration_ns(value)?;
     let (seconds, rest_ns) = (duration_ns / 1_000_000_000, duration_ns % 1_000_000_000);
     Ok(seconds as f64 + rest_ns as f64 / 1e9)
-}
-
-/// Reads a humanised byte size such as `1.5 KiB`, in bytes.
-///
-/// # Errors
-/// The message of the failed number, `unhandled size name: x`, or `too large: x`.
-pub(crate) fn bytes(value: &[u8]) -> Result<u64, String> {
-    let text = String::from_utf8_lossy(value);
-    let end =
-        text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(text.len());
-    let number = match &text[..end] {
-        digits if digits.contains(',') => parse_float(&digits.replace(',', ""))?,
-        digits => parse_float(digits)?,
-    };
-    let unit = text[end..].trim();
-    let is_unit = |name: &&str| name.eq_ignore_ascii_case(unit);
-    let known = UNITS.iter().find(|(names, _)| names.iter().any(is_unit));
-    let Some((_, factor)) = known else {
-        return Err(format!("unhandled size name: {}", unit.to_lowercase()));
-    };
-    let size = number * *factor as f64;
-    if size >= u64::MAX as f64 {
-        return Err(format!("too large: {text}"));
-    }
-    Ok(size as u64)
 }
 
 #[cfg(test)]

@@ -31,13 +31,13 @@ pub(crate) fn new_map<K, V>() -> FixedMap<K, V> {
 /// A hash map whose keys are hashes already; create it with `default`.
 #[expect(clippy::disallowed_types, reason = "the hasher has no keys, see the module header")]
 pub(crate) type HashedMap<V> =
-    std::collections::HashMap<u64, V, std::hash::BuildHasherDefault<HashItself>>;
+    std::collections::HashMap<u64, V, std::hash::BuildHasherDefault<IdentityHasher>>;
 
 /// Takes a number for its own hash.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct HashItself(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl std::hash::Hasher for HashItself {
+impl std::hash::Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

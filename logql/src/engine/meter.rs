@@ -1,16 +1,15 @@
-//! What a part of a query may still take, in memory and in work.
+//! The memory and the work that a leaf or a merge may still take.
 //!
-//! Whoever runs a part gives it an [`Allowance`]. The engine asks it for memory *before* it
-//! allocates, in steps, and looks at least once per [`LOOK_WORK`] whether the work may go
-//! on; a [`Meter`] does the counting, so that what fits into memory that is there already
-//! costs a comparison. Work is counted in bytes that are read or written, more where a byte
-//! costs more, so that [`LOOK_WORK`] of it take about a tenth of a millisecond and never
-//! more than a few.
+//! The caller of a leaf gives it an [`Allowance`]. The engine asks the allowance for memory
+//! *before* it allocates, in steps, and asks at least once per [`LOOK_WORK`] whether the work may
+//! go on. A [`Meter`] counts in between, so that memory within the current step costs one
+//! comparison. Work is counted in bytes that are read or written, more where a byte costs more,
+//! so that [`LOOK_WORK`] take about a tenth of a millisecond and never more than a few.
 //!
-//! Guarantees: once something was refused, or the work may not go on, the meter is *stopped*
-//! and says so to everybody; nobody writes what was refused. What a stopped part holds is
-//! consistent, but no answer. What can go wrong: a meter counts what stages say; a test with
-//! an allocator that counts holds them to it.
+//! Guarantees: after a refusal the meter is *stopped* and says so to every caller, and nothing is
+//! written into memory that was refused. The state of a stopped leaf is consistent, but it is no
+//! answer. What can go wrong: a meter counts the bytes that stages report. A test with a counting
+//! allocator compares them with the bytes that are allocated.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -112,12 +111,12 @@ fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
 #[derive(Debug)]
 pub(crate) struct Meter {
     allowance: RefCell<Box<dyn Allowance>>,
-    /// What was taken of the allowance.
+    /// Bytes that were taken of the allowance.
     taken_bytes: Cell<usize>,
-    /// What of it is in use.
+    /// Bytes of these that are in use.
     used_bytes: Cell<usize>,
-    /// What was in use when that was settled.
-    settled_bytes: Cell<usize>,
+    /// Bytes that were in use when the meter was last reconciled.
+    reconciled_bytes: Cell<usize>,
     /// Work until the next look.
     work_left: Cell<usize>,
     stop: Cell<Option<Stop>>,
@@ -130,7 +129,7 @@ impl Meter {
             allowance: RefCell::new(allowance),
             taken_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
-            settled_bytes: Cell::new(0),
+            reconciled_bytes: Cell::new(0),
             work_left: Cell::new(LOOK_WORK),
             stop: Cell::new(None),
         }
@@ -224,26 +223,26 @@ impl Meter {
     /// Asks for memory for as long as what this gives lives. `None` if there is none; then the
     /// meter is stopped.
     #[inline]
-    pub(crate) fn hold(&self, bytes: usize) -> Option<Held<'_>> {
-        self.admit(bytes).then_some(Held { meter: self, bytes })
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Reservation<'_>> {
+        self.admit(bytes).then_some(Reservation { meter: self, bytes })
     }
 
-    /// Whether nothing has grown or gone since the meter was settled.
+    /// Whether nothing has grown or gone since the meter was reconciled.
     #[inline]
-    pub(crate) fn is_settled(&self) -> bool {
-        self.used_bytes.get() == self.settled_bytes.get()
+    pub(crate) fn is_reconciled(&self) -> bool {
+        self.used_bytes.get() == self.reconciled_bytes.get()
     }
 
-    /// Notes what is held in all, for instance behind a block: admissions since the last time
-    /// are part of it. False if it is more than there is; then the meter is stopped.
-    pub(crate) fn settle(&self, held_bytes: usize) -> bool {
+    /// Sets the bytes in use to the measured ones, for instance behind a block. Admissions since the
+    /// last call are part of these. False if it is more than there is; then the meter is stopped.
+    pub(crate) fn reconcile(&self, held_bytes: usize) -> bool {
         self.used_bytes.set(0);
         if !self.admit(held_bytes) {
-            // What is there is there, until the part goes.
+            // The memory stays allocated until the leaf is dropped.
             self.used_bytes.set(self.taken_bytes.get());
             return false;
         }
-        self.settled_bytes.set(held_bytes);
+        self.reconciled_bytes.set(held_bytes);
         let surplus_bytes = self.taken_bytes.get().saturating_sub(held_bytes);
         if surplus_bytes > SLACK_BYTES {
             let given_bytes = surplus_bytes - STEP_BYTES;
@@ -253,8 +252,8 @@ impl Meter {
         true
     }
 
-    /// As [`Meter::settle`], without any slack, for a meter that counts nothing more.
-    pub(crate) fn settle_exactly(&self, held_bytes: usize) {
+    /// As [`Meter::reconcile`], without any slack, for a meter that counts nothing more.
+    pub(crate) fn reconcile_exactly(&self, held_bytes: usize) {
         self.used_bytes.set(0);
         if !self.is_stopped() && self.admit(held_bytes) {
             let surplus_bytes = self.taken_bytes.get() - held_bytes;
@@ -389,12 +388,12 @@ impl Meter {
 /// Memory that was admitted and is released when this is dropped.
 #[derive(Debug)]
 #[must_use = "a dropped one releases its bytes at once"]
-pub(crate) struct Held<'m> {
+pub(crate) struct Reservation<'m> {
     meter: &'m Meter,
     bytes: usize,
 }
 
-impl Held<'_> {
+impl Reservation<'_> {
     /// Releases what exceeds so many bytes.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let surplus_bytes = self.bytes.saturating_sub(bytes);
@@ -403,7 +402,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         self.meter.release(self.bytes);
     }
@@ -473,15 +472,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_goes_back_but_for_some_slack() {
+    fn what_is_reconciled_goes_back_but_for_some_slack() {
         let limited = Limited::new(10 << 20);
         let meter = Meter::new(Box::new(limited.clone()));
         assert!(meter.admit(3 << 20) && meter.admit(1 << 20));
         meter.release(2 << 20);
-        assert!(meter.settle(1000));
+        assert!(meter.reconcile(1000));
         let taken_bytes = (10 << 20) - limited.left_bytes.load(Ordering::Relaxed);
         assert_eq!(taken_bytes, 1000 + STEP_BYTES as u64);
-        assert!(!meter.settle(11 << 20) && meter.stop() == Some(Stop::Busy));
+        assert!(!meter.reconcile(11 << 20) && meter.stop() == Some(Stop::Busy));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct QueryLimits {
 }
 
 impl Default for QueryLimits {
-    /// The reference's defaults.
+    /// Loki's defaults.
     fn default() -> Self {
         Self { max_series: 500, max_steps: 11_000 }
     }
@@ -69,7 +69,7 @@ pub struct QueryParams {
     /// before, in nanoseconds; 0 returns all.
     pub interval_ns: i64,
     /// Metric range queries: round the start down and the end up to multiples of
-    /// the step, as the reference's query splitting does (Q12).
+    /// the step, as Loki does where it splits queries.
     pub align_to_step: bool,
     /// Log queries: group entries by the labels of stream category alone and give
     /// each entry its other labels apart.

@@ -37,7 +37,7 @@ pub(crate) struct Pattern {
 /// Compiles a pattern in Go syntax.
 ///
 /// # Errors
-/// The message of the reference, `error parsing regexp: ...`.
+/// The message of Loki, `error parsing regexp: ...`.
 pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, String> {
     let (purpose, dot_all) = match anchoring {
         Anchoring::Search => (Purpose::Search, false),

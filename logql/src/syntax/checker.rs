@@ -3,8 +3,8 @@
 use super::ast::{
     BinaryOp, Expr, Grouping, LabelReplace, LogExpr, MetricExpr, RangeFunction, VectorFunction,
 };
-use super::go_float::parse_float;
 use super::{ParseError, ast};
+use logsvc_proto::go::float::{parse_float, print_float};
 
 /// The parameter of a range aggregation, after checking parameter, grouping and
 /// unwrapping, in this order.
@@ -95,20 +95,14 @@ pub(super) fn binary_operands(op: BinaryOp, left: &Expr, right: &Expr) -> Result
     Ok(())
 }
 
-/// What the reference calls the kind of a log query in its messages.
+/// What Loki calls the kind of a log query in its messages.
 fn reference_type(log: &LogExpr) -> &'static str {
     if log.stages.is_empty() { "MatchersExpr" } else { "PipelineExpr" }
 }
 
 /// Go's `%f`: six digits behind the point.
 fn fixed_point(value: f64) -> String {
-    if value.is_finite() {
-        format!("{value:.6}")
-    } else {
-        let mut out = String::new();
-        super::go_float::write_go_float(&mut out, value);
-        out
-    }
+    if value.is_finite() { format!("{value:.6}") } else { print_float(value) }
 }
 
 /// The value of an operation on two literals. Division by zero gives NaN, never

@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a query was refused. Its `Display` is the body that clients are shown.
 ///
 /// A position of line 0 and column 0 means "no position". The line alone is 0
-/// for tokens that the reference completes after its base scanner (two-character
+/// for tokens that Loki completes after its base scanner (two-character
 /// operators, durations, byte sizes, ranges, flags); clients compare the text, so
 /// this is kept.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

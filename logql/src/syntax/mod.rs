@@ -3,11 +3,8 @@
 pub mod ast;
 mod checker;
 mod errors;
-mod go_bytes;
-pub mod go_duration;
-pub mod go_float;
 pub mod go_regex;
-pub mod go_text;
+pub(crate) mod idents;
 mod lexer;
 mod names;
 mod parser;

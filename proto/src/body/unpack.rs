@@ -68,7 +68,7 @@ impl<'b> Unpacker<'b> {
             Kind::Gzip(decoder) => decoder.take(most).read_to_end(out).map_err(gzip_error),
             Kind::Deflate(decoder) => decoder.take(most).read_to_end(out).map_err(|error| {
                 // What is no DEFLATE data from the start, zlib-wrapped data above all, counts
-                // as no data, as in the reference.
+                // as no data, as in Loki.
                 if decoder.total_out() == 0 {
                     BodyError::Eof
                 } else {

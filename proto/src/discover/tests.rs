@@ -7,7 +7,7 @@ fn level(line: &str) -> &'static str {
     line_level(line.as_bytes(), &LevelFields::default(), 2).as_str()
 }
 
-/// What the reference answers, and what follows from its rules.
+/// What Loki answers, and what follows from its rules.
 #[test]
 fn levels_of_lines() {
     let cases = [

@@ -2,7 +2,7 @@
 //!
 //! `"` and `\` are escaped, control characters below 0x20 too; bytes that are not
 //! UTF-8 come out as `\ufffd`. In log lines `<`, `>`, `&`, U+2028 and U+2029 are
-//! escaped as well, as the reference does for answers that end up in HTML.
+//! escaped as well, as Loki does for answers that end up in HTML.
 
 use crate::encode::Commas;
 

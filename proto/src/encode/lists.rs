@@ -14,7 +14,7 @@ pub fn write_text_array<'a>(texts: impl Iterator<Item = &'a str>, out: &mut Vec<
 }
 
 /// Appends the answer of `labels` and label values; the texts come in ascending
-/// order. When there is nothing to list, `data` is left out, as in the reference.
+/// order. When there is nothing to list, `data` is left out, as in Loki.
 pub fn write_label_list<'a>(texts: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":\"success\"");
     let mut texts = texts.peekable();

@@ -21,7 +21,7 @@ pub fn write_sample_time_ms(unix_ms: i64, out: &mut Vec<u8>) {
 
 /// Appends a value as a JSON string: the shortest decimal that reads back to the
 /// same float, never with an exponent; `NaN`, `+Inf`, `-Inf`. Negative zero loses
-/// its sign, as it does on the reference's way to the client.
+/// its sign, as it does on Loki's way to the client.
 pub fn write_sample_value(value: f64, out: &mut Vec<u8>) {
     /// Floats up to 2^53 hold every integer exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;

@@ -1,8 +1,8 @@
 //! The `stats` object of query answers: the union of the interface's flat fields
-//! and the reference's nested ones, which do not collide.
+//! and Loki's nested ones, which do not collide.
 //!
 //! A [`QueryStats`] holds only what a query really counted; sums and rates are
-//! derived here. Fields of the reference that have no counterpart (all but two of its
+//! derived here. Fields of Loki that have no counterpart (all but two of its
 //! caches, its second engine) are written as zeros, because clients read them.
 
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use crate::encode::json::{write_json_line, write_json_text, write_label_object};
 use crate::encode::{Commas, QueryStats, end_data, write_text_array};
-use crate::time::write_rfc3339_nano;
+use crate::go::calendar::write_rfc3339_nano;
 
 /// The array of streams, as it stands in query results and tail frames.
 ///

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::labels::quote::{go_quoted, write_go_char};
+use crate::go::quote::{first_char, quoted, write_quoted_char};
 use crate::labels::unquote::{QuotedText, scan_quoted, scan_raw};
 
 /// A token and where it begins.
@@ -54,10 +54,10 @@ impl Kind<'_> {
 /// The first ten characters, quoted, with dots if there are more than ten bytes.
 fn abbreviated(text: &str) -> String {
     if text.len() <= 10 {
-        return go_quoted(text);
+        return quoted(text);
     }
     let end = text.char_indices().nth(10).map_or(text.len(), |(index, _)| index);
-    go_quoted(&text[..end]) + "..."
+    quoted(&text[..end]) + "..."
 }
 
 const AGGREGATIONS: [&str; 14] = [
@@ -265,16 +265,9 @@ fn is_word_start(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphabetic()
 }
 
-/// The first character; U+FFFD where the bytes are not UTF-8.
-pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
-    let head = &bytes[..bytes.len().min(4)];
-    let chunk = head.utf8_chunks().next()?;
-    Some(chunk.valid().chars().next().unwrap_or(char::REPLACEMENT_CHARACTER))
-}
-
 fn error_with<'a>(message: &str, character: Option<char>) -> Kind<'a> {
-    let mut out = message.as_bytes().to_vec();
+    let mut out = message.to_owned();
     // Go prints its end-of-file rune (-1) as the replacement character.
-    write_go_char(character.unwrap_or(char::REPLACEMENT_CHARACTER), &mut out);
-    Kind::Error(String::from_utf8(out).expect("quoting keeps UTF-8"))
+    write_quoted_char(character.unwrap_or(char::REPLACEMENT_CHARACTER), &mut out);
+    Kind::Error(out)
 }

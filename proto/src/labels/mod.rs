@@ -13,15 +13,14 @@ mod builder;
 pub mod encoding;
 mod lexer;
 mod parse;
-mod quote;
 mod unquote;
 
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::go::quote::write_quoted;
 pub use builder::LabelsBuilder;
 pub use parse::{LabelParseError, MAX_LABEL_STRING_LEN_BYTES, parse_labels};
-pub use quote::{go_quoted, write_go_char, write_go_quoted, write_go_quoted_bytes};
 
 /// Why pairs do not form a label set.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -178,7 +177,7 @@ pub fn write_pairs_canonical<'a>(
         }
         out.extend_from_slice(name.as_bytes());
         out.push(b'=');
-        write_go_quoted(value, out);
+        write_quoted(value, out);
     }
     out.push(b'}');
 }
@@ -242,8 +241,8 @@ fn cmp_printed(a: (&str, &str), b: (&str, &str)) -> Ordering {
         return left.cmp(&right);
     }
     let (mut left, mut right) = (Vec::new(), Vec::new());
-    write_go_quoted(a.1, &mut left);
-    write_go_quoted(b.1, &mut right);
+    write_quoted(a.1, &mut left);
+    write_quoted(b.1, &mut right);
     left.cmp(&right)
 }
 

@@ -231,12 +231,12 @@ impl<'a> Assembler<'a> {
                         let name = match name {
                             Name::Sent(name) => Text::Body(name),
                             Name::Written(name) => {
-                                place(scratch, |out| out.extend_from_slice(name))
+                                written(scratch, |out| out.extend_from_slice(name))
                             }
                         };
                         let value = match value {
                             AnyValue::Text(text) => Text::Body(text),
-                            other => place(scratch, |out| other.write_text(out)),
+                            other => written(scratch, |out| other.write_text(out)),
                         };
                         pairs.push((name, value));
                     })?;
@@ -254,7 +254,7 @@ impl<'a> Assembler<'a> {
 
     fn add_number(&mut self, name: &'static [u8], number: i128) {
         if number != 0 {
-            let number = place(&mut self.scratch, |out| {
+            let number = written(&mut self.scratch, |out| {
                 out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
             });
             self.pairs.push((Text::Body(name), number));
@@ -264,7 +264,7 @@ impl<'a> Assembler<'a> {
     /// Adds an id. One of zeros only is one that is not set.
     fn add_hex(&mut self, name: &'static [u8], bytes: &[u8]) {
         if bytes.iter().any(|&byte| byte != 0) {
-            let text = place(&mut self.scratch, |out| {
+            let text = written(&mut self.scratch, |out| {
                 let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
                 out.extend(digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]));
             });
@@ -273,7 +273,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-fn place<'a>(scratch: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Text<'a> {
+fn written<'a>(scratch: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Text<'a> {
     let start = scratch.len();
     write(scratch);
     Text::Scratch { start, end: scratch.len() }

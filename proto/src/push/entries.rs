@@ -92,12 +92,12 @@ impl<'a> Entries<'a> {
         pairs.clear();
         let entry = cursor
             .next_entry(*dialect, &mut self.started, |name, value| {
-                let name = place(name, scratch);
-                let value = place(value, scratch);
+                let name = unescaped(name, scratch);
+                let value = unescaped(value, scratch);
                 pairs.push((name, value));
             })
             .expect("the body was checked")?;
-        let line = place(entry.line, scratch);
+        let line = unescaped(entry.line, scratch);
         Some(EntryRef {
             timestamp_ns: entry.timestamp_ns,
             line: line.get(scratch),
@@ -107,7 +107,7 @@ impl<'a> Entries<'a> {
 }
 
 /// Unescapes a text into `scratch` if it has escapes.
-pub(super) fn place<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a> {
+pub(super) fn unescaped<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a> {
     if !text.has_escapes() {
         return Text::Body(text.raw());
     }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::go::quote::write_quoted_bytes;
 use crate::labels::{
     LabelParseError, Labels, MAX_LABEL_STRING_LEN_BYTES, is_valid_label_name, parse_labels,
-    write_go_quoted_bytes,
 };
 use crate::push::json::{Cursor, RawText, Value};
 
@@ -124,7 +124,7 @@ fn refusal(pairs: &[BytesPair<'_>]) -> LabelParseError {
         }
         printed.extend_from_slice(name);
         printed.push(b'=');
-        write_go_quoted_bytes(value, &mut printed);
+        write_quoted_bytes(value, &mut printed);
     }
     printed.push(b'}');
     match parse_labels(&printed) {

@@ -4,7 +4,7 @@
 //! Guarantees: a list takes at most a megabyte. Of a push that would need more, or has
 //! an entry with very many pairs, nothing is listed, and its entries are decoded again.
 
-use super::entries::{EntryBuffers, Text, place};
+use super::entries::{EntryBuffers, Text, unescaped};
 use super::json::RawText;
 use super::protobuf::LISTED_PAIRS_MAX;
 use super::{EntryRef, MetadataRef};
@@ -17,7 +17,7 @@ const PAIRS_MAX: usize = 32 << 10;
 
 /// What a list takes at most, in bytes: these are powers of two, and so are capacities.
 const LIST_MAX_BYTES: usize = ENTRIES_MAX * (size_of::<ListedEntry>() + size_of::<Counts>())
-    + PAIRS_MAX * size_of::<[Part; 2]>();
+    + PAIRS_MAX * size_of::<[Span; 2]>();
 
 const _: () = assert!(LIST_MAX_BYTES <= 1 << 20);
 
@@ -27,7 +27,7 @@ const _: () = assert!(LIST_MAX_BYTES <= 1 << 20);
 pub struct EntryList {
     streams: Vec<Counts>,
     entries: Vec<ListedEntry>,
-    pairs: Vec<[Part; 2]>,
+    pairs: Vec<[Span; 2]>,
     /// Whether something had no room; then nothing is listed any more.
     is_full: bool,
     /// Entries and pairs of the streams that have ended.
@@ -43,9 +43,9 @@ struct Counts {
     pairs: u32,
 }
 
-/// A part of a body.
+/// A range of a body.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Span {
     start: u32,
     /// Its length in bytes, and [`ESCAPED`] if it is a JSON string with escapes.
     len: u32,
@@ -56,25 +56,25 @@ const ESCAPED: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 struct ListedEntry {
     timestamp_ns: i64,
-    line: Part,
+    line: Span,
     pairs: u16,
     has_timestamp: bool,
 }
 
-impl Part {
+impl Span {
     /// Where `part` is in `body`.
     #[inline]
-    fn of(body: &[u8], part: &[u8]) -> Part {
+    fn of(body: &[u8], part: &[u8]) -> Span {
         // An empty text may be a constant.
         let start = if part.is_empty() { 0 } else { part.as_ptr().addr() - body.as_ptr().addr() };
-        Part { start: start as u32, len: part.len() as u32 }
+        Span { start: start as u32, len: part.len() as u32 }
     }
 
     /// Where the text `raw` of a checked JSON string is in `body`.
     #[inline]
-    fn of_json(body: &[u8], raw: RawText<'_>) -> Part {
-        let part = Part::of(body, raw.raw());
-        Part { len: part.len | if raw.has_escapes() { ESCAPED } else { 0 }, ..part }
+    fn of_json(body: &[u8], raw: RawText<'_>) -> Span {
+        let span = Span::of(body, raw.raw());
+        Span { len: span.len | if raw.has_escapes() { ESCAPED } else { 0 }, ..span }
     }
 
     #[inline]
@@ -88,9 +88,9 @@ impl Part {
     }
 
     /// The text, which is unescaped into `scratch` if it has escapes.
-    fn place<'a>(self, body: &'a [u8], scratch: &mut Vec<u8>) -> Text<'a> {
+    fn unescaped<'a>(self, body: &'a [u8], scratch: &mut Vec<u8>) -> Text<'a> {
         match self.has_escapes() {
-            true => place(RawText::of_checked(self.get(body)), scratch),
+            true => unescaped(RawText::of_checked(self.get(body)), scratch),
             false => Text::Body(self.get(body)),
         }
     }
@@ -106,7 +106,7 @@ impl EntryList {
     pub fn capacity_bytes(&self) -> usize {
         self.streams.capacity() * size_of::<Counts>()
             + self.entries.capacity() * size_of::<ListedEntry>()
-            + self.pairs.capacity() * size_of::<[Part; 2]>()
+            + self.pairs.capacity() * size_of::<[Span; 2]>()
     }
 
     /// Forgets everything: a check of `body` begins.
@@ -126,17 +126,17 @@ impl EntryList {
     /// Notes a pair of the entry that will end next.
     #[inline]
     pub(super) fn add_pair(&mut self, body: &[u8], name: &[u8], value: &[u8]) {
-        self.push_pair(|| [Part::of(body, name), Part::of(body, value)]);
+        self.push_pair(|| [Span::of(body, name), Span::of(body, value)]);
     }
 
     /// The same for a pair of JSON strings.
     #[inline]
     pub(super) fn add_json_pair(&mut self, body: &[u8], name: RawText<'_>, value: RawText<'_>) {
-        self.push_pair(|| [Part::of_json(body, name), Part::of_json(body, value)]);
+        self.push_pair(|| [Span::of_json(body, name), Span::of_json(body, value)]);
     }
 
     #[inline]
-    fn push_pair(&mut self, pair: impl FnOnce() -> [Part; 2]) {
+    fn push_pair(&mut self, pair: impl FnOnce() -> [Span; 2]) {
         self.is_full |= self.pairs.len() == PAIRS_MAX;
         if !self.is_full {
             self.pairs.push(pair());
@@ -146,7 +146,7 @@ impl EntryList {
     /// Notes an entry whose pairs were noted before.
     #[inline]
     pub(super) fn end_entry(&mut self, body: &[u8], timestamp_ns: Option<i64>, line: &[u8]) {
-        self.push_entry(timestamp_ns, || Part::of(body, line));
+        self.push_entry(timestamp_ns, || Span::of(body, line));
     }
 
     /// The same for an entry whose line is a JSON string.
@@ -157,11 +157,11 @@ impl EntryList {
         timestamp_ns: Option<i64>,
         line: RawText<'_>,
     ) {
-        self.push_entry(timestamp_ns, || Part::of_json(body, line));
+        self.push_entry(timestamp_ns, || Span::of_json(body, line));
     }
 
     #[inline]
-    fn push_entry(&mut self, timestamp_ns: Option<i64>, line: impl FnOnce() -> Part) {
+    fn push_entry(&mut self, timestamp_ns: Option<i64>, line: impl FnOnce() -> Span) {
         let pairs = self.pairs.len() - self.ended_pairs;
         self.is_full |= pairs > LISTED_PAIRS_MAX || self.entries.len() == ENTRIES_MAX;
         if !self.is_full {
@@ -208,7 +208,7 @@ pub(super) struct ListedStreams<'a> {
     body: &'a [u8],
     streams: &'a [Counts],
     entries: &'a [ListedEntry],
-    pairs: &'a [[Part; 2]],
+    pairs: &'a [[Span; 2]],
 }
 
 impl<'a> ListedStreams<'a> {
@@ -231,7 +231,7 @@ impl<'a> ListedStreams<'a> {
 pub(super) struct ListedEntries<'a> {
     body: &'a [u8],
     entries: &'a [ListedEntry],
-    pairs: &'a [[Part; 2]],
+    pairs: &'a [[Span; 2]],
 }
 
 impl<'a> ListedEntries<'a> {
@@ -246,15 +246,14 @@ impl<'a> ListedEntries<'a> {
         let body = self.body;
         let timestamp_ns = entry.has_timestamp.then_some(entry.timestamp_ns);
         buffers.scratch.clear();
-        let line = entry.line.place(body, &mut buffers.scratch);
+        let line = entry.line.unescaped(body, &mut buffers.scratch);
         // Names and values hardly ever have escapes.
         if own.iter().flatten().any(|part| part.has_escapes()) {
             let EntryBuffers { scratch, pairs, .. } = buffers;
             pairs.clear();
-            pairs.extend(
-                own.iter()
-                    .map(|[name, value]| (name.place(body, scratch), value.place(body, scratch))),
-            );
+            pairs.extend(own.iter().map(|[name, value]| {
+                (name.unescaped(body, scratch), value.unescaped(body, scratch))
+            }));
             let metadata = MetadataRef::from_mixed(pairs, &[], 0, scratch);
             return Some(EntryRef { timestamp_ns, line: line.get(scratch), metadata });
         }

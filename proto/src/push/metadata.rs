@@ -7,7 +7,7 @@
 //! Values: pairs with an empty value vanish; U+FFFD and every byte that is not UTF-8 become a
 //! space.
 //!
-//! Of pairs whose names become equal one survives, as in the reference: the last one of those
+//! Of pairs whose names become equal one survives, as in Loki: the last one of those
 //! whose name or value had to be rewritten, and only without such a pair the last one of the
 //! others. A pair with an empty value takes away those before it, and, if its name is in
 //! normal form, all whose names and values are, too. [`NormalizedMetadata::lost`] tells what
@@ -86,7 +86,7 @@ pub struct NormalizedMetadata<'m>(Form<'m>);
 #[derive(Clone, Debug)]
 enum Form<'m> {
     AsSent(MetadataRef<'m>),
-    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], places: &'m [u8], names: NonZeroU64 },
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], positions: &'m [u8], names: NonZeroU64 },
     Rewritten { text: &'m [u8], spans: &'m [Span], lost: LostPairs },
 }
 
@@ -105,8 +105,8 @@ impl MetadataNormalizer {
             && pairs.iter().all(|(_, value)| is_normal_value(value))
             && self.known.learn(pairs)
         {
-            let (places, names) = (self.known.places(), self.known.number());
-            return Ok(NormalizedMetadata(Form::Ordered { pairs, places, names }));
+            let (positions, names) = (self.known.positions(), self.known.number());
+            return Ok(NormalizedMetadata(Form::Ordered { pairs, positions, names }));
         }
         if is_normal(metadata.iter()) {
             return Ok(NormalizedMetadata(Form::AsSent(metadata)));
@@ -253,8 +253,8 @@ pub fn write_name(name: &[u8], out: &mut Vec<u8>) -> Result<(), MetadataError> {
 /// Appends a value with a space for each U+FFFD and each byte that is not UTF-8.
 fn write_value(value: &[u8], out: &mut Vec<u8>) {
     for chunk in value.utf8_chunks() {
-        for (place, piece) in chunk.valid().split('\u{fffd}').enumerate() {
-            out.extend_from_slice(if place > 0 { b" " } else { b"" });
+        for (index, piece) in chunk.valid().split('\u{fffd}').enumerate() {
+            out.extend_from_slice(if index > 0 { b" " } else { b"" });
             out.extend_from_slice(piece.as_bytes());
         }
         out.resize(out.len() + chunk.invalid().len(), b' ');
@@ -267,8 +267,8 @@ impl<'m> NormalizedMetadata<'m> {
     pub fn iter(&self) -> NormalizedIter<'m> {
         NormalizedIter(match self.0 {
             Form::AsSent(metadata) => IterForm::AsSent(metadata.iter()),
-            Form::Ordered { pairs, places, .. } => {
-                IterForm::Ordered { pairs, places: places.iter() }
+            Form::Ordered { pairs, positions, .. } => {
+                IterForm::Ordered { pairs, positions: positions.iter() }
             }
             Form::Rewritten { text, spans, .. } => {
                 IterForm::Rewritten { text, spans: spans.iter() }
@@ -312,7 +312,7 @@ pub struct NormalizedIter<'m>(IterForm<'m>);
 #[derive(Clone, Debug)]
 enum IterForm<'m> {
     AsSent(MetadataIter<'m>),
-    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], places: std::slice::Iter<'m, u8> },
+    Ordered { pairs: &'m [(&'m [u8], &'m [u8])], positions: std::slice::Iter<'m, u8> },
     Rewritten { text: &'m [u8], spans: std::slice::Iter<'m, Span> },
 }
 
@@ -323,9 +323,9 @@ impl<'m> Iterator for NormalizedIter<'m> {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
             IterForm::AsSent(pairs) => pairs.next(),
-            IterForm::Ordered { pairs, places } => {
-                let &place = places.next()?;
-                Some(pairs[usize::from(place)])
+            IterForm::Ordered { pairs, positions } => {
+                let &position = positions.next()?;
+                Some(pairs[usize::from(position)])
             }
             IterForm::Rewritten { text, spans } => {
                 let span = spans.next()?;

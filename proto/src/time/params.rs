@@ -1,14 +1,15 @@
 //! Times, steps and limits in request parameters.
 
-use crate::labels::go_quoted;
-use crate::time::{DurationError, parse_model_duration_ns, parse_rfc3339_ns};
+use crate::go::calendar::parse_rfc3339_ns;
+use crate::go::duration::{DurationError, parse_model_duration_ns};
+use crate::go::quote::quoted;
 
-/// Why a parameter was refused. The texts are those of the reference, which
+/// Why a parameter was refused. The texts are those of Loki, which
 /// shows its language's library messages.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TimeError {
     /// Neither a number nor an RFC 3339 time.
-    #[error("strconv.{function}: parsing {}: {problem}", go_quoted(text))]
+    #[error("strconv.{function}: parsing {}: {problem}", quoted(text))]
     Number {
         /// Name of Go's function.
         function: &'static str,
@@ -18,10 +19,10 @@ pub enum TimeError {
         problem: &'static str,
     },
     /// Neither a number of seconds nor a duration.
-    #[error("cannot parse {} to a valid duration", go_quoted(.0))]
+    #[error("cannot parse {} to a valid duration", quoted(.0))]
     Duration(String),
     /// More than signed 64-bit nanoseconds hold.
-    #[error("cannot parse {} to a valid duration. It overflows int64", go_quoted(.0))]
+    #[error("cannot parse {} to a valid duration. It overflows int64", quoted(.0))]
     DurationOverflow(String),
     /// A named parameter of a range.
     #[error("could not parse '{name}' parameter: {source}")]

@@ -79,7 +79,7 @@ impl LineMatcher {
     /// Compiles an operand of `op`.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(op: LineFilterOp, operand: &LineOperand) -> Result<Self, String> {
         let text = match operand {
             LineOperand::Text(text) => text.as_bytes(),

@@ -5,9 +5,8 @@
 //! others look only at the lines that are left, or search as well while most
 //! lines are left. Nothing is allocated per line.
 //!
-//! Two defects of the reference are not copied: an operand that matches
-//! everything makes an `or` chain true instead of vanishing from it (Q5), and the
-//! same holds for empty alternatives of a regex.
+//! A defect of Loki is not copied: an operand that matches everything vanishes from an `or` chain
+//! there, and so does an empty alternative of a regex. Here it makes the chain true.
 
 mod matcher;
 mod pattern;
@@ -146,7 +145,7 @@ impl LineFilters {
     /// meter is stopped. What they hold is admitted.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn add(&mut self, filters: &[LineFilterAst], meter: &Meter) -> Result<(), String> {
         for filter in filters {
             let spare_bytes = spare::of_line_filter(filter);

@@ -17,7 +17,7 @@ impl LinePattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// The reference's message for named and for adjacent captures.
+    /// Loki's message for named and for adjacent captures.
     pub(crate) fn parse(pattern: &[u8]) -> Result<Self, String> {
         let nodes = parse_pattern(pattern);
         check_no_consecutive_captures(&nodes)?;
@@ -55,7 +55,7 @@ impl LinePattern {
 
     /// Matches without backtracking: each literal is taken where it occurs first,
     /// a wildcard takes at least one byte, a leading literal is not anchored and a
-    /// trailing one is (Q6 of the language reference).
+    /// trailing one is, as in Loki.
     pub(crate) fn matches(&self, line: &[u8]) -> bool {
         let is_empty_pattern = self.literals.is_empty() && !self.ends_with_wildcard;
         if line.is_empty() || is_empty_pattern {

@@ -4,15 +4,15 @@ use super::text::push_clean;
 use super::{ERROR, ERROR_DETAILS, EntryLabels, Field, NONE, NameId, position_of};
 
 impl EntryLabels {
-    /// Sets both error slots.
+    /// Sets both error labels.
     pub(crate) fn set_error(&mut self, error: &[u8], details: &[u8]) {
         self.error = Some(self.store(error));
         self.error_details = Some(self.store(details));
     }
 
-    /// Empties one of the error slots.
-    pub(crate) fn clear_error(&mut self, slot: NameId) {
-        match slot {
+    /// Empties one of the error labels.
+    pub(crate) fn clear_error(&mut self, name: NameId) {
+        match name {
             ERROR => self.error = None,
             ERROR_DETAILS => self.error_details = None,
             _ => {}
@@ -117,7 +117,7 @@ impl EntryLabels {
         }
     }
 
-    /// Deletes the labels for which `keeps` is false; the error slots stay. Asking that costs
+    /// Deletes the labels for which `keeps` is false; the error labels stay. Asking that costs
     /// `work` besides the value, see [`super::super::meter`].
     pub(crate) fn retain(&mut self, work: usize, keeps: impl Fn(NameId, &[u8]) -> bool) {
         let count = self.base.fields.len() + self.metadata.len() + self.parsed.len();

@@ -1,9 +1,10 @@
 //! Which fields of a line parsers turn into labels.
 //!
-//! The parsers ask [`EntryLabels::target`] for every field they meet. It follows
-//! the rules of sections 4.2 (suffix of colliding names), 4.3 (the first extraction
-//! wins) and 11.6 (only labels that somebody looks at) of the language reference,
-//! and says nothing when the field is not to become a label.
+//! The parsers ask [`EntryLabels::target`] for every field they meet. It gives no label when the
+//! field is not to become one:
+//! - a field with the name of another label gets the suffix `_extracted`,
+//! - of several extractions of a label the first one counts,
+//! - only labels that the query looks at are extracted.
 
 use super::{ERROR, ERROR_DETAILS, EntryLabels, NONE, NameId, PRESERVE_ERROR};
 

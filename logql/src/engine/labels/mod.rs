@@ -1,15 +1,13 @@
 //! The labels an entry carries through its pipeline.
 //!
-//! Section 4 of the language reference: a working set of three layers (stream
-//! labels, structured metadata, parsed labels) and two error slots. Names are
-//! interned per executor and compared as numbers; values live in one arena that
-//! is emptied for every entry, so that working on labels allocates only while the
-//! vectors grow.
+//! There are three layers (stream labels, structured metadata, parsed labels) and two labels for
+//! errors. Names are interned per executor and compared as numbers. Values live in one arena that
+//! is emptied for every entry, so that working on labels allocates only while the vectors grow.
 //!
-//! What is known of a name within the entry at hand stands in a table indexed by
-//! the name's number, so that reading, writing and deleting a label take constant
-//! time, however many labels an entry has. A row of the table belongs to the entry
-//! it was last written for; a row of another entry reads as empty.
+//! A table indexed by the number of a name has its state within the entry at hand, so that
+//! reading, writing and deleting a label take constant time, however many labels an entry has. A
+//! row of the table belongs to the entry it was last written for; a row of another entry reads as
+//! empty.
 
 mod edit;
 mod extraction;
@@ -301,7 +299,7 @@ impl EntryLabels {
     }
 
     /// Adds the entry's structured metadata. A name that the stream has gets the
-    /// suffix `_extracted`; the error names go to the error slots.
+    /// suffix `_extracted`; the error names go to the error labels.
     pub(crate) fn add_metadata<'p>(&mut self, pairs: impl Iterator<Item = (&'p str, &'p str)>) {
         for (name, value) in pairs {
             let (names, rows, meter) = (&mut self.names, &mut self.rows, &self.meter);
@@ -355,7 +353,7 @@ impl EntryLabels {
         extracted
     }
 
-    /// The value of a label, without looking into the error slots.
+    /// The value of a label, without looking into the error labels.
     pub(crate) fn get(&self, name: NameId) -> Option<&[u8]> {
         let row = self.known(name);
         let field = if row.parsed != NONE {
@@ -373,16 +371,16 @@ impl EntryLabels {
 
     /// A non-empty `__error__`.
     pub(crate) fn error(&self) -> Option<&[u8]> {
-        self.slot(self.error)
+        self.error_text(self.error)
     }
 
     /// A non-empty `__error_details__`.
     pub(crate) fn error_details(&self) -> Option<&[u8]> {
-        self.slot(self.error_details)
+        self.error_text(self.error_details)
     }
 
-    fn slot(&self, slot: Option<(usize, usize)>) -> Option<&[u8]> {
-        let (start, end) = slot?;
+    fn error_text(&self, range: Option<(usize, usize)>) -> Option<&[u8]> {
+        let (start, end) = range?;
         (start < end).then(|| &self.arena[start..end])
     }
 
@@ -395,7 +393,7 @@ impl EntryLabels {
     }
 
     /// Calls `visit` for every label of the final set: visible stream labels,
-    /// structured metadata, parsed labels, then the error slots. Names come once.
+    /// structured metadata, parsed labels, then the error labels. Names come once.
     pub(crate) fn for_each_final(&self, mut visit: impl FnMut(NameId, Category, &[u8])) {
         for (position, field) in self.base.fields.iter().enumerate() {
             let value = self.base.value(position);

@@ -40,7 +40,7 @@ fn metadata_that_collides_with_the_stream_is_renamed() {
 }
 
 #[test]
-fn error_metadata_goes_to_the_error_slot() {
+fn error_metadata_goes_to_the_error_label() {
     let mut labels = started();
     labels.add_metadata([("__error__", "E")].into_iter());
     assert_eq!(labels.get(ERROR), None);

@@ -1,8 +1,7 @@
 //! Names and values of labels that parsers take from lines.
 
 /// Appends a value with every U+FFFD and every byte that is not valid UTF-8
-/// replaced by a space. The reference does so for the values of all stages, also
-/// of `pattern`, of which section 6 of the language reference says otherwise.
+/// replaced by a space, as Loki does for the values of all stages.
 pub(crate) fn push_clean(out: &mut Vec<u8>, value: &[u8]) {
     if value.is_ascii() {
         out.extend_from_slice(value);

@@ -30,7 +30,7 @@ const KEY_TEXT_FACTOR: usize = 6;
 
 /// Order of streams whose entries have equal times.
 ///
-/// The interface leaves it open. The reference orders by its stream hash, XXH64 of
+/// The interface leaves it open. Loki orders by its stream hash, XXH64 of
 /// the names and values, each followed by the byte 0xff; doing the same makes
 /// answers that are cut at a limit comparable side by side. Streams with equal
 /// hashes are told apart by their canonical text.
@@ -118,7 +118,7 @@ impl Position {
 }
 
 #[derive(PartialEq, Eq, Debug)]
-struct Held {
+struct HeldEntry {
     label_set: u32,
     line: Box<[u8]>,
 }
@@ -130,7 +130,7 @@ pub(crate) struct LogCollector {
     limit: usize,
     /// 0 when entries are not thinned.
     interval_ns: i64,
-    entries: BTreeMap<Position, Held>,
+    entries: BTreeMap<Position, HeldEntry>,
     /// Entries behind this rank cannot be in the result.
     bound: Option<i64>,
     /// Number of entries at which thinning is tried next.
@@ -233,11 +233,11 @@ impl LogCollector {
         if meter.admit(entry_bytes(line)) {
             meter.work(line.len());
             self.held_bytes += entry_bytes(line);
-            self.entries.insert(position, Held { label_set, line: line.into() });
+            self.entries.insert(position, HeldEntry { label_set, line: line.into() });
         }
     }
 
-    fn let_go(&mut self, dropped: &Held, meter: &Meter) {
+    fn let_go(&mut self, dropped: &HeldEntry, meter: &Meter) {
         let bytes = entry_bytes(&dropped.line);
         self.held_bytes -= bytes;
         meter.release(bytes);
@@ -345,7 +345,7 @@ impl LogCollector {
 const ENTRY_WORK: usize = 32;
 
 /// Memory of an entry besides its line: the tree's nodes may be half empty.
-const ENTRY_BYTES: usize = 2 * size_of::<(Position, Held)>();
+const ENTRY_BYTES: usize = 2 * size_of::<(Position, HeldEntry)>();
 
 /// Memory of a stream or a label set in the maps that number them.
 const MAPPED_BYTES: usize = 2 * size_of::<(StreamKey, u32)>();

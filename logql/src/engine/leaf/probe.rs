@@ -97,15 +97,15 @@ impl Probe {
     }
 
     /// Gives back what outliers have made large, and notes what is held behind a block.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn reconcile(&mut self) {
         let meter = self.labels.meter();
-        if meter.is_settled() {
+        if meter.is_reconciled() {
             return;
         }
         meter.recycle(&mut self.line_buffer);
         self.pipeline.recycle(meter);
         self.labels.recycle();
-        self.labels.meter().settle(self.held_bytes());
+        self.labels.meter().reconcile(self.held_bytes());
     }
 
     /// Heap memory in bytes.

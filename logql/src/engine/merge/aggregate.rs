@@ -1,21 +1,21 @@
 //! `sum`, `count`, `avg`, `min`, `max`, `stddev` and `stdvar` over series.
 
-use super::super::fold::{Deviation, larger, running_mean, smaller};
 use super::super::meter::Meter;
+use super::super::statistics::{RunningVariance, larger, running_mean, smaller};
 use super::grouping::group_labels;
 use super::series::{Groups, Point, Series};
 use crate::syntax::ast::{Grouping, VectorFunction};
 
-/// Folds the values of one group at one step.
+/// Aggregates the values of one group at one step.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fold {
+struct Accumulator {
     count: u64,
     /// The sum, extremum or mean so far.
     value: f64,
-    deviation: Deviation,
+    variance: RunningVariance,
 }
 
-/// How a fold takes a value.
+/// How an accumulator takes a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Sum,
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-impl Fold {
+impl Accumulator {
     fn add(&mut self, kind: Kind, value: f64) {
         self.count += 1;
         let is_first = self.count == 1;
@@ -56,7 +56,7 @@ impl Fold {
             Kind::Avg => self.value = running_mean(self.value, self.count, value),
             Kind::Min => self.value = if is_first { value } else { smaller(self.value, value) },
             Kind::Max => self.value = if is_first { value } else { larger(self.value, value) },
-            Kind::Stdvar | Kind::Stddev => self.deviation.add(value),
+            Kind::Stdvar | Kind::Stddev => self.variance.add(value),
         }
     }
 
@@ -64,8 +64,8 @@ impl Fold {
         match kind {
             Kind::Count => self.count as f64,
             Kind::Sum | Kind::Avg | Kind::Min | Kind::Max => self.value,
-            Kind::Stdvar => self.deviation.variance(),
-            Kind::Stddev => self.deviation.variance().sqrt(),
+            Kind::Stdvar => self.variance.variance(),
+            Kind::Stddev => self.variance.variance().sqrt(),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn aggregate(
     let kind = Kind::of(function).expect("the caller handles selecting functions");
     let mut groups = Groups::of(meter, series, |labels| group_labels(labels, grouping));
     groups.order_members(meter, series);
-    let mut folds: Vec<Fold> = Vec::new();
+    let mut folds: Vec<Accumulator> = Vec::new();
     if !meter.admit(groups.keys.len() * size_of::<Series>()) {
         return Vec::new();
     }
@@ -96,11 +96,11 @@ pub(crate) fn aggregate(
         let last = members().filter_map(|points| points.last()).map(|point| point.step).max();
         let (Some(first), Some(last)) = (first, last) else { continue };
         let steps = (last - first + 1) as usize;
-        if !meter.admit(steps.saturating_sub(folds.capacity()) * 2 * size_of::<Fold>()) {
+        if !meter.admit(steps.saturating_sub(folds.capacity()) * 2 * size_of::<Accumulator>()) {
             break;
         }
         folds.clear();
-        folds.resize(steps, Fold::default());
+        folds.resize(steps, Accumulator::default());
         for points in members() {
             if !meter.work(points.len() * size_of::<Point>()) {
                 break;
@@ -110,7 +110,8 @@ pub(crate) fn aggregate(
             }
         }
         let count = folds.iter().filter(|fold| fold.count > 0).count();
-        if !meter.admit(count * size_of::<Point>()) || !meter.work(steps * size_of::<Fold>()) {
+        if !meter.admit(count * size_of::<Point>()) || !meter.work(steps * size_of::<Accumulator>())
+        {
             break;
         }
         let mut points = Vec::with_capacity(count);

@@ -79,7 +79,7 @@ fn apply(op: BinaryOp, return_bool: bool, left: f64, right: f64) -> Option<f64> 
         BinaryOp::Add => return Some(left + right),
         BinaryOp::Sub => return Some(left - right),
         BinaryOp::Mul => return Some(left * right),
-        // Division by zero is NaN for every dividend (Q24).
+        // Division by zero is NaN for every dividend, as in Loki.
         BinaryOp::Div => return Some(if right == 0.0 { f64::NAN } else { left / right }),
         BinaryOp::Mod => return Some(if right == 0.0 { f64::NAN } else { left % right }),
         BinaryOp::Pow => return Some(left.powf(right)),

@@ -16,7 +16,7 @@ const VALUE_MAX_BYTES: usize = 4 << 20;
 /// What a byte of a value costs that a pattern is matched against, for [`Meter::work`].
 const MATCH_WORK: usize = 64;
 
-/// Relabels every series. Series that end with equal labels stay apart (Q14). A meter that is
+/// Relabels every series. Series that end with equal labels stay apart. A meter that is
 /// stopped ends it early.
 ///
 /// # Errors

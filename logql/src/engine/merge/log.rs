@@ -21,10 +21,10 @@ pub(crate) struct LogMerge {
 }
 
 /// Where an entry is: its partial, and its place there.
-type Place = (usize, usize);
+type EntryIndex = (usize, usize);
 
 /// What an entry takes while it is put in order: two places in lists that double.
-const PLACES_BYTES: usize = 6 * size_of::<Place>();
+const ORDER_BYTES: usize = 6 * size_of::<EntryIndex>();
 
 /// What it takes in a list of results that doubles.
 const RESULT_BYTES: usize = 3 * size_of::<ResultEntry>();
@@ -45,7 +45,7 @@ impl LogMerge {
     pub(crate) fn finish(&self, meter: &Meter, partials: Vec<LogPartial>) -> Vec<StreamResult> {
         let count: usize = partials.iter().map(|partial| partial.entries.len()).sum();
         let before_bytes = meter.used_bytes();
-        if !meter.admit(count * PLACES_BYTES) {
+        if !meter.admit(count * ORDER_BYTES) {
             return Vec::new();
         }
         let kept = self.kept(meter, &partials);
@@ -54,14 +54,14 @@ impl LogMerge {
         }
         let streams = self.group(meter, partials, &kept);
         if !meter.is_stopped() {
-            let places_bytes = count * PLACES_BYTES;
-            meter.release_to(meter.used_bytes().max(before_bytes + places_bytes) - places_bytes);
+            let order_bytes = count * ORDER_BYTES;
+            meter.release_to(meter.used_bytes().max(before_bytes + order_bytes) - order_bytes);
         }
         streams
     }
 
     /// The first `limit` entries in their order.
-    fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> Vec<Place> {
+    fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> Vec<EntryIndex> {
         let mut order: Vec<(usize, usize)> = partials
             .iter()
             .enumerate()
@@ -110,7 +110,12 @@ impl LogMerge {
         kept
     }
 
-    fn group(&self, meter: &Meter, partials: Vec<LogPartial>, kept: &[Place]) -> Vec<StreamResult> {
+    fn group(
+        &self,
+        meter: &Meter,
+        partials: Vec<LogPartial>,
+        kept: &[EntryIndex],
+    ) -> Vec<StreamResult> {
         let mut sets: Vec<Vec<OutputSet>> = Vec::with_capacity(partials.len());
         let mut entries: Vec<Vec<Option<PartialEntry>>> = Vec::with_capacity(partials.len());
         for partial in partials {

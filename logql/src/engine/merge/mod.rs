@@ -209,7 +209,7 @@ impl MergeState {
             }
         };
         // What there is of parts that were not made a part of the answer is gone.
-        meter.settle(result.held_bytes());
+        meter.reconcile(result.held_bytes());
         Ok((result, meter.into_allowance()?))
     }
 }
@@ -393,7 +393,7 @@ fn constant(meter: &Meter, grid: Grid, labels: Labels, value: f64) -> Vec<Series
 }
 
 /// Puts a value into the form and order of the response: a vector is ordered by the pairs of
-/// its labels, a matrix by their printed form, in which `{}` comes last, as in the reference.
+/// its labels, a matrix by their printed form, in which `{}` comes last, as in Loki.
 fn shape(
     meter: &Meter,
     value: Value,
@@ -469,8 +469,8 @@ fn vector(meter: &Meter, grid: Grid, count: usize, series: Vec<Series>) -> Vec<V
     out
 }
 
-/// Series as they are answered; those with equal labels are one, with several points at a
-/// time (Q14).
+/// The series of the answer. Series with equal labels become one series with several points at a
+/// time, as in Loki.
 fn matrix(meter: &Meter, grid: Grid, series: Vec<Series>) -> Vec<MatrixSeries> {
     let mut out: Vec<MatrixSeries> = Vec::with_capacity(series.len());
     let mut series = series.into_iter().peekable();

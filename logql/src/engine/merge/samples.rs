@@ -8,7 +8,7 @@ use super::super::error::EvalError;
 use super::super::leaf::samples::{Sample, SamplePartial};
 use super::super::meter::Meter;
 use super::super::params::Windows;
-use super::super::range::{SampleFunction, Sliding, Summary, WindowSample};
+use super::super::range::{SampleFunction, SlidingWindow, Summary, WindowSample};
 use super::series::{Point, SERIES_WORK, Series};
 use super::{MAP_ENTRY_BYTES, PairOrder};
 
@@ -187,7 +187,7 @@ fn slide(
     samples: &[WindowSample],
     spans: &Spans,
 ) -> Vec<Point> {
-    let mut sliding = Sliding::new();
+    let mut sliding = SlidingWindow::new();
     let mut points = Vec::with_capacity(spans.len());
     for &(step, first, end) in spans {
         if !meter.work(SPAN_BYTES) {

@@ -35,7 +35,7 @@ const FULL_LINES: u64 = 1 << 17;
 const STEP_MIN_NS: i64 = 10_000_000_000;
 
 /// Templates of fewer lines are left out where there are any with so many: people look
-/// for what stands out, and the reference leaves them out as well.
+/// for what stands out, and Loki leaves them out as well.
 const FREQUENT_LINES: u64 = 30;
 
 /// The structured metadata that carries the level of an entry.

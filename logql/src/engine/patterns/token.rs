@@ -13,7 +13,7 @@ const LINE_MAX_BYTES: usize = 2048;
 /// Words of a line that are looked at; what follows is one variable.
 const WORDS_MAX: usize = 96;
 
-/// Lines with fewer words are left out, as the reference does.
+/// Lines with fewer words are left out, as Loki does.
 const WORDS_MIN: usize = 4;
 
 /// Stands for a word in a skeleton. Not a separator.

@@ -1,5 +1,4 @@
-//! `| decolorize`: the line without ANSI sequences, section 8.5 of the language
-//! reference.
+//! `| decolorize`: the line without ANSI sequences.
 
 use std::sync::LazyLock;
 

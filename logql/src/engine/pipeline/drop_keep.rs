@@ -1,5 +1,4 @@
-//! `| drop a, b="x"` and `| keep a, b=~"y"`, sections 8.3 and 8.4 of the language
-//! reference.
+//! `| drop a, b="x"` and `| keep a, b=~"y"`: labels go or stay by name or by value.
 
 use super::super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
 use super::super::matcher::CompiledMatcher;
@@ -79,7 +78,7 @@ impl CompiledStage for Drop {
             }
             if item.accepts(value) {
                 match item.name {
-                    slot @ (ERROR | ERROR_DETAILS) => labels.clear_error(slot),
+                    name @ (ERROR | ERROR_DETAILS) => labels.clear_error(name),
                     name => labels.delete(name),
                 }
             }

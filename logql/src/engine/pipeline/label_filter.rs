@@ -1,11 +1,14 @@
-//! Label filters: `| status >= 500 and method = "GET"`, section 7 of the language
-//! reference.
+//! Label filters: `| status >= 500 and method = "GET"`.
 //!
-//! A filter is evaluated where it stands and on nothing else (the reference also
-//! applies it inside parsers, Q11), its regular expressions are those of stream
-//! selectors, fully anchored (Q10) and with a `.` for every character, and a bad `ip`
-//! pattern is reported wherever it is nested (Q3). A value that cannot be compared keeps
-//! its entry, with an error, unless the filter is guarded, see [`super::error_guard`].
+//! A value that cannot be compared keeps its entry, with an error, unless the filter is guarded,
+//! see [`super::error_guard`]. Regular expressions are those of stream selectors: fully anchored,
+//! with a `.` for every character.
+//!
+//! Three defects of Loki are not copied:
+//! - Loki also applies a filter inside the parsers before it. Here a filter is evaluated where it
+//!   stands.
+//! - Loki turns some regular expressions into tests for a part of the value. Here all are anchored.
+//! - Loki takes a bad `ip` pattern below an `and` or an `or` for false. Here it is an error.
 
 use super::super::convert;
 use super::super::interner::equal;
@@ -105,7 +108,7 @@ impl LabelFilter {
     /// be made.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(
         filter: &ast::LabelFilter,
         is_guarded: bool,

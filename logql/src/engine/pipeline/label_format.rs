@@ -1,5 +1,4 @@
-//! `| label_format dst=src, dst="template"`, section 8.2 of the language reference:
-//! renames and templates, left to right.
+//! `| label_format dst=src, dst="template"`: renames and templates, left to right.
 //!
 //! All templates of a stage see the labels as they are just before its first
 //! template: with the renames to the left of that, without anything else that the
@@ -39,7 +38,7 @@ impl LabelFormat {
     /// Compiles the list.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(
         list: &[ast::LabelFormat],
         labels: &mut EntryLabels,

@@ -22,7 +22,7 @@ impl LineFormat {
     /// Compiles the stage.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(template: &[u8], labels: &mut EntryLabels) -> Result<Self, String> {
         let template = Template::compile("line", template, labels)
             .map_err(|error| format!("invalid line template: {error}"))?;

@@ -1,4 +1,4 @@
-//! `| pattern "<ip> - <_> <status>"`, section 6.5 of the language reference.
+//! `| pattern "<ip> - <_> <status>"`: the texts between literals become labels.
 
 use memchr::memmem::Finder;
 

@@ -1,4 +1,4 @@
-//! `| regexp "(?P<name>...)"`, section 6.6 of the language reference.
+//! `| regexp "(?P<name>...)"`: the named groups of a match become labels.
 
 use regex::bytes::{CaptureLocations, Regex};
 

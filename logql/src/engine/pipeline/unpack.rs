@@ -1,5 +1,4 @@
-//! `| unpack`: the labels and the line of a packed entry, section 6.7 of the
-//! language reference.
+//! `| unpack`: the labels and the line of a packed entry.
 
 use super::super::labels::EntryLabels;
 use super::super::labels::text::{push_clean, push_sanitized};

@@ -1,15 +1,15 @@
 //! Functions over the samples of a window, one file each where they are more than
 //! a line.
 
-mod folds;
 mod quantile;
 mod rate_counter;
 mod sliding;
+mod summary;
 
-pub(crate) use folds::Summary;
-pub(crate) use sliding::Sliding;
+pub(crate) use sliding::SlidingWindow;
+pub(crate) use summary::Summary;
 
-use super::fold::{Deviation, larger, running_mean, smaller};
+use super::statistics::{RunningVariance, larger, running_mean, smaller};
 use crate::syntax::ast::RangeFunction;
 
 /// A sample of a window.
@@ -81,7 +81,7 @@ impl SampleFunction {
 }
 
 fn variance(values: impl Iterator<Item = f64>) -> f64 {
-    let mut deviation = Deviation::default();
-    values.for_each(|value| deviation.add(value));
-    deviation.variance()
+    let mut variance = RunningVariance::default();
+    values.for_each(|value| variance.add(value));
+    variance.variance()
 }

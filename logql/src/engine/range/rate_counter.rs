@@ -6,7 +6,7 @@ use super::{Window, WindowSample, seconds};
 /// A gap this many times the mean distance of samples ends the extrapolation.
 const GAP_FACTOR: f64 = 1.1;
 
-/// The rate per second; 0 for fewer than two samples (Q25).
+/// The rate per second; 0 for fewer than two samples, as in Loki.
 pub(super) fn rate_counter(window: &Window, samples: &[WindowSample]) -> f64 {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return 0.0 };
     let mut increase = last.value - first.value;

@@ -8,14 +8,14 @@
 //! Nothing is ever subtracted, so no precision is lost by it.
 
 /// The fold of a run of samples, in time order.
-pub(crate) trait Fold: Copy {
+pub(crate) trait PartialAggregate: Copy {
     /// The fold of two adjacent runs.
     fn join(self, later: Self) -> Self;
 }
 
 /// A window that moves over a list of folds of single samples.
 #[derive(Debug)]
-pub(crate) struct Sliding<F> {
+pub(crate) struct SlidingWindow<F> {
     /// `suffixes[k]` is the fold of the samples `middle - 1 - k .. middle`.
     suffixes: Vec<F>,
     middle: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Sliding<F> {
     behind: Option<F>,
 }
 
-impl<F: Fold> Sliding<F> {
+impl<F: PartialAggregate> SlidingWindow<F> {
     pub(crate) fn new() -> Self {
         Self { suffixes: Vec::new(), middle: 0, end: 0, behind: None }
     }
@@ -60,7 +60,7 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Debug)]
     struct Run(usize, usize);
 
-    impl Fold for Run {
+    impl PartialAggregate for Run {
         fn join(self, later: Self) -> Self {
             assert_eq!(self.1, later.0, "adjacent and in order");
             Self(self.0, later.1)
@@ -71,7 +71,7 @@ mod tests {
     fn every_window_is_folded_whole_and_in_order() {
         let mut seed = 99u32;
         for _ in 0..200 {
-            let mut sliding = Sliding::new();
+            let mut sliding = SlidingWindow::new();
             let (mut first, mut end) = (0, 0);
             for _ in 0..60 {
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

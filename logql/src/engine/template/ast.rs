@@ -129,7 +129,7 @@ pub(super) struct Number {
 
 /// A node that an execution error points at.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'t> {
+pub(super) enum ErrorNode<'t> {
     Action(&'t Action),
     Pipe(&'t Pipe),
     Command(&'t Command),
@@ -137,7 +137,7 @@ pub(super) enum Place<'t> {
     Template(&'t Node),
 }
 
-impl Place<'_> {
+impl ErrorNode<'_> {
     pub(super) fn position(&self) -> usize {
         match self {
             Self::Action(action) => action.position,
@@ -150,7 +150,7 @@ impl Place<'_> {
     }
 }
 
-impl Display for Place<'_> {
+impl Display for ErrorNode<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Action(action) => write!(f, "{{{{{}}}}}", action.pipe),

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::engine::meter::Meter;
-use crate::syntax::go_float::parse_float;
+use logsvc_proto::go::float::parse_float;
 
 /// Deepest nesting that is accepted.
 const MAX_DEPTH: usize = 200;

@@ -16,6 +16,7 @@
 
 mod ast;
 mod exec;
+mod execution;
 mod functions;
 mod json;
 mod labels;
@@ -26,7 +27,6 @@ mod parser;
 mod plain;
 mod print;
 mod reads;
-mod run;
 mod size;
 mod time;
 mod token;
@@ -39,11 +39,11 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use super::labels::EntryLabels;
+use execution::Execution;
+pub(crate) use execution::Input;
 use functions::RegexCache;
 use labels::LabelMap;
 use out::ENDED;
-pub(crate) use run::Input;
-use run::Run;
 
 /// What a byte of a template costs to compile, see [`super::meter`].
 const COMPILE_FACTOR: usize = 64;
@@ -128,7 +128,7 @@ impl Template {
         if self.is_plain && plain::execute(&self.trees[0].1, &labels, &input, out)? {
             return Ok(());
         }
-        exec::execute(self, &labels, &Run::new(input, &self.regexes), out)
+        exec::execute(self, &labels, &Execution::new(input, &self.regexes), out)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::ast::Number;
 use super::lexed_text;
-use crate::syntax::go_float::parse_float;
-use crate::syntax::go_text::{quote, unescape};
+use logsvc_proto::go::float::parse_float;
+use logsvc_proto::go::quote::quoted_bytes;
+use logsvc_proto::go::unquote::unescape;
 
 /// Reads a character constant such as `'a'`; `text` includes the quotes.
 ///
@@ -12,7 +13,7 @@ use crate::syntax::go_text::{quote, unescape};
 pub(super) fn character(text: &[u8]) -> Result<Number, String> {
     let text = lexed_text(text);
     let inside = &text[1..text.len() - 1];
-    let bytes = unescape(inside, '\'').ok_or("invalid syntax")?;
+    let bytes = unescape(inside, b'\'').map_err(|_| "invalid syntax")?;
     let is_byte_escape = inside.starts_with("\\x")
         || inside.starts_with('\\') && inside[1..].starts_with(|c: char| c.is_digit(8));
     let decoded = String::from_utf8_lossy(&bytes);
@@ -119,11 +120,13 @@ pub(super) fn number(text: &[u8]) -> Result<Number, String> {
                 int = whole(value);
             }
             Ok(_) if !overflows => {
-                return Err(format!("integer overflow: {}", quote(text.as_bytes())));
+                return Err(format!("integer overflow: {}", quoted_bytes(text.as_bytes())));
             }
             Ok(value) => float = Some(value),
             Err(_) if overflows => {}
-            Err(_) => return Err(format!("illegal number syntax: {}", quote(text.as_bytes()))),
+            Err(_) => {
+                return Err(format!("illegal number syntax: {}", quoted_bytes(text.as_bytes())));
+            }
         }
     }
     let is_float = float.is_some() && looks_like_float && !is_hex_int;

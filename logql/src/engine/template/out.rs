@@ -1,6 +1,6 @@
 //! Bytes that are written up to a limit, for which memory is asked before they are.
 
-use crate::engine::meter::{Held, Meter};
+use crate::engine::meter::{Meter, Reservation};
 
 /// What a piece costs besides its bytes, see [`crate::engine::meter`].
 const PIECE_WORK: usize = 8;
@@ -84,7 +84,7 @@ impl<'o> Out<'o> {
     }
 
     /// Asks for memory beside the output, for as long as what this gives lives.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Held<'o>, String> {
+    pub(super) fn hold(&self, bytes: usize) -> Result<Reservation<'o>, String> {
         if !self.meter.work(bytes / 4) {
             return Err(ENDED.to_owned());
         }

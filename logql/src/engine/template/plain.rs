@@ -4,9 +4,9 @@
 //! output beyond its bound, which is left to that execution, as it knows where it was.
 
 use super::ast::{List, Node};
+use super::execution::{Input, max_output_bytes};
 use super::labels::LabelMap;
 use super::out::ENDED;
-use super::run::{Input, max_output_bytes};
 
 /// So many nodes are less than an execution may look at.
 const NODES_MAX: usize = 1000;

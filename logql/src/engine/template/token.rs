@@ -104,9 +104,9 @@ impl Token<'_> {
             kind if kind.is_keyword() => format!("<{text}>"),
             _ if self.text.len() > 10 => {
                 let start: String = text.chars().take(10).collect();
-                format!("{}...", crate::syntax::go_text::quote(start.as_bytes()))
+                format!("{}...", logsvc_proto::go::quote::quoted_bytes(start.as_bytes()))
             }
-            _ => crate::syntax::go_text::quote(self.text),
+            _ => logsvc_proto::go::quote::quoted_bytes(self.text),
         }
     }
 }

@@ -8,10 +8,12 @@ mod token;
 
 pub(super) use token::{Fixed, Kind, Token};
 
+use logsvc_proto::go::duration::{parse_go_duration_ns, parse_model_duration_ns};
+use logsvc_proto::go::unquote::unescape;
+
 use super::ParseError;
 use super::ast::Flag;
-use super::go_duration::{parse_go_duration, parse_prometheus_duration};
-use super::go_text::{is_ident_char, is_ident_start, unescape};
+use super::idents::{is_ident_char, is_ident_start};
 
 /// Longest keyword; longer words need no look-up.
 const MAX_KEYWORD_LEN: usize = 20;
@@ -137,7 +139,7 @@ impl<'a> Lexer<'a> {
             c == quote || c == '\n'
         });
         let len = end.map_or(rest.len(), |(at, _)| at);
-        let Some(text) = unescape(&rest[1..len], quote) else {
+        let Ok(text) = unescape(&rest[1..len], quote as u8) else {
             return Err("invalid char escape".to_owned());
         };
         if end.is_none_or(|(_, c)| c != quote) {
@@ -156,7 +158,7 @@ impl<'a> Lexer<'a> {
         let Some(end) = rest.find(']') else {
             return Err("missing closing ']' in duration".to_owned());
         };
-        let range_ns = parse_prometheus_duration(&rest[1..end])?;
+        let range_ns = parse_model_duration_ns(&rest[1..end]).map_err(|error| error.to_string())?;
         self.advance(end + 1);
         Ok(Kind::Range(range_ns))
     }
@@ -261,7 +263,7 @@ fn dash(rest: &str) -> Option<(Kind, usize)> {
     if len == 1 || text == "-0" {
         return None;
     }
-    parse_go_duration(text).ok().map(|duration_ns| (Kind::Duration(duration_ns), len))
+    parse_go_duration_ns(text).ok().map(|duration_ns| (Kind::Duration(duration_ns), len))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Numbers, durations and byte sizes.
 
 use super::Kind;
-use crate::syntax::go_bytes::parse_query_bytes;
-use crate::syntax::go_duration::{parse_go_duration, parse_prometheus_duration};
+use logsvc_proto::go::duration::{parse_go_duration_ns, parse_model_duration_ns};
+use logsvc_proto::go::size::parse_query_bytes;
 
 /// Cuts a number, a duration or a byte size off the start of the text, which
 /// begins with a digit or with a point and a digit. Returns its length in bytes.
@@ -14,7 +14,7 @@ pub(super) fn scan(rest: &str) -> Result<(Kind, usize), String> {
     let duration_len = number_len + duration_run_len(&rest[number_len..]);
     if duration_len > number_len {
         let text = &rest[..duration_len];
-        if let Ok(ns) = parse_prometheus_duration(text).or_else(|_| parse_go_duration(text)) {
+        if let Ok(ns) = parse_model_duration_ns(text).or_else(|_| parse_go_duration_ns(text)) {
             return Ok((Kind::Duration(ns), duration_len));
         }
     }

@@ -8,7 +8,7 @@ pub(in crate::syntax) struct Token<'a> {
     pub(in crate::syntax) kind: Kind,
     /// As written.
     pub(in crate::syntax) text: &'a str,
-    /// Line from 1; 0 for tokens that the reference completes by hand.
+    /// Line from 1; 0 for tokens that Loki completes by hand.
     pub(in crate::syntax) line: u32,
     /// Column in code points, from 1.
     pub(in crate::syntax) col: u32,

@@ -6,7 +6,8 @@
 use super::{Parser, unexpected, unexpected_one};
 use crate::syntax::ast::{CompareOp, LabelFilter, MatchOp, Matcher};
 use crate::syntax::lexer::{Fixed, Kind};
-use crate::syntax::{MAX_LABEL_FILTER_DEPTH, ParseError, go_float};
+use crate::syntax::{MAX_LABEL_FILTER_DEPTH, ParseError};
+use logsvc_proto::go::float::parse_float;
 
 /// A filter and its depth.
 type Operand = (LabelFilter, usize);
@@ -173,7 +174,7 @@ impl Parser<'_> {
 
 /// The value of a number.
 pub(super) fn literal(text: &str) -> Result<f64, ParseError> {
-    go_float::parse_float(text)
+    parse_float(text)
         .map_err(|error| ParseError::new(format!("unable to parse literal as a float: {error}")))
 }
 

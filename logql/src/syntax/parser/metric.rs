@@ -9,7 +9,8 @@ use crate::syntax::ast::{
     VectorMatching,
 };
 use crate::syntax::lexer::{Fixed, Kind};
-use crate::syntax::{MAX_EXPR_DEPTH, ParseError, checker, go_float, go_regex};
+use crate::syntax::{MAX_EXPR_DEPTH, ParseError, checker, go_regex};
+use logsvc_proto::go::float::parse_float;
 
 /// An operator whose right operand is still to come.
 struct Pending {
@@ -153,7 +154,7 @@ impl Parser<'_> {
         if self.peek()?.kind != Kind::Number {
             return Err(self.unexpected("NUMBER"));
         }
-        let value = go_float::parse_float(self.next()?.text);
+        let value = parse_float(self.next()?.text);
         self.expect(Fixed::CloseParen, ")")?;
         Ok(match value {
             Ok(value) => Node::leaf(MetricExpr::Vector(value)),
@@ -188,7 +189,7 @@ impl Parser<'_> {
     }
 
     fn check_label_replace(&mut self, regex: &[u8]) -> Result<(), ParseError> {
-        // The reference compiles the anchored text as a whole.
+        // Loki compiles the anchored text as a whole.
         let anchored = [b"^(?:", regex, b")$"].concat();
         self.charge_regex(go_regex::translate(&anchored, go_regex::Purpose::Captures))
             .and_then(|_| go_regex::compile_capturing(&anchored).map_err(ParseError::new))

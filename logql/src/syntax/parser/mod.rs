@@ -5,7 +5,7 @@
 //! [`MAX_EXPR_DEPTH`](super::MAX_EXPR_DEPTH), as is the depth of the tree. Work is
 //! bounded by the length of the text and by [`MAX_QUERY_REGEX_COST`].
 //!
-//! Which of several errors is reported follows the reference: an error in the
+//! Which of several errors is reported follows Loki: an error in the
 //! form of the text, a bad pattern of a matcher or parser stage, and a malformed
 //! number count as soon as they are reached; problems of functions and operators
 //! wait until the whole text has been read, and then the outermost and leftmost
@@ -17,9 +17,10 @@ mod metric;
 mod range;
 
 use super::ast::{Expr, LogExpr, MetricExpr, Selector};
-use super::go_text::{is_ident_start, quote};
+use super::idents::is_ident_start;
 use super::lexer::{Fixed, Kind, Lexer, Token};
 use super::{ParseError, checker, go_regex};
+use logsvc_proto::go::quote::quoted;
 
 /// Length in bytes from which a query is refused.
 pub const MAX_QUERY_LEN_BYTES: usize = 131_072;
@@ -30,7 +31,7 @@ pub const MAX_QUERY_REGEX_COST: u64 = 500_000;
 /// Parses and checks a query.
 ///
 /// # Errors
-/// The first problem, in the words of the reference.
+/// The first problem, in the words of Loki.
 pub fn parse(query: &str) -> Result<Expr, ParseError> {
     let (expr, is_selective) = parse_unchecked(query)?;
     checker::check_sort_grouping(&expr)?;
@@ -208,7 +209,7 @@ impl<'a> Parser<'a> {
         let token = self.next()?;
         if self.odd_name.is_none() && !token.text.starts_with(is_ident_start) {
             // Its kind is the one that is expected, so it goes by its text.
-            let text = quote(token.text.as_bytes());
+            let text = quoted(token.text);
             self.odd_name = Some(unexpected_one(&token, &text[1..text.len() - 1], expecting));
         }
         Ok(token.text.to_owned())
@@ -222,7 +223,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The error for the next token. `expecting` lists what could stand there,
-    /// where the reference does so.
+    /// where Loki does so.
     fn unexpected(&mut self, expecting: &str) -> ParseError {
         match self.peek() {
             Ok(token) => unexpected(token, expecting),

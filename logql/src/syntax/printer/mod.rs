@@ -2,9 +2,9 @@
 //! every node, and [`format`], which breaks long queries into lines.
 //!
 //! What is printed parses to the same tree again, except for literals that are
-//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is the
-//! reference's; where that loses information (byte sizes, `vector()` arguments,
-//! `or` operands, empty label lists, precedence), this printer keeps it.
+//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is that of Loki. Where
+//! Loki's printer loses information (byte sizes, `vector()` arguments, `or` operands, empty label
+//! lists, precedence), this printer keeps it.
 
 mod pretty;
 mod regex_style;
@@ -19,10 +19,10 @@ use super::ast::{
     MetricExpr, RangeAggregation, Selector, Text, Unwrap, UnwrapConversion, VectorAggregation,
     VectorMatching,
 };
-use super::go_bytes::write_bytes;
-use super::go_duration::{write_go_duration, write_prometheus_duration};
-use super::go_float::write_go_float;
-use super::go_text::quote_into;
+use logsvc_proto::go::duration::{format_go_duration, format_model_duration};
+use logsvc_proto::go::float::print_float;
+use logsvc_proto::go::quote::{quoted_bytes, write_quoted_bytes};
+use logsvc_proto::go::size::write_query_bytes;
 
 /// Text that is being built. Writing to it succeeds always.
 type Out = String;
@@ -53,7 +53,7 @@ display! {
 /// The string as the language writes it, in double quotes.
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&super::go_text::quote(self))
+        f.write_str(&quoted_bytes(self))
     }
 }
 
@@ -94,21 +94,21 @@ fn selector(out: &mut Out, selector: &Selector) {
 fn matcher(out: &mut Out, matcher: &Matcher) {
     out.push_str(&matcher.name);
     out.push_str(matcher.op.as_str());
-    quote_into(out, &matcher.value);
+    write_quoted_bytes(&matcher.value, out);
 }
 
 fn line_filter(out: &mut Out, filter: &LineFilter) {
     out.push_str(filter.op.as_str());
     out.push(' ');
     separated(out, &filter.operands, " or ", |out, operand| match operand {
-        LineOperand::Text(text) => quote_into(out, text),
+        LineOperand::Text(text) => write_quoted_bytes(text, out),
         LineOperand::Ip(pattern) => ip(out, pattern),
     });
 }
 
 fn ip(out: &mut Out, pattern: &Text) {
     out.push_str("ip(");
-    quote_into(out, pattern);
+    write_quoted_bytes(pattern, out);
     out.push(')');
 }
 
@@ -142,11 +142,11 @@ fn label_filter(out: &mut Out, filter: &LabelFilter) {
         }
         LabelFilter::Duration { name, op, value_ns } => {
             compare(out, name, *op);
-            write_go_duration(out, *value_ns);
+            out.push_str(&format_go_duration(*value_ns));
         }
         LabelFilter::Bytes { name, op, value_bytes } => {
             compare(out, name, *op);
-            write_bytes(out, *value_bytes);
+            write_query_bytes(out, *value_bytes);
         }
         LabelFilter::Ip { name, negated, pattern } => {
             out.push_str(name);
@@ -160,7 +160,7 @@ fn label_filter(out: &mut Out, filter: &LabelFilter) {
 
 fn metric(out: &mut Out, expr: &MetricExpr) {
     match expr {
-        MetricExpr::Literal(value) => write_go_float(out, *value),
+        MetricExpr::Literal(value) => out.push_str(&print_float(*value)),
         MetricExpr::Vector(value) => vector(out, *value),
         MetricExpr::RangeAggregation(node) => range_aggregation(out, node),
         MetricExpr::VectorAggregation(node) => vector_aggregation(out, node),
@@ -207,11 +207,11 @@ fn log_range(out: &mut Out, range: &LogRange) {
         }
     }
     out.push('[');
-    write_prometheus_duration(out, range.range_ns);
+    out.push_str(&format_model_duration(range.range_ns));
     out.push(']');
     if range.offset_ns != 0 {
         out.push_str(" offset ");
-        write_go_duration(out, range.offset_ns);
+        out.push_str(&format_go_duration(range.offset_ns));
     }
 }
 
@@ -311,7 +311,7 @@ fn label_replace(out: &mut Out, node: &LabelReplace) {
     metric(out, &node.expr);
     for text in [&node.dst, &node.replacement, &node.src, &node.regex] {
         out.push(',');
-        quote_into(out, text);
+        write_quoted_bytes(text, out);
     }
     out.push(')');
 }

@@ -12,8 +12,8 @@ use crate::syntax::ast::{
     BinaryOperation, Expr, LabelReplace, LineFilter, LogExpr, LogRange, MetricExpr,
     RangeAggregation, Stage, VectorAggregation,
 };
-use crate::syntax::go_duration::{write_go_duration, write_prometheus_duration};
-use crate::syntax::go_text::quote_into;
+use logsvc_proto::go::duration::{format_go_duration, format_model_duration};
+use logsvc_proto::go::quote::write_quoted_bytes;
 
 /// Longest flat text of a node, in bytes.
 const MAX_FLAT_LEN_BYTES: usize = 100;
@@ -133,7 +133,7 @@ fn log_range(out: &mut Out, range: &LogRange, level: usize) {
         }
     }
     out.push_str(" [");
-    write_prometheus_duration(out, range.range_ns);
+    out.push_str(&format_model_duration(range.range_ns));
     out.push(']');
     if range.offset_ns != 0 {
         out.push_str(" offset ");
@@ -142,9 +142,9 @@ fn log_range(out: &mut Out, range: &LogRange, level: usize) {
             if range.offset_ns < 0 {
                 out.push('-');
             }
-            write_prometheus_duration(out, range.offset_ns.abs());
+            out.push_str(&format_model_duration(range.offset_ns.abs()));
         } else {
-            write_go_duration(out, range.offset_ns);
+            out.push_str(&format_go_duration(range.offset_ns));
         }
     }
 }
@@ -209,7 +209,7 @@ fn label_replace(out: &mut Out, node: &LabelReplace, level: usize) {
     for text in [&node.dst, &node.replacement, &node.src, &node.regex] {
         out.push(',');
         line(out, level + 1);
-        quote_into(out, text);
+        write_quoted_bytes(text, out);
     }
     line(out, level);
     out.push(')');

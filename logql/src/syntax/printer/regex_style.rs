@@ -1,6 +1,6 @@
 //! How the pattern of a label filter is quoted.
 //!
-//! The reference prints a pattern in back quotes when it runs it as a regular
+//! Loki prints a pattern in back quotes when it runs it as a regular
 //! expression, and in double quotes when it could replace it by substring
 //! searches. That rule is followed for the simple shapes it is known for.
 
@@ -47,7 +47,7 @@ fn literal(pattern: &str) -> Option<Vec<char>> {
 }
 
 /// Whether factoring common prefixes out leaves single characters side by side,
-/// which the reference's regex package then merges into a character class.
+/// which Loki's regex package then merges into a character class.
 fn becomes_class(alternatives: &[Vec<char>]) -> bool {
     let mut start = 0;
     let mut previous_is_single = false;

@@ -1,10 +1,10 @@
 //! The shape of a push document: streams and their entries.
 
+use crate::go::calendar::parse_rfc3339_ns;
 use crate::push::entries::EntrySource;
 use crate::push::json::{Cursor, Dialect, JsonError, RawText};
 use crate::push::listed::{EntryList, ListedStreams};
 use crate::push::{LabelSource, StreamRef, Totals};
-use crate::time::parse_rfc3339_ns;
 
 /// A JSON push that was checked to the last byte that matters.
 #[derive(Debug)]

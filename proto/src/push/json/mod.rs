@@ -1,6 +1,6 @@
 //! The JSON push, in its two dialects, scanned in place.
 //!
-//! Written by hand instead of over serde because the reference's leniency is
+//! Written by hand instead of over serde because Loki's leniency is
 //! wanted (raw text as label value, anything behind the top-level value) and
 //! because lines are bytes: they are located with a vectorised search, not
 //! checked for UTF-8 and not copied unless they hold escapes.

@@ -21,7 +21,7 @@ pub(super) struct KnownNames {
     /// Where they end.
     ends: [usize; KNOWN_MAX],
     /// Places of the pairs, by ascending name.
-    places: [u8; KNOWN_MAX],
+    positions: [u8; KNOWN_MAX],
     len: usize,
     /// How often names were remembered.
     number: NonZeroU64,
@@ -29,8 +29,8 @@ pub(super) struct KnownNames {
 
 impl Default for KnownNames {
     fn default() -> KnownNames {
-        let (ends, places) = ([0; KNOWN_MAX], [0; KNOWN_MAX]);
-        KnownNames { text: Vec::new(), ends, places, len: 0, number: NonZeroU64::MIN }
+        let (ends, positions) = ([0; KNOWN_MAX], [0; KNOWN_MAX]);
+        KnownNames { text: Vec::new(), ends, positions, len: 0, number: NonZeroU64::MIN }
     }
 }
 
@@ -59,36 +59,36 @@ impl KnownNames {
         if pairs.len() > KNOWN_MAX {
             return false;
         }
-        let mut places = [0; KNOWN_MAX];
-        for (len, (&(name, _), place)) in pairs.iter().zip(0_u8..).enumerate() {
+        let mut positions = [0; KNOWN_MAX];
+        for (len, (&(name, _), position)) in pairs.iter().zip(0_u8..).enumerate() {
             if !is_normal_name(name) {
                 return false;
             }
             let mut at = len;
             while at > 0 {
-                match pairs[usize::from(places[at - 1])].0.cmp(name) {
+                match pairs[usize::from(positions[at - 1])].0.cmp(name) {
                     Ordering::Less => break,
                     Ordering::Equal => return false,
-                    Ordering::Greater => places[at] = places[at - 1],
+                    Ordering::Greater => positions[at] = positions[at - 1],
                 }
                 at -= 1;
             }
-            places[at] = place;
+            positions[at] = position;
         }
         self.text.clear();
         for ((name, _), end) in pairs.iter().zip(&mut self.ends) {
             self.text.extend_from_slice(name);
             *end = self.text.len();
         }
-        (self.places, self.len) = (places, pairs.len());
+        (self.positions, self.len) = (positions, pairs.len());
         self.number = self.number.saturating_add(1);
         true
     }
 
     /// Places of the pairs with these names, by ascending name.
     #[inline]
-    pub(super) fn places(&self) -> &[u8] {
-        &self.places[..self.len]
+    pub(super) fn positions(&self) -> &[u8] {
+        &self.positions[..self.len]
     }
 
     /// Another number for each time that names were remembered.

@@ -67,7 +67,7 @@ impl<R: Runtime> Querier<R> {
             return Err(ApiError::bad_request(text));
         }
         if let Some(regexp) = params.get_non_empty("regexp") {
-            let regexp = syntax::go_text::quote(regexp.as_bytes());
+            let regexp = logsvc_proto::go::quote::quoted(regexp);
             let text = format!("{} |~ {regexp}", syntax::format(&expr));
             expr = self.bounded(&context, self.parse_query(&text)).await?;
         }

@@ -55,7 +55,7 @@ impl LeafExecutor {
         }
         self.selection = selection;
         self.count_series();
-        self.settle();
+        self.reconcile();
     }
 
     /// Whether lengths of lines are added up.

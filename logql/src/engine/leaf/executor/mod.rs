@@ -331,19 +331,19 @@ impl LeafExecutor {
     }
 
     /// Gives back what outliers among the entries have made large, and notes what is held.
-    fn settle(&mut self) {
+    fn reconcile(&mut self) {
         if let Some(probe) = &mut self.probe {
-            probe.settle();
+            probe.reconcile();
         }
         let meter = self.labels.meter();
-        if meter.is_settled() {
+        if meter.is_reconciled() {
             return;
         }
         meter.recycle(&mut self.line_buffer);
         self.label_sets.recycle(meter);
         self.pipeline.recycle(meter);
         self.labels.recycle();
-        self.labels.meter().settle(self.own_bytes());
+        self.labels.meter().reconcile(self.own_bytes());
     }
 
     /// The plan for an executor that goes on where this one stops, on another core
@@ -482,7 +482,7 @@ impl LeafExecutor {
         }
         self.entries_of(stream, block);
         self.count_series();
-        self.settle();
+        self.reconcile();
     }
 
     fn entries_of(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {
@@ -598,7 +598,7 @@ impl LeafExecutor {
             drop(result);
             return Err(stop);
         }
-        meter.settle_exactly(result.held_bytes());
+        meter.reconcile_exactly(result.held_bytes());
         meter.into_allowance().map(|allowance| (result, allowance))
     }
 

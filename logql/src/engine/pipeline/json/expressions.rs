@@ -1,9 +1,8 @@
 //! `| json x="a.b[0]"`: the listed parts of a document, found in one pass.
 //!
-//! Section 6.2 of the language reference. The pass looks at keys and brackets and
-//! at nothing else; of several matches of a path the first in the document counts.
-//! Every byte is looked at a bounded number of times per path: arrays and wanted
-//! values are skipped in one go, and a search that finds no end stops.
+//! The pass looks at keys and brackets and at nothing else. Of several matches of a path the
+//! first in the document counts. The pass looks at every byte a bounded number of times per
+//! path: it skips arrays and wanted values in one go, and a search that finds no end stops.
 
 use super::super::super::meter::Meter;
 use super::super::{CompiledStage, Entry};
@@ -69,7 +68,7 @@ impl JsonExpressions {
     /// Compiles the list.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(list: &[Extraction], labels: &mut EntryLabels) -> Result<Self, String> {
         let mut paths = Vec::with_capacity(list.len());
         for item in list {

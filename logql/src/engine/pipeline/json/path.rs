@@ -1,4 +1,4 @@
-//! The expressions of `| json x="a.b[0]"`, section 6.2 of the language reference.
+//! The expressions of `| json x="a.b[0]"`.
 
 /// One step into a document.
 #[derive(Clone, PartialEq, Eq, Debug)]

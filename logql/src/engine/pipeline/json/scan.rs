@@ -1,7 +1,7 @@
-//! A lenient reader of JSON text, section 6.1 of the language reference.
+//! A lenient reader of JSON text.
 //!
-//! It looks only at what it needs to find fields and the ends of values, and
-//! accepts much that is no JSON. Every step moves forward; the time is linear in
+//! It looks for fields and for the ends of values, and accepts much that is no JSON, as Loki
+//! does. Every step moves forward; the time is linear in
 //! the text, except that the end of an object or array is looked for before it is
 //! read, once per level of nesting, and [`MAX_DEPTH`] bounds the levels.
 //!
@@ -13,7 +13,7 @@ use logsvc_proto::words::quote_or_backslash;
 /// Levels of nested objects that are read.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// What is wrong with a text, in the words of the reference.
+/// What is wrong with a text, in the words of Loki.
 pub(crate) type Failure = &'static str;
 
 pub(crate) const MALFORMED: Failure = "Malformed JSON error";

@@ -1,4 +1,4 @@
-//! Splitting a line into `key=value` pairs, section 6.3 of the language reference.
+//! Splitting a line into `key=value` pairs.
 
 use super::super::json::escapes::{code_unit, short, surrogates};
 use crate::engine::labels::text::{is_unclean, push_clean};

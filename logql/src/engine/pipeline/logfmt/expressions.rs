@@ -1,8 +1,8 @@
-//! `| logfmt a="b"`: the listed keys, section 6.4 of the language reference.
+//! `| logfmt a="b"`: the listed keys.
 //!
-//! Two defects of the reference are not copied: a pair whose key equals a listed
-//! label but not its source is left alone (Q8), and a source that an earlier parser
-//! has extracted counts all the same (Q9).
+//! Two defects of Loki are not copied. Loki takes a pair for a label if its key equals the name of
+//! the label, even where the source is another key; this stage leaves the pair alone. Loki ignores
+//! a source that an earlier parser has extracted; this stage reads it.
 
 use super::super::super::meter::Meter;
 use super::super::json::label_of;
@@ -39,7 +39,7 @@ impl LogfmtExpressions {
     /// Compiles the list. Of several items with one label the last one counts.
     ///
     /// # Errors
-    /// The detail of the reference's stage error.
+    /// The detail of Loki's stage error.
     pub(crate) fn compile(parser: &LogfmtParser, labels: &mut EntryLabels) -> Result<Self, String> {
         let mut list: Vec<Listed> = Vec::with_capacity(parser.extractions.len());
         for item in &parser.extractions {

@@ -1,8 +1,8 @@
 //! Calls of functions and methods.
 
 use super::Exec;
-use crate::engine::meter::Held;
-use crate::engine::template::ast::{Arg, Place};
+use crate::engine::meter::Reservation;
+use crate::engine::template::ast::{Arg, ErrorNode};
 use crate::engine::template::functions::{Body, Function, Method, Param, call_error};
 use crate::engine::template::out::ENDED;
 use crate::engine::template::value::Value;
@@ -15,7 +15,7 @@ impl<'v> Exec<'v, '_> {
         &mut self,
         dot: &Value<'v>,
         function: &'static Function,
-        place: Place<'v>,
+        place: ErrorNode<'v>,
         args: &'v [Arg],
         last: Option<Value<'v>>,
     ) -> Result<Value<'v>, String> {
@@ -55,7 +55,7 @@ impl<'v> Exec<'v, '_> {
         dot: &Value<'v>,
         method: &'static Method,
         receiver: Value<'v>,
-        place: Place<'v>,
+        place: ErrorNode<'v>,
         args: &'v [Arg],
         last: Option<Value<'v>>,
     ) -> Result<Value<'v>, String> {
@@ -73,7 +73,7 @@ impl<'v> Exec<'v, '_> {
     fn finish(
         &mut self,
         name: &str,
-        place: Place<'v>,
+        place: ErrorNode<'v>,
         result: Result<Value<'v>, String>,
     ) -> Result<Value<'v>, String> {
         result.or_else(|mut message| {
@@ -89,7 +89,7 @@ impl<'v> Exec<'v, '_> {
 
     /// Counts the bytes that a call may read. Where they are many it gives what a message of the
     /// call may need, which shows them.
-    fn charged(&self, start: usize) -> Result<Option<Held<'v>>, String> {
+    fn charged(&self, start: usize) -> Result<Option<Reservation<'v>>, String> {
         let bytes: usize = self.args[start..].iter().map(Value::len_bytes).sum();
         self.run.work(bytes)?;
         if bytes < LONG_BYTES { Ok(None) } else { self.run.hold(2 * bytes).map(Some) }

@@ -1,7 +1,7 @@
 //! Commands, operands and fields.
 
 use super::Exec;
-use crate::engine::template::ast::{Arg, ArgKind, Command, Ident, Number, Place};
+use crate::engine::template::ast::{Arg, ArgKind, Command, ErrorNode, Ident, Number};
 use crate::engine::template::functions::{Param, find_method};
 use crate::engine::template::json::Json;
 use crate::engine::template::value::{Text, Value};
@@ -18,27 +18,27 @@ impl<'v> Exec<'v, '_> {
         let args = &command.args[1..];
         match &first.kind {
             ArgKind::Field(fields) => {
-                self.place = Some(Place::Arg(first));
+                self.place = Some(ErrorNode::Arg(first));
                 return self.fields(dot, dot.clone(), first, fields, args, last);
             }
             ArgKind::Chain { base, fields } => {
                 return self.chain(dot, first, base, fields, args, last);
             }
             ArgKind::Function(function) => {
-                self.place = Some(Place::Arg(first));
-                return self.call_function(dot, function, Place::Command(command), args, last);
+                self.place = Some(ErrorNode::Arg(first));
+                return self.call_function(dot, function, ErrorNode::Command(command), args, last);
             }
             ArgKind::Pipe(pipe) => {
                 self.not_a_function(first, args, last.as_ref())?;
                 return self.pipe(dot, pipe);
             }
             ArgKind::Variable { name, fields } => {
-                self.place = Some(Place::Arg(first));
+                self.place = Some(ErrorNode::Arg(first));
                 return self.variable_fields(dot, first, name, fields, args, last);
             }
             _ => {}
         }
-        self.place = Some(Place::Arg(first));
+        self.place = Some(ErrorNode::Arg(first));
         self.not_a_function(first, args, last.as_ref())?;
         match &first.kind {
             ArgKind::Bool(value) => Ok(Value::Bool(*value)),
@@ -81,7 +81,7 @@ impl<'v> Exec<'v, '_> {
         args: &'v [Arg],
         last: Option<Value<'v>>,
     ) -> Result<Value<'v>, String> {
-        self.place = Some(Place::Arg(node));
+        self.place = Some(ErrorNode::Arg(node));
         let receiver = self.deeper(|exec| exec.untyped(dot, base))?;
         self.fields(dot, receiver, node, fields, args, last)
     }
@@ -138,7 +138,7 @@ impl<'v> Exec<'v, '_> {
             receiver => receiver.unwrapped(),
         };
         if let Some(method) = find_method(&receiver, &field.text) {
-            return self.call_method(dot, method, receiver, Place::Arg(node), args, last);
+            return self.call_method(dot, method, receiver, ErrorNode::Arg(node), args, last);
         }
         let has_args = !args.is_empty() || last.is_some();
         if has_args && matches!(receiver, Value::Labels(_) | Value::Object(_)) {
@@ -157,7 +157,7 @@ impl<'v> Exec<'v, '_> {
     /// The value of an operand that is not a literal, without regard to its type.
     /// `None` for literals.
     fn reference(&mut self, dot: &Value<'v>, arg: &'v Arg) -> Result<Option<Value<'v>>, String> {
-        self.place = Some(Place::Arg(arg));
+        self.place = Some(ErrorNode::Arg(arg));
         Ok(Some(match &arg.kind {
             ArgKind::Dot => dot.clone(),
             ArgKind::Field(fields) => self.fields(dot, dot.clone(), arg, fields, &[], None)?,
@@ -166,7 +166,7 @@ impl<'v> Exec<'v, '_> {
             }
             ArgKind::Pipe(pipe) => self.deeper(|exec| exec.pipe(dot, pipe))?,
             ArgKind::Function(function) => {
-                self.call_function(dot, function, Place::Arg(arg), &[], None)?
+                self.call_function(dot, function, ErrorNode::Arg(arg), &[], None)?
             }
             ArgKind::Chain { base, fields } => self.chain(dot, arg, base, fields, &[], None)?,
             ArgKind::Bool(_) | ArgKind::Nil | ArgKind::Number(_) | ArgKind::Text { .. } => {

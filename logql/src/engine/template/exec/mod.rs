@@ -1,20 +1,21 @@
 //! Executing a template over an entry, with the semantics and the messages of
 //! Go's `text/template/exec.go`.
 //!
-//! Bounds: [`Run`] counts steps and bytes; statements, pipelines and calls of
+//! Bounds: [`Execution`] counts steps and bytes; statements, pipelines and calls of
 //! templates nest at most [`MAX_DEPTH`] deep together.
 
 mod call;
 mod command;
 
+use logsvc_proto::go::quote::quoted_bytes;
 use std::rc::Rc;
 
 use super::Template;
-use super::ast::{Action, Branch, List, Node, Pipe, Place};
+use super::ast::{Action, Branch, ErrorNode, List, Node, Pipe};
+use super::execution::Execution;
 use super::labels::LabelMap;
 use super::out::{ENDED, Out};
 use super::print;
-use super::run::Run;
 use super::value::{Text, Value};
 
 /// Deepest nesting.
@@ -30,13 +31,13 @@ enum Flow {
 
 /// One execution of a template and those it calls.
 struct Exec<'v, 'o> {
-    run: &'o Run<'v>,
+    run: &'o Execution<'v>,
     template: &'v Template,
     out: Out<'o>,
     /// Name of the template at hand.
     name: &'v [u8],
     /// The node that an error points at: the last one that was looked at.
-    place: Option<Place<'v>>,
+    place: Option<ErrorNode<'v>>,
     /// The variable `$`: what the template at hand was called with.
     root: Value<'v>,
     variables: Vec<(&'v str, Value<'v>)>,
@@ -52,7 +53,7 @@ struct Exec<'v, 'o> {
 pub(super) fn execute<'v>(
     template: &'v Template,
     labels: &'v LabelMap<'v>,
-    run: &Run<'v>,
+    run: &Execution<'v>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let max_len_bytes = out.len().saturating_add(run.max_output_bytes());
@@ -83,7 +84,7 @@ impl<'v> Exec<'v, '_> {
     /// An error at the node at hand.
     fn fail<T>(&self, message: impl AsRef<str>) -> Result<T, String> {
         let (message, parse_name) = (message.as_ref(), &self.template.name);
-        let name = crate::syntax::go_text::quote(self.name);
+        let name = quoted_bytes(self.name);
         let Some(place) = &self.place else {
             return Err(format!("template: {}: {message}", String::from_utf8_lossy(self.name)));
         };
@@ -135,7 +136,7 @@ impl<'v> Exec<'v, '_> {
             Node::With(branch) => return self.deeper(|exec| exec.if_or_with(dot, branch, true)),
             Node::Range(branch) => return self.deeper(|exec| exec.range(dot, branch)),
             Node::Template { name, pipe, .. } => {
-                self.place = Some(Place::Template(node));
+                self.place = Some(ErrorNode::Template(node));
                 self.deeper(|exec| exec.call_template(dot, name, pipe.as_ref()))?;
             }
             Node::Break => return Ok(Flow::Break),
@@ -149,12 +150,12 @@ impl<'v> Exec<'v, '_> {
     }
 
     fn action(&mut self, dot: &Value<'v>, action: &'v Action) -> Result<(), String> {
-        self.place = Some(Place::Action(action));
+        self.place = Some(ErrorNode::Action(action));
         let value = self.pipe(dot, &action.pipe)?;
         if !action.pipe.variables.is_empty() {
             return Ok(());
         }
-        self.place = Some(Place::Action(action));
+        self.place = Some(ErrorNode::Action(action));
         match &value {
             Value::Nothing => self.write(b"<no value>"),
             value => print::print(&mut self.out, value).or_else(|message| self.fail(message)),
@@ -293,7 +294,7 @@ impl<'v> Exec<'v, '_> {
         pipe: Option<&'v Pipe>,
     ) -> Result<(), String> {
         let Some((name, list)) = self.template.trees.iter().find(|(own, _)| **own == *name) else {
-            let name = crate::syntax::go_text::quote(name);
+            let name = quoted_bytes(name);
             return self.fail(format!("template {name} not defined"));
         };
         let dot = match pipe {
@@ -314,7 +315,7 @@ impl<'v> Exec<'v, '_> {
 
     /// The value of a pipeline, which also sets its variables.
     fn pipe(&mut self, dot: &Value<'v>, pipe: &'v Pipe) -> Result<Value<'v>, String> {
-        self.place = Some(Place::Pipe(pipe));
+        self.place = Some(ErrorNode::Pipe(pipe));
         self.step()?;
         let mut value = None;
         for command in &pipe.commands {

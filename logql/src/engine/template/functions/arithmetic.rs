@@ -3,7 +3,7 @@
 use super::convert::{to_float, to_int};
 use super::decimal::Decimal;
 use super::{Function, Param, int};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::value::Value;
 
 /// How much slower decimal arithmetic is than copying its result.
@@ -99,14 +99,12 @@ fn min(a: f64, b: f64) -> f64 {
 fn to_decimal(value: &Value<'_>) -> Result<Decimal, String> {
     let number = to_float(value);
     Decimal::from_float(number).ok_or_else(|| {
-        let mut text = String::new();
-        crate::syntax::go_float::write_go_float(&mut text, number);
-        format!("Cannot create a Decimal from {text}")
+        format!("Cannot create a Decimal from {}", logsvc_proto::go::float::print_float(number))
     })
 }
 
 fn decimal<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     first: Decimal,
     rest: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
@@ -120,7 +118,7 @@ fn decimal<'v>(
 }
 
 fn decimal_from_first<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &[Value<'_>],
     operation: impl Fn(&Decimal, &Decimal) -> Result<Decimal, String>,
 ) -> Result<Value<'v>, String> {

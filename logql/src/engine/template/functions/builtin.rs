@@ -1,9 +1,9 @@
 //! The functions of Go's template engine that look into values and print them.
 
 use super::{Body, Function, Param, part, text};
+use crate::engine::template::execution::Execution;
 use crate::engine::template::json::Json;
 use crate::engine::template::print;
-use crate::engine::template::run::Run;
 use crate::engine::template::value::{Text, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -83,7 +83,7 @@ fn key<'a>(value: &'a Value<'_>) -> Result<&'a [u8], String> {
     }
 }
 
-fn index<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
+fn index<'v>(_: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     let mut item = std::mem::take(&mut args[0]).unwrapped();
     if matches!(item, Value::Nothing) {
         return Err("index of untyped nil".to_owned());
@@ -111,7 +111,7 @@ fn index<'v>(_: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     Ok(item)
 }
 
-fn slice<'v>(run: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
+fn slice<'v>(run: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     let item = std::mem::take(&mut args[0]).unwrapped();
     let indexes = &args[1..];
     if matches!(item, Value::Nothing) {

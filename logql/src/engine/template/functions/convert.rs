@@ -4,7 +4,7 @@ use super::{Function, Param, text};
 use crate::engine::convert;
 use crate::engine::template::number::parse_int;
 use crate::engine::template::value::Value;
-use crate::syntax::go_float::parse_float;
+use logsvc_proto::go::float::parse_float;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("int", &[Param::Any], |_, args| Ok(Value::Int(to_int(&args[0])))),

@@ -1,10 +1,10 @@
 //! Functions of times.
 
 use super::{Function, Param, text, time};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::time::{Time, Zone, parse};
 use crate::engine::template::value::{Text, Value};
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::quoted_bytes;
 
 /// Bytes of work that looking up a zone and reading a time stand for.
 const READ_WORK_BYTES: usize = 2048;
@@ -49,7 +49,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Formats within the limits of a run.
-pub(super) fn format<'v>(run: &Run<'v>, time: &Time, layout: &[u8]) -> Result<Value<'v>, String> {
+pub(super) fn format<'v>(
+    run: &Execution<'v>,
+    time: &Time,
+    layout: &[u8],
+) -> Result<Value<'v>, String> {
     run.build(|out| time.write_format(layout, out)).map(Value::text)
 }
 
@@ -69,7 +73,7 @@ fn unix_to_time<'v>(value: &Text<'v>) -> Result<Value<'v>, String> {
     let count = match parse_decimal(&text) {
         Ok(count) => count,
         Err(what) => {
-            let shown = quote(value.bytes());
+            let shown = quoted_bytes(value.bytes());
             return unreadable(&format!("strconv.ParseInt: parsing {shown}: {what}"));
         }
     };
@@ -79,7 +83,7 @@ fn unix_to_time<'v>(value: &Text<'v>) -> Result<Value<'v>, String> {
         13 => Time::from_unix_parts(count, 1_000),
         16 => Time::from_unix_parts(count, 1_000_000),
         19 => Time::from_unix_ns(count),
-        // The reference formats an error that is not there.
+        // Loki formats an error that is not there.
         _ => return unreadable("%!w(<nil>)"),
     }))
 }

@@ -1,12 +1,12 @@
 //! Escapes and encodings: HTML, JavaScript, URLs, Base64, JSON.
 
 use super::{Function, Param, runes, text};
+use crate::engine::template::execution::Execution;
 use crate::engine::template::json;
 use crate::engine::template::out::Out;
 use crate::engine::template::print;
-use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::{is_printable, quoted_bytes};
 
 /// How much slower decoding JSON is than copying the text.
 const JSON_FACTOR: usize = 8;
@@ -57,7 +57,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Escapes the arguments as `print` would write them.
 fn escaped<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &[Value<'v>],
     escape: fn(&mut Out<'_>, &[u8]) -> Result<(), String>,
 ) -> Result<Value<'v>, String> {
@@ -86,14 +86,8 @@ fn js(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
             out.push(format!("\\u{:04X}", c as u32).as_bytes())
         }
         ' '..='\u{7f}' => out.push_char(c),
-        c => {
-            let is_printable = !quote(c.encode_utf8(&mut [0; 4]).as_bytes()).starts_with("\"\\");
-            if is_printable {
-                out.push_char(c)
-            } else {
-                out.push(format!("\\u{:04X}", c as u32).as_bytes())
-            }
-        }
+        c if is_printable(c) => out.push_char(c),
+        c => out.push(format!("\\u{:04X}", c as u32).as_bytes()),
     })
 }
 
@@ -117,7 +111,7 @@ fn query_unescape(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
                     _ => None,
                 };
                 let Some((high, low)) = code else {
-                    let shown = quote(&rest[..rest.len().min(3)]);
+                    let shown = quoted_bytes(&rest[..rest.len().min(3)]);
                     return Err(format!("invalid URL escape {shown}"));
                 };
                 out.push(&[u8::try_from(high * 16 + low).expect("two hexadecimal digits")])?;

@@ -2,7 +2,7 @@
 //! one character, so `ß` has no upper case and `İ` becomes `i`.
 
 use super::{Function, Param, runes, text};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::value::{Text, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("title", &[Param::Text], |run, args| title(run, &text(args, 0)?)),
 ];
 
-fn lower<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+fn lower<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     let bytes = value.bytes();
     if bytes.is_ascii() {
         run.work(bytes.len())?;
@@ -27,7 +27,7 @@ fn lower<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     map(run, bytes, to_lower)
 }
 
-fn upper<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+fn upper<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     let bytes = value.bytes();
     if bytes.is_ascii() {
         run.work(bytes.len())?;
@@ -42,7 +42,7 @@ fn upper<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
 }
 
 /// Changes the first letter of every word.
-fn title<'v>(run: &Run<'v>, value: &Text<'v>) -> Result<Value<'v>, String> {
+fn title<'v>(run: &Execution<'v>, value: &Text<'v>) -> Result<Value<'v>, String> {
     let mut previous = ' ';
     map(run, value.bytes(), |c| {
         let starts_word = is_separator(previous);
@@ -52,7 +52,7 @@ fn title<'v>(run: &Run<'v>, value: &Text<'v>) -> Result<Value<'v>, String> {
 }
 
 fn map<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     bytes: &[u8],
     mut mapping: impl FnMut(char) -> char,
 ) -> Result<Value<'v>, String> {

@@ -1,7 +1,7 @@
 //! Methods of Go's time types.
 
 use super::{Param, dates, int, text, time};
-use crate::engine::template::run::Run;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::time::{Time, Zone};
 use crate::engine::template::value::Value;
 
@@ -81,7 +81,7 @@ const DURATION: &[Method] = &[
 
 const NAMED: &[Method] = &[method("String", &[], |run, args| printed(run, args))];
 
-fn printed<'v>(run: &Run<'v>, args: &[Value<'v>]) -> Result<Value<'v>, String> {
+fn printed<'v>(run: &Execution<'v>, args: &[Value<'v>]) -> Result<Value<'v>, String> {
     run.build(|out| crate::engine::template::print::print(out, &args[0])).map(Value::text)
 }
 

@@ -19,7 +19,7 @@ pub(super) use builtin::call_error;
 pub(super) use methods::{Method, find as find_method};
 pub(super) use regexes::RegexCache;
 
-use super::run::Run;
+use super::execution::Execution;
 use super::value::{Text, Value};
 
 /// Type of a parameter.
@@ -52,7 +52,7 @@ impl Param {
 }
 
 /// Runs a function on checked arguments, which it may take.
-pub(super) type Run1 = for<'v> fn(&Run<'v>, &mut [Value<'v>]) -> Result<Value<'v>, String>;
+pub(super) type Run1 = for<'v> fn(&Execution<'v>, &mut [Value<'v>]) -> Result<Value<'v>, String>;
 
 /// How a function is evaluated.
 #[derive(Clone, Copy)]
@@ -139,7 +139,7 @@ fn time(args: &mut [Value<'_>], index: usize) -> Result<super::time::Time, Strin
 /// # Errors
 /// There is no memory for it, and the leaf ends.
 fn part<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     text: Text<'v>,
     range: std::ops::Range<usize>,
 ) -> Result<Value<'v>, String> {

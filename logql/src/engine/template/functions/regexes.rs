@@ -10,11 +10,11 @@ use regex::bytes::Captures;
 use super::{Function, Param, first_rune, text};
 use crate::engine::meter::Meter;
 use crate::engine::regex as patterns;
+use crate::engine::template::execution::Execution;
 use crate::engine::template::out::{ENDED, Out};
-use crate::engine::template::run::Run;
 use crate::engine::template::value::Value;
 use crate::syntax::go_regex::{CapturingRegex, Purpose, compile_capturing, translate};
-use crate::syntax::go_text::is_ident_char;
+use crate::syntax::idents::is_ident_char;
 
 /// Compiled patterns kept per template.
 const MAX_CACHED: usize = 16;
@@ -75,7 +75,7 @@ impl RegexCache {
     }
 }
 
-fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
+fn compiled(run: &Execution<'_>, pattern: &[u8]) -> Compiled {
     let cache = &mut *run.regexes.borrow_mut();
     let entries = &mut cache.entries;
     if let Some(index) = entries.iter().position(|(own, ..)| **own == *pattern) {
@@ -116,7 +116,7 @@ fn compiled(run: &Run<'_>, pattern: &[u8]) -> Compiled {
 }
 
 /// A compiled pattern, with the work of searching a text counted.
-fn searching(run: &Run<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
+fn searching(run: &Execution<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
     run.work(text.len().saturating_mul(SEARCH_FACTOR))?;
     compiled(run, pattern)
 }

@@ -1,9 +1,9 @@
 //! Functions that cut, pad, search and replace.
 
 use super::{Function, Param, first_rune, int, last_rune, part, runes, text};
+use crate::engine::template::execution::Execution;
 use crate::engine::template::out::Out;
 use crate::engine::template::print::rune_count;
-use crate::engine::template::run::Run;
 use crate::engine::template::value::{Text, Value};
 
 const TEXT: &[Param] = &[Param::Text];
@@ -76,7 +76,7 @@ fn repeat_count(count: i64) -> Result<usize, String> {
 
 /// Cuts the characters of a set; `indexes` are those of the text and the set.
 fn trim<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &mut [Value<'v>],
     indexes: (usize, usize),
     left: bool,
@@ -91,12 +91,12 @@ fn trim<'v>(
     trim_by(run, value, left, right, |c| set.binary_search(&c).is_ok())
 }
 
-fn trim_space<'v>(run: &Run<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+fn trim_space<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     trim_by(run, value, true, true, char::is_whitespace)
 }
 
 fn trim_by<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     value: Text<'v>,
     left: bool,
     right: bool,
@@ -120,7 +120,7 @@ fn trim_by<'v>(
 }
 
 fn trim_prefix<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &mut [Value<'v>],
     value: usize,
     prefix: usize,
@@ -132,7 +132,7 @@ fn trim_prefix<'v>(
 }
 
 fn trim_suffix<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     args: &mut [Value<'v>],
     value: usize,
     suffix: usize,
@@ -146,7 +146,7 @@ fn trim_suffix<'v>(
 /// The first `count` occurrences; an empty `old` stands before every character
 /// and at the end.
 fn replace<'v>(
-    run: &Run<'v>,
+    run: &Execution<'v>,
     value: Text<'v>,
     old: &[u8],
     new: &[u8],
@@ -195,7 +195,7 @@ fn replace_in(
     out.push(&bytes[copied..])
 }
 
-fn substr<'v>(run: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
+fn substr<'v>(run: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {
     let (start, end, value) = (int(args, 0)?, int(args, 1)?, text(args, 2)?);
     let len = value.bytes().len();
     let len_int = i64::try_from(len).expect("no text is that long");
@@ -221,7 +221,11 @@ fn substr<'v>(run: &Run<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String
     part(run, value, at(start)..at(end))
 }
 
-fn indent<'v>(run: &Run<'v>, args: &mut [Value<'v>], before: &[u8]) -> Result<Value<'v>, String> {
+fn indent<'v>(
+    run: &Execution<'v>,
+    args: &mut [Value<'v>],
+    before: &[u8],
+) -> Result<Value<'v>, String> {
     let (count, value) = (repeat_count(int(args, 0)?)?, text(args, 1)?);
     let indented = run.build(|out| {
         out.push(before)?;
@@ -238,7 +242,7 @@ fn indent<'v>(run: &Run<'v>, args: &mut [Value<'v>], before: &[u8]) -> Result<Va
 }
 
 /// Cuts or pads to a number of characters.
-fn align<'v>(run: &Run<'v>, args: &mut [Value<'v>], left: bool) -> Result<Value<'v>, String> {
+fn align<'v>(run: &Execution<'v>, args: &mut [Value<'v>], left: bool) -> Result<Value<'v>, String> {
     let (count, value) = (int(args, 0)?, text(args, 1)?);
     let bytes = value.bytes();
     let len = rune_count(bytes);

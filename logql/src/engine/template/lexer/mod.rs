@@ -3,7 +3,8 @@
 //! own, because `$x.y` and `$x .y` differ.
 
 use super::token::{Kind, Token};
-use crate::syntax::go_text::{is_ident_char, quote};
+use crate::syntax::idents::is_ident_char;
+use logsvc_proto::go::quote::{code_point, quoted_bytes};
 
 const LEFT: &[u8] = b"{{";
 const RIGHT: &[u8] = b"}}";
@@ -228,7 +229,7 @@ impl<'t> Lexer<'t> {
                 self.emit(Kind::RightParen)
             }
             ' '..='~' => self.emit(Kind::Char),
-            c => self.error(format!("unrecognized character in action: {}", describe_character(c))),
+            c => self.error(format!("unrecognized character in action: {}", code_point(c))),
         }
     }
 
@@ -283,7 +284,7 @@ impl<'t> Lexer<'t> {
         let (c, _) = self.peek()?;
         let is_end = matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(')
             || self.rest().starts_with(RIGHT);
-        (!is_end).then(|| self.error(format!("bad character {}", describe_character(c))))
+        (!is_end).then(|| self.error(format!("bad character {}", code_point(c))))
     }
 
     /// A string or character constant whose opening quote has been read.
@@ -322,7 +323,7 @@ impl<'t> Lexer<'t> {
         if is_valid {
             return self.emit(kind);
         }
-        let text = quote(&self.input[self.start..self.position]);
+        let text = quoted_bytes(&self.input[self.start..self.position]);
         self.error(format!("bad number syntax: {text}"))
     }
 
@@ -376,14 +377,6 @@ fn has_left_trim_marker(text: &[u8]) -> bool {
 
 fn has_right_trim_marker(text: &[u8]) -> bool {
     matches!(text, [space, b'-', ..] if is_space(*space))
-}
-
-/// Go's `%#U`: the code point, and the character where it is printable.
-fn describe_character(c: char) -> String {
-    let mut quoted = [0; 4];
-    let quoted = quote(c.encode_utf8(&mut quoted).as_bytes());
-    let is_printable = !quoted.starts_with("\"\\") || matches!(c, '"' | '\\');
-    if is_printable { format!("U+{:04X} '{c}'", c as u32) } else { format!("U+{:04X}", c as u32) }
 }
 
 #[cfg(test)]

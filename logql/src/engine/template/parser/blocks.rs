@@ -3,7 +3,7 @@
 use super::{BranchKind, ListEnd, Parser, Scope};
 use crate::engine::template::ast::{Branch, List, Node};
 use crate::engine::template::token::{Kind, Token};
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::quoted_bytes;
 
 impl<'t> Parser<'t, '_> {
     pub(super) fn definition(&mut self) -> Result<(), String> {
@@ -54,7 +54,7 @@ impl<'t> Parser<'t, '_> {
         } else {
             Some(self.pipeline(CONTEXT, Kind::RightDelim)?)
         };
-        Ok(Node::Template { position: token.position, quoted: quote(&name), name, pipe })
+        Ok(Node::Template { position: token.position, quoted: quoted_bytes(&name), name, pipe })
     }
 
     pub(super) fn block(&mut self) -> Result<Node, String> {
@@ -66,7 +66,7 @@ impl<'t> Parser<'t, '_> {
         self.add(&name, list)?;
         Ok(Node::Template {
             position: token.position,
-            quoted: quote(&name),
+            quoted: quoted_bytes(&name),
             name,
             pipe: Some(pipe),
         })

@@ -10,7 +10,8 @@ use super::lexed_text;
 use super::lexer::Lexer;
 use super::token::{Kind, Token};
 use crate::engine::labels::NameId;
-use crate::syntax::go_text::{quote, unescape};
+use logsvc_proto::go::quote::quoted_bytes;
+use logsvc_proto::go::unquote::unescape;
 
 /// Deepest nesting of parentheses and blocks.
 const MAX_DEPTH: usize = 100;
@@ -205,7 +206,7 @@ impl<'t> Parser<'t, '_> {
             Some((_, held)) if is_empty(held) => *held = list,
             Some(_) if is_empty(&list) => {}
             Some(_) => {
-                let name = quote(name);
+                let name = quoted_bytes(name);
                 return self.error(format!("template: multiple definition of template {name}"));
             }
             None => self.trees.push((name.into(), list)),
@@ -242,7 +243,7 @@ impl<'t> Parser<'t, '_> {
         let value = if token.kind == Kind::RawString {
             Some(inside.iter().copied().filter(|b| *b != b'\r').collect())
         } else {
-            unescape(&lexed_text(inside), '"')
+            unescape(&lexed_text(inside), b'"').ok()
         };
         match value {
             Some(value) => Ok(value.into()),

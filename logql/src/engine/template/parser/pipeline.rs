@@ -4,7 +4,7 @@ use super::Parser;
 use crate::engine::template::ast::{Arg, ArgKind, Command, Ident, Number, Pipe};
 use crate::engine::template::token::Kind;
 use crate::engine::template::{functions, lexed_text, number};
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::quoted_bytes;
 
 impl Parser<'_, '_> {
     pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe, String> {
@@ -145,7 +145,7 @@ impl Parser<'_, '_> {
             | ArgKind::Number(_)
             | ArgKind::Nil
             | ArgKind::Dot => {
-                let term = quote(arg.to_string().as_bytes());
+                let term = quoted_bytes(arg.to_string().as_bytes());
                 return self.error(format!("unexpected . after term {term}"));
             }
             ArgKind::Function(_) | ArgKind::Pipe(_) | ArgKind::Chain { .. } => {
@@ -167,7 +167,7 @@ impl Parser<'_, '_> {
             Kind::Identifier => match functions::find(token.text) {
                 Some(function) => ArgKind::Function(function),
                 None => {
-                    let name = quote(token.text);
+                    let name = quoted_bytes(token.text);
                     return self.error(format!("function {name} not defined"));
                 }
             },
@@ -176,7 +176,7 @@ impl Parser<'_, '_> {
             Kind::Variable => {
                 let name: Box<str> = lexed_text(token.text).into();
                 if !self.scope.variables.contains(&name) {
-                    let name = quote(token.text);
+                    let name = quoted_bytes(token.text);
                     return self.error(format!("undefined variable {name}"));
                 }
                 ArgKind::Variable { name, fields: Vec::new() }

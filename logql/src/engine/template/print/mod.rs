@@ -115,8 +115,7 @@ impl<'p, 'o> Printer<'p, 'o> {
             Value::Weekday(number) => self.print_named(value, time_name(value), *number, verb),
             Value::Duration(duration_ns) => {
                 if matches!(verb, 'v' | 's' | 'q' | 'x' | 'X') {
-                    let mut text = String::new();
-                    crate::syntax::go_duration::write_go_duration(&mut text, *duration_ns);
+                    let text = logsvc_proto::go::duration::format_go_duration(*duration_ns);
                     return self.print_text(value, text.as_bytes(), verb);
                 }
                 self.print_int(value, *duration_ns, verb)

@@ -1,9 +1,8 @@
 //! Integers and floats.
 
-use super::{Printer, Value};
+use logsvc_proto::go::float::format_float;
 
-/// Digits after which a float has nothing but zeros.
-const MAX_FLOAT_DIGITS: usize = 1100;
+use super::{Printer, Value};
 
 /// What a float takes that is put together, in lengths of its digits.
 const FLOAT_FACTOR: usize = 8;
@@ -142,144 +141,6 @@ impl Printer<'_, '_> {
             _ => self.pad(text.as_bytes()),
         }
     }
-}
-
-/// Go's `strconv.FormatFloat` for 64 bits; `None` is the shortest precision.
-fn format_float(value: f64, format: char, precision: Option<usize>) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let sign = if value.is_sign_negative() { "-" } else { "" };
-    let magnitude = value.abs();
-    let text = match format {
-        'f' => plain(magnitude, precision),
-        'e' | 'E' => scientific(magnitude, precision, format),
-        'b' => binary(magnitude),
-        'x' | 'X' => hexadecimal(magnitude, precision, format),
-        _ => general(magnitude, precision, format),
-    };
-    format!("{sign}{text}")
-}
-
-fn plain(value: f64, precision: Option<usize>) -> String {
-    let Some(precision) = precision else { return format!("{value}") };
-    let exact = precision.min(MAX_FLOAT_DIGITS);
-    let mut text = format!("{value:.exact$}");
-    text.extend(std::iter::repeat_n('0', precision - exact));
-    text
-}
-
-/// Digits with one in front of the point, and the exponent.
-fn digits_of(value: f64, precision: Option<usize>) -> (String, i32) {
-    let text = match precision {
-        None => format!("{value:e}"),
-        Some(precision) => {
-            let exact = precision.min(MAX_FLOAT_DIGITS);
-            format!("{value:.exact$e}")
-        }
-    };
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
-}
-
-fn with_exponent(digits: &str, exponent: i32, letter: char) -> String {
-    let (first, rest) = digits.split_at(1);
-    let point = if rest.is_empty() { "" } else { "." };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{first}{point}{rest}{letter}{sign}{:02}", exponent.abs())
-}
-
-fn scientific(value: f64, precision: Option<usize>, letter: char) -> String {
-    let (mut digits, exponent) = digits_of(value, precision);
-    if let Some(precision) = precision {
-        let missing = (precision + 1).saturating_sub(digits.len());
-        digits.extend(std::iter::repeat_n('0', missing));
-    }
-    with_exponent(&digits, exponent, letter)
-}
-
-/// `%g`: an exponent below 1e-4 and from 10^precision on (10^6 for the shortest
-/// form, or as many digits as an integer has), without trailing zeros.
-fn general(value: f64, precision: Option<usize>, format: char) -> String {
-    let wanted = precision.map(|precision| precision.max(1));
-    let (digits, exponent) = digits_of(value, wanted.map(|digits| digits - 1));
-    let trimmed = digits.trim_end_matches('0');
-    let digits = if trimmed.is_empty() { "0" } else { trimmed };
-    let mut limit = wanted.map_or(6, |wanted| i32::try_from(wanted).unwrap_or(i32::MAX));
-    let len = i32::try_from(digits.len()).unwrap_or(i32::MAX);
-    if wanted.is_some() && limit > len && len > exponent {
-        limit = len;
-    }
-    if value != 0.0 && (exponent < -4 || exponent >= limit) {
-        let letter = if format == 'G' { 'E' } else { 'e' };
-        return with_exponent(digits, exponent, letter);
-    }
-    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
-    if exponent < 0 {
-        return format!("0.{}{digits}", zeros(-exponent - 1));
-    }
-    let whole = exponent + 1;
-    if len <= whole {
-        return format!("{digits}{}", zeros(whole - len));
-    }
-    let (whole, fraction) = digits.split_at(usize::try_from(whole).unwrap_or(0));
-    format!("{whole}.{fraction}")
-}
-
-/// Mantissa and exponent of a float as integers: `value = mantissa * 2^exponent`.
-fn parts(value: f64) -> (u64, i32) {
-    let bits = value.to_bits();
-    let fraction = bits & ((1 << 52) - 1);
-    let exponent = i32::try_from(bits >> 52 & 0x7ff).expect("11 bits");
-    if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) }
-}
-
-/// `%b`: `4503599627370496p-52`
-fn binary(value: f64) -> String {
-    let (mantissa, exponent) = parts(value);
-    format!("{mantissa}p{exponent:+}")
-}
-
-/// `%x`: `0x1.8p+01`
-fn hexadecimal(value: f64, precision: Option<usize>, format: char) -> String {
-    let (mut mantissa, mut exponent) = parts(value);
-    if mantissa == 0 {
-        exponent = 0;
-    } else {
-        // One bit in front of the point and 60 behind it.
-        let shift = mantissa.leading_zeros() - 3;
-        mantissa <<= shift;
-        exponent += 60 - i32::try_from(shift).expect("less than 64");
-    }
-    if let Some(precision) = precision.filter(|precision| *precision < 15) {
-        let dropped = 60 - 4 * precision;
-        let half = 1u64 << (dropped - 1);
-        let rest = mantissa & ((1 << dropped) - 1);
-        mantissa >>= dropped;
-        if rest > half || (rest == half && mantissa & 1 == 1) {
-            mantissa += 1;
-        }
-        mantissa <<= dropped;
-        if mantissa >> 61 != 0 {
-            mantissa >>= 1;
-            exponent += 1;
-        }
-    }
-    let mut fraction = format!("{:015x}", mantissa & ((1 << 60) - 1));
-    match precision {
-        None => fraction.truncate(fraction.trim_end_matches('0').len()),
-        Some(precision) => {
-            fraction.truncate(precision);
-            fraction.extend(std::iter::repeat_n('0', precision - fraction.len()));
-        }
-    }
-    let point = if fraction.is_empty() { "" } else { "." };
-    let sign = if exponent < 0 { '-' } else { '+' };
-    let text = format!("0x{}{point}{fraction}p{sign}{:02}", mantissa >> 60, exponent.abs());
-    if format == 'X' { text.to_uppercase() } else { text }
 }
 
 /// The effect of `#`: always a point, and `%g` keeps its trailing zeros.

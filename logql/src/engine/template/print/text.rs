@@ -2,7 +2,7 @@
 
 use super::{Printer, Value};
 use crate::engine::meter::Meter;
-use crate::syntax::go_text::quote;
+use logsvc_proto::go::quote::{is_printable, quoted_bytes, write_quoted_char};
 
 impl Printer<'_, '_> {
     pub(super) fn print_text(
@@ -36,7 +36,7 @@ impl Printer<'_, '_> {
         if self.spec.sharp && can_backquote(text) {
             return self.pad(&[b"`", text, b"`"].concat());
         }
-        let quoted = if self.spec.plus { quote_ascii(text, '"') } else { quote(text) };
+        let quoted = if self.spec.plus { quote_ascii(text, '"') } else { quoted_bytes(text) };
         self.pad(quoted.as_bytes())
     }
 
@@ -80,12 +80,12 @@ impl Printer<'_, '_> {
         let mut buffer = [0; 4];
         let text = c.encode_utf8(&mut buffer).as_bytes();
         let quoted = match c {
-            '\'' => r"'\''".to_owned(),
             '"' => "'\"'".to_owned(),
-            _ if self.spec.plus => quote_ascii(text, '\''),
+            _ if self.spec.plus && c != '\'' => quote_ascii(text, '\''),
             _ => {
-                let quoted = quote(text);
-                format!("'{}'", &quoted[1..quoted.len() - 1])
+                let mut quoted = String::new();
+                write_quoted_char(c, &mut quoted);
+                quoted
             }
         };
         self.pad(quoted.as_bytes())
@@ -130,10 +130,6 @@ fn character(code: i64) -> char {
     u32::try_from(code).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-fn is_printable(c: char) -> bool {
-    matches!(c, '"' | '\\') || !quote(c.encode_utf8(&mut [0; 4]).as_bytes()).starts_with("\"\\")
-}
-
 /// Offset in bytes behind the first `count` characters.
 pub(in super::super) fn rune_offset(text: &[u8], count: usize) -> usize {
     let mut left = count;
@@ -166,7 +162,7 @@ fn can_backquote(text: &[u8]) -> bool {
 
 /// Go's `strconv.QuoteToASCII`.
 fn quote_ascii(text: &[u8], delimiter: char) -> String {
-    let quoted = quote(text);
+    let quoted = quoted_bytes(text);
     let mut out = String::from(delimiter);
     for c in quoted[1..quoted.len() - 1].chars() {
         let code = c as u32;

@@ -1,5 +1,5 @@
-//! Templates over small label sets. Expected values are those of the language
-//! reference, section 9, or follow Go's documentation.
+//! Templates over small label sets. Expected values are answers of Loki, or follow Go's
+//! documentation.
 
 mod bounds;
 mod errors;

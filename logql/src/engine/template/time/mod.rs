@@ -13,6 +13,8 @@ pub(super) use calendar::{month_name, weekday_name};
 pub(super) use parse::parse;
 pub(super) use zone::Zone;
 
+use logsvc_proto::go::calendar::days_from_epoch;
+
 use super::out::Out;
 use calendar::Civil;
 
@@ -108,7 +110,7 @@ impl Time {
         let year = civil.year.wrapping_add(years).wrapping_add(month.div_euclid(12));
         // Beyond this no date means anything, and days would not fit.
         let year = year.clamp(-200_000_000_000, 200_000_000_000);
-        let first = calendar::days_from_epoch(year, month.rem_euclid(12) + 1, 1);
+        let first = days_from_epoch(year, month.rem_euclid(12) + 1, 1);
         let day = first.wrapping_add(i64::from(civil.day) - 1).wrapping_add(days);
         let local = day.wrapping_mul(86_400).wrapping_add(i64::from(civil.second_of_day));
         let seconds = self.zone.instant_of(local);

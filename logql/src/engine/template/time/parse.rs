@@ -1,6 +1,8 @@
 //! Text to times, as a layout says: Go's `time.ParseInLocation`.
 
-use super::calendar::{MONTHS, WEEKDAYS, days_from_epoch, days_in, is_leap};
+use logsvc_proto::go::calendar::{days_from_epoch, days_in, is_leap};
+
+use super::calendar::{MONTHS, WEEKDAYS};
 use super::layout::{Element, Offset, next_element};
 use super::{Time, Zone};
 

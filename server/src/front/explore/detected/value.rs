@@ -1,8 +1,8 @@
 //! What kind of value a text is.
 
 use logsvc_logql::engine::parse_field_bytes;
-use logsvc_logql::syntax::go_duration::parse_go_duration;
-use logsvc_logql::syntax::go_float::parse_float;
+use logsvc_proto::go::duration::parse_go_duration_ns;
+use logsvc_proto::go::float::parse_float;
 use logsvc_proto::encode::FieldType;
 
 /// The type of a value, by the first reader that takes it.
@@ -13,7 +13,7 @@ pub(super) fn type_of(value: &str) -> FieldType {
         FieldType::Float
     } else if is_boolean(value) {
         FieldType::Boolean
-    } else if parse_go_duration(value).is_ok() {
+    } else if parse_go_duration_ns(value).is_ok() {
         FieldType::Duration
     } else if parse_field_bytes(value).is_some() {
         FieldType::Bytes

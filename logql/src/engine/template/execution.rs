@@ -7,7 +7,7 @@ use super::json::Json;
 use super::out::{ENDED, Out};
 use super::value::Text;
 use crate::engine::labels::EntryLabels;
-use crate::engine::meter::{Held, Meter};
+use crate::engine::meter::{Meter, Reservation};
 
 /// Nodes, pipelines and calls of one execution.
 const MAX_STEPS: u32 = 100_000;
@@ -35,7 +35,7 @@ pub(crate) struct Input<'v> {
 
 /// One execution.
 #[derive(Debug)]
-pub(super) struct Run<'v> {
+pub(super) struct Execution<'v> {
     pub(super) input: Input<'v>,
     pub(super) regexes: &'v RefCell<RegexCache>,
     steps: Cell<u32>,
@@ -49,7 +49,7 @@ pub(super) fn max_output_bytes(input: &Input<'_>) -> usize {
     MAX_OUTPUT_BYTES.saturating_add(input.line.len().saturating_mul(2))
 }
 
-impl Drop for Run<'_> {
+impl Drop for Execution<'_> {
     fn drop(&mut self) {
         if self.kept_bytes.get() > 0 {
             self.meter().release(self.kept_bytes.get());
@@ -57,7 +57,7 @@ impl Drop for Run<'_> {
     }
 }
 
-impl<'v> Run<'v> {
+impl<'v> Execution<'v> {
     pub(super) fn new(input: Input<'v>, regexes: &'v RefCell<RegexCache>) -> Self {
         let work_bytes = MAX_WORK_BYTES.saturating_add(input.line.len().saturating_mul(16));
         Self {
@@ -78,7 +78,7 @@ impl<'v> Run<'v> {
     ///
     /// # Errors
     /// There is none, and the leaf ends.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Held<'v>, String> {
+    pub(super) fn hold(&self, bytes: usize) -> Result<Reservation<'v>, String> {
         self.meter().hold(bytes).ok_or_else(|| ENDED.to_owned())
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::labels::go_quoted;
+use super::quote::{quoted, quoted_by_time};
 
 /// Why a duration text was refused; the messages of Prometheus' and Go's
 /// libraries.
@@ -13,10 +13,10 @@ pub enum DurationError {
     #[error("empty duration string")]
     Empty,
     /// Not of the form.
-    #[error("not a valid duration string: {}", go_quoted(.0))]
+    #[error("not a valid duration string: {}", quoted(.0))]
     Malformed(String),
     /// A unit that does not exist.
-    #[error("unknown unit {} in duration {}", go_quoted(unit), go_quoted(text))]
+    #[error("unknown unit {} in duration {}", quoted(unit), quoted(text))]
     UnknownUnit {
         /// The unit.
         unit: String,
@@ -27,13 +27,13 @@ pub enum DurationError {
     #[error("duration out of range")]
     OutOfRange,
     /// Not a Go duration.
-    #[error("time: invalid duration {}", go_quoted(.0))]
+    #[error("time: invalid duration {}", quoted_by_time(.0))]
     GoInvalid(String),
     /// A Go duration with a number that has no unit.
-    #[error("time: missing unit in duration {}", go_quoted(.0))]
+    #[error("time: missing unit in duration {}", quoted_by_time(.0))]
     GoMissingUnit(String),
     /// A Go duration with a unit that does not exist.
-    #[error("time: unknown unit {} in duration {}", go_quoted(unit), go_quoted(text))]
+    #[error("time: unknown unit {} in duration {}", quoted_by_time(unit), quoted_by_time(text))]
     GoUnknownUnit {
         /// The unit.
         unit: String,
@@ -60,7 +60,10 @@ const MODEL_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Reads a model-style duration: parts of a whole number and a unit out of
-/// `y w d h m s ms`, in falling order, each unit at most once; or a bare `0`.
+/// `y w d h m s ms`, in falling order, each unit at most once; or a bare `0`. Never negative.
+///
+/// # Errors
+/// The first problem from the left, in the words of Prometheus.
 pub fn parse_model_duration_ns(text: &str) -> Result<i64, DurationError> {
     match text {
         "0" => return Ok(0),
@@ -69,7 +72,7 @@ pub fn parse_model_duration_ns(text: &str) -> Result<i64, DurationError> {
     }
     let malformed = || DurationError::Malformed(text.to_owned());
     let mut rest = text;
-    let mut total_ns = 0u64;
+    let mut total_ns = 0i64;
     let mut units = &MODEL_UNITS[..];
     while !rest.is_empty() {
         let (number, behind) = split_while(rest, |byte| byte.is_ascii_digit());
@@ -85,17 +88,22 @@ pub fn parse_model_duration_ns(text: &str) -> Result<i64, DurationError> {
         let index = units.iter().position(|(known, _)| *known == unit).ok_or_else(malformed)?;
         total_ns = number
             .checked_mul(units[index].1)
-            .and_then(|part_ns| total_ns.checked_add(part_ns))
+            .and_then(|part_ns| total_ns.checked_add_unsigned(part_ns))
             .ok_or(DurationError::OutOfRange)?;
         units = &units[index + 1..];
         rest = behind;
     }
-    i64::try_from(total_ns).map_err(|_| DurationError::OutOfRange)
+    Ok(total_ns)
 }
 
 /// Reads a Go-style duration: an optional sign, then decimal numbers with units
 /// out of `ns us µs μs ms s m h`, in any order; or a bare `0`.
+///
+/// # Errors
+/// The first problem from the left, in the words of Go.
 pub fn parse_go_duration_ns(text: &str) -> Result<i64, DurationError> {
+    /// The magnitude of the smallest duration.
+    const LIMIT: u64 = 1 << 63;
     let invalid = || DurationError::GoInvalid(text.to_owned());
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -115,6 +123,10 @@ pub fn parse_go_duration_ns(text: &str) -> Result<i64, DurationError> {
         if whole.is_empty() && fraction.is_empty() {
             return Err(invalid());
         }
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
+        if whole > LIMIT {
+            return Err(invalid());
+        }
         let (unit, behind) = split_while(behind, |byte| byte != b'.' && !byte.is_ascii_digit());
         let unit_ns = match unit {
             "" => return Err(DurationError::GoMissingUnit(text.to_owned())),
@@ -129,12 +141,11 @@ pub fn parse_go_duration_ns(text: &str) -> Result<i64, DurationError> {
                 return Err(DurationError::GoUnknownUnit { unit, text });
             }
         };
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
         total_ns = whole
             .checked_mul(unit_ns)
             .and_then(|part_ns| part_ns.checked_add(fraction_ns(fraction, unit_ns)))
             .and_then(|part_ns| total_ns.checked_add(part_ns))
-            .filter(|&total_ns| total_ns <= 1 << 63)
+            .filter(|&total_ns| total_ns <= LIMIT)
             .ok_or_else(invalid)?;
         rest = behind;
     }
@@ -145,11 +156,19 @@ pub fn parse_go_duration_ns(text: &str) -> Result<i64, DurationError> {
     }
 }
 
-/// A decimal fraction of a unit. Digits that no longer count are ignored.
+/// A decimal fraction of a unit, cut off to nanoseconds. Digits beyond the range of `i64` do not
+/// count.
 fn fraction_ns(digits: &str, unit_ns: u64) -> u64 {
-    let kept = &digits[..digits.len().min(18)];
-    let Ok(value) = kept.parse::<u64>() else { return 0 };
-    (value as f64 * (unit_ns as f64 / 10f64.powi(kept.len() as i32))) as u64
+    let (mut value, mut scale) = (0u64, 1.0);
+    for digit in digits.bytes() {
+        let next = value.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+        if value > (i64::MAX as u64) / 10 || next > 1 << 63 {
+            break;
+        }
+        value = next;
+        scale *= 10.0;
+    }
+    (value as f64 * (unit_ns as f64 / scale)) as u64
 }
 
 fn split_while(text: &str, accept: impl Fn(u8) -> bool) -> (&str, &str) {
@@ -235,6 +254,10 @@ mod tests {
             ("1x", Err("unknown unit \"x\" in duration \"1x\"")),
             ("5M", Err("unknown unit \"M\" in duration \"5M\"")),
             ("300y", Err("duration out of range")),
+            ("300y5x", Err("duration out of range")),
+            ("1y2w3d4h5m6s7ms", Ok(33_019_506_007_000_000)),
+            ("5m ", Err("unknown unit \"m \" in duration \"5m \"")),
+            ("5é", Err("unknown unit \"é\" in duration \"5é\"")),
             (
                 "99999999999999999999s",
                 Err("not a valid duration string: \"99999999999999999999s\""),
@@ -258,6 +281,11 @@ mod tests {
             ("0", Ok(0)),
             ("-9223372036854775808ns", Ok(i64::MIN)),
             ("9223372036854775808ns", Err("time: invalid duration \"9223372036854775808ns\"")),
+            ("99999999999999999999q", Err("time: invalid duration \"99999999999999999999q\"")),
+            ("1é", Err("time: unknown unit \"\\xc3\\xa9\" in duration \"1\\xc3\\xa9\"")),
+            ("90.000000001s", Ok(90_000_000_001)),
+            ("+5s", Ok(5_000_000_000)),
+            ("10\u{3bc}s", Ok(10_000)),
             ("soon", Err("time: invalid duration \"soon\"")),
             ("", Err("time: invalid duration \"\"")),
             (".s", Err("time: invalid duration \".s\"")),
@@ -293,5 +321,76 @@ mod tests {
             assert_eq!(format_go_duration(duration_ns), go);
         }
         assert_eq!(format_go_duration(i64::MIN), "-2562047h47m16.854775808s");
+    }
+
+    #[test]
+    fn go_durations_are_printed_as_they_are_read() {
+        for (text, ns, printed) in [
+            ("1.5h", 5_400_000_000_000, "1h30m0s"),
+            ("1h0.0m0s", 3_600_000_000_000, "1h0m0s"),
+            ("1m1h", 3_660_000_000_000, "1h1m0s"),
+            ("1s1s", 2_000_000_000, "2s"),
+            ("-250ms", -250_000_000, "-250ms"),
+            ("1500ms", 1_500_000_000, "1.5s"),
+            ("10\u{b5}s", 10_000, "10\u{b5}s"),
+            ("10\u{3bc}s", 10_000, "10\u{b5}s"),
+            ("1.5us", 1_500, "1.5\u{b5}s"),
+            ("7ns", 7, "7ns"),
+            (".5s", 500_000_000, "500ms"),
+            ("0", 0, "0s"),
+            ("+5s", 5_000_000_000, "5s"),
+            ("90.000000001s", 90_000_000_001, "1m30.000000001s"),
+            ("2562047h47m16.854775807s", i64::MAX, "2562047h47m16.854775807s"),
+            ("-2562047h47m16.854775808s", i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(parse_go_duration_ns(text), Ok(ns), "{text}");
+            assert_eq!(format_go_duration(ns), printed);
+        }
+        for (text, message) in [
+            ("bad", "invalid duration \"bad\""),
+            ("", "invalid duration \"\""),
+            ("5", "missing unit in duration \"5\""),
+            ("-259", "missing unit in duration \"-259\""),
+            ("1d", "unknown unit \"d\" in duration \"1d\""),
+            ("1é", "unknown unit \"\\xc3\\xa9\" in duration \"1\\xc3\\xa9\""),
+            (".s", "invalid duration \".s\""),
+            ("2562047h47m16.854775808s", "invalid duration \"2562047h47m16.854775808s\""),
+            ("99999999999999999999s", "invalid duration \"99999999999999999999s\""),
+        ] {
+            let error = parse_go_duration_ns(text).expect_err("not a duration");
+            assert_eq!(error.to_string(), format!("time: {message}"));
+        }
+    }
+
+    #[test]
+    fn model_durations_are_printed_as_they_are_read() {
+        for (text, ns, printed) in [
+            ("0", 0, "0s"),
+            ("1h30m", 5_400_000_000_000, "1h30m"),
+            ("90s", 90_000_000_000, "1m30s"),
+            ("1w2d", 9 * 86_400_000_000_000, "9d"),
+            ("7d", 7 * 86_400_000_000_000, "1w"),
+            ("365d", 365 * 86_400_000_000_000, "1y"),
+            ("1s500ms", 1_500_000_000, "1s500ms"),
+            ("1y2w3d4h5m6s7ms", 33_019_506_007_000_000, "382d4h5m6s7ms"),
+        ] {
+            assert_eq!(parse_model_duration_ns(text), Ok(ns), "{text}");
+            assert_eq!(format_model_duration(ns), printed);
+        }
+        for (text, message) in [
+            ("", "empty duration string"),
+            ("5minutes", "unknown unit \"minutes\" in duration \"5minutes\""),
+            ("5m ", "unknown unit \"m \" in duration \"5m \""),
+            ("1.5h", "unknown unit \".\" in duration \"1.5h\""),
+            ("90", "not a valid duration string: \"90\""),
+            ("1m1h", "not a valid duration string: \"1m1h\""),
+            ("1s1s", "not a valid duration string: \"1s1s\""),
+            ("-5m", "not a valid duration string: \"-5m\""),
+            ("300y", "duration out of range"),
+            ("99999999999999y", "duration out of range"),
+        ] {
+            let error = parse_model_duration_ns(text).expect_err("not a duration");
+            assert_eq!(error.to_string(), message);
+        }
     }
 }

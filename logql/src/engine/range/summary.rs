@@ -4,9 +4,9 @@
 //! that are done in another order.
 
 use super::rate_counter::extrapolated;
-use super::sliding::Fold;
+use super::sliding::PartialAggregate;
 use super::{Window, WindowSample};
-use crate::engine::fold::{larger, smaller};
+use crate::engine::statistics::{larger, smaller};
 use crate::syntax::ast::RangeFunction;
 
 /// Everything that the foldable functions need of a run of samples.
@@ -62,7 +62,7 @@ impl Summary {
     }
 }
 
-impl Fold for Summary {
+impl PartialAggregate for Summary {
     fn join(self, later: Self) -> Self {
         let count = self.count + later.count;
         let delta = later.mean - self.mean;

@@ -1,4 +1,4 @@
-//! RFC 3339 and Go's two ways to print a time, all in UTC.
+//! The proleptic Gregorian calendar, RFC 3339, and Go's two ways to print a time, all in UTC.
 
 use std::io::Write;
 
@@ -78,6 +78,22 @@ pub fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// Whether a year has a 29th of February.
+#[must_use]
+pub fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// Days of a month, which is 1 to 12.
+#[must_use]
+pub fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        2 => 28 + i64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
 /// Appends `2026-11-21T00:35:25Z`; fractions are cut off. `None` is year 1, the
 /// time of an entry without a timestamp.
 pub fn write_rfc3339(unix_ns: Option<i64>, out: &mut Vec<u8>) {
@@ -113,14 +129,12 @@ pub fn parse_rfc3339_ns(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
     let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let month_days = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=month_days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+    if !(1..=12).contains(&month)
+        || !(1..=days_in(year, month)).contains(&day)
+        || hour > 23
+        || minute > 59
+        || second > 59
+    {
         return None;
     }
     let mut position = 19;

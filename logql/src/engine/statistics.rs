@@ -25,13 +25,13 @@ pub(crate) fn larger(kept: f64, value: f64) -> f64 {
 
 /// Welford's running variance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Deviation {
+pub(crate) struct RunningVariance {
     count: u64,
     mean: f64,
     squares: f64,
 }
 
-impl Deviation {
+impl RunningVariance {
     pub(crate) fn add(&mut self, value: f64) {
         self.count += 1;
         let delta = value - self.mean;
@@ -73,9 +73,9 @@ mod tests {
     #[test]
     fn deviations_are_those_of_the_population() {
         let variance = |values: &[f64]| {
-            let mut deviation = Deviation::default();
-            values.iter().for_each(|value| deviation.add(*value));
-            deviation.variance()
+            let mut variance = RunningVariance::default();
+            values.iter().for_each(|value| variance.add(*value));
+            variance.variance()
         };
         assert_eq!(variance(&[3.0, 1.0]), 1.0);
         assert_eq!(variance(&[5.0]), 0.0);
