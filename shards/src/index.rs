@@ -29,13 +29,13 @@ pub type Slot = u32;
 
 /// Label index of all tenants of a shard.
 #[derive(Debug, Default)]
-pub struct LabelIndex {
+pub(crate) struct LabelIndex {
     tenants: BTreeMap<TenantId, TenantIndex>,
 }
 
 /// Label index of one tenant.
 #[derive(Debug, Default)]
-pub struct TenantIndex {
+pub(crate) struct TenantIndex {
     /// Sorted by name. Streams have few names, and tenants are many.
     names: Vec<(Box<str>, Values)>,
     /// In rising order.
@@ -44,7 +44,7 @@ pub struct TenantIndex {
 
 impl LabelIndex {
     /// Adds a stream. `slot` must not have been added before.
-    pub fn insert(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
+    pub(crate) fn insert(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let index = match self.tenants.get_mut(tenant) {
             Some(index) => index,
             None => self.tenants.entry(tenant.clone()).or_default(),
@@ -68,7 +68,7 @@ impl LabelIndex {
 
     /// Removes a stream that was inserted with these labels. What has no stream any more
     /// goes, too: values, names, tenants.
-    pub fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
+    pub(crate) fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let Some(index) = self.tenants.get_mut(tenant) else { return };
         postings::take(&mut index.streams, slot);
         for (name, value) in labels.iter() {
@@ -85,12 +85,12 @@ impl LabelIndex {
     }
 
     /// The index of one tenant; `None` if it has no stream here.
-    pub fn tenant(&self, tenant: &TenantId) -> Option<&TenantIndex> {
+    pub(crate) fn tenant(&self, tenant: &TenantId) -> Option<&TenantIndex> {
         self.tenants.get(tenant)
     }
 
     /// Tenants that have a stream here, with their number of streams.
-    pub fn tenants(&self) -> impl Iterator<Item = (&TenantId, usize)> {
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&TenantId, usize)> {
         self.tenants.iter().map(|(tenant, index)| (tenant, index.streams.len()))
     }
 }
@@ -106,12 +106,12 @@ impl TenantIndex {
     }
 
     /// All streams of the tenant, in rising order.
-    pub fn streams(&self) -> &[Slot] {
+    pub(crate) fn streams(&self) -> &[Slot] {
         &self.streams
     }
 
     /// Label names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| &**name)
     }
 
@@ -126,7 +126,7 @@ impl TenantIndex {
     }
 
     /// Values of a label with the streams that have them, sorted by value.
-    pub fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
         self.values_of(name).into_iter().flat_map(Values::iter)
     }
 }

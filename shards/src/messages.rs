@@ -95,7 +95,7 @@ pub struct TooFarBehind {
 }
 
 /// How many refused entries a reply lists per stream.
-pub const REFUSALS_LISTED_MAX: usize = 10;
+pub(crate) const REFUSALS_LISTED_MAX: usize = 10;
 
 /// What became of an [`AppendRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::index::{LabelIndex, Slot};
 pub const TENANT_LABEL: &str = "__tenant_id__";
 
 /// What a stream's own label of that name is called then.
-pub const ORIGINAL_TENANT_LABEL: &str = "original___tenant_id__";
+pub(crate) const ORIGINAL_TENANT_LABEL: &str = "original___tenant_id__";
 
 /// See the module. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -204,7 +204,7 @@ impl Shard {
     }
 
     /// When a [`Event::Timer`] is due although nothing else happens.
-    pub fn next_wakeup(&self) -> Option<Monotonic> {
+    pub(crate) fn next_wakeup(&self) -> Option<Monotonic> {
         let due = [
             self.wal.next_wakeup(),
             self.sealing.next_wakeup(),

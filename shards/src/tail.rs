@@ -19,7 +19,7 @@ use crate::head::HeadBlock;
 use crate::scan::{LeafRequest, intern};
 
 /// Dropped entries that a batch lists; more are only counted.
-pub const DROPPED_LISTED_MAX: usize = 1000;
+pub(crate) const DROPPED_LISTED_MAX: usize = 1000;
 
 /// Opens a subscription, if it is not open, and gives what came before.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::segment::{MergedPlace, WriterBuffers};
 
 /// Works beside one shard.
 #[derive(Debug)]
-pub struct Compactor<R: Runtime> {
+pub(crate) struct Compactor<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     node: Arc<NodeSegments>,
     /// What the merge before has left to the next one.
@@ -38,7 +38,7 @@ struct Pending {
 
 impl<R: Runtime> Compactor<R> {
     /// A compactor of the shard that owns `folder`.
-    pub fn new(folder: Rc<SegmentFolder<R>>, node: Arc<NodeSegments>) -> Compactor<R> {
+    pub(crate) fn new(folder: Rc<SegmentFolder<R>>, node: Arc<NodeSegments>) -> Compactor<R> {
         Compactor { folder, node, buffers: Spare::default(), pending: None }
     }
 
@@ -48,7 +48,10 @@ impl<R: Runtime> Compactor<R> {
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub async fn run(&mut self, job: MaintenanceJob) -> Result<MaintenanceOutcome, CompactError> {
+    pub(crate) async fn run(
+        &mut self,
+        job: MaintenanceJob,
+    ) -> Result<MaintenanceOutcome, CompactError> {
         let mut pending = match self.pending.take() {
             Some(pending) => pending,
             None => self.prepare(job).await?,

@@ -32,7 +32,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use compactor::Compactor;
+pub(crate) use compactor::Compactor;
 pub(crate) use compactor::unlink;
 pub use drafts::DraftPolicy;
 pub(crate) use drafts::{Drafts, Heads};
@@ -75,7 +75,7 @@ pub struct CompactionPolicy {
 }
 
 /// The longest pause after failures.
-pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(300);
+pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 impl CompactionPolicy {
     /// No merging; retention goes on.

@@ -19,7 +19,10 @@ const ASKED_FIRST_MAX: usize = 16;
 
 impl TenantIndex {
     /// Streams that all matchers accept, in rising order.
-    pub fn select<'m>(&self, matchers: impl IntoIterator<Item = &'m CompiledMatcher>) -> Vec<Slot> {
+    pub(crate) fn select<'m>(
+        &self,
+        matchers: impl IntoIterator<Item = &'m CompiledMatcher>,
+    ) -> Vec<Slot> {
         let mut matchers: Vec<&CompiledMatcher> = matchers.into_iter().collect();
         matchers.sort_by_key(|matcher| self.cost(matcher));
         let mut selected: Option<SlotSet> = None;

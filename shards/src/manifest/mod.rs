@@ -24,12 +24,9 @@ mod turn;
 mod unlisted;
 
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
-pub use format::{MANIFEST_HEADER_LEN, ManifestHeader, Role, SECTOR_LEN};
 pub use log::ManifestLog;
-pub use names::{
-    CHECKPOINT_NAME, Day, ManifestLogName, PENDING_ENDING, QUARANTINE_NAME, SegmentName,
-    make_day_folder,
-};
+pub(crate) use names::QUARANTINE_NAME;
+pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
 pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
 pub(crate) use start::OpenedManifest;

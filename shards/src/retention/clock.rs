@@ -24,7 +24,7 @@ pub const STEADY_AFTER: Duration = Duration::from_secs(3600);
 
 /// How much later than the last look that was kept the wall clock may be at a start: who was
 /// away for longer waits for [`STEADY_AFTER`].
-pub const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
+pub(crate) const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
 
 /// By how much the two clocks may differ from look to look. Clocks drift, and are set right
 /// by a little.

@@ -21,7 +21,7 @@ use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, TenantId};
 
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
-pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
+pub use clock::{STEADY_AFTER, StartClock};
 pub(crate) use expiry::{DropExpired, expired_share};
 pub(crate) use keep::ViewedMetadata;
 pub use keep::{EntryView, Fate, Keep};

@@ -69,7 +69,7 @@ impl<R: Runtime> SegmentFiles<R> {
 
     /// Closes the files of segments that nobody holds any more: a removed file takes
     /// space as long as it is open.
-    pub fn close_unused(&self) {
+    pub(crate) fn close_unused(&self) {
         let State { open, order } = &mut *self.state.borrow_mut();
         order.retain(|name| {
             let is_used = open.get(name).is_some_and(|(_, alive)| alive.strong_count() > 0);

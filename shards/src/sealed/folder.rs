@@ -24,7 +24,7 @@ pub(crate) const WRITE_BYTES: usize = 1 << 20;
 /// See the module. What seals and what compacts share it; both run on the shard's
 /// core.
 #[derive(Debug)]
-pub struct SegmentFolder<R: Runtime> {
+pub(crate) struct SegmentFolder<R: Runtime> {
     pub(crate) runtime: R,
     pub(crate) segments_dir: PathBuf,
     /// Directories of the core.
@@ -57,7 +57,7 @@ pub(crate) struct NewSegment<R: Runtime> {
 impl<R: Runtime> SegmentFolder<R> {
     /// The folder as the shard sees it whose first log file of this start is
     /// `first_wal`.
-    pub fn new(
+    pub(crate) fn new(
         runtime: R,
         plan: &NodePlan,
         first_wal: WalName,

@@ -44,7 +44,7 @@ impl Haste {
     }
 
     /// Whether to write a draft from now on.
-    pub fn is_asked_for(&self) -> bool {
+    pub(crate) fn is_asked_for(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -34,14 +34,14 @@ pub(crate) use cache::{Cached, ColumnKey};
 use directories::Whereabouts;
 pub use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
 pub use files::SegmentFiles;
-pub use folder::SegmentFolder;
+pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
 pub use job::{Haste, SealJob, SealStream};
 pub(crate) use late_rows::LateRows;
 pub use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
 pub(crate) use spare::Spare;
-pub use write::Sealer;
+pub(crate) use write::Sealer;
 
 /// A segment as it stays in memory as long as it is live: a record of fixed size. Its
 /// directory is with [`Directories`].

@@ -31,7 +31,7 @@ const STRETCH_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;
 
 /// Writes the segments of one shard.
 #[derive(Debug)]
-pub struct Sealer<R: Runtime> {
+pub(crate) struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     /// What the segment before has left to the next one.
     buffers: Spare<WriterBuffers>,
@@ -58,7 +58,7 @@ struct Pending {
 
 impl<R: Runtime> Sealer<R> {
     /// The sealer of the shard whose first log file of this start is `first_wal`.
-    pub fn new(
+    pub(crate) fn new(
         folder: Rc<SegmentFolder<R>>,
         logs: Rc<LogFiles<R>>,
         first_wal: WalName,
@@ -81,7 +81,7 @@ impl<R: Runtime> Sealer<R> {
     /// # Errors
     /// An operation on the disk failed. The same job has to be given again until it
     /// succeeds, before any other.
-    pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
+    pub(crate) async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
         let sealed = self.try_to_seal(job).await;
         if sealed.is_err() {
             // The disk may be full.

@@ -37,7 +37,7 @@ impl StreamParts {
 
     /// Whether all streams are in them that a shard owns when there are `shards`, which is
     /// not zero.
-    pub fn contains_shard(&self, shards: u16, shard: u16) -> bool {
+    pub(crate) fn contains_shard(&self, shards: u16, shard: u16) -> bool {
         self.contains_ids(ids_of(shards, shard))
     }
 

@@ -50,12 +50,12 @@ impl FileCovers {
 
     /// Whether all streams are covered that a shard owns when there are `shards`, which
     /// is not zero.
-    pub fn covers_shard(&self, shards: u16, shard: u16) -> bool {
+    pub(crate) fn covers_shard(&self, shards: u16, shard: u16) -> bool {
         self.parts.contains_shard(shards, shard)
     }
 
     /// Whether every stream is covered that can be in this file.
-    pub fn covers_file(&self, file: WalName) -> bool {
+    pub(crate) fn covers_file(&self, file: WalName) -> bool {
         self.parts.contains_file(file.shards, file.shard)
     }
 }

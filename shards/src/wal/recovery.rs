@@ -29,7 +29,7 @@ use crate::types::StreamDefinition;
 
 /// What a shard replays, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplayTask<'a> {
+pub(crate) struct ReplayTask<'a> {
     /// The log folder.
     pub wal_dir: &'a Path,
     /// All files of the folder, oldest first.
