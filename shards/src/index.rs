@@ -25,7 +25,7 @@ use values::Values;
 const FEW_NAMES: usize = 8;
 
 /// Number of a stream within its shard, from zero.
-pub type Slot = u32;
+pub(crate) type Slot = u32;
 
 /// Label index of all tenants of a shard.
 #[derive(Debug, Default)]

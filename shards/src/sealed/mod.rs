@@ -29,16 +29,17 @@ use crate::manifest::LiveSegment;
 use crate::segment::Footer;
 use crate::types::StreamParts;
 
-pub use cache::{BlockCache, CacheCounters};
+pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
 use directories::Whereabouts;
-pub use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
-pub use files::SegmentFiles;
+pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
+pub(crate) use files::SegmentFiles;
 pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
-pub use job::{Haste, SealJob, SealStream};
+pub(crate) use job::{Haste, SealJob, SealStream};
 pub(crate) use late_rows::LateRows;
-pub use open::open_segment;
+#[cfg(test)]
+pub(crate) use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
 pub(crate) use spare::Spare;
 pub(crate) use write::Sealer;

@@ -27,7 +27,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// The file cannot be read, or does not check.
-pub async fn open_segment<R: Runtime>(
+pub(crate) async fn open_segment<R: Runtime>(
     runtime: &R,
     directories: &Directories<R>,
     segments_dir: &Path,
