@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-pub use partitions::StreamParts;
+pub use partitions::StreamPartitions;
 pub(crate) use partitions::may_share_streams;
 
 /// What a stream id stands for.

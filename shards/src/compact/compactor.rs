@@ -33,7 +33,7 @@ struct Pending {
     /// Files that no shard reads.
     unlink: Vec<LiveSegment>,
     /// Whether the edit is in force, so that only names and removals are left to do.
-    is_in_force: bool,
+    is_committed: bool,
 }
 
 impl<R: Runtime> Compactor<R> {
@@ -59,7 +59,7 @@ impl<R: Runtime> Compactor<R> {
         if pending.edit.is_empty() {
             return Ok(pending.outcome);
         }
-        if let Err(error) = self.bring_into_force(&mut pending).await {
+        if let Err(error) = self.commit(&mut pending).await {
             self.pending = Some(pending);
             return Err(error.into());
         }
@@ -71,13 +71,13 @@ impl<R: Runtime> Compactor<R> {
     }
 
     /// Appends the edit, unless that was done, and gives the segment that it adds its name.
-    async fn bring_into_force(&self, pending: &mut Pending) -> io::Result<()> {
-        if !pending.is_in_force {
+    async fn commit(&self, pending: &mut Pending) -> io::Result<()> {
+        if !pending.is_committed {
             self.folder.manifest.append(&pending.edit).await?;
-            pending.is_in_force = true;
+            pending.is_committed = true;
         }
         for live in &pending.edit.added {
-            self.folder.settle(live).await?;
+            self.folder.finalize(live).await?;
         }
         Ok(())
     }
@@ -96,8 +96,8 @@ impl<R: Runtime> Compactor<R> {
                 outcome.removed = self.with_directories(&segments).await;
                 edit.left = segments.iter().map(|segment| self.left(segment.live.name)).collect();
             }
-            MaintenanceJob::Look(segment) => {
-                outcome.looked_at = Some(self.with_directory(&segment).await);
+            MaintenanceJob::Inspect(segment) => {
+                outcome.inspected = Some(self.with_directory(&segment).await);
             }
             MaintenanceJob::Release(segments) => {
                 let last = segments.into_iter().filter(|live| self.node.release(live.name));
@@ -107,7 +107,7 @@ impl<R: Runtime> Compactor<R> {
             }
             MaintenanceJob::Resume => {}
         }
-        Ok(Pending { edit, outcome, unlink, is_in_force: false })
+        Ok(Pending { edit, outcome, unlink, is_committed: false })
     }
 
     /// Says that the streams of this shard have left a segment.
@@ -201,7 +201,7 @@ impl<R: Runtime> Compactor<R> {
             removed: names.into_iter().zip(directories).map(with_name).collect(),
             ..MaintenanceOutcome::default()
         };
-        Ok(Pending { edit, outcome, unlink: Vec::new(), is_in_force: false })
+        Ok(Pending { edit, outcome, unlink: Vec::new(), is_committed: false })
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Guarantees: the live set changes in one edit of the manifest, so a crash at any
 //! point leaves the old segments or the new one; queries show the same before and
-//! after, except what [`Keep`] drops. Of a segment that several shards share, since there
+//! after, except what [`CompactionFilter`] drops. Of a segment that several shards share, since there
 //! was another number of them when it was written, a job takes the streams of its own
 //! shard alone, and the same edit says that they have left it. What can go wrong is the disk: then nothing has
 //! changed, and it is tried again after a pause. A segment with damaged bytes is left
@@ -40,7 +40,7 @@ pub(crate) use plan::{Candidate, choose};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::retention::Keep;
+use crate::retention::CompactionFilter;
 use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
 use crate::segment::{SegmentError, WriteError};
 
@@ -109,7 +109,7 @@ pub struct MergeJob {
     /// Segments that come before them in the order and overlap them in time.
     pub earlier: Vec<Arc<SealedSegment>>,
     /// What stays.
-    pub keep: Box<dyn Keep>,
+    pub keep: Box<dyn CompactionFilter>,
     /// What the shard does meanwhile.
     pub throttle: Arc<Throttle>,
 }
@@ -125,7 +125,7 @@ pub enum MaintenanceJob {
     /// their directories.
     Leave(Vec<Arc<SealedSegment>>),
     /// Get the directory of a segment of which the shard wants to know what has expired.
-    Look(Arc<SealedSegment>),
+    Inspect(Arc<SealedSegment>),
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
@@ -141,7 +141,7 @@ pub struct MaintenanceOutcome {
     /// Segments that the shard does not read any more. Their files are still there.
     pub removed: Vec<RemovedSegment>,
     /// What was to be looked at.
-    pub looked_at: Option<RemovedSegment>,
+    pub inspected: Option<RemovedSegment>,
     /// Whether segments were merged or rewritten.
     pub is_merge: bool,
     /// Entries and line bytes of what was read and written by that.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use logsvc_runtime::{Monotonic, Runtime};
 
 /// How long a rewrite sleeps at a time while it has to wait.
-const NAP: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What the shard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -72,7 +72,7 @@ impl<'a> Pace<'a> {
 
     /// To be called after each turn: lets others have the core, and while the shard is busy
     /// rests for as long as the turn took.
-    pub(super) async fn turn<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
+    pub(super) async fn rest<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
         let worked = runtime.now().since(self.since);
         runtime.yield_now().await;
         loop {
@@ -83,7 +83,7 @@ impl<'a> Pace<'a> {
                     runtime.sleep_until(runtime.now().after(worked)).await;
                     break;
                 }
-                Activity::Sealing => runtime.sleep_until(runtime.now().after(NAP)).await,
+                Activity::Sealing => runtime.sleep_until(runtime.now().after(POLL_INTERVAL)).await,
             }
         }
         self.since = runtime.now();
@@ -109,7 +109,7 @@ mod tests {
                 let mut pace = Pace::new(&runtime, &throttle);
                 runtime.sleep_until(runtime.now().after(WORK)).await;
                 let done = runtime.now();
-                pace.turn(&runtime).await.unwrap();
+                pace.rest(&runtime).await.unwrap();
                 assert_eq!(runtime.now().since(done) >= WORK, rests, "{activity:?}");
             });
         }
@@ -121,16 +121,16 @@ mod tests {
             let throttle = std::rc::Rc::new(Throttle::default());
             throttle.set(Activity::Sealing);
             let (sealing, clock) = (throttle.clone(), runtime.clone());
-            let until = runtime.now().after(20 * NAP);
+            let until = runtime.now().after(20 * POLL_INTERVAL);
             drop(runtime.spawn(async move {
                 clock.sleep_until(until).await;
                 sealing.set(Activity::Idle);
             }));
             let mut pace = Pace::new(&runtime, &throttle);
-            pace.turn(&runtime).await.unwrap();
+            pace.rest(&runtime).await.unwrap();
             assert!(runtime.now() >= until);
             throttle.set(Activity::Stopping);
-            assert!(pace.turn(&runtime).await.is_err());
+            assert!(pace.rest(&runtime).await.is_err());
         });
     }
 }

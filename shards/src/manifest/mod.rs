@@ -20,7 +20,7 @@ mod names;
 mod read;
 mod start;
 mod survey;
-mod turn;
+mod task_lock;
 mod unlisted;
 
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};

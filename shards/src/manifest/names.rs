@@ -131,7 +131,7 @@ impl SegmentName {
     ///
     /// # Errors
     /// The file cannot be renamed, or the folder not synced.
-    pub async fn settle<R: Runtime>(
+    pub async fn finalize<R: Runtime>(
         self,
         runtime: &R,
         segments_dir: &Path,

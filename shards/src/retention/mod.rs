@@ -10,8 +10,8 @@
 //! [`NodeSegments`] is what shards have to know of each other for it.
 
 mod clock;
+mod compaction_filter;
 mod expiry;
-mod keep;
 mod node;
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use logsvc_proto::{Labels, TenantId};
 
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
 pub use clock::{STEADY_AFTER, StartClock};
-pub(crate) use expiry::{DropExpired, expired_share};
-pub(crate) use keep::ViewedMetadata;
-pub use keep::{EntryView, Fate, Keep};
+pub(crate) use compaction_filter::ViewedMetadata;
+pub use compaction_filter::{CompactionFilter, EntryView, FilterDecision};
+pub(crate) use expiry::{ExpiryFilter, expired_share};
 pub use node::NodeSegments;
 
 /// The shortest period that the settings allow, in ns: 24 hours. Segments are of one

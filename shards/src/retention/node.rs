@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 
 use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName};
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 /// A shard that has not said yet what it has.
 const UNKNOWN: u64 = u64::MAX;
@@ -20,7 +20,7 @@ const NO_DAY: i64 = i64::MAX;
 pub struct NodeSegments {
     shards: u16,
     /// Streams that had left segments before the start.
-    left: BTreeMap<SegmentName, StreamParts>,
+    left: BTreeMap<SegmentName, StreamPartitions>,
     /// Segments that were made with another number of shards, so that several of today's
     /// use them.
     shared: BTreeMap<SegmentName, SharedSegment>,
@@ -68,14 +68,14 @@ impl NodeSegments {
     }
 
     /// The streams that had left a segment before the start.
-    pub fn left(&self, name: SegmentName) -> StreamParts {
+    pub fn left(&self, name: SegmentName) -> StreamPartitions {
         self.left.get(&name).cloned().unwrap_or_default()
     }
 
     /// Whether a live segment of the start may hold streams of a shard.
     pub(crate) fn concerns(&self, name: SegmentName, shard: u16) -> bool {
         let file = (name.shards, name.shard);
-        let none = StreamParts::default();
+        let none = StreamPartitions::default();
         let left = self.left.get(&name).unwrap_or(&none);
         !left.contains_part_of_file(file, self.shards, shard)
     }

@@ -28,7 +28,7 @@
 
 mod aside;
 mod error;
-mod head_parts;
+mod head_blocks;
 mod on_core;
 mod request;
 mod snapshots;
@@ -36,7 +36,7 @@ mod snapshots;
 pub(crate) use aside::intern;
 pub use aside::{PartAllowance, stop_of};
 pub use error::ScanError;
-pub use head_parts::{HeadPart, HeadParts};
+pub use head_blocks::{HeadBlockRef, HeadBlocks};
 pub use on_core::{ScanConfig, ScanEnv, ScanJob, run};
 pub use request::{LeafReply, LeafRequest};
 pub(crate) use snapshots::FETCHED_AT_ONCE;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use logsvc_proto::{Labels, StreamId};
 
-use super::HeadParts;
+use super::HeadBlocks;
 
 /// One stream of a scan.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct StreamSnapshot {
     /// Its labels.
     pub labels: Arc<Labels>,
     /// Blocks of its head that overlap the query's time range.
-    pub blocks: HeadParts,
+    pub blocks: HeadBlocks,
     /// Whether a block of its head overlaps, in time, what was sealed or set aside
     /// before, so that it may repeat entries.
     pub head_is_late: bool,

@@ -62,21 +62,22 @@ impl Drop for Excess {
     }
 }
 
-/// Where a segment's directory is, if some core has it.
+/// A segment's directory, if some core has it in memory. All cores share it.
 #[derive(Debug, Default)]
-pub(super) struct Whereabouts {
+pub(super) struct SharedDirectory {
     #[expect(clippy::disallowed_types, reason = "it is only tried, so that no core waits for it")]
     held: Mutex<Weak<HeldDirectory>>,
 }
 
-impl Whereabouts {
-    /// The directory, if it is in memory. `None` also if another core is just asking.
-    fn find(&self) -> Option<Arc<HeldDirectory>> {
+impl SharedDirectory {
+    /// The directory, if it is in memory. `None` also while another core reads or sets this.
+    fn get(&self) -> Option<Arc<HeldDirectory>> {
         self.held.try_lock().ok()?.upgrade()
     }
 
-    /// Notes where it is. If another core is just asking, it reads it once more.
-    fn note(&self, directory: &Arc<HeldDirectory>) {
+    /// Shares a directory. While another core reads or sets this, it stays as it is, and one
+    /// core more reads the directory from the disk.
+    fn set(&self, directory: &Arc<HeldDirectory>) {
         if let Ok(mut held) = self.held.try_lock() {
             *held = Arc::downgrade(directory);
         }
@@ -256,7 +257,7 @@ impl<R: Runtime> Directories<R> {
                 Arc::clone(&kept.directory)
             }
             // Another core keeps it, or somebody holds what has gone from here.
-            None => segment.whereabouts.find()?,
+            None => segment.shared_directory.get()?,
         };
         state.counters.hits += 1;
         Some(found)
@@ -304,7 +305,7 @@ impl<R: Runtime> Directories<R> {
             Excess { total_bytes: Arc::clone(&self.excess_bytes), bytes }
         });
         let directory = Arc::new(HeldDirectory { directory, _memory: memory, excess });
-        segment.whereabouts.note(&directory);
+        segment.shared_directory.set(&directory);
         if is_kept {
             state.keep(segment.live.name, Arc::clone(&directory), bytes, was_asked_for);
         }

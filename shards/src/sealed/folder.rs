@@ -136,7 +136,7 @@ impl<R: Runtime> SegmentFolder<R> {
     }
 
     /// Writes the end of a segment, unless that was done, and gives it its pending name, all
-    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::settle`] has
+    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::finalize`] has
     /// to give it its name. `level` and `order` are its place in the live set.
     pub(crate) async fn publish(
         &self,
@@ -199,8 +199,8 @@ impl<R: Runtime> SegmentFolder<R> {
 
     /// Gives a segment its name that an edit has made live. Until this has returned, what it
     /// was made of must stay. May be repeated.
-    pub(crate) async fn settle(&self, live: &LiveSegment) -> io::Result<()> {
-        live.name.settle(&self.runtime, &self.segments_dir, live.day).await
+    pub(crate) async fn finalize(&self, live: &LiveSegment) -> io::Result<()> {
+        live.name.finalize(&self.runtime, &self.segments_dir, live.day).await
     }
 
     /// Notes that nobody will make a segment live that may have its pending name. The next edit

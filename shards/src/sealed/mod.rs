@@ -27,16 +27,16 @@ use logsvc_proto::StreamId;
 
 use crate::manifest::LiveSegment;
 use crate::segment::Footer;
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
-use directories::Whereabouts;
+use directories::SharedDirectory;
 pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
 pub(crate) use files::SegmentFiles;
 pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
-pub(crate) use job::{Haste, SealJob, SealStream};
+pub(crate) use job::{DraftFlag, SealJob, SealStream};
 pub(crate) use late_rows::LateRows;
 #[cfg(test)]
 pub(crate) use open::open_segment;
@@ -56,13 +56,13 @@ pub struct SealedSegment {
     pub footer: Footer,
     /// Streams that had left it before the start: what it has of them is elsewhere, or
     /// was deleted, and nobody must see it here.
-    pub(crate) left: StreamParts,
+    pub(crate) left: StreamPartitions,
     /// Those streams that may have entries in earlier segments at the times of this one,
     /// so that an entry may be there twice.
     pub(crate) late: LateRows,
     /// See [`Finished`](crate::segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
-    whereabouts: Whereabouts,
+    shared_directory: SharedDirectory,
     /// Tells every core that has the file open when nobody holds the segment any more.
     alive: Arc<()>,
 }
@@ -71,15 +71,15 @@ impl SealedSegment {
     /// A segment with this footer.
     pub(crate) fn new(live: LiveSegment, path: PathBuf, footer: Footer) -> SealedSegment {
         let late = LateRows::none_of(footer.totals.streams);
-        let whereabouts = Whereabouts::default();
+        let shared_directory = SharedDirectory::default();
         SealedSegment {
             live,
             path,
             footer,
-            left: StreamParts::default(),
+            left: StreamPartitions::default(),
             late,
             refused_blocks: 0,
-            whereabouts,
+            shared_directory,
             alive: Arc::new(()),
         }
     }

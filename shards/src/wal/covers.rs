@@ -3,7 +3,7 @@
 use logsvc_proto::StreamId;
 
 use super::format::WalName;
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 /// A part of the write-ahead log whose entries are in live segments: of the streams
 /// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
@@ -28,7 +28,7 @@ pub struct Cover {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCovers {
     /// Whose streams are covered.
-    parts: StreamParts,
+    parts: StreamPartitions,
 }
 
 impl FileCovers {

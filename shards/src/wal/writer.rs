@@ -82,7 +82,7 @@ impl Default for WalConfig {
 
 /// Where a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FramePlace {
+pub(crate) struct FramePosition {
     /// Index of the file.
     pub file: u32,
     /// Number of the frame within the file.
@@ -295,7 +295,7 @@ impl<T> WalWriter<T> {
         now: Monotonic,
         random: u64,
         unix_ns: i64,
-        mut define: impl FnMut(&T, FramePlace, &mut Vec<u8>),
+        mut define: impl FnMut(&T, FramePosition, &mut Vec<u8>),
     ) -> Option<WalOp> {
         if self.phase != Phase::Idle {
             return None;
@@ -346,7 +346,7 @@ impl<T> WalWriter<T> {
         std::mem::swap(&mut self.committing, &mut self.next_waiting);
         // Definitions come last, so that they can be chosen for the file that the
         // frame really goes to; replay reads them first.
-        let place = FramePlace { file: self.name.index, frame: file.frame_number };
+        let place = FramePosition { file: self.name.index, frame: file.frame_number };
         for batch in &self.committing {
             define(&batch.waiting, place, &mut self.definitions);
         }
