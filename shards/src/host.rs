@@ -1,10 +1,9 @@
-//! Drives one shard: receives requests from its lanes, performs the effects of
-//! each step, and feeds their outcome back.
+//! Drives one shard: receives requests from its lanes, performs the effects of each step, and
+//! feeds their outcomes back.
 //!
-//! Guarantees: the state is touched by one task only and never held across a
-//! wait; at most one log operation and one sealing are under way. The driver ends
-//! when its lanes are closed, or after it has answered a stop and nothing more
-//! arrives.
+//! Guarantees: one task touches the state, and never holds it across a wait. At most one log
+//! operation, one sealing and one maintenance job are under way. The driver ends when its lanes
+//! are closed, or after it has answered a stop and no further request arrives.
 
 use std::future::{Future, poll_fn};
 use std::io;

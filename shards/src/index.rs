@@ -1,12 +1,12 @@
-//! The slice of the label index that one shard owns: per tenant, label name →
-//! value → streams, in memory.
+//! The part of the label index that one shard owns: per tenant, label name → value → streams,
+//! in memory.
 //!
-//! Guarantees: resolving a matcher looks its values up or touches each value of its label
-//! once, besides those whose beginning is rejected, and costs one bit per stream; a stream
-//! without a label matches as if the label were empty, as LogQL says. Values are kept
-//! sorted, so listing them sorts nothing. Streams are named by their slot, a dense number
-//! that the shard assigns. Mostly they come in rising order, but a stream may be indexed
-//! long after its slot was assigned.
+//! Guarantees: resolving a matcher looks its values up, or touches each value of its label once,
+//! except values that their first bytes rule out. It costs one bit per stream besides. A stream
+//! without a label matches as if the label were empty, as in LogQL. Values are kept sorted, so
+//! listing them sorts nothing. A slot names a stream: a dense number that the shard assigns.
+//! Slots mostly come in rising order, but a stream may be indexed long after its slot was
+//! assigned.
 
 mod chunks;
 mod postings;

@@ -1,10 +1,10 @@
-//! The data folder of a node: claimed, checked and surveyed once per start,
-//! before the shards begin.
+//! The data folder of a node: each start claims, checks and surveys it once, before the shards
+//! begin.
 //!
-//! Guarantees: two processes never use one folder; a folder of another format is
-//! refused, and so are files of another version in it, unless told to do without them;
-//! left-overs of a crash are removed if what they hold is elsewhere; the order in which log
-//! files are to be replayed is decided in one place. What can go wrong is in [`NodeError`].
+//! Guarantees: two processes never use one folder. A folder of another format is refused, and so
+//! are files of another version, unless the settings say to start without them. Left-overs of a
+//! crash are removed if their contents are elsewhere. One place decides the order in which log
+//! files are replayed. [`NodeError`] lists the failures.
 
 use std::io;
 use std::path::{Path, PathBuf};

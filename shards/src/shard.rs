@@ -1,14 +1,14 @@
-//! The state of one shard and the only code that changes it.
+//! The state of one shard.
 //!
-//! [`Shard::step`] takes an event, mutates the state to completion and hands back
-//! effects: log operations to perform, replies to send, scans to run. It never
-//! waits and does no I/O; the driver in [`crate::host`] does that and feeds the
-//! outcome back as the next event.
+//! [`Shard::step`] takes an event, changes the state to completion and hands back effects: log
+//! operations to perform, replies to send, scans to run. It never waits and does no I/O. The
+//! driver in [`crate::host`] does this, and feeds the outcome back as the next event. A start
+//! rebuilds the state before the first step (`restore.rs`). Nothing else changes it.
 //!
-//! Guarantees: a push is answered with success only after the commit that holds
-//! it; its entries are visible to every request that arrives after the answer. A
-//! push whose commit failed leaves no entry behind. What can go wrong is the disk
-//! (pushes are refused, reads go on) and memory (pushes are refused).
+//! Guarantees: a push is answered with success only after the commit that holds it. Its entries
+//! are visible to every request that arrives after the answer. A push whose commit failed leaves
+//! no entry behind. If the disk fails, pushes are refused, and reads go on. If memory runs out,
+//! pushes are refused.
 
 mod answers;
 mod append;

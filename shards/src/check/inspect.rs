@@ -1,4 +1,4 @@
-//! Prints what a segment holds.
+//! Prints the contents of a segment.
 
 use std::io;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! What has left segments that are live for others: after a start with another number of
-//! shards, each shard moves the streams that are its own now to segments of its own, and
-//! the manifest says whose streams a segment has lost.
+//! Checks the records of streams that have left segments. After a start with another number of
+//! shards each shard moves the streams that it owns to segments of its own, and the manifest
+//! records which streams a segment has lost.
 //!
-//! That a shard has none of a segment's streams is no fault: it says that they have left
-//! all the same, so that the segment can go. What cannot be is that streams have left which
-//! the segment could not hold by its name, or a segment that there is not.
+//! A shard may record that its streams have left a segment that has none of them: so the
+//! segment can go. Two records are faults: streams have left a segment that cannot hold them by
+//! its name, and streams have left a segment that does not exist.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,12 +1,12 @@
-//! What a merge computes, apart from its core.
+//! The part of a merge that runs on a side thread.
 //!
-//! The merge decides on the core what comes next, and gathers it as [`Step`]s. Encoding
-//! them takes one to two milliseconds for each block, and so does decoding one; both are done
-//! on a side thread, with a [`MergeWorker`] that owns all it needs and comes back.
+//! The merge decides on the core what comes next and gathers it as [`Step`]s. Encoding a block
+//! takes one to two milliseconds, and so does decoding one. A [`MergeWorker`] does both on a
+//! side thread. It owns everything that it needs, and comes back with the results.
 //!
-//! Guarantees: steps are done in their order, and the bytes of the segment are the same
-//! however many are done at once. Memory: that of the writer; the steps' is their owner's. What
-//! can go wrong is damage of an input, and what [`SegmentWriter`] refuses.
+//! Guarantees: steps are done in their order, and the bytes of the segment are the same however
+//! many steps are done at once. Memory: the writer's; the merge owns the steps. It fails if an
+//! input is damaged, or if [`SegmentWriter`] refuses an entry.
 
 use std::ops::Range;
 use std::sync::Arc;

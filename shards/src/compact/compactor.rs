@@ -1,4 +1,7 @@
-//! Does what a shard has planned, and brings it into force.
+//! Does the job that a shard has planned, and commits it to the manifest.
+//!
+//! Guarantees: one edit of the manifest makes all of a job's changes. An edit that failed may
+//! have taken effect, so it is tried again before any other job.
 
 use std::io;
 use std::rc::Rc;

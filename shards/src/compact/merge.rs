@@ -1,19 +1,17 @@
 //! Merges segments into one, stream by stream.
 //!
-//! Guarantees: the output shows what the inputs have shown: the entries of a stream by
-//! time, ties in the order of the segments, of equal entries of different segments the
-//! first. Memory: a few blocks per input, as much as is gathered for one turn, and what the
-//! writer holds.
+//! Guarantees: queries find the same entries in the output as in the inputs. The entries of a
+//! stream are in the order of time, and entries of equal time in the order of the segments. Of
+//! equal entries in different segments the first one stays. Memory: a few blocks per input, the
+//! steps that are gathered for the side thread, and the writer's.
 //!
-//! Runs that no other input's run of the stream overlaps are taken over as they are.
-//! Where runs overlap, they are merged entry by entry. Blocks of one stream that are
-//! large enough are copied as they are stored, with their filters; a stream is given
-//! such blocks when it is sealed or merged and has lines enough. What is left, streams
-//! that had little in each segment, is encoded once more, next to what was elsewhere.
+//! A run that no other input's run of the stream overlaps is taken over whole. Runs that overlap
+//! are merged entry by entry. Large blocks of one stream are copied as they are stored, with
+//! their filters; a stream has large blocks if it was sealed or merged with enough lines. All
+//! other streams, with a little in each segment, are encoded once more.
 //!
-//! What comes next is decided here, on the core, where blocks of drafts are decoded, too; the
-//! rest is computed on side threads ([`super::aside`]), by which all else of the core passes at
-//! any time.
+//! The core decides here what comes next, and decodes the blocks of drafts. Side threads
+//! ([`super::aside`]) compute the rest, so that everything else on the core can pass at any time.
 
 use std::io;
 use std::ops::Range;

@@ -1,18 +1,16 @@
-//! Makes few large segments out of many small ones, and takes out what nobody shall
-//! see any more.
+//! Merges many small segments into few large ones, and takes out entries that have expired.
 //!
-//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for what has
-//! expired) and hands a [`MaintenanceJob`] to the [`Compactor`] beside it, one at a
-//! time, while it seals nothing. What it computes is done on side threads ([`aside`]), and
-//! the [`Throttle`] keeps it out of the way.
+//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for expiry) and gives
+//! the [`Compactor`] one [`MaintenanceJob`] at a time, while it seals nothing. Side threads
+//! ([`aside`]) do the computing, and the [`Throttle`] keeps a job from slowing down pushes.
 //!
-//! Guarantees: the live set changes in one edit of the manifest, so a crash at any
-//! point leaves the old segments or the new one; queries show the same before and
-//! after, except what [`CompactionFilter`] drops. Of a segment that several shards share, since there
-//! was another number of them when it was written, a job takes the streams of its own
-//! shard alone, and the same edit says that they have left it. What can go wrong is the disk: then nothing has
-//! changed, and it is tried again after a pause. A segment with damaged bytes is left
-//! as it is, and not merged any more until the next start.
+//! Guarantees: one edit of the manifest changes the live set, so a crash at any point leaves
+//! the old segments or the new one. Queries show the same entries before and after, except the
+//! ones that the [`CompactionFilter`] drops. Several shards share a segment if it was written
+//! with another number of shards. A job takes only the streams of its own shard out of such a
+//! segment, and the same edit records that they have left it. If the disk fails, nothing has
+//! changed, and the shard tries again after a pause. A segment with damaged bytes stays as it
+//! is, and is not merged until the next start.
 
 mod ahead;
 mod aside;

@@ -1,11 +1,12 @@
-//! Keeps a rewrite from getting in anybody's way.
+//! Keeps a rewrite from slowing down pushes and queries.
 //!
-//! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after each turn
-//! on a side thread, which rests by itself while cores, sealing or short queries want the CPU.
-//! While pushes come it takes half of what is left: it gets on under constant load too. While heads are being sealed it waits, because sealing is what frees
-//! memory. Once there are too many drafts, it neither rests nor waits: at their bound generations
-//! are encoded before they leave memory, and pushes wait for that. A heavy query
-//! beside it could bring that about.
+//! The shard tells through a [`Throttle`] what it is doing. The rewrite asks after each batch of
+//! steps on a side thread; side threads rest by themselves while cores, sealing or short queries
+//! want the CPU. While pushes come, the rewrite takes half of the remaining time, so it makes
+//! progress under constant load. While the shard seals, the rewrite waits, because sealing frees
+//! memory. When there are too many drafts, it neither rests nor waits: at their bound,
+//! generations are encoded before they leave memory, and pushes wait for that. A heavy query
+//! beside the rewrite could cause this.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;

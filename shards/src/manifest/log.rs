@@ -1,9 +1,9 @@
 //! Writes the edits of one shard.
 //!
-//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable
-//! storage and in force at every later start; edits take effect whole or not at all,
-//! and in the order of their appends. After a failure the file is never touched
-//! again; see [`ManifestLog::append`] for what a caller then has to heed.
+//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable storage and
+//! in force at every later start. An edit takes effect whole or not at all, and edits take
+//! effect in the order of their appends. After a failure the file is never touched again;
+//! [`ManifestLog::append`] says what its caller has to do then.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -1,4 +1,4 @@
-//! Names in the segments folder: days, segments, logs of the manifest.
+//! Names in the segments folder: days, segments, and logs of the manifest.
 
 use std::path::{Path, PathBuf};
 

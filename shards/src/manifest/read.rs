@@ -1,8 +1,8 @@
-//! Puts the manifest together from its files, without changing anything.
+//! Puts the manifest together from its files, and changes nothing.
 //!
-//! Guarantees: what was acknowledged and is intact is in the state, a failed edit that
-//! was superseded is not. What can go wrong is damage: it is told apart from torn
-//! edits, listed and logged; `docs/format.md` says what follows from it.
+//! Guarantees: the state has every intact edit that was acknowledged, and no failed edit that
+//! another one has superseded. Damage is told apart from torn edits, listed and logged;
+//! `docs/format.md` says what follows from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,15 +1,15 @@
-//! What a start does with the manifest: read it, write the next checkpoint, clear up.
+//! The part of a start that concerns the manifest: read it, write the next checkpoint, and
+//! clear up.
 //!
-//! Guarantees: a crash at any point leaves the live set as it was. What a start has read
-//! may be in the page cache only, where a failed sync of the process before has left it,
-//! and a sync would not bring it to the disk any more. So nothing is removed on its
-//! strength until the new checkpoint is on stable storage. If that cannot be written (a
-//! full disk), the old files go on counting, nothing is cleared up, the first edit of
-//! each shard repeats what was read ([`StartedManifest::preface`]), and the next start
-//! tries again.
+//! Guarantees: a crash at any point leaves the live set as it was. The bytes that a start reads
+//! may be in the page cache only: a failed sync of an earlier process leaves them there, and
+//! another sync does not bring them to the disk. So nothing is removed because of them until the
+//! new checkpoint is on stable storage. If the checkpoint cannot be written (a full disk), the
+//! old files go on counting, nothing is cleared up, the first edit of each shard repeats the
+//! state that was read ([`StartedManifest::preface`]), and the next start tries again.
 //!
-//! Nothing is removed whose entries might be nowhere else: a complete segment that no edit
-//! names is read, and what cannot be read is moved to the quarantine folder, which no start
+//! No file is removed whose entries might be nowhere else. A complete segment that no edit names
+//! is read. A file that cannot be read is moved to the quarantine folder, which no start
 //! empties.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What lies in the segments folder.
+//! The files in the segments folder.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,17 @@
-//! The time by which retention removes entries: the wall clock, unless that has jumped.
+//! The time by which retention removes entries: the wall clock, unless the clock has jumped.
 //!
-//! A wall clock may be wrong for a moment or for days, and what retention has removed does
-//! not come back. So it is compared with the monotonic clock since the last reading. As long as
-//! the two agree, the wall clock counts. After a jump retention goes on by the time that the
-//! monotonic clock tells, or the wall clock if that is earlier, until the wall clock has gone
-//! on from where it jumped to for [`STEADY_AFTER`].
+//! A wall clock may be wrong for seconds or for days, and entries that retention has removed do
+//! not come back. So retention compares the wall clock with the monotonic clock since the last
+//! reading. As long as the two agree, the wall clock counts. After a jump retention goes on by
+//! the monotonic clock, or by the wall clock if that is earlier, until the wall clock has gone
+//! on from its new time for [`STEADY_AFTER`].
 //!
-//! At a start there is nothing to compare with but what earlier looks have left in the file
-//! `CLOCK` of the data folder. A wall clock that is at most [`TRUSTED_AWAY`] later counts at
-//! once. Any other has jumped, for all that is known.
+//! A start compares the wall clock with the readings that earlier starts have left in the file
+//! `CLOCK` of the data folder. A wall clock that is at most [`TRUSTED_AWAY`] later counts at once.
+//! Any other wall clock is taken for one that has jumped.
 //!
-//! Guarantees: a clock that is ahead for less than [`STEADY_AFTER`] removes nothing that it
-//! would not have removed. What can go wrong is that a wrong clock stays longer than that.
+//! Guarantees: a clock that is ahead for less than [`STEADY_AFTER`] removes nothing that the
+//! right time would not remove. A clock that is wrong for longer counts.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which entries a rewrite keeps: what retention and deletes plug into.
+//! Decides which entries a rewrite keeps. Retention and deletion plug in here.
 
 use logsvc_logql::engine::MetadataSets;
 

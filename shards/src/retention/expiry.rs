@@ -1,4 +1,4 @@
-//! What has expired of a segment.
+//! Finds and drops the entries of a segment whose retention period is over.
 
 use std::sync::Arc;
 

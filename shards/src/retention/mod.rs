@@ -1,13 +1,13 @@
-//! How long entries stay: by age, and by what the disk holds.
+//! How long entries stay: by age, and by disk space.
 //!
-//! By age: each stream has a period, that of the rule with the largest priority whose
-//! selector matches it (of equal priorities the shorter period), or else that of its
-//! tenant. Entries older than the period may go at any time; they are not hidden
-//! before that. By size: when the segments of the node take more than they may, whole
-//! segments go, oldest day first.
+//! By age: each stream has a period. The rule with the largest priority whose selector matches
+//! the stream gives it; of rules with equal priorities the one with the shorter period. Without
+//! a rule it is the period of the tenant. Entries older than the period may go at any time;
+//! until then queries see them. By size: when the segments of the node take more space than
+//! allowed, whole segments go, oldest day first.
 //!
-//! Rules are plain data; [`crate::shard`] applies them to its own segments, and
-//! [`NodeSegments`] is what shards have to know of each other for it.
+//! Rules are plain data. [`crate::shard`] applies them to its own segments, and [`NodeSegments`]
+//! is the knowledge that the shards of a node share for it.
 
 mod clock;
 mod compaction_filter;

@@ -1,7 +1,8 @@
-//! What the shards of a node have to know of each other's segments.
+//! The knowledge that the shards of a node share about each other's segments.
 //!
-//! Atomic numbers that nobody waits for. They may be a moment old; then a little more
-//! is removed than had to be, never a segment of a later day before one of an earlier.
+//! It consists of atomic numbers that nobody waits for. They may be a moment old. Then a shard
+//! removes a little more than necessary, but never a segment of a later day before one of an
+//! earlier day.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The streams of a scan, of which there may be very many.
+//! The streams of a scan, which may be very many.
 
 use std::ops::Deref;
 use std::sync::Arc;

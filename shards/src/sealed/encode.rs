@@ -1,10 +1,9 @@
-//! Encodes a part of a generation as a segment, a chunk of blocks at a time.
+//! Encodes the entries of some days of a generation as a segment, a chunk of blocks at a time.
 //!
-//! Guarantees: the value owns all it needs, so a chunk can be computed on any
-//! thread; streams and entries are the same however long chunks are, and so are bytes unless
-//! a draft is asked for meanwhile. What
-//! can go wrong is what [`SegmentWriter`] refuses, which nothing that comes from heads
-//! does.
+//! Guarantees: the encoder owns everything that it needs, so any thread can compute a chunk.
+//! Streams and entries are the same however long chunks are. So are the bytes, unless a draft is
+//! asked for meanwhile. It fails if [`SegmentWriter`] refuses an entry, which does not happen
+//! with entries of heads.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Where one shard puts its segments: their names, their files, and the manifest
-//! that makes them live.
+//! The segments folder as one shard uses it: names, files, and the manifest that makes segments
+//! live.
 //!
-//! Guarantees: no name is given twice; a complete segment has a pending name until the edit
-//! that makes it live is in force, so that a file with the name itself has been live.
+//! Guarantees: no name is given twice. A complete segment has a pending name until the edit that
+//! makes it live is in force, so a file with its final name has been live.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -1,4 +1,4 @@
-//! The work order of a sealing: what a shard gives to the task that writes its segments.
+//! The job that a shard gives to the task that writes its segments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

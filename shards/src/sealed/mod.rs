@@ -1,9 +1,8 @@
-//! Sealed segments as a shard uses them: written from heads, opened at start, read
-//! by scans.
+//! Sealed segments as a shard uses them: written from heads, opened at start, read by scans.
 //!
-//! Guarantees: a [`SealedSegment`] never changes and may be read by any core; its
-//! file is complete and on stable storage. The format is in [`crate::segment`] and
-//! knows no I/O; this module does the I/O and knows no format.
+//! Guarantees: a [`SealedSegment`] never changes, and any core may read it. Its file is complete
+//! and on stable storage. The format is elsewhere and does no I/O; this module does the I/O and
+//! knows no format.
 
 mod arrange;
 mod cache;

@@ -1,10 +1,9 @@
 //! Writes a generation of entries to segments and makes them live.
 //!
-//! Guarantees: a segment counts from the manifest edit on, which names in the same breath
-//! the log files that are no longer needed. It gets its name when the edit is in force, and
-//! those log files go when it has it. Blocks are encoded on a side thread. What can go wrong
-//! is the disk; then nothing has changed, except that files with pending names may be left
-//! over, and the next start removes them.
+//! Guarantees: a segment counts from its manifest edit on. The same edit names the log files that
+//! are not needed any more. The segment gets its final name when the edit is in force, and then
+//! the log files go. Side threads encode the blocks. If the disk fails, nothing has changed,
+//! except that files with pending names may be left over; the next start removes them.
 
 use std::io;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Answers that need no scan: labels, series, numbers for metrics. And the
-//! snapshot that a scan starts from.
+//! Answers requests that need no scan: labels, series, numbers for metrics. Makes the snapshots
+//! that scans start from.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,13 +1,8 @@
-//! Plans what is done beside the shard: merging segments, taking out what has expired,
-//! keeping within the disk's share; and takes the results over.
+//! Plans the jobs of the compactor: merging segments, removing expired entries, keeping within
+//! the disk space. Takes their results over.
 //!
-//! Guarantees: one job at a time, and none is begun while heads are being sealed. A
-//! segment that is not live any more leaves the list at once, but its file stays until
-//! no scan holds it: scans open files when they come to them. A stream without entries
-//! in memory and in segments is forgotten.
-//!
-//! What can go wrong is the disk: the next attempt comes after a pause, which grows
-//! with each failure.
+//! Guarantees: one job at a time, and none begins while the shard seals. If the disk fails, the
+//! next attempt comes after a pause, which grows with each failure.
 
 mod expiry;
 mod own_totals;

@@ -1,19 +1,18 @@
-//! Decides when the entries in memory are written out, and takes the result over.
+//! Decides when the entries in memory are sealed, and takes the segments over.
 //!
-//! Sealing happens in generations. When a bound of [`SealPolicy`] is reached, or
-//! when it is asked for, the shard waits until no commit is under way, closes its
-//! log file and sets all heads aside: everything in them came from closed files.
-//! A task beside the shard writes them to segments ([`crate::sealed::write`]);
-//! meanwhile they stay visible, and new entries go to new heads and a new log file.
+//! Sealing goes by generations. When a bound of [`SealPolicy`] is reached, or on request, the shard
+//! waits until no commit is under way, closes its log file and freezes all heads: every entry in
+//! them came from closed files. A task beside the shard writes the frozen heads to segments
+//! ([`crate::sealed`]). Meanwhile they stay visible, and new entries go to new heads and a new
+//! log file.
 //!
-//! Under fast pushes a generation, or its rest, is written as a draft: [`crate::compact::Drafts`]
-//! has the rules.
+//! Under fast pushes a generation, or its rest, is written as a draft. [`crate::compact`] has the
+//! rules in `drafts.rs`.
 //!
-//! Guarantees: one generation at a time; what is set aside leaves memory only after
-//! its segments and the manifest edit that names them are on stable storage. What
-//! can go wrong is the disk: then the generation stays in memory and in the log,
-//! and sealing is tried again after a pause. Memory does not grow meanwhile,
-//! because the heads' budget refuses pushes.
+//! Guarantees: there is one generation at a time. A frozen head leaves memory only after its
+//! segments and the manifest edit that names them are on stable storage. If the disk fails, the
+//! generation stays in memory and in the log, and sealing is tried again after a pause. Memory
+//! does not grow meanwhile, because the budget of the heads refuses pushes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! Subscriptions to new entries, see [`crate::tail`].
 //!
-//! Guarantees: a stream without subscriptions pays one branch per section of a push; an
-//! entry is copied once however many subscriptions match it; nothing that a subscriber
-//! does or leaves undone holds a push up. Queues are bounded by the subscription and
-//! all together by the budget for tails. A subscription whose core does not ask any
-//! more is closed after [`SILENT_MAX_TIME`].
+//! Guarantees: a stream without subscriptions pays one branch per section of a push. An entry is
+//! copied once however many subscriptions match it. A slow or silent subscriber never delays a
+//! push. Each queue is bounded by its subscription, and all together by the budget for tails. A
+//! subscription whose core has not asked for [`SILENT_MAX_TIME`] is closed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

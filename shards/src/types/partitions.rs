@@ -1,7 +1,7 @@
-//! Sets of streams, as parts of partitions: with how many shards, and which shard.
+//! Sets of streams, given by partitions: the number of shards, and one of these shards.
 //!
-//! Parts of different partitions may overlap and add up: [`StreamId::shard`] gives each
-//! shard a contiguous range of ids, so a set is a union of ranges.
+//! Shards of different partitions may overlap, and add up: [`StreamId::shard`] gives each shard a
+//! contiguous range of ids, so a set is a union of ranges.
 
 use logsvc_proto::StreamId;
 

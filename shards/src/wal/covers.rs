@@ -1,4 +1,4 @@
-//! Which entries of the write-ahead log need no replay.
+//! Covers: the parts of the write-ahead log whose entries live segments hold.
 
 use logsvc_proto::StreamId;
 

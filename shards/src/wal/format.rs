@@ -1,9 +1,9 @@
-//! Bytes of write-ahead-log files, as `docs/format.md` describes them: names,
-//! file headers, frames and records.
+//! The bytes of write-ahead-log files, as `docs/format.md` describes them: names, file headers,
+//! frames and records.
 //!
-//! Pure functions over byte slices. Decoders check everything that they return
-//! and meet arbitrary bytes without panic; what does not check is `None` or a
-//! [`RecordError`], and recovery decides what that means.
+//! Guarantees: all functions are pure, over byte slices. Decoders check everything that they
+//! return, and meet arbitrary bytes without panic. Bytes that do not check give `None` or a
+//! [`RecordError`], and recovery decides what follows.
 
 mod header;
 

@@ -1,11 +1,10 @@
-//! Decides what the log writes and when: group commit as a state machine
-//! without I/O. Its owner performs the [`WalOp`]s and reports back.
+//! Decides what the log writes and when: group commit as a state machine without I/O. Its owner
+//! performs the [`WalOp`]s and reports their outcome.
 //!
-//! Guarantees: at most one operation is under way; a batch is reported committed
-//! only after its frame was written and, by policy, synced; after a failed
-//! operation the file is never touched again, and everything that waited for it
-//! is reported failed exactly once. What can go wrong is the disk: then batches
-//! are refused until a new file can be made, which is tried at most once per
+//! Guarantees: at most one operation is under way. A batch is reported committed only after its
+//! frame was written and, by policy, synced. After a failed operation the file is never touched
+//! again, and every batch that waited for it is reported failed exactly once. If the disk fails,
+//! batches are refused until a new file can be made, which is tried at most once per
 //! [`REOPEN_PAUSE`].
 
 use std::ops::Range;

@@ -1,12 +1,11 @@
-//! What a scan computes: blocks whose columns were loaded are decoded, filtered and given
-//! to the engine.
+//! Evaluates blocks: decodes the columns that were loaded, filters lines and feeds the engine.
 //!
-//! There is no I/O here and nothing of the core, so it may be done on any thread: a
-//! [`Leaf`] and a [`Batch`] go there and come back together.
+//! Nothing here does I/O or touches the core, so any thread may do it: a [`Leaf`] and a [`Batch`]
+//! go to the thread and come back together.
 //!
-//! Guarantees: every item is either worked on to its end, once, or still in the batch with
-//! the columns noted that it misses, or left because the query ends. That is looked at
-//! before each item, so a query ends within a block.
+//! Guarantees: a batch that comes back has no item that was worked on in part. Each item is done,
+//! once; or it is still in the batch, with the columns noted that it misses; or the query ends,
+//! and the item is left. A query ends within a block, because the leaf checks before each item.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
-//! What a scan does on its core: it finds what is looked at next, reads it, and puts it into
-//! a batch.
+//! Fills batches: finds the next units, reads their columns, and hands them over as items.
 //!
-//! Guarantees: a unit is in one batch, whole, or not at all; what the directory answers is
-//! answered once. What cannot be read is left out and counted.
+//! Guarantees: a unit is in one batch, whole, or in none. A run that the directory answers is
+//! answered once. A block that cannot be read is left out and counted.
 
 use std::sync::Arc;
 

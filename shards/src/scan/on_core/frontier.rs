@@ -1,8 +1,8 @@
-//! The order in which a scan visits what it may have to read.
+//! The order in which a scan visits units.
 //!
-//! Guarantees: units come newest first or oldest first, by their newest or oldest
-//! entry; a segment is expanded into units no earlier than its time has come, so
-//! that a scan which ends early never looks at the rest.
+//! Guarantees: units come newest first or oldest first, by their newest or oldest entry. A
+//! segment is expanded into units no earlier than its time has come, so a scan that ends early
+//! never opens the rest.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -1,14 +1,12 @@
-//! Entries that were stored twice.
+//! Leaves out entries that are stored twice.
 //!
-//! A head drops an entry that it holds already, but not one that was sealed before:
-//! a client that repeats a push after its first try was sealed, or a log replayed
-//! after a crash at the wrong moment, leaves equal entries in two generations. They
-//! must be seen once. The rule: of equal entries (stream, timestamp, line, metadata)
-//! the one of the earliest generation counts.
+//! A head drops an entry that it holds already, but not one that was sealed. Equal entries come
+//! into two generations if a client repeats a push after its first try was sealed, or if a log
+//! is replayed after a crash at an unlucky time. Queries must see them once. The rule: of equal
+//! entries (stream, timestamp, line, metadata) the one in the earliest generation counts.
 //!
-//! Guarantees: only streams whose generations overlap in time pay anything; for them
-//! the timestamps of overlapping blocks are compared first, and lines are read only
-//! where timestamps are equal.
+//! Guarantees: only streams whose generations overlap in time pay for this. Their timestamps are
+//! compared first, and lines are read only where timestamps are equal.
 
 use std::rc::Rc;
 use std::sync::Arc;

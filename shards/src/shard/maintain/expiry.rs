@@ -1,11 +1,11 @@
-//! What of a shard's segments has expired.
+//! Finds the segments of a shard with expired entries.
 //!
-//! Where all streams have one period, the time bounds of a segment tell. Where they have
-//! several, its directory has to be looked at, which may have to be read first: a job
-//! beside the shard gets it, and the shard remembers what it found.
+//! If all streams have one period, the time bounds of a segment decide. Otherwise its directory
+//! decides. A job beside the shard gets the directory, which it may have to read, and the shard
+//! remembers what it found.
 //!
-//! Guarantees: a segment is looked at once, and again after an hour while parts of it
-//! expire, until the periods change.
+//! Guarantees: a segment is inspected once, and once an hour while parts of it expire, until the
+//! periods change.
 
 use std::sync::Arc;
 

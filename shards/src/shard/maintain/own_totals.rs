@@ -1,5 +1,4 @@
-//! What a shard has of a segment that is not its own as a whole: one that other shards use
-//! too, or that streams have left.
+//! How much of a segment is the shard's own, if other shards use it too or streams have left it.
 
 use super::super::Shard;
 use super::Maintenance;

@@ -1,4 +1,4 @@
-//! The time by which a shard removes what has expired, and what is said about it.
+//! The time by which a shard removes expired entries, and the log lines about it.
 
 use super::super::{Effect, Shard, StepContext};
 use crate::retention::{ClockChange, STEADY_AFTER};
