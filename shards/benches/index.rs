@@ -26,7 +26,7 @@ use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::{
-    Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig,
+    Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext,
 };
 use logsvc_shards::types::{Cancellation, StreamDefinition, TimeRange};
 use logsvc_shards::wal::format::WalName;
@@ -100,9 +100,9 @@ impl Bench {
         let mut events = vec![event];
         let (mut answer, mut scanned) = (None, 0);
         while let Some(event) = events.pop() {
-            let moment = Moment { now: Monotonic(1), unix_ns: 1, random: 1 };
+            let context = StepContext { now: Monotonic(1), unix_ns: 1, random: 1 };
             let mut effects = Vec::new();
-            self.shard.step(event, moment, &mut effects);
+            self.shard.step(event, context, &mut effects);
             for effect in effects {
                 match effect {
                     Effect::Reply(_, reply) => answer = Some(reply),

@@ -1,18 +1,19 @@
-//! Which times of stored entries have changed, for those who keep answers.
+//! Counts the changes of stored entries by time, so that a cache of answers can tell whether
+//! an answer still holds.
 //!
-//! Each shard counts its changes by time, in *buckets* of 2^36 ns (69 seconds) and by
-//! tenant: an entry that becomes visible, and entries that go because they have expired.
-//! Whoever keeps an answer takes the [`Stamp`] of the times that it depends on *before* it
-//! has the answer computed. As long as a new stamp of these times is the same, computing
-//! it again would give the same.
+//! Each shard counts its changes by tenant and by time, in *buckets* of 2^36 ns (69 seconds).
+//! A change is an entry that becomes visible, or an entry that goes because it has expired. A
+//! cache takes the [`Stamp`] of the times that an answer depends on before it has the answer
+//! computed. As long as a new stamp of these times is the same, computing the answer again
+//! gives the same answer.
 //!
-//! Guarantees: a change is counted in the step of the shard that makes it, so before
-//! anybody can see it and before its push is answered; a stamp that is taken after that
-//! answer tells it. What is merely stored in another way (sealed, merged) is no change.
-//! Counters lie in a table of fixed size per shard and several times share one, so a stamp
-//! may tell a change of other times or of another tenant, never the other way round.
+//! Guarantees: a shard counts a change in the step that makes it: before anybody can see the
+//! change, and before the push is answered. A stamp that is taken after the answer to a push
+//! differs from one that was taken before the push. Sealing and merging are no changes.
+//! Counters lie in a table of fixed size per shard, and several times share one. So a stamp may
+//! report a change of other times or of another tenant, and never misses a change.
 //!
-//! A counter is written by its shard only, and read by all cores; nobody waits.
+//! Only its shard writes a counter. All cores read it, and nobody waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

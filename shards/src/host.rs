@@ -1,10 +1,9 @@
-//! Drives one shard: receives requests from its lanes, performs the effects of
-//! each step, and feeds their outcome back.
+//! Drives one shard: receives requests from its lanes, performs the effects of each step, and
+//! feeds their outcomes back.
 //!
-//! Guarantees: the state is touched by one task only and never held across a
-//! wait; at most one log operation and one sealing are under way. The driver ends
-//! when its lanes are closed, or after it has answered a stop and nothing more
-//! arrives.
+//! Guarantees: one task touches the state, and never holds it across a wait. At most one log
+//! operation, one sealing and one maintenance job are under way. The driver ends when its lanes
+//! are closed, or after it has answered a stop and no further request arrives.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,7 +23,7 @@ use crate::node::NodePlan;
 use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
-use crate::shard::{Effect, Event, MaintenanceConfig, Moment, SealPolicy, Shard, ShardConfig};
+use crate::shard::{Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext};
 use crate::version::{UnknownVersion, describe};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
@@ -189,7 +188,7 @@ async fn run<R: Runtime>(
         let mut next = Some(event);
         let mut taken = 0;
         while let Some(event) = next.take() {
-            state.step(event, driver.moment(), &mut effects);
+            state.step(event, driver.context(), &mut effects);
             driver.lane = inbox.counters();
             for effect in effects.drain(..) {
                 driver.perform(effect);
@@ -243,8 +242,8 @@ type MaintainEnd<R> = (Compactor<R>, Result<MaintenanceOutcome, CompactError>);
 type SealEnd<R> = (Sealer<R>, io::Result<Vec<OpenedSegment>>);
 
 impl<R: Runtime> Driver<R> {
-    fn moment(&self) -> Moment {
-        Moment {
+    fn context(&self) -> StepContext {
+        StepContext {
             now: self.runtime.now(),
             unix_ns: self.runtime.unix_nanos(),
             random: self.runtime.random_u64(),

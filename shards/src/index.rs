@@ -1,12 +1,12 @@
-//! The slice of the label index that one shard owns: per tenant, label name →
-//! value → streams, in memory.
+//! The part of the label index that one shard owns: per tenant, label name → value → streams,
+//! in memory.
 //!
-//! Guarantees: resolving a matcher looks its values up or touches each value of its label
-//! once, besides those whose beginning is rejected, and costs one bit per stream; a stream
-//! without a label matches as if the label were empty, as LogQL says. Values are kept
-//! sorted, so listing them sorts nothing. Streams are named by their slot, a dense number
-//! that the shard assigns. Mostly they come in rising order, but a stream may be indexed
-//! long after its slot was assigned.
+//! Guarantees: resolving a matcher looks its values up, or touches each value of its label once,
+//! except values that their first bytes rule out. It costs one bit per stream besides. A stream
+//! without a label matches as if the label were empty, as in LogQL. Values are kept sorted, so
+//! listing them sorts nothing. A slot names a stream: a dense number that the shard assigns.
+//! Slots mostly come in rising order, but a stream may be indexed long after its slot was
+//! assigned.
 
 mod chunks;
 mod postings;
@@ -25,17 +25,17 @@ use values::Values;
 const FEW_NAMES: usize = 8;
 
 /// Number of a stream within its shard, from zero.
-pub type Slot = u32;
+pub(crate) type Slot = u32;
 
 /// Label index of all tenants of a shard.
 #[derive(Debug, Default)]
-pub struct LabelIndex {
+pub(crate) struct LabelIndex {
     tenants: BTreeMap<TenantId, TenantIndex>,
 }
 
 /// Label index of one tenant.
 #[derive(Debug, Default)]
-pub struct TenantIndex {
+pub(crate) struct TenantIndex {
     /// Sorted by name. Streams have few names, and tenants are many.
     names: Vec<(Box<str>, Values)>,
     /// In rising order.
@@ -44,7 +44,7 @@ pub struct TenantIndex {
 
 impl LabelIndex {
     /// Adds a stream. `slot` must not have been added before.
-    pub fn insert(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
+    pub(crate) fn insert(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let index = match self.tenants.get_mut(tenant) {
             Some(index) => index,
             None => self.tenants.entry(tenant.clone()).or_default(),
@@ -68,7 +68,7 @@ impl LabelIndex {
 
     /// Removes a stream that was inserted with these labels. What has no stream any more
     /// goes, too: values, names, tenants.
-    pub fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
+    pub(crate) fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let Some(index) = self.tenants.get_mut(tenant) else { return };
         postings::take(&mut index.streams, slot);
         for (name, value) in labels.iter() {
@@ -85,12 +85,12 @@ impl LabelIndex {
     }
 
     /// The index of one tenant; `None` if it has no stream here.
-    pub fn tenant(&self, tenant: &TenantId) -> Option<&TenantIndex> {
+    pub(crate) fn tenant(&self, tenant: &TenantId) -> Option<&TenantIndex> {
         self.tenants.get(tenant)
     }
 
     /// Tenants that have a stream here, with their number of streams.
-    pub fn tenants(&self) -> impl Iterator<Item = (&TenantId, usize)> {
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = (&TenantId, usize)> {
         self.tenants.iter().map(|(tenant, index)| (tenant, index.streams.len()))
     }
 }
@@ -106,12 +106,12 @@ impl TenantIndex {
     }
 
     /// All streams of the tenant, in rising order.
-    pub fn streams(&self) -> &[Slot] {
+    pub(crate) fn streams(&self) -> &[Slot] {
         &self.streams
     }
 
     /// Label names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| &**name)
     }
 
@@ -126,7 +126,7 @@ impl TenantIndex {
     }
 
     /// Values of a label with the streams that have them, sorted by value.
-    pub fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = (&str, &[Slot])> {
         self.values_of(name).into_iter().flat_map(Values::iter)
     }
 }

@@ -1,5 +1,6 @@
-//! What crosses the lanes between front cores and shards. Everything here is
-//! owned, `Send`, and checked to be so at compile time.
+//! The requests and replies on the lanes between front cores and shards.
+//!
+//! Guarantees: all of them are owned and `Send`, and the compiler checks it.
 
 mod status;
 
@@ -95,7 +96,7 @@ pub struct TooFarBehind {
 }
 
 /// How many refused entries a reply lists per stream.
-pub const REFUSALS_LISTED_MAX: usize = 10;
+pub(crate) const REFUSALS_LISTED_MAX: usize = 10;
 
 /// What became of an [`AppendRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]

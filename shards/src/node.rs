@@ -1,10 +1,10 @@
-//! The data folder of a node: claimed, checked and surveyed once per start,
-//! before the shards begin.
+//! The data folder of a node: each start claims, checks and surveys it once, before the shards
+//! begin.
 //!
-//! Guarantees: two processes never use one folder; a folder of another format is
-//! refused, and so are files of another version in it, unless told to do without them;
-//! left-overs of a crash are removed if what they hold is elsewhere; the order in which log
-//! files are to be replayed is decided in one place. What can go wrong is in [`NodeError`].
+//! Guarantees: two processes never use one folder. A folder of another format is refused, and so
+//! are files of another version, unless the settings say to start without them. Left-overs of a
+//! crash are removed if their contents are elsewhere. One place decides the order in which log
+//! files are replayed. [`NodeError`] lists the failures.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -187,17 +187,17 @@ pub async fn open_node_with<R: Runtime>(
     };
     let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.all).into();
     let replayed: Vec<WalName> = survey.planned.iter().map(|file| file.name).collect();
-    let settled = manifest.settle(runtime, epoch, covers.to_vec(), &replayed).await;
-    let mut settled = settled.map_err(io_error("write the manifest in", &segments_dir))?;
-    if settled.report.checkpoint_error.is_none() {
+    let started = manifest.finish(runtime, epoch, covers.to_vec(), &replayed).await;
+    let mut started = started.map_err(io_error("write the manifest in", &segments_dir))?;
+    if started.report.checkpoint_error.is_none() {
         // The files of a writer come in the order of their numbers, so that none stays
         // without the one that says how much of it counts.
         for name in survey.covered {
             let is_gone = remove_file(runtime, &wal_dir, name).await;
-            settled.report.removed_wal_files += u64::from(is_gone);
+            started.report.removed_wal_files += u64::from(is_gone);
         }
     }
-    settled.report.unknown_files = unknown;
+    started.report.unknown_files = unknown;
     let clock = StartClock::read(runtime, data_dir, is_new).await;
     let shards = runtime.core_count();
     let plan = NodePlan {
@@ -207,11 +207,11 @@ pub async fn open_node_with<R: Runtime>(
         replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, shards)),
         files: survey.planned,
         covers,
-        node_segments: Arc::new(NodeSegments::new(&settled.usable, &settled.left, shards)),
-        segments: settled.usable.into(),
-        unusable_segments: settled.unusable.into(),
-        preface: settled.preface.map(Arc::new),
-        manifest: settled.report,
+        node_segments: Arc::new(NodeSegments::new(&started.usable, &started.left, shards)),
+        segments: started.usable.into(),
+        unusable_segments: started.unusable.into(),
+        preface: started.preface.map(Arc::new),
+        manifest: started.report,
         clock,
         options,
     };

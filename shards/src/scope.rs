@@ -1,14 +1,13 @@
-//! Whose streams a question is about, and how those of several tenants are told
-//! apart.
+//! The tenants of a query, and how their streams are told apart.
 //!
-//! A question about several tenants sees each stream as if it had the label
-//! [`TENANT_LABEL`] with its tenant's id; a label of that name that the stream really
-//! has is called [`ORIGINAL_TENANT_LABEL`] then. Matchers mean these labels, too, so
-//! one on the tenant label chooses among the tenants. It is all done where streams
-//! are selected: whoever reads them afterwards sees ordinary labels.
+//! A query of several tenants sees each stream as if it had the label [`TENANT_LABEL`] with the id
+//! of its tenant. If the stream has a label of this name, the query sees it as
+//! [`ORIGINAL_TENANT_LABEL`]. Matchers apply to these labels too, so a matcher on the tenant label
+//! chooses among the tenants. All of this happens where streams are selected: later stages see
+//! ordinary labels.
 //!
-//! Guarantees: streams of other tenants than those of the scope are never selected.
-//! A question about one tenant sees streams as they are, and pays nothing.
+//! Guarantees: a stream of a tenant outside of the scope is never selected. A query of one tenant
+//! sees streams as they are, and pays nothing.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::index::{LabelIndex, Slot};
 pub const TENANT_LABEL: &str = "__tenant_id__";
 
 /// What a stream's own label of that name is called then.
-pub const ORIGINAL_TENANT_LABEL: &str = "original___tenant_id__";
+pub(crate) const ORIGINAL_TENANT_LABEL: &str = "original___tenant_id__";
 
 /// See the module. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]

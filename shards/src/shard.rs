@@ -1,14 +1,14 @@
-//! The state of one shard and the only code that changes it.
+//! The state of one shard.
 //!
-//! [`Shard::step`] takes an event, mutates the state to completion and hands back
-//! effects: log operations to perform, replies to send, scans to run. It never
-//! waits and does no I/O; the driver in [`crate::host`] does that and feeds the
-//! outcome back as the next event.
+//! [`Shard::step`] takes an event, changes the state to completion and hands back effects: log
+//! operations to perform, replies to send, scans to run. It never waits and does no I/O. The
+//! driver in [`crate::host`] does this, and feeds the outcome back as the next event. A start
+//! rebuilds the state before the first step (`restore.rs`). Nothing else changes it.
 //!
-//! Guarantees: a push is answered with success only after the commit that holds
-//! it; its entries are visible to every request that arrives after the answer. A
-//! push whose commit failed leaves no entry behind. What can go wrong is the disk
-//! (pushes are refused, reads go on) and memory (pushes are refused).
+//! Guarantees: a push is answered with success only after the commit that holds it. Its entries
+//! are visible to every request that arrives after the answer. A push whose commit failed leaves
+//! no entry behind. If the disk fails, pushes are refused, and reads go on. If memory runs out,
+//! pushes are refused.
 
 mod answers;
 mod append;
@@ -39,7 +39,7 @@ use crate::wal::format::WalName;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{InFrame, WalConfig, WalWriter};
 
-pub use event::{Effect, Event, Moment};
+pub use event::{Effect, Event, StepContext};
 use maintain::Maintenance;
 pub use maintain::MaintenanceConfig;
 pub use seal::SealPolicy;
@@ -97,7 +97,7 @@ pub struct Shard {
     /// Time bounds of live segments that cannot be read.
     missing_bounds_ns: Vec<(i64, i64)>,
     /// Batches looked at so far; tells looks apart.
-    looks: u64,
+    checks: u64,
     heads: Reservation,
     stream_memory: StreamMemory,
     /// Memory for the blocks of heads.
@@ -140,7 +140,7 @@ impl Shard {
             tails: Tails::new(config.tails.clone()),
             segments: Vec::new(),
             missing_bounds_ns: Vec::new(),
-            looks: 0,
+            checks: 0,
             heads: config.heads.try_reserve(0)?,
             stream_memory: StreamMemory {
                 reserved: config.streams.try_reserve(0)?,
@@ -159,21 +159,21 @@ impl Shard {
     }
 
     /// Takes an event and appends what has to be done to `effects`.
-    pub fn step(&mut self, event: Event, moment: Moment, effects: &mut Vec<Effect>) {
+    pub fn step(&mut self, event: Event, context: StepContext, effects: &mut Vec<Effect>) {
         match event {
-            Event::Request(incoming) => self.request(incoming, moment, effects),
+            Event::Request(incoming) => self.request(incoming, context, effects),
             Event::WalOpened(result) => {
-                let failed = self.wal.opened(result.is_ok(), moment.now);
+                let failed = self.wal.opened(result.is_ok(), context.now);
                 let cause = result.err().unwrap_or_else(|| "opening failed".into());
                 self.refuse(failed, &cause, effects);
             }
             Event::WalCommitted { result, frame, latency } => {
-                let commit = self.wal.committed(result.is_ok(), frame, moment.now);
+                let commit = self.wal.committed(result.is_ok(), frame, context.now);
                 match result {
                     Ok(()) => {
                         self.counters.commit_latency.record(latency);
                         self.apply(commit.batches, &commit.frame, effects);
-                        self.sealing.note_time(moment.now);
+                        self.sealing.note_time(context.now);
                     }
                     Err(cause) => {
                         if self.stopping {
@@ -185,26 +185,26 @@ impl Shard {
                 self.wal.recycle(commit.frame);
             }
             Event::Sealed(result) => {
-                self.sealed(result, moment, effects);
-                self.append_deferred(moment, effects);
+                self.sealed(result, context, effects);
+                self.append_deferred(context, effects);
             }
-            Event::Maintained(result) => self.maintained(*result, moment),
-            Event::Timer => self.append_deferred(moment, effects),
+            Event::Maintained(result) => self.maintained(*result, context),
+            Event::Timer => self.append_deferred(context, effects),
         }
-        self.seal_if_due(moment, effects);
+        self.seal_if_due(context, effects);
         let streams = &mut self.streams;
         let op =
-            self.wal.next_op(moment.now, moment.random, moment.unix_ns, |append, place, out| {
+            self.wal.next_op(context.now, context.random, context.unix_ns, |append, place, out| {
                 define_streams(streams, &append.slots, place, out);
             });
         effects.extend(op.map(Effect::Wal));
-        self.maintain_if_due(moment, effects);
-        self.serve_tails(moment.now, effects);
+        self.maintain_if_due(context, effects);
+        self.serve_tails(context.now, effects);
         self.finish_stop(effects);
     }
 
     /// When a [`Event::Timer`] is due although nothing else happens.
-    pub fn next_wakeup(&self) -> Option<Monotonic> {
+    pub(crate) fn next_wakeup(&self) -> Option<Monotonic> {
         let due = [
             self.wal.next_wakeup(),
             self.sealing.next_wakeup(),
@@ -230,14 +230,14 @@ impl Shard {
             tenant,
             labels,
             head: StreamHead::default(),
-            set_aside: None,
+            frozen: None,
             sealed_bounds_ns: None,
             sealed_in: 0,
             in_log: 0,
             period: Cell::default(),
             newest_admitted_ns: i64::MIN,
-            looked_at: 0,
-            newest_looked_at_ns: i64::MIN,
+            checked_in: 0,
+            newest_checked_ns: i64::MIN,
             defined: Defined::default(),
             indexed: false,
             tails: None,
@@ -258,13 +258,13 @@ impl Shard {
     fn request(
         &mut self,
         incoming: Incoming<ShardRequest, ShardReply>,
-        moment: Moment,
+        context: StepContext,
         effects: &mut Vec<Effect>,
     ) {
         let Incoming { request, reply_to, .. } = incoming;
         let reply = match request {
             ShardRequest::Append(append) => {
-                self.append(append, reply_to, moment, effects);
+                self.append(append, reply_to, context, effects);
                 return;
             }
             ShardRequest::Leaf(leaf) => match self.scan_job(leaf) {
@@ -281,7 +281,7 @@ impl Shard {
             ShardRequest::Stop => {
                 self.stopping = true;
                 self.stop = Some(reply_to);
-                self.append_deferred(moment, effects);
+                self.append_deferred(context, effects);
                 return;
             }
             ShardRequest::Flush => {
@@ -289,11 +289,11 @@ impl Shard {
                 return;
             }
             ShardRequest::TailJoin(join) => {
-                self.tail_join(join, reply_to, moment.now, effects);
+                self.tail_join(join, reply_to, context.now, effects);
                 return;
             }
             ShardRequest::TailPoll(poll) => {
-                self.tail_poll(poll, reply_to, moment.now, effects);
+                self.tail_poll(poll, reply_to, context.now, effects);
                 return;
             }
             ShardRequest::TailClose(subscription) => {
@@ -336,7 +336,7 @@ impl Shard {
                     self.tail_section(slot, &section);
                 }
             }
-            self.settle(waiting.reserved_bytes, kept_bytes);
+            self.adjust_reservation(waiting.reserved_bytes, kept_bytes);
             let reply = ShardReply::Append(Ok(waiting.outcome));
             effects.push(Effect::Reply(waiting.reply_to, reply));
         }
@@ -392,13 +392,13 @@ impl Shard {
     }
 
     /// Turns what a push has reserved into what its entries have come to cost.
-    fn settle(&mut self, reserved_bytes: u64, kept_bytes: u64) {
+    fn adjust_reservation(&mut self, reserved_bytes: u64, kept_bytes: u64) {
         match kept_bytes.checked_sub(reserved_bytes) {
             None => self.release(reserved_bytes - kept_bytes),
             // The heads of its streams were set aside meanwhile, so they need blocks of
             // their own. What finds no room is not counted on release either.
             Some(more_bytes) if !self.heads.try_grow(more_bytes) => {
-                self.sealing.forgo(more_bytes);
+                self.sealing.uncount(more_bytes);
             }
             Some(_) => {}
         }

@@ -1,13 +1,13 @@
-//! Live tails, as they cross the lanes: a front core subscribes to the streams that
-//! match a query, and asks each shard again and again what has come.
+//! Live tails on the lanes: a front core subscribes to the streams that match a query, and polls
+//! each shard for new entries.
 //!
-//! Guarantees: the answer to a [`TailJoin`] holds exactly what was visible in the shard
-//! before the join, and parts with its epoch (or a later one) exactly what became
-//! visible after it: no gap, and no entry twice. Entries of one stream come in the
-//! order in which they became visible. What a subscription has no room for, or what the
-//! memory for tails does not allow, is dropped and told. Entries that were pushed again
-//! are left out if a whole section of a push is known already; single ones that are
-//! repeated among new ones may show twice.
+//! Guarantees: the answer to a [`TailJoin`] holds exactly the entries that were visible in the
+//! shard before the join. The batches with its epoch (or a later one) hold exactly the entries
+//! that became visible after it: no gap, and no entry twice. Entries of one stream come in the
+//! order in which they became visible. Entries without room in the subscription, or without
+//! memory for tails, are dropped and reported. Entries that were pushed again are left out if a
+//! whole section of a push is known already; single repeated entries among new ones may show
+//! twice.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::head::HeadBlock;
 use crate::scan::{LeafRequest, intern};
 
 /// Dropped entries that a batch lists; more are only counted.
-pub const DROPPED_LISTED_MAX: usize = 1000;
+pub(crate) const DROPPED_LISTED_MAX: usize = 1000;
 
 /// Opens a subscription, if it is not open, and gives what came before.
 #[derive(Debug)]

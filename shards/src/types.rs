@@ -1,5 +1,5 @@
-//! The words that all floors of the storage engine share: streams, time ranges, the
-//! counters of a scan, and the flag that ends a query.
+//! The vocabulary that all floors of the storage engine share: streams, sets of streams, time
+//! ranges, the counters of a scan, and the flag that ends a query.
 //!
 //! What must be absent: this module imports no other module of the crate.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-pub use partitions::StreamParts;
+pub use partitions::StreamPartitions;
 pub(crate) use partitions::may_share_streams;
 
 /// What a stream id stands for.

@@ -1,4 +1,4 @@
-//! Prints what a segment holds.
+//! Prints the contents of a segment.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::manifest::{CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, read_manifest};
 use crate::segment::{Decoder, HEADER_LEN, MergedPlace, Part};
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 use super::left::{LeftTotals, left_by_segment};
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
@@ -51,7 +51,7 @@ pub async fn inspect_segment<R: Runtime>(
     }
     let name = name_of(&footer.identity);
     let directory = &segment.directory;
-    let mut left = StreamParts::default();
+    let mut left = StreamPartitions::default();
     match manifest_beside(runtime, path).await {
         None => {}
         Some(Err(error)) => print(format!("  manifest   cannot be read: {error}")),

@@ -1,20 +1,20 @@
-//! What has left segments that are live for others: after a start with another number of
-//! shards, each shard moves the streams that are its own now to segments of its own, and
-//! the manifest says whose streams a segment has lost.
+//! Checks the records of streams that have left segments. After a start with another number of
+//! shards each shard moves the streams that it owns to segments of its own, and the manifest
+//! records which streams a segment has lost.
 //!
-//! That a shard has none of a segment's streams is no fault: it says that they have left
-//! all the same, so that the segment can go. What cannot be is that streams have left which
-//! the segment could not hold by its name, or a segment that there is not.
+//! A shard may record that its streams have left a segment that has none of them: so the
+//! segment can go. Two records are faults: streams have left a segment that cannot hold them by
+//! its name, and streams have left a segment that does not exist.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::manifest::{ManifestState, SegmentName};
 use crate::segment::Directory;
-use crate::types::{StreamParts, may_share_streams};
+use crate::types::{StreamPartitions, may_share_streams};
 
 /// Whose streams have left each segment.
-pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamParts> {
+pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamPartitions> {
     let of_segments = manifest.left.chunk_by(|a, b| a.segment == b.segment);
     let parts = of_segments.map(|of_segment| {
         let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
@@ -24,7 +24,10 @@ pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName,
 }
 
 /// Parts of those that have left a segment which cannot have been in it, in words.
-pub(super) fn strangers(name: SegmentName, left: &StreamParts) -> impl Iterator<Item = String> {
+pub(super) fn foreign_parts(
+    name: SegmentName,
+    left: &StreamPartitions,
+) -> impl Iterator<Item = String> {
     let file = (name.shards, name.shard);
     let is_stranger =
         move |part: &(u16, u16)| !may_share_streams(file, (part.0.into(), part.1.into()));
@@ -45,11 +48,11 @@ pub(super) struct LeftTotals<'l> {
     pub(super) entries: u64,
     of_streams: u32,
     of_entries: u64,
-    parts: &'l StreamParts,
+    parts: &'l StreamPartitions,
 }
 
 impl<'l> LeftTotals<'l> {
-    pub(super) fn count(directory: &Directory, left: &'l StreamParts) -> LeftTotals<'l> {
+    pub(super) fn count(directory: &Directory, left: &'l StreamPartitions) -> LeftTotals<'l> {
         let of_streams = directory.stream_count();
         let of_entries = directory.footer().totals.entries;
         let mut totals = LeftTotals { streams: 0, entries: 0, of_streams, of_entries, parts: left };

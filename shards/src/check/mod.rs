@@ -1,9 +1,9 @@
-//! Verifies a stopped store, and prints what a segment holds.
+//! Verifies a stopped store, and prints the contents of a segment.
 //!
-//! [`check_store`] reads every byte that has a checksum and decodes everything that can
-//! be decoded; [`inspect_segment`] prints a segment's directory. Both change nothing,
-//! except that the lock file is made if it is not there. What can go wrong is that the
-//! store is in use or cannot be read; damage is not an error but a [`Finding`].
+//! [`check_store`] reads every byte that has a checksum and decodes everything that can be
+//! decoded. [`inspect_segment`] prints the directory of a segment. Both change nothing, except
+//! that they make the lock file if it is missing. They fail if the store is in use or cannot be
+//! read. Damage is not an error but a [`Finding`].
 
 mod inspect;
 mod left;

@@ -11,7 +11,7 @@ use crate::segment::{
     ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
     SegmentIdentity,
 };
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 use super::CheckReport;
 use super::left::LeftTotals;
@@ -77,7 +77,7 @@ pub(super) async fn check_segment<R: Runtime>(
     runtime: &R,
     path: &Path,
     expected: &LiveSegment,
-    left: &StreamParts,
+    left: &StreamPartitions,
     report: &mut CheckReport,
 ) {
     let opened = match runtime.open(path, OpenMode::Read).await {

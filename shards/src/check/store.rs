@@ -10,11 +10,11 @@ use crate::manifest::{
     path_of, read_manifest, survey_segments,
 };
 use crate::node::{FORMAT, is_newer};
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 use crate::wal::covers::FileCovers;
 use crate::wal::format::WalName;
 
-use super::left::{left_by_segment, strangers};
+use super::left::{foreign_parts, left_by_segment};
 use super::segment::check_segment;
 use super::wal::{LogFile, check_wal};
 use super::{CheckReport, Severity};
@@ -98,7 +98,7 @@ pub async fn check_store<R: Runtime>(
         let what = format!("streams are said to have left {}, which is not live", name.file_name());
         report.damage(&segments_dir, 0, what);
     }
-    let none = StreamParts::default();
+    let none = StreamPartitions::default();
     for segment in manifest.live.values() {
         report.segments += 1;
         let is_of = |found: &&FoundSegment| (found.name, found.day) == (segment.name, segment.day);
@@ -113,7 +113,7 @@ pub async fn check_store<R: Runtime>(
             report.note(&path, 0, "a live segment that the next start gives its name");
         }
         let left = left.get(&segment.name).unwrap_or(&none);
-        for what in strangers(segment.name, left) {
+        for what in foreign_parts(segment.name, left) {
             report.damage(&path, 0, what);
         }
         match files.len_bytes(segment) {
@@ -193,7 +193,7 @@ async fn tell_unlisted<R: Runtime>(
                     segment.entries
                 );
                 report.damage(&path, 0, what);
-                check_segment(runtime, &path, &segment, &StreamParts::default(), report).await;
+                check_segment(runtime, &path, &segment, &StreamPartitions::default(), report).await;
             }
             UnlistedKind::Misplaced => report.damage(
                 &path,

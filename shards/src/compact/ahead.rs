@@ -1,15 +1,15 @@
-//! Reads the blocks of a file around the page cache, one ahead of who asks.
+//! Reads the blocks of a file around the page cache, one block ahead of the reader.
 //!
-//! For what is read once: drafts, most of which are written around the page cache, and which are
-//! removed when they are merged. Through it every byte would need a page, which the system
-//! clears, fills, copies from and gives back; a virtual machine may have to ask its host for the
-//! page, too, which takes many times as long as all of that. The system would also ask the
-//! device for more at once than durable writes should wait for.
+//! It serves files that are read once: drafts, most of which are written around the page cache,
+//! and which are removed when they are merged. Through the page cache every byte would need a
+//! page, which the system clears, fills, copies from and gives back. A virtual machine may also
+//! have to ask its host for the page, which takes many times as long. And the system would ask
+//! the device for more bytes at once than durable writes should wait for.
 //!
-//! Guarantees: gives the bytes that the file has, in the memory that the device has filled.
-//! Memory: what was given, and one range more, which is on its way. What lies before that is
-//! read by itself, so that a look back does not undo what was read ahead. What can go wrong: the
-//! disk refuses, or the file is shorter than it was said to be.
+//! Guarantees: it gives the bytes of the file, in the memory that the device has filled.
+//! Memory: the range that it gave last, and the next range, which is on its way. A range before
+//! these is read by itself, so that a look back keeps the range ahead. It fails if the disk
+//! refuses, or if the file is shorter than expected.
 
 use std::io;
 use std::ops::{Deref, Range};

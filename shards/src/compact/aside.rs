@@ -1,12 +1,12 @@
-//! What a merge computes, apart from its core.
+//! The part of a merge that runs on a side thread.
 //!
-//! The merge decides on the core what comes next, and gathers it as [`Step`]s. Encoding
-//! them takes one to two milliseconds for each block, and so does decoding one; both are done
-//! on a side thread, with a [`Workshop`] that owns all it needs and comes back.
+//! The merge decides on the core what comes next and gathers it as [`Step`]s. Encoding a block
+//! takes one to two milliseconds, and so does decoding one. A [`MergeWorker`] does both on a
+//! side thread. It owns everything that it needs, and comes back with the results.
 //!
-//! Guarantees: steps are done in their order, and the bytes of the segment are the same
-//! however many are done at once. Memory: that of the writer; the steps' is their owner's. What
-//! can go wrong is damage of an input, and what [`SegmentWriter`] refuses.
+//! Guarantees: steps are done in their order, and the bytes of the segment are the same however
+//! many steps are done at once. Memory: the writer's; the merge owns the steps. It fails if an
+//! input is damaged, or if [`SegmentWriter`] refuses an entry.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl From<WriteError> for WorkError {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(super) struct MergeWorker {
     decoder: Decoder,
     pub(super) writer: SegmentWriter,
     /// The current stream.
@@ -78,8 +78,8 @@ pub(super) struct Workshop {
 
 /// What a turn on the side thread has given.
 #[derive(Debug)]
-pub(super) struct Turn {
-    pub(super) workshop: Box<Workshop>,
+pub(super) struct StepResults {
+    pub(super) worker: Box<MergeWorker>,
     /// The memory of the steps.
     pub(super) steps: Vec<Step>,
     /// What was to be decoded.
@@ -88,30 +88,30 @@ pub(super) struct Turn {
 
 /// How far the end of a segment has come.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum EndChunk {
     /// The next bytes of the file, and what comes behind them.
     Some(AlignedBuffer, Box<SegmentEnd>),
     /// The end of the file.
     Last(Box<Finished>),
 }
 
-impl Workshop {
+impl MergeWorker {
     pub(super) fn new(
         identity: SegmentIdentity,
         merged: MergedPlace,
         buffers: WriterBuffers,
-    ) -> Box<Workshop> {
+    ) -> Box<MergeWorker> {
         let mut writer = SegmentWriter::with_buffers(identity, buffers);
         writer.set_merged(merged);
-        Box::new(Workshop { decoder: Decoder::new(), writer, stream: None })
+        Box::new(MergeWorker { decoder: Decoder::new(), writer, stream: None })
     }
 
     /// Does the steps, and decodes a block that is wanted besides.
-    pub(super) fn turn(
+    pub(super) fn run(
         mut self: Box<Self>,
         mut steps: Vec<Step>,
         wanted: Option<StoredBlock>,
-    ) -> Result<Turn, WorkError> {
+    ) -> Result<StepResults, WorkError> {
         for step in steps.drain(..) {
             match step {
                 Step::Stream(stream, line_bytes) => {
@@ -130,7 +130,7 @@ impl Workshop {
             }
         }
         let decoded = wanted.map(|stored| stored.decode(&mut self.decoder)).transpose()?;
-        Ok(Turn { workshop: self, steps, decoded })
+        Ok(StepResults { worker: self, steps, decoded })
     }
 
     fn append(
@@ -171,16 +171,16 @@ impl Workshop {
     }
 
     /// Ends the last block.
-    pub(super) fn end(self) -> Result<Ending, WriteError> {
-        next_part(Box::new(self.writer.end()?))
+    pub(super) fn end(self) -> Result<EndChunk, WriteError> {
+        next_end_chunk(Box::new(self.writer.end()?))
     }
 }
 
 /// Goes on to write the end of a segment: the filters of all blocks, about
 /// [`WRITE_BYTES`] at a time, then the directory.
-pub(super) fn next_part(mut end: Box<SegmentEnd>) -> Result<Ending, WriteError> {
+pub(super) fn next_end_chunk(mut end: Box<SegmentEnd>) -> Result<EndChunk, WriteError> {
     if let Some(bytes) = end.next_bytes(WRITE_BYTES) {
-        return Ok(Ending::Some(bytes, end));
+        return Ok(EndChunk::Some(bytes, end));
     }
-    Ok(Ending::Last(Box::new(end.finish()?)))
+    Ok(EndChunk::Last(Box::new(end.finish()?)))
 }

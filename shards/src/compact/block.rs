@@ -1,4 +1,4 @@
-//! A block of an input, as it is stored and decoded.
+//! A block of an input: as it is stored, and decoded.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! Does what a shard has planned, and brings it into force.
+//! Does the job that a shard has planned, and commits it to the manifest.
+//!
+//! Guarantees: one edit of the manifest makes all of a job's changes. An edit that failed may
+//! have taken effect, so it is tried again before any other job.
 
 use std::io;
 use std::rc::Rc;
@@ -16,7 +19,7 @@ use crate::segment::{MergedPlace, WriterBuffers};
 
 /// Works beside one shard.
 #[derive(Debug)]
-pub struct Compactor<R: Runtime> {
+pub(crate) struct Compactor<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     node: Arc<NodeSegments>,
     /// What the merge before has left to the next one.
@@ -33,12 +36,12 @@ struct Pending {
     /// Files that no shard reads.
     unlink: Vec<LiveSegment>,
     /// Whether the edit is in force, so that only names and removals are left to do.
-    is_in_force: bool,
+    is_committed: bool,
 }
 
 impl<R: Runtime> Compactor<R> {
     /// A compactor of the shard that owns `folder`.
-    pub fn new(folder: Rc<SegmentFolder<R>>, node: Arc<NodeSegments>) -> Compactor<R> {
+    pub(crate) fn new(folder: Rc<SegmentFolder<R>>, node: Arc<NodeSegments>) -> Compactor<R> {
         Compactor { folder, node, buffers: Spare::default(), pending: None }
     }
 
@@ -48,7 +51,10 @@ impl<R: Runtime> Compactor<R> {
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub async fn run(&mut self, job: MaintenanceJob) -> Result<MaintenanceOutcome, CompactError> {
+    pub(crate) async fn run(
+        &mut self,
+        job: MaintenanceJob,
+    ) -> Result<MaintenanceOutcome, CompactError> {
         let mut pending = match self.pending.take() {
             Some(pending) => pending,
             None => self.prepare(job).await?,
@@ -56,7 +62,7 @@ impl<R: Runtime> Compactor<R> {
         if pending.edit.is_empty() {
             return Ok(pending.outcome);
         }
-        if let Err(error) = self.bring_into_force(&mut pending).await {
+        if let Err(error) = self.commit(&mut pending).await {
             self.pending = Some(pending);
             return Err(error.into());
         }
@@ -68,13 +74,13 @@ impl<R: Runtime> Compactor<R> {
     }
 
     /// Appends the edit, unless that was done, and gives the segment that it adds its name.
-    async fn bring_into_force(&self, pending: &mut Pending) -> io::Result<()> {
-        if !pending.is_in_force {
+    async fn commit(&self, pending: &mut Pending) -> io::Result<()> {
+        if !pending.is_committed {
             self.folder.manifest.append(&pending.edit).await?;
-            pending.is_in_force = true;
+            pending.is_committed = true;
         }
         for live in &pending.edit.added {
-            self.folder.settle(live).await?;
+            self.folder.finalize(live).await?;
         }
         Ok(())
     }
@@ -93,8 +99,8 @@ impl<R: Runtime> Compactor<R> {
                 outcome.removed = self.with_directories(&segments).await;
                 edit.left = segments.iter().map(|segment| self.left(segment.live.name)).collect();
             }
-            MaintenanceJob::Look(segment) => {
-                outcome.looked_at = Some(self.with_directory(&segment).await);
+            MaintenanceJob::Inspect(segment) => {
+                outcome.inspected = Some(self.with_directory(&segment).await);
             }
             MaintenanceJob::Release(segments) => {
                 let last = segments.into_iter().filter(|live| self.node.release(live.name));
@@ -104,7 +110,7 @@ impl<R: Runtime> Compactor<R> {
             }
             MaintenanceJob::Resume => {}
         }
-        Ok(Pending { edit, outcome, unlink, is_in_force: false })
+        Ok(Pending { edit, outcome, unlink, is_committed: false })
     }
 
     /// Says that the streams of this shard have left a segment.
@@ -198,7 +204,7 @@ impl<R: Runtime> Compactor<R> {
             removed: names.into_iter().zip(directories).map(with_name).collect(),
             ..MaintenanceOutcome::default()
         };
-        Ok(Pending { edit, outcome, unlink: Vec::new(), is_in_force: false })
+        Ok(Pending { edit, outcome, unlink: Vec::new(), is_committed: false })
     }
 }
 

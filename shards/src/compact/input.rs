@@ -1,11 +1,11 @@
-//! Reads a segment that is being rewritten, front to back.
+//! Reads a segment that is being rewritten, from its first block to its last.
 //!
-//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, what is read
-//! ahead of a draft, and, if many blocks may be copied, from the first of these on the filters
-//! of all. Every byte is checked, on side threads but for blocks that are stored as they are: a
-//! chunk of labels is decompressed in half a millisecond, and
-//! the filters of a large segment take as long as they take. Its own reads and blocks, not
-//! those of scans: what is read once must not push out what is asked for again and again.
+//! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and the range that
+//! is read ahead of a draft. If many blocks may be copied, all filters are in memory from the
+//! first of these blocks on. Every byte is checked. Side threads do this, except for blocks that
+//! are stored without encoding: decompressing a chunk of labels takes half a millisecond, and
+//! the filters of a large segment take longer. Inputs have their own reads and blocks, apart
+//! from those of scans: bytes that are read once must not evict columns that queries use again.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,19 +1,17 @@
 //! Merges segments into one, stream by stream.
 //!
-//! Guarantees: the output shows what the inputs have shown: the entries of a stream by
-//! time, ties in the order of the segments, of equal entries of different segments the
-//! first. Memory: a few blocks per input, as much as is gathered for one turn, and what the
-//! writer holds.
+//! Guarantees: queries find the same entries in the output as in the inputs. The entries of a
+//! stream are in the order of time, and entries of equal time in the order of the segments. Of
+//! equal entries in different segments the first one stays. Memory: a few blocks per input, the
+//! steps that are gathered for the side thread, and the writer's.
 //!
-//! Runs that no other input's run of the stream overlaps are taken over as they are.
-//! Where runs overlap, they are merged entry by entry. Blocks of one stream that are
-//! large enough are copied as they are stored, with their filters; a stream is given
-//! such blocks when it is sealed or merged and has lines enough. What is left, streams
-//! that had little in each segment, is encoded once more, next to what was elsewhere.
+//! A run that no other input's run of the stream overlaps is taken over whole. Runs that overlap
+//! are merged entry by entry. Large blocks of one stream are copied as they are stored, with
+//! their filters; a stream has large blocks if it was sealed or merged with enough lines. All
+//! other streams, with a little in each segment, are encoded once more.
 //!
-//! What comes next is decided here, on the core, where blocks of drafts are decoded, too; the
-//! rest is computed on side threads ([`super::aside`]), by which all else of the core passes at
-//! any time.
+//! The core decides here what comes next, and decodes the blocks of drafts. Side threads
+//! ([`super::aside`]) compute the rest, so that everything else on the core can pass at any time.
 
 use std::io;
 use std::ops::Range;
@@ -23,14 +21,15 @@ use logsvc_runtime::Runtime;
 
 use super::CompactError;
 use super::aside::{
-    BLOCKS_IN_A_ROW, Ending, QUEUE, Step, Turn, WholeBlock, WorkError, Workshop, next_part,
+    BLOCKS_IN_A_ROW, EndChunk, MergeWorker, QUEUE, Step, StepResults, WholeBlock, WorkError,
+    next_end_chunk,
 };
 use super::block::{Block, StoredBlock};
 use super::input::Input;
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
-use crate::retention::{Fate, Keep};
+use crate::retention::{CompactionFilter, FilterDecision};
 use crate::sealed::{NewSegment, SegmentFolder};
 use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 use crate::types::StreamDefinition;
@@ -38,10 +37,10 @@ use crate::types::StreamDefinition;
 /// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
 /// before: what takes about two milliseconds. Steps hold the blocks of so many lines besides
 /// those that the inputs keep.
-const TURN_BYTES: usize = 512 << 10;
+const STEPS_MAX_BYTES: usize = 512 << 10;
 
 /// And at most so many steps, which take the core a fraction of a millisecond.
-const TURN_STEPS: usize = 512;
+const STEPS_MAX: usize = 512;
 
 /// Runs of together fewer entries are compared on the core.
 const COMPARED_HERE: usize = 256;
@@ -50,10 +49,10 @@ const COMPARED_HERE: usize = 256;
 pub(super) struct Merge<'a, R: Runtime> {
     folder: &'a SegmentFolder<R>,
     inputs: Vec<Input<R>>,
-    keep: &'a mut dyn Keep,
+    keep: &'a mut dyn CompactionFilter,
     pace: Pace<'a>,
     /// Away while a turn is under way, and for good after one that has failed.
-    workshop: Option<Box<Workshop>>,
+    worker: Option<Box<MergeWorker>>,
     /// For blocks that are stored as they are.
     decoder: Decoder,
     /// What the next turn does, and about how many bytes it looks at.
@@ -75,14 +74,14 @@ impl<'a, R: Runtime> Merge<'a, R> {
     pub(super) fn new(
         folder: &'a SegmentFolder<R>,
         inputs: Vec<Input<R>>,
-        keep: &'a mut dyn Keep,
+        keep: &'a mut dyn CompactionFilter,
         throttle: &'a Throttle,
         place: MergedPlace,
         buffers: Option<WriterBuffers>,
         output: &'a mut NewSegment<R>,
     ) -> Result<Merge<'a, R>, CompactError> {
         let buffers = buffers.map_or_else(WriterBuffers::new, Ok)?;
-        let workshop = Some(Workshop::new(folder.identity(output), place, buffers));
+        let worker = Some(MergeWorker::new(folder.identity(output), place, buffers));
         let pace = Pace::new(&folder.runtime, throttle);
         let (steps, gathered_bytes) = (Vec::new(), 0);
         let (decoder, read) = (Decoder::new(), ReadTotals::default());
@@ -91,7 +90,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
             inputs,
             keep,
             pace,
-            workshop,
+            worker,
             decoder,
             steps,
             gathered_bytes,
@@ -108,25 +107,25 @@ impl<'a, R: Runtime> Merge<'a, R> {
             self.step(Step::Stream(stream, line_bytes), 0).await?;
             self.stream(sources).await?;
         }
-        self.turn(None).await?;
-        let finished = match self.workshop.take() {
-            Some(workshop) if workshop.writer.entry_count() > 0 => Some(self.end(workshop).await?),
+        self.run_steps(None).await?;
+        let finished = match self.worker.take() {
+            Some(worker) if worker.writer.entry_count() > 0 => Some(self.end(worker).await?),
             _ => None,
         };
         Ok((finished, self.read))
     }
 
-    async fn end(&mut self, workshop: Box<Workshop>) -> Result<Finished, CompactError> {
+    async fn end(&mut self, worker: Box<MergeWorker>) -> Result<Finished, CompactError> {
         let runtime = &self.folder.runtime;
-        let mut ending = runtime.offload_to(QUEUE, move || workshop.end()).await?;
+        let mut ending = runtime.offload_to(QUEUE, move || worker.end()).await?;
         loop {
-            self.pace.turn(runtime).await?;
+            self.pace.rest(runtime).await?;
             match ending {
-                Ending::Some(bytes, mut rest) => {
+                EndChunk::Some(bytes, mut rest) => {
                     rest.reuse_output(self.folder.write(self.output, bytes).await?);
-                    ending = runtime.offload_to(QUEUE, move || next_part(rest)).await?;
+                    ending = runtime.offload_to(QUEUE, move || next_end_chunk(rest)).await?;
                 }
-                Ending::Last(finished) => return Ok(*finished),
+                EndChunk::Last(finished) => return Ok(*finished),
             }
         }
     }
@@ -135,26 +134,30 @@ impl<'a, R: Runtime> Merge<'a, R> {
     async fn step(&mut self, step: Step, bytes: usize) -> Result<(), CompactError> {
         self.steps.push(step);
         self.gathered_bytes += bytes;
-        if self.gathered_bytes >= TURN_BYTES || self.steps.len() >= TURN_STEPS {
-            self.turn(None).await?;
+        if self.gathered_bytes >= STEPS_MAX_BYTES || self.steps.len() >= STEPS_MAX {
+            self.run_steps(None).await?;
         }
         Ok(())
     }
 
     /// Does what was noted, and decodes a block that is wanted besides.
-    async fn turn(&mut self, wanted: Option<StoredBlock>) -> Result<Option<Block>, CompactError> {
-        let Some(workshop) = self.workshop.take() else {
+    async fn run_steps(
+        &mut self,
+        wanted: Option<StoredBlock>,
+    ) -> Result<Option<Block>, CompactError> {
+        let Some(worker) = self.worker.take() else {
             return Err(io::Error::other("a merge that has failed does not go on").into());
         };
         let steps = std::mem::take(&mut self.steps);
         self.gathered_bytes = 0;
-        let turn = move || workshop.turn(steps, wanted);
-        let done = self.folder.runtime.offload_to(QUEUE, turn).await;
-        let Turn { mut workshop, steps, decoded } = done.map_err(|error| self.error_of(error))?;
-        self.folder.write_some(self.output, &mut workshop.writer).await?;
-        self.workshop = Some(workshop);
+        let work = move || worker.run(steps, wanted);
+        let done = self.folder.runtime.offload_to(QUEUE, work).await;
+        let StepResults { mut worker, steps, decoded } =
+            done.map_err(|error| self.error_of(error))?;
+        self.folder.write_some(self.output, &mut worker.writer).await?;
+        self.worker = Some(worker);
         self.steps = steps;
-        self.pace.turn(&self.folder.runtime).await?;
+        self.pace.rest(&self.folder.runtime).await?;
         Ok(decoded)
     }
 
@@ -211,8 +214,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
             let run = sources[chosen].runs[at].clone();
             let fate = self.keep.run(run.min_ns, run.max_ns);
             match fate {
-                Fate::Drop => sources[chosen].at += 1,
-                Fate::Keep if !overlaps_others(&sources, chosen, &run) => {
+                FilterDecision::Drop => sources[chosen].at += 1,
+                FilterDecision::Keep if !overlaps_others(&sources, chosen, &run) => {
                     match self.copyable_in_a_row(&sources, chosen) {
                         0 => {
                             let block = self.block(input, run.block).await?;
@@ -222,7 +225,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
                     }
                     sources[chosen].at += 1;
                 }
-                Fate::Keep | Fate::Each => {
+                FilterDecision::Keep | FilterDecision::Each => {
                     let open = self.open(&sources, chosen, &run, fate).await?;
                     sources[chosen].open = Some(open);
                 }
@@ -242,7 +245,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
             let decoded = stored.decode(&mut self.decoder);
             decoded.map_err(|error| self.error_of(error))?
         } else {
-            let decoded = self.turn(Some(stored)).await?;
+            let decoded = self.run_steps(Some(stored)).await?;
             decoded.ok_or_else(|| io::Error::other("a block was not decoded"))?
         };
         Ok(self.inputs[input].keep(block, decoded))
@@ -254,7 +257,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         sources: &[Source],
         chosen: usize,
         run: &RunInfo,
-        fate: Fate,
+        fate: FilterDecision,
     ) -> Result<OpenRun, CompactError> {
         let mut keep = vec![true; run.entries.len()];
         for earlier in &sources[..chosen] {
@@ -267,7 +270,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
             }
         }
         let block = self.block(sources[chosen].input, run.block).await?;
-        if fate == Fate::Each {
+        if fate == FilterDecision::Each {
             for (index, kept) in entries_of(run).zip(&mut keep) {
                 *kept = *kept && self.keep.entry(&block.entry(run, index));
             }
@@ -361,7 +364,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let runs = &source.runs[source.at..];
         let stands_alone = |run: &&RunInfo| {
             input.may_copy(run.block)
-                && self.keep.run(run.min_ns, run.max_ns) == Fate::Keep
+                && self.keep.run(run.min_ns, run.max_ns) == FilterDecision::Keep
                 && !overlaps_others(sources, chosen, run)
         };
         runs.iter().take(BLOCKS_IN_A_ROW).take_while(stands_alone).count()

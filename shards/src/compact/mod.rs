@@ -1,18 +1,16 @@
-//! Makes few large segments out of many small ones, and takes out what nobody shall
-//! see any more.
+//! Merges many small segments into few large ones, and takes out entries that have expired.
 //!
-//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for what has
-//! expired) and hands a [`MaintenanceJob`] to the [`Compactor`] beside it, one at a
-//! time, while it seals nothing. What it computes is done on side threads ([`aside`]), and
-//! the [`Throttle`] keeps it out of the way.
+//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for expiry) and gives
+//! the [`Compactor`] one [`MaintenanceJob`] at a time, while it seals nothing. Side threads
+//! ([`aside`]) do the computing, and the [`Throttle`] keeps a job from slowing down pushes.
 //!
-//! Guarantees: the live set changes in one edit of the manifest, so a crash at any
-//! point leaves the old segments or the new one; queries show the same before and
-//! after, except what [`Keep`] drops. Of a segment that several shards share, since there
-//! was another number of them when it was written, a job takes the streams of its own
-//! shard alone, and the same edit says that they have left it. What can go wrong is the disk: then nothing has
-//! changed, and it is tried again after a pause. A segment with damaged bytes is left
-//! as it is, and not merged any more until the next start.
+//! Guarantees: one edit of the manifest changes the live set, so a crash at any point leaves
+//! the old segments or the new one. Queries show the same entries before and after, except the
+//! ones that the [`CompactionFilter`] drops. Several shards share a segment if it was written
+//! with another number of shards. A job takes only the streams of its own shard out of such a
+//! segment, and the same edit records that they have left it. If the disk fails, nothing has
+//! changed, and the shard tries again after a pause. A segment with damaged bytes stays as it
+//! is, and is not merged until the next start.
 
 mod ahead;
 mod aside;
@@ -32,7 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use compactor::Compactor;
+pub(crate) use compactor::Compactor;
 pub(crate) use compactor::unlink;
 pub use drafts::DraftPolicy;
 pub(crate) use drafts::{Drafts, Heads};
@@ -40,7 +38,7 @@ pub(crate) use plan::{Candidate, choose};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::retention::Keep;
+use crate::retention::CompactionFilter;
 use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
 use crate::segment::{SegmentError, WriteError};
 
@@ -75,7 +73,7 @@ pub struct CompactionPolicy {
 }
 
 /// The longest pause after failures.
-pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(300);
+pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 impl CompactionPolicy {
     /// No merging; retention goes on.
@@ -109,7 +107,7 @@ pub struct MergeJob {
     /// Segments that come before them in the order and overlap them in time.
     pub earlier: Vec<Arc<SealedSegment>>,
     /// What stays.
-    pub keep: Box<dyn Keep>,
+    pub keep: Box<dyn CompactionFilter>,
     /// What the shard does meanwhile.
     pub throttle: Arc<Throttle>,
 }
@@ -125,7 +123,7 @@ pub enum MaintenanceJob {
     /// their directories.
     Leave(Vec<Arc<SealedSegment>>),
     /// Get the directory of a segment of which the shard wants to know what has expired.
-    Look(Arc<SealedSegment>),
+    Inspect(Arc<SealedSegment>),
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
@@ -141,7 +139,7 @@ pub struct MaintenanceOutcome {
     /// Segments that the shard does not read any more. Their files are still there.
     pub removed: Vec<RemovedSegment>,
     /// What was to be looked at.
-    pub looked_at: Option<RemovedSegment>,
+    pub inspected: Option<RemovedSegment>,
     /// Whether segments were merged or rewritten.
     pub is_merge: bool,
     /// Entries and line bytes of what was read and written by that.

@@ -1,22 +1,22 @@
 //! Chooses the segments that are merged next.
 //!
-//! Size-tiered: segments fall into classes, each four times the size of the one
-//! before, and a row of neighbours that are no larger than a class is merged when
-//! there are enough of them, and the largest is no larger than the others together. So
-//! what is large is not rewritten for the sake of what is small, and each byte is in a
-//! segment of at least twice the size afterwards. Enough are many ([`CompactionPolicy`]),
-//! so that most bytes are merged once, except on days that are over, of which no more
-//! segments are to be expected, and where enough of one class make one that is large.
+//! The choice is size-tiered. Segments fall into classes, each four times the size of the next
+//! smaller one. A row of neighbours no larger than a class is merged if there are enough of
+//! them, and if the largest one is no larger than the others together. So a large segment is
+//! not rewritten for the sake of small ones, and after a merge each byte is in a segment of at
+//! least twice the size. "Enough" is a large number ([`CompactionPolicy`]), so that most bytes
+//! are merged once. It is a small number on past days, which get few new segments, and where
+//! the segments of one class make a large one.
 //!
-//! Drafts come first, and only with each other, up to [`CompactionPolicy::max_inputs`] of them,
-//! when it is time for them. They are encoded then, for the first time, and what becomes of them
-//! counts like any other segment.
+//! Drafts come first when they are due, up to [`CompactionPolicy::max_inputs`] of them, and only
+//! with each other. The merge encodes them for the first time. Its output counts like any other
+//! segment.
 //!
-//! Neighbours in the order, that is: the order decides which of two entries of one
-//! time came first, so a segment that overlaps the others in time and stands between
-//! them keeps them apart. What is merged takes the order of the last input, and stands
-//! behind all that have the same: segments which shards wrote that streams have been taken
-//! from. So none of these that may have streams of the inputs may stand behind the last.
+//! Neighbours are neighbours in the order of segments: the order decides which of two entries
+//! of one time came first. So a segment between two others that overlaps them in time keeps
+//! them apart. The output takes the order of the last input, and stands behind all segments of
+//! the same order: segments of other shards that streams have been taken from. So none of these
+//! segments that may have streams of the inputs may stand behind the last input.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Finds entries of a run that another run of the stream holds too.
+//! Finds the entries of a run that another run of the stream holds too.
 //!
-//! The same rule as that of scans ([`crate::scan`]): of equal entries (timestamp,
-//! line, metadata) the one of the earliest segment counts.
+//! The rule is the one of scans ([`crate::scan`]): of equal entries (timestamp, line, metadata)
+//! the one in the earliest segment counts.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a merge has of one stream in one of its inputs.
+//! The runs of one stream in one input of a merge.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use super::input::Input;
 use super::*;
 use crate::manifest::{Day, read_manifest, survey_segments};
 use crate::node::{Node, open_node};
-use crate::retention::{EntryView, Fate};
+use crate::retention::{EntryView, FilterDecision};
 use crate::sealed::{Directories, SegmentFolder};
 use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
 use crate::testing::{Rng, SeedGuard, seeds};
@@ -21,17 +21,17 @@ use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 
 mod drafts;
-mod turns;
+mod steps;
 
 /// Keeps everything.
 #[derive(Debug)]
 struct KeepAll;
 
-impl Keep for KeepAll {
+impl CompactionFilter for KeepAll {
     fn begin(&mut self, _: &StreamDefinition) {}
 
-    fn run(&self, _: i64, _: i64) -> Fate {
-        Fate::Keep
+    fn run(&self, _: i64, _: i64) -> FilterDecision {
+        FilterDecision::Keep
     }
 
     fn entry(&self, _: &EntryView<'_>) -> bool {
@@ -110,7 +110,7 @@ async fn write_as(
     let order = segment.name.sealed_order();
     let finished = writer.finish().unwrap();
     let opened = folder.publish(segment, finished, level, order).await.unwrap();
-    folder.settle(&opened.segment.live).await.unwrap();
+    folder.finalize(&opened.segment.live).await.unwrap();
     Arc::new(opened.segment)
 }
 
@@ -178,7 +178,7 @@ impl Bench {
     async fn merge(
         &mut self,
         inputs: &[Arc<SealedSegment>],
-        keep: impl Keep + 'static,
+        keep: impl CompactionFilter + 'static,
     ) -> Result<MaintenanceOutcome, CompactError> {
         let job = MergeJob {
             inputs: inputs.to_vec(),
@@ -292,13 +292,13 @@ fn is_kept(is_one: bool, line: &[u8], metadata: &[(&str, &str)]) -> bool {
     !is_dropped && !metadata.contains(&("id", "other"))
 }
 
-impl Keep for Picky {
+impl CompactionFilter for Picky {
     fn begin(&mut self, stream: &StreamDefinition) {
         self.is_one = stream.tenant.as_str() == "one";
     }
 
-    fn run(&self, min_ns: i64, _: i64) -> Fate {
-        if min_ns > 500 { Fate::Drop } else { Fate::Each }
+    fn run(&self, min_ns: i64, _: i64) -> FilterDecision {
+        if min_ns > 500 { FilterDecision::Drop } else { FilterDecision::Each }
     }
 
     fn entry(&self, entry: &EntryView<'_>) -> bool {
@@ -343,11 +343,11 @@ fn a_rewrite_drops_what_it_is_told_to_and_nothing_else() {
 #[derive(Debug)]
 struct DropAll;
 
-impl Keep for DropAll {
+impl CompactionFilter for DropAll {
     fn begin(&mut self, _: &StreamDefinition) {}
 
-    fn run(&self, _: i64, _: i64) -> Fate {
-        Fate::Each
+    fn run(&self, _: i64, _: i64) -> FilterDecision {
+        FilterDecision::Each
     }
 
     fn entry(&self, _: &EntryView<'_>) -> bool {

@@ -1,11 +1,12 @@
-//! Keeps a rewrite from getting in anybody's way.
+//! Keeps a rewrite from slowing down pushes and queries.
 //!
-//! The shard tells through a [`Throttle`] what it is doing; the rewrite asks after each turn
-//! on a side thread, which rests by itself while cores, sealing or short queries want the CPU.
-//! While pushes come it takes half of what is left: it gets on under constant load too. While heads are being sealed it waits, because sealing is what frees
-//! memory. Once there are too many drafts, it neither rests nor waits: at their bound generations
-//! are encoded before they leave memory, and pushes wait for that. A heavy query
-//! beside it could bring that about.
+//! The shard tells through a [`Throttle`] what it is doing. The rewrite asks after each batch of
+//! steps on a side thread; side threads rest by themselves while cores, sealing or short queries
+//! want the CPU. While pushes come, the rewrite takes half of the remaining time, so it makes
+//! progress under constant load. While the shard seals, the rewrite waits, because sealing frees
+//! memory. When there are too many drafts, it neither rests nor waits: at their bound,
+//! generations are encoded before they leave memory, and pushes wait for that. A heavy query
+//! beside the rewrite could cause this.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use logsvc_runtime::{Monotonic, Runtime};
 
 /// How long a rewrite sleeps at a time while it has to wait.
-const NAP: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What the shard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -72,7 +73,7 @@ impl<'a> Pace<'a> {
 
     /// To be called after each turn: lets others have the core, and while the shard is busy
     /// rests for as long as the turn took.
-    pub(super) async fn turn<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
+    pub(super) async fn rest<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
         let worked = runtime.now().since(self.since);
         runtime.yield_now().await;
         loop {
@@ -83,7 +84,7 @@ impl<'a> Pace<'a> {
                     runtime.sleep_until(runtime.now().after(worked)).await;
                     break;
                 }
-                Activity::Sealing => runtime.sleep_until(runtime.now().after(NAP)).await,
+                Activity::Sealing => runtime.sleep_until(runtime.now().after(POLL_INTERVAL)).await,
             }
         }
         self.since = runtime.now();
@@ -109,7 +110,7 @@ mod tests {
                 let mut pace = Pace::new(&runtime, &throttle);
                 runtime.sleep_until(runtime.now().after(WORK)).await;
                 let done = runtime.now();
-                pace.turn(&runtime).await.unwrap();
+                pace.rest(&runtime).await.unwrap();
                 assert_eq!(runtime.now().since(done) >= WORK, rests, "{activity:?}");
             });
         }
@@ -121,16 +122,16 @@ mod tests {
             let throttle = std::rc::Rc::new(Throttle::default());
             throttle.set(Activity::Sealing);
             let (sealing, clock) = (throttle.clone(), runtime.clone());
-            let until = runtime.now().after(20 * NAP);
+            let until = runtime.now().after(20 * POLL_INTERVAL);
             drop(runtime.spawn(async move {
                 clock.sleep_until(until).await;
                 sealing.set(Activity::Idle);
             }));
             let mut pace = Pace::new(&runtime, &throttle);
-            pace.turn(&runtime).await.unwrap();
+            pace.rest(&runtime).await.unwrap();
             assert!(runtime.now() >= until);
             throttle.set(Activity::Stopping);
-            assert!(pace.turn(&runtime).await.is_err());
+            assert!(pace.rest(&runtime).await.is_err());
         });
     }
 }

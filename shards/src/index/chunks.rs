@@ -1,8 +1,8 @@
-//! The chunks of one label's values.
+//! The chunks of the values of one label.
 //!
-//! Most labels of most tenants have few values, which fit into one chunk. A tree has memory
-//! for eleven from its first on, so one chunk lies here without a tree. With many tenants that
-//! is most of what each of them costs.
+//! Most labels of most tenants have few values, which fit into one chunk. A tree allocates memory
+//! for eleven chunks at once, so a single chunk lies here without a tree. With many tenants this
+//! is most of the memory of each tenant.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;

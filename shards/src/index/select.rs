@@ -1,12 +1,12 @@
-//! Resolving matchers.
+//! Resolves matchers.
 //!
-//! A matcher is a pattern, perhaps negated. Whoever has no label has the empty value. So
-//! what a matcher says is told by the streams of some of the label's values: those that
-//! the pattern accepts, or, if it accepts the empty value, those that it rejects, whatever
-//! are fewer to look for. The others are their complement, which costs one bit per stream.
+//! A matcher is a pattern, perhaps negated. A stream without the label has the empty value. So
+//! the streams of some of the label's values decide: the values that the pattern accepts, or, if
+//! it accepts the empty value, the values that it rejects. The index takes whichever are fewer
+//! to look up. The other streams are their complement, which costs one bit per stream.
 //!
-//! Matchers that look values up come first, then patterns that may reject values for how they
-//! begin, and patterns are tried only on values of streams that are left.
+//! Matchers that look values up come first. Patterns that may reject values by their first
+//! bytes come next. Patterns are tried only on values of streams that are left.
 
 use logsvc_logql::engine::{CompiledMatcher, Verdict};
 
@@ -19,7 +19,10 @@ const ASKED_FIRST_MAX: usize = 16;
 
 impl TenantIndex {
     /// Streams that all matchers accept, in rising order.
-    pub fn select<'m>(&self, matchers: impl IntoIterator<Item = &'m CompiledMatcher>) -> Vec<Slot> {
+    pub(crate) fn select<'m>(
+        &self,
+        matchers: impl IntoIterator<Item = &'m CompiledMatcher>,
+    ) -> Vec<Slot> {
         let mut matchers: Vec<&CompiledMatcher> = matchers.into_iter().collect();
         matchers.sort_by_key(|matcher| self.cost(matcher));
         let mut selected: Option<SlotSet> = None;

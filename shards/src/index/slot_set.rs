@@ -1,4 +1,4 @@
-//! Sets of streams while a question is answered.
+//! Sets of streams, for the time of one answer.
 
 use super::Slot;
 

@@ -1,4 +1,4 @@
-//! Makes a segment live that no edit names.
+//! Makes a complete segment live that no edit names.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Reads one file of the manifest.
 //!
-//! Memory: the edits of the file, and a read-ahead chunk or one frame. Arbitrary
-//! bytes give edits that check, faults, or a torn end, never a panic.
+//! Memory: the edits of the file, and a read-ahead chunk or one frame. Arbitrary bytes give
+//! edits that check, faults, or a torn end, and never a panic.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! What the manifest says: live segments, covers, and edits of both, with their
-//! bytes as `docs/format.md` describes them.
+//! Edits of the manifest: live segments and covers, with their bytes as `docs/format.md`
+//! describes them.
 //!
-//! Decoding checks everything that code relies on and meets arbitrary bytes without
-//! panic; its memory is proportional to the payload.
+//! Guarantees: decoding checks everything that other code relies on, and meets arbitrary bytes
+//! without panic. Its memory is proportional to the payload.
 
 use crate::batch::{u32_at, u64_at};
 use crate::wal::covers::Cover;

@@ -9,11 +9,11 @@ use super::edit::ManifestEdit;
 use super::names::ManifestLogName;
 
 /// Length of a header in bytes.
-pub const MANIFEST_HEADER_LEN: usize = 64;
+pub(crate) const MANIFEST_HEADER_LEN: usize = 64;
 
 /// Frames begin at multiples of this many bytes: what a disk writes whole or not at
 /// all.
-pub const SECTOR_LEN: u64 = 512;
+pub(crate) const SECTOR_LEN: u64 = 512;
 
 const CHECKPOINT_MAGIC: &[u8; 8] = b"LSVC-MAN";
 const LOG_MAGIC: &[u8; 8] = b"LSVC-MLG";
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 
 /// What a manifest file says about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ManifestHeader {
+pub(crate) struct ManifestHeader {
     /// Which file it is.
     pub role: Role,
     /// Random; repeated by every frame.
@@ -32,7 +32,7 @@ pub struct ManifestHeader {
 
 /// Which of the manifest's files one is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub(crate) enum Role {
     /// `MANIFEST`.
     Checkpoint {
         /// The start that wrote it; edits of earlier ones are contained.
@@ -52,7 +52,7 @@ pub enum Role {
 
 impl ManifestHeader {
     /// The header's bytes.
-    pub fn encode(&self) -> [u8; MANIFEST_HEADER_LEN] {
+    pub(crate) fn encode(&self) -> [u8; MANIFEST_HEADER_LEN] {
         let (magic, name, count) = match self.role {
             Role::Checkpoint { epoch, frames } => {
                 (CHECKPOINT_MAGIC, ManifestLogName { epoch, shard: 0, n: 0 }, frames)
@@ -83,7 +83,7 @@ impl ManifestHeader {
     }
 
     /// Reads a header; `None` if it does not check.
-    pub fn decode(bytes: &[u8]) -> Option<ManifestHeader> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ManifestHeader> {
         let mut bytes: [u8; MANIFEST_HEADER_LEN] =
             bytes.get(..MANIFEST_HEADER_LEN)?.try_into().ok()?;
         let crc = u32_at(&bytes, 12);

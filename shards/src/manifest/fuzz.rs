@@ -128,7 +128,7 @@ pub(crate) fn check(data: &[u8]) {
 mod tests {
     use super::super::edit::tests::random_edit;
     use super::*;
-    use crate::manifest::Role;
+    use crate::manifest::format::Role;
     use crate::testing::{Rng, SeedGuard, seeds};
 
     #[test]

@@ -1,9 +1,9 @@
 //! Writes the edits of one shard.
 //!
-//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable
-//! storage and in force at every later start; edits take effect whole or not at all,
-//! and in the order of their appends. After a failure the file is never touched
-//! again; see [`ManifestLog::append`] for what a caller then has to heed.
+//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable storage and
+//! in force at every later start. An edit takes effect whole or not at all, and edits take
+//! effect in the order of their appends. After a failure the file is never touched again;
+//! [`ManifestLog::append`] says what its caller has to do then.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -15,7 +15,7 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use super::edit::ManifestEdit;
 use super::format::{ManifestHeader, Role, push_frame};
 use super::names::ManifestLogName;
-use super::turn::Turns;
+use super::task_lock::TaskLock;
 
 /// The edits that one shard makes from one start on. Its tasks may share a reference;
 /// appends take turns.
@@ -28,7 +28,7 @@ pub struct ManifestLog<R: Runtime> {
     next: Cell<ManifestLogName>,
     /// Number of the next edit: how many have succeeded.
     edits: Cell<u64>,
-    turns: Turns,
+    lock: TaskLock,
     /// What the first edit has to repeat, until it is in force.
     preface: RefCell<Option<Arc<ManifestEdit>>>,
 }
@@ -57,7 +57,7 @@ impl<R: Runtime> ManifestLog<R> {
             file: RefCell::new(None),
             next: Cell::new(ManifestLogName { epoch, shard: u32::from(shard), n: 0 }),
             edits: Cell::new(0),
-            turns: Turns::default(),
+            lock: TaskLock::default(),
             preface: RefCell::new(None),
         }
     }
@@ -80,7 +80,7 @@ impl<R: Runtime> ManifestLog<R> {
     /// name: written, synced, renamed, the folder of its day and the segments folder
     /// synced. What it removes, and what it covers of the write-ahead log, must stay
     /// until this has returned `Ok` and what it adds has its name
-    /// ([`SegmentName::settle`](super::SegmentName::settle)).
+    /// ([`SegmentName::finalize`](super::SegmentName::finalize)).
     ///
     /// # Errors
     /// The edit could not be written or synced; or, without any effect, it is too
@@ -95,7 +95,7 @@ impl<R: Runtime> ManifestLog<R> {
     ///
     /// If the future is dropped before its end, that counts as an error.
     pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {
-        let _turn = self.turns.take().await;
+        let _guard = self.lock.lock().await;
         let preface = self.preface.borrow().clone();
         let prefaced = preface.as_ref().map(|preface| joined(preface, edit));
         let edit = prefaced.as_ref().unwrap_or(edit);

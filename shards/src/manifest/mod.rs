@@ -1,14 +1,14 @@
-//! Which segments are live, and what of the write-ahead log they make unnecessary.
+//! The live segments, and the parts of the write-ahead log that they make unnecessary.
 //!
-//! The manifest is a checkpoint (`MANIFEST`), written at each start, and the edits
-//! since then, in one log per shard ([`ManifestLog`]). [`read_manifest`] puts them
-//! together; the start of a node does so, clears up what a crash has left, and writes
-//! the next checkpoint. `docs/format.md` has the bytes and the rules.
+//! The manifest is a checkpoint (`MANIFEST`), written at each start, and the edits since then,
+//! in one log per shard ([`ManifestLog`]). [`read_manifest`] puts them together. The start of a
+//! node does so, removes the left-overs of a crash, and writes the next checkpoint.
+//! `docs/format.md` has the bytes and the rules.
 //!
-//! Guarantees: an acknowledged edit is in force at every later start, whole; an edit
-//! never is in part; a file is removed only when nothing that counts names it. What can
-//! go wrong is damage to the manifest: then no entry is lost, as the format document
-//! argues, but the node says so.
+//! Guarantees: an acknowledged edit is in force, whole, at every later start. No edit is in
+//! force in part. A file is removed only when no part of the manifest that counts names it. If
+//! the manifest is damaged, no entry is lost, as `docs/format.md` argues, and the node reports
+//! the damage.
 
 mod adopt;
 mod content;
@@ -20,16 +20,13 @@ mod names;
 mod read;
 mod start;
 mod survey;
-mod turn;
+mod task_lock;
 mod unlisted;
 
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
-pub use format::{MANIFEST_HEADER_LEN, ManifestHeader, Role, SECTOR_LEN};
 pub use log::ManifestLog;
-pub use names::{
-    CHECKPOINT_NAME, Day, ManifestLogName, PENDING_ENDING, QUARANTINE_NAME, SegmentName,
-    make_day_folder,
-};
+pub(crate) use names::QUARANTINE_NAME;
+pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
 pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
 pub(crate) use start::OpenedManifest;

@@ -1,4 +1,4 @@
-//! Names in the segments folder: days, segments, logs of the manifest.
+//! Names in the segments folder: days, segments, and logs of the manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ const DAY_NS: i64 = 86_400_000_000_000;
 pub const CHECKPOINT_NAME: &str = "MANIFEST";
 
 /// Name of the folder for damaged parts of the manifest.
-pub const QUARANTINE_NAME: &str = "quarantine";
+pub(crate) const QUARANTINE_NAME: &str = "quarantine";
 
 /// What a segment's name ends with, besides, until the edit that makes it live is in force.
-pub const PENDING_ENDING: &str = ".new";
+pub(crate) const PENDING_ENDING: &str = ".new";
 
 /// A UTC day, counted from 1970-01-01. Prints as `yyyy-mm-dd`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -46,7 +46,7 @@ impl Day {
     }
 
     /// The name of the day's folder.
-    pub fn folder_name(self) -> String {
+    pub(crate) fn folder_name(self) -> String {
         self.to_string()
     }
 
@@ -102,7 +102,7 @@ impl SegmentName {
 
     /// Reads the name that a file has before its edit is in force, see
     /// [`SegmentName::pending_path`]; `None` if it is no such name.
-    pub fn parse_pending(name: &str) -> Option<SegmentName> {
+    pub(crate) fn parse_pending(name: &str) -> Option<SegmentName> {
         SegmentName::parse(name.strip_suffix(PENDING_ENDING)?)
     }
 
@@ -131,7 +131,7 @@ impl SegmentName {
     ///
     /// # Errors
     /// The file cannot be renamed, or the folder not synced.
-    pub async fn settle<R: Runtime>(
+    pub async fn finalize<R: Runtime>(
         self,
         runtime: &R,
         segments_dir: &Path,

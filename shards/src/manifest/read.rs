@@ -1,8 +1,8 @@
-//! Puts the manifest together from its files, without changing anything.
+//! Puts the manifest together from its files, and changes nothing.
 //!
-//! Guarantees: what was acknowledged and is intact is in the state, a failed edit that
-//! was superseded is not. What can go wrong is damage: it is told apart from torn
-//! edits, listed and logged; `docs/format.md` says what follows from it.
+//! Guarantees: the state has every intact edit that was acknowledged, and no failed edit that
+//! another one has superseded. Damage is told apart from torn edits, listed and logged;
+//! `docs/format.md` says what follows from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,7 +14,7 @@ use super::content::{Content, read_content};
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 use crate::version::UnknownVersion;
 use crate::wal::covers::Cover;
 
@@ -123,7 +123,7 @@ pub async fn read_manifest<R: Runtime>(
             take(&mut state, edit);
         }
     }
-    settle_left(&mut state);
+    drop_complete_left(&mut state);
     let removed = &state.removed;
     state.live.retain(|name, _| !removed.contains(name));
     state.covers = strongest(std::mem::take(&mut state.covers));
@@ -181,13 +181,13 @@ fn take(state: &mut ManifestState, edit: ManifestEdit) {
 }
 
 /// Removes segments that all streams have left.
-fn settle_left(state: &mut ManifestState) {
+fn drop_complete_left(state: &mut ManifestState) {
     state.left.sort_unstable();
     state.left.dedup();
     for of_segment in state.left.chunk_by(|a, b| a.segment == b.segment) {
         let name = of_segment[0].segment;
         let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
-        if parts.collect::<StreamParts>().contains_file(name.shards, name.shard) {
+        if parts.collect::<StreamPartitions>().contains_file(name.shards, name.shard) {
             state.removed.insert(name);
         }
     }

@@ -1,15 +1,15 @@
-//! What a start does with the manifest: read it, write the next checkpoint, clear up.
+//! The part of a start that concerns the manifest: read it, write the next checkpoint, and
+//! clear up.
 //!
-//! Guarantees: a crash at any point leaves the live set as it was. What a start has read
-//! may be in the page cache only, where a failed sync of the process before has left it,
-//! and a sync would not bring it to the disk any more. So nothing is removed on its
-//! strength until the new checkpoint is on stable storage. If that cannot be written (a
-//! full disk), the old files go on counting, nothing is cleared up, the first edit of
-//! each shard repeats what was read ([`SettledManifest::preface`]), and the next start
-//! tries again.
+//! Guarantees: a crash at any point leaves the live set as it was. The bytes that a start reads
+//! may be in the page cache only: a failed sync of an earlier process leaves them there, and
+//! another sync does not bring them to the disk. So nothing is removed because of them until the
+//! new checkpoint is on stable storage. If the checkpoint cannot be written (a full disk), the
+//! old files go on counting, nothing is cleared up, the first edit of each shard repeats the
+//! state that was read ([`StartedManifest::preface`]), and the next start tries again.
 //!
-//! Nothing is removed whose entries might be nowhere else: a complete segment that no edit
-//! names is read, and what cannot be read is moved to the quarantine folder, which no start
+//! No file is removed whose entries might be nowhere else. A complete segment that no edit names
+//! is read. A file that cannot be read is moved to the quarantine folder, which no start
 //! empties.
 
 use std::collections::BTreeSet;
@@ -79,8 +79,8 @@ pub(crate) struct OpenedManifest {
     pub(crate) report: ManifestReport,
 }
 
-/// What is left when the manifest has been settled.
-pub(crate) struct SettledManifest {
+/// The manifest as a start leaves it.
+pub(crate) struct StartedManifest {
     /// Segments to read, by order.
     pub(crate) usable: Vec<LiveSegment>,
     /// Live segments that are missing or have another length.
@@ -177,13 +177,13 @@ impl OpenedManifest {
     /// # Errors
     /// The first checkpoint of a folder cannot be written, or a live segment cannot be given
     /// its name.
-    pub(crate) async fn settle<R: Runtime>(
+    pub(crate) async fn finish<R: Runtime>(
         mut self,
         runtime: &R,
         epoch: u32,
         covers: Vec<Cover>,
         replayed: &[WalName],
-    ) -> io::Result<SettledManifest> {
+    ) -> io::Result<StartedManifest> {
         for path in &self.survey.strangers {
             tracing::warn!(file = %path.display(), "not a segment, left alone");
         }
@@ -218,7 +218,7 @@ impl OpenedManifest {
             }
         }
         for live in &clearing.pending {
-            live.name.settle(runtime, &self.segments_dir, live.day).await?;
+            live.name.finalize(runtime, &self.segments_dir, live.day).await?;
         }
         if preface.is_none() {
             self.remove_logs(runtime).await;
@@ -229,7 +229,7 @@ impl OpenedManifest {
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
         let left = self.left_of_live();
-        Ok(SettledManifest { usable, unusable, left, preface, report: self.report })
+        Ok(StartedManifest { usable, unusable, left, preface, report: self.report })
     }
 
     /// Decides about segment files that are not live: those whose entries may be nowhere else

@@ -1,4 +1,4 @@
-//! What lies in the segments folder.
+//! The files in the segments folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct FoundSegment {
 
 impl SegmentsSurvey {
     /// The largest epoch that occurs in a name.
-    pub fn max_epoch(&self) -> Option<u32> {
+    pub(crate) fn max_epoch(&self) -> Option<u32> {
         let segments = self.segments.iter().chain(&self.pending).map(|found| found.name.epoch);
         segments.chain(self.logs.iter().map(|name| name.epoch)).max()
     }

@@ -1,8 +1,9 @@
-//! Segment files that the manifest does not name as live, and what each of them is.
+//! Segment files that the manifest does not name as live, and the kind of each.
 //!
-//! A complete segment has a pending name until its edit is in force, and then its name. So
-//! one with its name has been live: either an edit has removed it since, or the manifest has
-//! lost what it knew. Nothing here changes anything; [`super::start`] and a check act on it.
+//! A complete segment has a pending name until its edit is in force, and its final name from
+//! then on. So a segment with its final name has been live: either an edit has removed it, or
+//! the manifest has lost the edit that added it. Nothing here changes a file; [`super::start`]
+//! and [`crate::check`] act on the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,17 +1,17 @@
-//! The time by which retention removes entries: the wall clock, unless that has jumped.
+//! The time by which retention removes entries: the wall clock, unless the clock has jumped.
 //!
-//! A wall clock may be wrong for a moment or for days, and what retention has removed does
-//! not come back. So it is compared with the monotonic clock since the last look. As long as
-//! the two agree, the wall clock counts. After a jump retention goes on by the time that the
-//! monotonic clock tells, or the wall clock if that is earlier, until the wall clock has gone
-//! on from where it jumped to for [`STEADY_AFTER`].
+//! A wall clock may be wrong for seconds or for days, and entries that retention has removed do
+//! not come back. So retention compares the wall clock with the monotonic clock since the last
+//! reading. As long as the two agree, the wall clock counts. After a jump retention goes on by
+//! the monotonic clock, or by the wall clock if that is earlier, until the wall clock has gone
+//! on from its new time for [`STEADY_AFTER`].
 //!
-//! At a start there is nothing to compare with but what earlier looks have left in the file
-//! `CLOCK` of the data folder. A wall clock that is at most [`TRUSTED_AWAY`] later counts at
-//! once. Any other has jumped, for all that is known.
+//! A start compares the wall clock with the readings that earlier starts have left in the file
+//! `CLOCK` of the data folder. A wall clock that is at most [`TRUSTED_AWAY`] later counts at once.
+//! Any other wall clock is taken for one that has jumped.
 //!
-//! Guarantees: a clock that is ahead for less than [`STEADY_AFTER`] removes nothing that it
-//! would not have removed. What can go wrong is that a wrong clock stays longer than that.
+//! Guarantees: a clock that is ahead for less than [`STEADY_AFTER`] removes nothing that the
+//! right time would not remove. A clock that is wrong for longer counts.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,9 @@ pub const STEADY_AFTER: Duration = Duration::from_secs(3600);
 
 /// How much later than the last look that was kept the wall clock may be at a start: who was
 /// away for longer waits for [`STEADY_AFTER`].
-pub const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
+pub(crate) const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
 
-/// By how much the two clocks may differ from look to look. Clocks drift, and are set right
+/// By how much the two clocks may differ from one reading to the next. Clocks drift, and are set right
 /// by a little.
 const TOLERANCE_NS: u64 = 10_000_000_000;
 
@@ -138,7 +138,7 @@ pub(crate) enum ClockChange {
 
 /// What a look at the clocks tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct ClockReading {
     /// The time by which entries may be removed, in ns since the Unix epoch.
     pub(crate) now_ns: i64,
     /// What is worth a word.
@@ -165,7 +165,7 @@ impl RetentionClock {
     }
 
     /// Looks at both clocks.
-    pub(crate) fn look(&mut self, now: Monotonic, unix_ns: i64) -> Look {
+    pub(crate) fn read(&mut self, now: Monotonic, unix_ns: i64) -> ClockReading {
         let reading = Reading { now, unix_ns };
         let change = match (self.certain, self.jumped) {
             (Some(certain), jumped) if certain.agrees_with(reading) => {
@@ -199,7 +199,7 @@ impl RetentionClock {
         if is_to_be_kept {
             self.kept = Some(now);
         }
-        Look { now_ns, change, is_to_be_kept }
+        ClockReading { now_ns, change, is_to_be_kept }
     }
 }
 
@@ -227,10 +227,10 @@ mod tests {
         }
 
         /// Lets time pass, and sets the wall clock by so much besides.
-        fn after(&mut self, seconds: u64, by_ns: i64) -> Look {
+        fn after(&mut self, seconds: u64, by_ns: i64) -> ClockReading {
             self.now = self.now.after(Duration::from_secs(seconds));
             self.unix_ns += seconds as i64 * SECOND_NS + by_ns;
-            self.clock.look(self.now, self.unix_ns)
+            self.clock.read(self.now, self.unix_ns)
         }
     }
 
@@ -239,9 +239,9 @@ mod tests {
         let mut clocks = Clocks::start(None, true);
         for seconds in [0, 1, 60, 600, 86_400, 30 * 86_400] {
             // It drifts, and is set right by a little.
-            let look = clocks.after(seconds, SECOND_NS);
-            assert_eq!((look.now_ns, look.change), (clocks.unix_ns, None));
-            assert_eq!(look.is_to_be_kept, seconds >= 600);
+            let reading = clocks.after(seconds, SECOND_NS);
+            assert_eq!((reading.now_ns, reading.change), (clocks.unix_ns, None));
+            assert_eq!(reading.is_to_be_kept, seconds >= 600);
         }
     }
 
@@ -251,16 +251,16 @@ mod tests {
             let mut clocks = Clocks::start(None, true);
             clocks.after(60, 0);
             let right_ns = clocks.unix_ns;
-            let look = clocks.after(0, by_ns);
-            assert_eq!(look.change, Some(ClockChange::Jumped { by_ns }));
-            assert_eq!(look.now_ns, right_ns);
+            let reading = clocks.after(0, by_ns);
+            assert_eq!(reading.change, Some(ClockChange::Jumped { by_ns }));
+            assert_eq!(reading.now_ns, right_ns);
             // As long as it is wrong, time goes on from where it was.
-            let look = clocks.after(3599, 0);
-            assert_eq!((look.now_ns, look.change), (right_ns + 3599 * SECOND_NS, None));
-            assert!(!look.is_to_be_kept);
-            let look = clocks.after(0, -by_ns);
-            assert_eq!(look.change, Some(ClockChange::IsBack));
-            assert_eq!(look.now_ns, clocks.unix_ns);
+            let reading = clocks.after(3599, 0);
+            assert_eq!((reading.now_ns, reading.change), (right_ns + 3599 * SECOND_NS, None));
+            assert!(!reading.is_to_be_kept);
+            let reading = clocks.after(0, -by_ns);
+            assert_eq!(reading.change, Some(ClockChange::IsBack));
+            assert_eq!(reading.now_ns, clocks.unix_ns);
         }
     }
 
@@ -269,13 +269,16 @@ mod tests {
         for by_ns in [400 * DAY_NS, -3 * DAY_NS] {
             let mut clocks = Clocks::start(None, true);
             let right_ns = clocks.unix_ns;
-            let look = clocks.after(60, by_ns);
-            assert_eq!(look.now_ns, clocks.unix_ns.min(right_ns + 60 * SECOND_NS));
+            let reading = clocks.after(60, by_ns);
+            assert_eq!(reading.now_ns, clocks.unix_ns.min(right_ns + 60 * SECOND_NS));
             assert_eq!(clocks.after(1800, 0).change, None);
-            let look = clocks.after(1800, 0);
-            assert_eq!((look.now_ns, look.change), (clocks.unix_ns, Some(ClockChange::Counts)));
-            let look = clocks.after(60, 0);
-            assert_eq!((look.now_ns, look.change), (clocks.unix_ns, None));
+            let reading = clocks.after(1800, 0);
+            assert_eq!(
+                (reading.now_ns, reading.change),
+                (clocks.unix_ns, Some(ClockChange::Counts))
+            );
+            let reading = clocks.after(60, 0);
+            assert_eq!((reading.now_ns, reading.change), (clocks.unix_ns, None));
         }
     }
 
@@ -283,9 +286,9 @@ mod tests {
     fn every_jump_begins_the_delay_anew() {
         let mut clocks = Clocks::start(None, true);
         for _ in 0..5 {
-            let look = clocks.after(1800, DAY_NS);
-            assert!(matches!(look.change, Some(ClockChange::Jumped { .. })));
-            assert!(look.now_ns < clocks.unix_ns);
+            let reading = clocks.after(1800, DAY_NS);
+            assert!(matches!(reading.change, Some(ClockChange::Jumped { .. })));
+            assert!(reading.now_ns < clocks.unix_ns);
         }
         assert_eq!(clocks.after(3600, 0).change, Some(ClockChange::Counts));
     }
@@ -301,18 +304,18 @@ mod tests {
     fn a_start_goes_on_from_what_is_known() {
         let minute_ns = 60 * SECOND_NS;
         for last_ns in [NOON_NS, NOON_NS - HOUR_NS, NOON_NS - minute_ns] {
-            let look = Clocks::start(Some(last_ns), false).after(1, 0);
-            assert_eq!((look.now_ns, look.change), (NOON_NS + SECOND_NS, None));
+            let reading = Clocks::start(Some(last_ns), false).after(1, 0);
+            assert_eq!((reading.now_ns, reading.change), (NOON_NS + SECOND_NS, None));
         }
         // It was away for long, or the clock is ahead.
         let mut clocks = Clocks::start(Some(NOON_NS - 400 * DAY_NS), false);
-        let look = clocks.after(1, 0);
-        assert_eq!(look.now_ns, NOON_NS - 400 * DAY_NS + SECOND_NS);
-        assert_eq!(look.change, Some(ClockChange::Jumped { by_ns: 400 * DAY_NS }));
+        let reading = clocks.after(1, 0);
+        assert_eq!(reading.now_ns, NOON_NS - 400 * DAY_NS + SECOND_NS);
+        assert_eq!(reading.change, Some(ClockChange::Jumped { by_ns: 400 * DAY_NS }));
         assert_eq!(clocks.after(3600, 0).change, Some(ClockChange::Counts));
         // The clock is behind.
-        let look = Clocks::start(Some(NOON_NS + DAY_NS), false).after(1, 0);
-        assert_eq!(look.now_ns, NOON_NS + SECOND_NS);
+        let reading = Clocks::start(Some(NOON_NS + DAY_NS), false).after(1, 0);
+        assert_eq!(reading.now_ns, NOON_NS + SECOND_NS);
         // Nothing is known.
         let mut clocks = Clocks::start(None, false);
         assert_eq!(clocks.after(1, 0).now_ns, i64::MIN);

@@ -1,8 +1,8 @@
-//! What has expired of a segment.
+//! Finds and drops the entries of a segment whose retention period is over.
 
 use std::sync::Arc;
 
-use super::{EntryView, Fate, Keep, RetentionPolicy};
+use super::{CompactionFilter, EntryView, FilterDecision, RetentionPolicy};
 use crate::segment::Directory;
 use crate::types::StreamDefinition;
 
@@ -42,33 +42,33 @@ pub(crate) fn expired_share(
 
 /// Drops entries whose period is over.
 #[derive(Debug)]
-pub(crate) struct DropExpired {
+pub(crate) struct ExpiryFilter {
     policy: Arc<RetentionPolicy>,
     now_ns: i64,
     /// For the current stream: entries before this have expired.
     cutoff_ns: i64,
 }
 
-impl DropExpired {
+impl ExpiryFilter {
     /// What has expired at `now_ns` since the Unix epoch.
-    pub(crate) fn new(policy: Arc<RetentionPolicy>, now_ns: i64) -> DropExpired {
-        DropExpired { policy, now_ns, cutoff_ns: i64::MIN }
+    pub(crate) fn new(policy: Arc<RetentionPolicy>, now_ns: i64) -> ExpiryFilter {
+        ExpiryFilter { policy, now_ns, cutoff_ns: i64::MIN }
     }
 }
 
-impl Keep for DropExpired {
+impl CompactionFilter for ExpiryFilter {
     fn begin(&mut self, stream: &StreamDefinition) {
         let period_ns = self.policy.of_stream(&stream.tenant, &stream.labels);
         self.cutoff_ns = period_ns.map_or(i64::MIN, |ns| self.now_ns.saturating_sub(ns));
     }
 
-    fn run(&self, min_ns: i64, max_ns: i64) -> Fate {
+    fn run(&self, min_ns: i64, max_ns: i64) -> FilterDecision {
         if min_ns >= self.cutoff_ns {
-            Fate::Keep
+            FilterDecision::Keep
         } else if max_ns < self.cutoff_ns {
-            Fate::Drop
+            FilterDecision::Drop
         } else {
-            Fate::Each
+            FilterDecision::Each
         }
     }
 

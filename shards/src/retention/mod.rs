@@ -1,17 +1,17 @@
-//! How long entries stay: by age, and by what the disk holds.
+//! How long entries stay: by age, and by disk space.
 //!
-//! By age: each stream has a period, that of the rule with the largest priority whose
-//! selector matches it (of equal priorities the shorter period), or else that of its
-//! tenant. Entries older than the period may go at any time; they are not hidden
-//! before that. By size: when the segments of the node take more than they may, whole
-//! segments go, oldest day first.
+//! By age: each stream has a period. The rule with the largest priority whose selector matches
+//! the stream gives it; of rules with equal priorities the one with the shorter period. Without
+//! a rule it is the period of the tenant. Entries older than the period may go at any time;
+//! until then queries see them. By size: when the segments of the node take more space than
+//! allowed, whole segments go, oldest day first.
 //!
-//! Rules are plain data; [`crate::shard`] applies them to its own segments, and
-//! [`NodeSegments`] is what shards have to know of each other for it.
+//! Rules are plain data. [`crate::shard`] applies them to its own segments, and [`NodeSegments`]
+//! is the knowledge that the shards of a node share for it.
 
 mod clock;
+mod compaction_filter;
 mod expiry;
-mod keep;
 mod node;
 
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, TenantId};
 
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
-pub use clock::{STEADY_AFTER, StartClock, TRUSTED_AWAY};
-pub(crate) use expiry::{DropExpired, expired_share};
-pub(crate) use keep::ViewedMetadata;
-pub use keep::{EntryView, Fate, Keep};
+pub use clock::{STEADY_AFTER, StartClock};
+pub(crate) use compaction_filter::ViewedMetadata;
+pub use compaction_filter::{CompactionFilter, EntryView, FilterDecision};
+pub(crate) use expiry::{ExpiryFilter, expired_share};
 pub use node::NodeSegments;
 
 /// The shortest period that the settings allow, in ns: 24 hours. Segments are of one

@@ -1,13 +1,14 @@
-//! What the shards of a node have to know of each other's segments.
+//! The knowledge that the shards of a node share about each other's segments.
 //!
-//! Atomic numbers that nobody waits for. They may be a moment old; then a little more
-//! is removed than had to be, never a segment of a later day before one of an earlier.
+//! It consists of atomic numbers that nobody waits for. They may be a moment old. Then a shard
+//! removes a little more than necessary, but never a segment of a later day before one of an
+//! earlier day.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 
 use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName};
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 /// A shard that has not said yet what it has.
 const UNKNOWN: u64 = u64::MAX;
@@ -20,7 +21,7 @@ const NO_DAY: i64 = i64::MAX;
 pub struct NodeSegments {
     shards: u16,
     /// Streams that had left segments before the start.
-    left: BTreeMap<SegmentName, StreamParts>,
+    left: BTreeMap<SegmentName, StreamPartitions>,
     /// Segments that were made with another number of shards, so that several of today's
     /// use them.
     shared: BTreeMap<SegmentName, SharedSegment>,
@@ -68,14 +69,14 @@ impl NodeSegments {
     }
 
     /// The streams that had left a segment before the start.
-    pub fn left(&self, name: SegmentName) -> StreamParts {
+    pub fn left(&self, name: SegmentName) -> StreamPartitions {
         self.left.get(&name).cloned().unwrap_or_default()
     }
 
     /// Whether a live segment of the start may hold streams of a shard.
     pub(crate) fn concerns(&self, name: SegmentName, shard: u16) -> bool {
         let file = (name.shards, name.shard);
-        let none = StreamParts::default();
+        let none = StreamPartitions::default();
         let left = self.left.get(&name).unwrap_or(&none);
         !left.contains_part_of_file(file, self.shards, shard)
     }

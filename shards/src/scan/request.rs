@@ -1,4 +1,4 @@
-//! What a scan is asked, and what it answers.
+//! The request and the reply of a scan.
 
 use std::sync::Arc;
 

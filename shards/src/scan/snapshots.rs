@@ -1,11 +1,11 @@
-//! The streams of a scan, of which there may be very many.
+//! The streams of a scan, which may be very many.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use logsvc_proto::{Labels, StreamId};
 
-use super::HeadParts;
+use super::HeadBlocks;
 
 /// One stream of a scan.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct StreamSnapshot {
     /// Its labels.
     pub labels: Arc<Labels>,
     /// Blocks of its head that overlap the query's time range.
-    pub blocks: HeadParts,
+    pub blocks: HeadBlocks,
     /// Whether a block of its head overlaps, in time, what was sealed or set aside
     /// before, so that it may repeat entries.
     pub head_is_late: bool,

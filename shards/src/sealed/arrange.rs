@@ -1,7 +1,7 @@
-//! Puts the entries of a stream in time order for a segment.
+//! Puts the entries of a stream in the order of time for a segment.
 //!
-//! Guarantees: entries come by timestamp, equal ones in the order of arrival. In
-//! the common case, blocks whose entries came in order, nothing is copied.
+//! Guarantees: entries come by timestamp, and entries of equal timestamps in the order of
+//! arrival. In the common case, blocks whose entries came in order, nothing is copied.
 
 use std::ops::Range;
 use std::sync::Arc;

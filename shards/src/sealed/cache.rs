@@ -1,17 +1,17 @@
 //! Decoded columns of sealed blocks, kept for the next query.
 //!
-//! Guarantees: holds at most its share of the cache's memory, which is reserved from the
-//! node's budget for it; what a scan holds stays valid after it was evicted.
+//! Guarantees: the cache holds at most its share of the memory, which it reserves from the node's
+//! budget. A column that a scan holds stays valid after it was evicted.
 //!
-//! A scan of more than fits must not push out, column by column, what its repetition would
-//! have found, and what is asked for often must survive what is asked for once. So once the
-//! cache is full, columns that were never here take the place of those that were used longest
-//! ago only up to [`NEW_SHARE`], and are *new* until they are used again; then they take that
-//! of other new ones, which nobody has used for a whole cache's worth of columns. A column that
-//! was here before gets in in place of one that has not been used for longer than it has been
-//! away. How long is counted in bytes of columns that came when there was no room. In a scan
-//! that is repeated, of whatever length, that is the same for all its columns, so those that
-//! are in stay in; those of another query go for what is asked for a second time.
+//! A scan of more columns than fit must not evict, one by one, the columns that its repetition
+//! would find; and columns that are used often must survive columns that are used once. So in a
+//! full cache a column that was never there evicts the least recently used ones only up to
+//! [`NEW_SHARE`], and is *new* until it is used again. Beyond this share it evicts other new
+//! columns, which nobody has used for a whole cache's worth of columns. A column that was there
+//! before evicts a column that has been unused for longer than it has been away. This time is
+//! counted in bytes of columns that came when there was no room. In a repeated scan it is the
+//! same for all columns, so the columns that are in the cache stay, and the columns of another
+//! query make room for the ones that are asked for a second time.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

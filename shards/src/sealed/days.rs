@@ -1,4 +1,4 @@
-//! Divides a generation by UTC day: each part becomes a segment.
+//! Divides a generation by UTC day: each day, or group of days, becomes a segment.
 //!
 //! Retention and compaction go by day, so a segment holds one, except where a
 //! generation has entries of more than [`SEGMENTS_MAX`] days, as a backfill of years
@@ -6,7 +6,7 @@
 //! generation makes more than that many files. Such groups of days begin at a multiple
 //! of 2^*k*, so those of different generations fall together, or one into the other.
 //!
-//! Guarantees: the parts are disjoint, come in order of time, and hold every entry.
+//! Guarantees: the ranges are disjoint, come in order of time, and hold every entry.
 
 use std::collections::BTreeSet;
 
@@ -20,17 +20,17 @@ const SEGMENTS_MAX: usize = 32;
 /// So many of the newest days are not grouped.
 const SINGLE_DAYS: usize = 16;
 
-/// The part of a generation that becomes a segment.
+/// The days of a generation that become a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct DayRange {
     /// The day, or the first one of a group.
     pub(super) day: Day,
     /// Its times.
     pub(super) range: TimeRange,
 }
 
-/// The parts of a generation with these blocks.
-pub(super) fn parts<'a>(blocks: impl Iterator<Item = &'a HeadBlock>) -> Vec<Part> {
+/// The days that the entries of these blocks have, as the segments that they become.
+pub(super) fn day_ranges<'a>(blocks: impl Iterator<Item = &'a HeadBlock>) -> Vec<DayRange> {
     let mut days = BTreeSet::new();
     for block in blocks {
         let (min_ns, max_ns) = block.time_bounds_ns();
@@ -48,11 +48,11 @@ pub(super) fn parts<'a>(blocks: impl Iterator<Item = &'a HeadBlock>) -> Vec<Part
             }
         }
     }
-    parts_of_days(&days.into_iter().collect::<Vec<Day>>())
+    ranges_of_days(&days.into_iter().collect::<Vec<Day>>())
 }
 
 /// The same for rising days.
-fn parts_of_days(days: &[Day]) -> Vec<Part> {
+fn ranges_of_days(days: &[Day]) -> Vec<DayRange> {
     let grouped = if days.len() > SEGMENTS_MAX { days.len() - SINGLE_DAYS } else { 0 };
     let (old, single) = days.split_at(grouped);
     let mut shift = 0;
@@ -69,10 +69,10 @@ fn parts_of_days(days: &[Day]) -> Vec<Part> {
         let first = Day(number << shift).max(Day::MIN);
         let last = Day((number << shift) + ((1 << shift) - 1)).min(Day::MAX);
         // The group of the last old day may reach into those that are not grouped.
-        Part { day: first, range: range(first, last, first_single_ns) }
+        DayRange { day: first, range: range(first, last, first_single_ns) }
     };
     let groups = groups.into_iter().map(group);
-    let single = single.iter().map(|&day| Part { day, range: range(day, day, i64::MAX) });
+    let single = single.iter().map(|&day| DayRange { day, range: range(day, day, i64::MAX) });
     groups.chain(single).collect()
 }
 
@@ -93,18 +93,18 @@ mod tests {
     #[test]
     fn a_month_of_days_is_a_segment_each() {
         let month = days(20_000..20_032);
-        let parts = parts_of_days(&month);
-        assert!(parts.iter().map(|part| part.day).eq(month.iter().copied()));
-        for part in &parts {
-            assert_eq!(part.range.start_ns, part.day.first_ns());
-            assert_eq!(part.range.end_ns, part.day.last_ns() + 1);
+        let parts = ranges_of_days(&month);
+        assert!(parts.iter().map(|days| days.day).eq(month.iter().copied()));
+        for days in &parts {
+            assert_eq!(days.range.start_ns, days.day.first_ns());
+            assert_eq!(days.range.end_ns, days.day.last_ns() + 1);
         }
-        assert!(parts_of_days(&[]).is_empty());
+        assert!(ranges_of_days(&[]).is_empty());
     }
 
     #[test]
     fn of_a_backfill_the_newest_days_stay_apart_and_groups_of_generations_nest() {
-        let first = parts_of_days(&days(20_000..20_100));
+        let first = ranges_of_days(&days(20_000..20_100));
         assert_eq!(first.len(), 27, "84 old days in groups of 8, and 16 days");
         assert_eq!(first[1].day, Day(20_008));
         assert_eq!(first[1].range.end_ns, Day(20_016).first_ns());
@@ -112,9 +112,9 @@ mod tests {
         assert_eq!(first[10].day, Day(20_080));
         assert_eq!(first[10].range.end_ns, Day(20_084).first_ns());
         assert_eq!(first[11].day, Day(20_084));
-        let second = parts_of_days(&days(19_000..20_000));
-        for part in &second[..second.len() - SINGLE_DAYS] {
-            assert_eq!(part.day.0 % 64, if part.day == Day(19_000) { 56 } else { 0 });
+        let second = ranges_of_days(&days(19_000..20_000));
+        for days in &second[..second.len() - SINGLE_DAYS] {
+            assert_eq!(days.day.0 % 64, if days.day == Day(19_000) { 56 } else { 0 });
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
                 }
                 blocks.push(block);
             }
-            let parts = parts(blocks.iter());
+            let parts = day_ranges(blocks.iter());
             assert!(parts.len() <= SEGMENTS_MAX);
             for pair in parts.windows(2) {
                 assert!(pair[0].range.end_ns <= pair[1].range.start_ns, "{pair:?}");

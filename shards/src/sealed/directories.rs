@@ -1,20 +1,20 @@
-//! The directories of segments, as far as there is memory for them.
+//! The directories of segments, kept as far as there is memory for them.
 //!
-//! A directory takes about 53 bytes for each stream of its segment, so many segments of
-//! many streams have more than fits. What stays with a segment is a record of fixed size
-//! ([`SealedSegment`]); its directory is kept while there is room, and read again when
-//! somebody needs it: one read at a known place.
+//! A directory takes about 53 bytes for each stream of its segment, so the directories of many
+//! segments with many streams do not fit. A record of fixed size ([`SealedSegment`]) stays with
+//! each segment. Its directory is kept while there is room, and read again on demand: one read
+//! at a known place.
 //!
-//! It is checked each time as if it came for the first time: the checksum, the archive's
-//! structure and what the rows say. The bytes come from the disk again, and accessors read
-//! them without further checks ([`Directory`]), so a checksum alone, which any bytes pass
-//! with a chance of one in four billion, is no ground for that.
+//! Each read checks the directory in full: the checksum, the structure of the archive, and the
+//! rows. The bytes come from the disk each time, and accessors read them without further checks
+//! ([`Directory`]). Arbitrary bytes pass a checksum with a chance of one in four billion, so a
+//! checksum alone is not enough.
 //!
-//! Guarantees: each core keeps at most its share of the budget, those that were used last,
-//! and of those that were written but not asked for yet an eighth of it; a directory that several cores use at once is in memory once; nobody is refused. One
-//! that finds no room is handed out all the same, counts in
-//! [`DirectoryCounters::excess_bytes`], and goes with its last user. What can go wrong is
-//! the disk, and damage.
+//! Guarantees: each core keeps at most its share of the budget: the directories that were used
+//! last, and up to an eighth of it directories that were written and not used yet. A directory
+//! that several cores use at once is in memory once. Nobody is refused: a directory without room
+//! is handed out, counts in [`DirectoryCounters::excess_bytes`], and goes with its last user. It
+//! fails if the disk refuses, or if the directory is damaged.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,21 +62,22 @@ impl Drop for Excess {
     }
 }
 
-/// Where a segment's directory is, if some core has it.
+/// A segment's directory, if some core has it in memory. All cores share it.
 #[derive(Debug, Default)]
-pub(super) struct Whereabouts {
+pub(super) struct SharedDirectory {
     #[expect(clippy::disallowed_types, reason = "it is only tried, so that no core waits for it")]
     held: Mutex<Weak<HeldDirectory>>,
 }
 
-impl Whereabouts {
-    /// The directory, if it is in memory. `None` also if another core is just asking.
-    fn find(&self) -> Option<Arc<HeldDirectory>> {
+impl SharedDirectory {
+    /// The directory, if it is in memory. `None` also while another core reads or sets this.
+    fn get(&self) -> Option<Arc<HeldDirectory>> {
         self.held.try_lock().ok()?.upgrade()
     }
 
-    /// Notes where it is. If another core is just asking, it reads it once more.
-    fn note(&self, directory: &Arc<HeldDirectory>) {
+    /// Shares a directory. While another core reads or sets this, it stays as it is, and one
+    /// core more reads the directory from the disk.
+    fn set(&self, directory: &Arc<HeldDirectory>) {
         if let Ok(mut held) = self.held.try_lock() {
             *held = Arc::downgrade(directory);
         }
@@ -256,7 +257,7 @@ impl<R: Runtime> Directories<R> {
                 Arc::clone(&kept.directory)
             }
             // Another core keeps it, or somebody holds what has gone from here.
-            None => segment.whereabouts.find()?,
+            None => segment.shared_directory.get()?,
         };
         state.counters.hits += 1;
         Some(found)
@@ -304,7 +305,7 @@ impl<R: Runtime> Directories<R> {
             Excess { total_bytes: Arc::clone(&self.excess_bytes), bytes }
         });
         let directory = Arc::new(HeldDirectory { directory, _memory: memory, excess });
-        segment.whereabouts.note(&directory);
+        segment.shared_directory.set(&directory);
         if is_kept {
             state.keep(segment.live.name, Arc::clone(&directory), bytes, was_asked_for);
         }

@@ -1,25 +1,24 @@
-//! Encodes a part of a generation as a segment, a stretch of blocks at a time.
+//! Encodes the entries of some days of a generation as a segment, a chunk of blocks at a time.
 //!
-//! Guarantees: the value owns all it needs, so a stretch can be computed on any
-//! thread; streams and entries are the same however long stretches are, and so are bytes unless
-//! a draft is asked for meanwhile. What
-//! can go wrong is what [`SegmentWriter`] refuses, which nothing that comes from heads
-//! does.
+//! Guarantees: the encoder owns everything that it needs, so any thread can compute a chunk.
+//! Streams and entries are the same however long chunks are. So are the bytes, unless a draft is
+//! asked for meanwhile. It fails if [`SegmentWriter`] refuses an entry, which does not happen
+//! with entries of heads.
 
 use std::sync::Arc;
 
 use logsvc_runtime::AlignedBuffer;
 
 use super::arrange::{Piece, arrange};
-use super::job::{Haste, SealStream};
+use super::job::{DraftFlag, SealStream};
 use crate::segment::{
     Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
 };
 use crate::types::TimeRange;
 
-/// How far a stretch has come.
+/// How far a chunk has come.
 #[derive(Debug)]
-pub(super) enum Stretch {
+pub(super) enum EncodedChunk {
     /// The next bytes of the file, and what comes behind them.
     Some(AlignedBuffer, Box<SegmentEncoding>),
     /// The end of the file; `None` if there are no entries.
@@ -31,7 +30,7 @@ pub(super) enum Stretch {
 pub(super) struct SegmentEncoding {
     streams: Arc<Vec<SealStream>>,
     range: TimeRange,
-    haste: Arc<Haste>,
+    draft: Arc<DraftFlag>,
     writer: SegmentWriter,
     /// The stream that comes behind the pieces.
     next_stream: usize,
@@ -46,25 +45,28 @@ impl SegmentEncoding {
         identity: SegmentIdentity,
         streams: Arc<Vec<SealStream>>,
         range: TimeRange,
-        haste: Arc<Haste>,
+        draft: Arc<DraftFlag>,
         buffers: WriterBuffers,
     ) -> SegmentEncoding {
         let writer = SegmentWriter::with_buffers(identity, buffers);
-        SegmentEncoding { streams, range, haste, writer, next_stream: 0, pieces: Vec::new() }
+        SegmentEncoding { streams, range, draft, writer, next_stream: 0, pieces: Vec::new() }
     }
 
-    /// Gives the memory of a stretch back once it was written.
+    /// Gives the memory of a chunk back once it was written.
     pub(super) fn reuse_output(&mut self, buffer: AlignedBuffer) {
         self.writer.reuse_output(buffer);
     }
 
-    /// Encodes until there are `stretch_bytes` of output, or to the end.
+    /// Encodes until there are `chunk_bytes` of output, or to the end.
     ///
     /// # Errors
     /// See [`WriteError`]; the segment is of no use then.
-    pub(super) fn encode(mut self: Box<Self>, stretch_bytes: usize) -> Result<Stretch, WriteError> {
-        while self.writer.output_len() < stretch_bytes {
-            if self.haste.is_asked_for() {
+    pub(super) fn encode(
+        mut self: Box<Self>,
+        chunk_bytes: usize,
+    ) -> Result<EncodedChunk, WriteError> {
+        while self.writer.output_len() < chunk_bytes {
+            if self.draft.is_set() {
                 self.writer.make_draft();
             }
             let Some(piece) = self.pieces.last_mut() else {
@@ -72,9 +74,9 @@ impl SegmentEncoding {
                     continue;
                 }
                 if self.writer.entry_count() == 0 {
-                    return Ok(Stretch::Last(None));
+                    return Ok(EncodedChunk::Last(None));
                 }
-                return self.writer.finish().map(|finished| Stretch::Last(Some(finished)));
+                return self.writer.finish().map(|finished| EncodedChunk::Last(Some(finished)));
             };
             let entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
             piece.entries.start += self.writer.append(&entries)?.entries;
@@ -83,7 +85,7 @@ impl SegmentEncoding {
             }
         }
         let bytes = self.writer.take_output();
-        Ok(Stretch::Some(bytes, self))
+        Ok(EncodedChunk::Some(bytes, self))
     }
 
     /// Goes on to the next stream, which may have no entries in the range; false if

@@ -1,8 +1,8 @@
-//! Open segment files of one core.
+//! The open segment files of one core.
 //!
-//! Guarantees: at most [`OPEN_MAX`] files stay open beyond those in use; a file is
-//! opened for reading only. Segments that are not live any more are closed when the
-//! next file is opened, or the shard of this core gives one up.
+//! Guarantees: at most [`OPEN_MAX`] files stay open besides the ones in use. Files are opened for
+//! reading only. The file of a segment that has left the live set is closed when the next file
+//! is opened, or when the shard of this core gives a segment up.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ impl<R: Runtime> SegmentFiles<R> {
 
     /// Closes the files of segments that nobody holds any more: a removed file takes
     /// space as long as it is open.
-    pub fn close_unused(&self) {
+    pub(crate) fn close_unused(&self) {
         let State { open, order } = &mut *self.state.borrow_mut();
         order.retain(|name| {
             let is_used = open.get(name).is_some_and(|(_, alive)| alive.strong_count() > 0);

@@ -1,8 +1,8 @@
-//! Where one shard puts its segments: their names, their files, and the manifest
-//! that makes them live.
+//! The segments folder as one shard uses it: names, files, and the manifest that makes segments
+//! live.
 //!
-//! Guarantees: no name is given twice; a complete segment has a pending name until the edit
-//! that makes it live is in force, so that a file with the name itself has been live.
+//! Guarantees: no name is given twice. A complete segment has a pending name until the edit that
+//! makes it live is in force, so a file with its final name has been live.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) const WRITE_BYTES: usize = 1 << 20;
 /// See the module. What seals and what compacts share it; both run on the shard's
 /// core.
 #[derive(Debug)]
-pub struct SegmentFolder<R: Runtime> {
+pub(crate) struct SegmentFolder<R: Runtime> {
     pub(crate) runtime: R,
     pub(crate) segments_dir: PathBuf,
     /// Directories of the core.
@@ -57,7 +57,7 @@ pub(crate) struct NewSegment<R: Runtime> {
 impl<R: Runtime> SegmentFolder<R> {
     /// The folder as the shard sees it whose first log file of this start is
     /// `first_wal`.
-    pub fn new(
+    pub(crate) fn new(
         runtime: R,
         plan: &NodePlan,
         first_wal: WalName,
@@ -136,7 +136,7 @@ impl<R: Runtime> SegmentFolder<R> {
     }
 
     /// Writes the end of a segment, unless that was done, and gives it its pending name, all
-    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::settle`] has
+    /// of it durably. It is live when an edit says so, and then [`SegmentFolder::finalize`] has
     /// to give it its name. `level` and `order` are its place in the live set.
     pub(crate) async fn publish(
         &self,
@@ -199,8 +199,8 @@ impl<R: Runtime> SegmentFolder<R> {
 
     /// Gives a segment its name that an edit has made live. Until this has returned, what it
     /// was made of must stay. May be repeated.
-    pub(crate) async fn settle(&self, live: &LiveSegment) -> io::Result<()> {
-        live.name.settle(&self.runtime, &self.segments_dir, live.day).await
+    pub(crate) async fn finalize(&self, live: &LiveSegment) -> io::Result<()> {
+        live.name.finalize(&self.runtime, &self.segments_dir, live.day).await
     }
 
     /// Notes that nobody will make a segment live that may have its pending name. The next edit

@@ -1,4 +1,4 @@
-//! The work order of a sealing: what a shard gives to the task that writes its segments.
+//! The job that a shard gives to the task that writes its segments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,21 +30,21 @@ pub struct SealJob {
     pub closed_wal_index: Option<u32>,
     /// Whether to write drafts, which takes little time. It may be asked for while the job is
     /// under way: then it holds for what is not encoded yet.
-    pub haste: Arc<Haste>,
+    pub draft: Arc<DraftFlag>,
 }
 
 /// Shared by a shard and who seals for it.
 #[derive(Debug, Default)]
-pub struct Haste(AtomicBool);
+pub struct DraftFlag(AtomicBool);
 
-impl Haste {
+impl DraftFlag {
     /// Has a draft written from now on.
-    pub(crate) fn ask_for(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether to write a draft from now on.
-    pub fn is_asked_for(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

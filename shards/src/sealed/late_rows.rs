@@ -1,8 +1,8 @@
-//! Which streams of a segment may repeat entries of earlier segments.
+//! The streams of a segment that may repeat entries of earlier segments.
 //!
-//! Guarantees: bounded by [`MAX_GROUPS`] bits for each segment, nothing if there are none.
-//! Segments of more streams are told by groups of neighbours: a stream may be taken for
-//! late that is not, which costs time and changes nothing.
+//! Guarantees: it takes at most [`MAX_GROUPS`] bits for each segment, and no memory if there are
+//! no such streams. In segments with more streams groups of neighbours share a bit: a stream may
+//! be taken for late that is not, which costs time and changes no result.
 
 /// Most bits: 8 KiB.
 const MAX_GROUPS: u32 = 64 << 10;

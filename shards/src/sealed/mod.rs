@@ -1,9 +1,8 @@
-//! Sealed segments as a shard uses them: written from heads, opened at start, read
-//! by scans.
+//! Sealed segments as a shard uses them: written from heads, opened at start, read by scans.
 //!
-//! Guarantees: a [`SealedSegment`] never changes and may be read by any core; its
-//! file is complete and on stable storage. The format is in [`crate::segment`] and
-//! knows no I/O; this module does the I/O and knows no format.
+//! Guarantees: a [`SealedSegment`] never changes, and any core may read it. Its file is complete
+//! and on stable storage. The format is elsewhere and does no I/O; this module does the I/O and
+//! knows no format.
 
 mod arrange;
 mod cache;
@@ -27,21 +26,22 @@ use logsvc_proto::StreamId;
 
 use crate::manifest::LiveSegment;
 use crate::segment::Footer;
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
-pub use cache::{BlockCache, CacheCounters};
+pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
-use directories::Whereabouts;
-pub use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
-pub use files::SegmentFiles;
-pub use folder::SegmentFolder;
+use directories::SharedDirectory;
+pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
+pub(crate) use files::SegmentFiles;
+pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
-pub use job::{Haste, SealJob, SealStream};
+pub(crate) use job::{DraftFlag, SealJob, SealStream};
 pub(crate) use late_rows::LateRows;
-pub use open::open_segment;
+#[cfg(test)]
+pub(crate) use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
 pub(crate) use spare::Spare;
-pub use write::Sealer;
+pub(crate) use write::Sealer;
 
 /// A segment as it stays in memory as long as it is live: a record of fixed size. Its
 /// directory is with [`Directories`].
@@ -55,13 +55,13 @@ pub struct SealedSegment {
     pub footer: Footer,
     /// Streams that had left it before the start: what it has of them is elsewhere, or
     /// was deleted, and nobody must see it here.
-    pub(crate) left: StreamParts,
+    pub(crate) left: StreamPartitions,
     /// Those streams that may have entries in earlier segments at the times of this one,
     /// so that an entry may be there twice.
     pub(crate) late: LateRows,
     /// See [`Finished`](crate::segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
-    whereabouts: Whereabouts,
+    shared_directory: SharedDirectory,
     /// Tells every core that has the file open when nobody holds the segment any more.
     alive: Arc<()>,
 }
@@ -70,15 +70,15 @@ impl SealedSegment {
     /// A segment with this footer.
     pub(crate) fn new(live: LiveSegment, path: PathBuf, footer: Footer) -> SealedSegment {
         let late = LateRows::none_of(footer.totals.streams);
-        let whereabouts = Whereabouts::default();
+        let shared_directory = SharedDirectory::default();
         SealedSegment {
             live,
             path,
             footer,
-            left: StreamParts::default(),
+            left: StreamPartitions::default(),
             late,
             refused_blocks: 0,
-            whereabouts,
+            shared_directory,
             alive: Arc::new(()),
         }
     }

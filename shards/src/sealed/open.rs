@@ -1,9 +1,7 @@
-//! Opens segments: the footer and the directory of one, and all of a node's at
-//! start.
+//! Opens segments: the footer and the directory of one, and all segments of a node at a start.
 //!
-//! Guarantees: a segment that cannot be opened does not keep the others from being
-//! read; it is tried again if the failure may pass, then counted and logged, and its file
-//! is left alone.
+//! Guarantees: a segment that cannot be opened does not keep others from being read. It is tried
+//! again if the failure may pass. Otherwise it is counted and logged, and its file is left alone.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +25,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// The file cannot be read, or does not check.
-pub async fn open_segment<R: Runtime>(
+pub(crate) async fn open_segment<R: Runtime>(
     runtime: &R,
     directories: &Directories<R>,
     segments_dir: &Path,

@@ -1,11 +1,11 @@
-//! Writes the file of a segment, front to back.
+//! Writes the file of a segment, from its first byte to its last.
 //!
-//! A segment that queries will read goes through the page cache, and is brought to the device
-//! on the way. One that is read once and then removed goes around it: the copy into fresh pages
-//! was most of what the kernel did while pushes came.
+//! A segment that queries will read goes through the page cache, and is brought to the device on
+//! the way. A segment that is read once and then removed goes around the page cache: copying it
+//! into fresh pages would be most of the kernel's work while pushes come.
 //!
-//! Guarantees: once [`Output::finish`] has returned, the file has the bytes that were appended,
-//! on stable storage. What can go wrong is the disk; the file is of no use then.
+//! Guarantees: once [`Output::finish`] has returned, the file has the bytes that were appended, on
+//! stable storage. If the disk fails, the file is useless.
 
 use std::io;
 

@@ -1,8 +1,8 @@
-//! Something that is costly to make and is used again if that happens soon.
+//! Keeps memory that is costly to allocate, for its next use.
 //!
-//! Guarantees: what was kept is released after [`KEPT_FOR`], unless it was taken before;
-//! so a store that seals all the time does without the system's clearing of fresh
-//! memory, and one that seals every half hour holds nothing in between.
+//! Guarantees: the memory is released after [`KEPT_FOR`] unless it was taken. So a store that
+//! seals all the time does without the system's clearing of fresh memory, and a store that seals
+//! every half hour holds nothing in between.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,10 +1,9 @@
 //! Writes a generation of entries to segments and makes them live.
 //!
-//! Guarantees: a segment counts from the manifest edit on, which names in the same breath
-//! the log files that are no longer needed. It gets its name when the edit is in force, and
-//! those log files go when it has it. Blocks are encoded on a side thread. What can go wrong
-//! is the disk; then nothing has changed, except that files with pending names may be left
-//! over, and the next start removes them.
+//! Guarantees: a segment counts from its manifest edit on. The same edit names the log files that
+//! are not needed any more. The segment gets its final name when the edit is in force, and then
+//! the log files go. Side threads encode the blocks. If the disk fails, nothing has changed,
+//! except that files with pending names may be left over; the next start removes them.
 
 use std::io;
 use std::rc::Rc;
@@ -14,10 +13,10 @@ use futures_util::future::join;
 use logsvc_runtime::{AlignedBuffer, Runtime};
 
 use super::OpenedSegment;
-use super::days::{Part, parts};
-use super::encode::{SegmentEncoding, Stretch};
+use super::days::{DayRange, day_ranges};
+use super::encode::{EncodedChunk, SegmentEncoding};
 use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
-use super::job::{Haste, SealJob, SealStream};
+use super::job::{DraftFlag, SealJob, SealStream};
 use super::spare::Spare;
 use crate::manifest::ManifestEdit;
 use crate::segment::{Finished, WriterBuffers, stream_order};
@@ -26,17 +25,17 @@ use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::replayed::ReplayedFiles;
 
-/// The memory of a longer stretch is not kept: some entry was huge.
-const STRETCH_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;
+/// The memory of a longer chunk is not kept: some entry was huge.
+const CHUNK_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;
 
 /// Writes the segments of one shard.
 #[derive(Debug)]
-pub struct Sealer<R: Runtime> {
+pub(crate) struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     /// What the segment before has left to the next one.
     buffers: Spare<WriterBuffers>,
-    /// Memory for stretches besides: one is written while another is computed.
-    stretch: Spare<AlignedBuffer>,
+    /// Memory for chunks besides: one is written while another is computed.
+    chunk: Spare<AlignedBuffer>,
     logs: Rc<LogFiles<R>>,
     /// The oldest log file of this shard and start that may be there.
     wal: WalName,
@@ -53,12 +52,12 @@ pub struct Sealer<R: Runtime> {
 struct Pending {
     edit: ManifestEdit,
     segments: Vec<OpenedSegment>,
-    is_in_force: bool,
+    is_committed: bool,
 }
 
 impl<R: Runtime> Sealer<R> {
     /// The sealer of the shard whose first log file of this start is `first_wal`.
-    pub fn new(
+    pub(crate) fn new(
         folder: Rc<SegmentFolder<R>>,
         logs: Rc<LogFiles<R>>,
         first_wal: WalName,
@@ -67,7 +66,7 @@ impl<R: Runtime> Sealer<R> {
         Sealer {
             folder,
             buffers: Spare::default(),
-            stretch: Spare::default(),
+            chunk: Spare::default(),
             logs,
             wal: first_wal,
             replayed,
@@ -81,7 +80,7 @@ impl<R: Runtime> Sealer<R> {
     /// # Errors
     /// An operation on the disk failed. The same job has to be given again until it
     /// succeeds, before any other.
-    pub async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
+    pub(crate) async fn seal(&mut self, job: SealJob) -> io::Result<Vec<OpenedSegment>> {
         let sealed = self.try_to_seal(job).await;
         if sealed.is_err() {
             // The disk may be full.
@@ -95,7 +94,7 @@ impl<R: Runtime> Sealer<R> {
             // The segments are there; only the manifest does not name them yet.
             Some(pending) => pending,
             None => {
-                let segments = self.write_segments(job.streams, &job.haste).await?;
+                let segments = self.write_segments(job.streams, &job.draft).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
                     // An attempt before may have come to some of its segments only.
@@ -103,10 +102,10 @@ impl<R: Runtime> Sealer<R> {
                     covers: self.covers(job.closed_wal_index),
                     ..ManifestEdit::default()
                 };
-                Pending { edit, segments, is_in_force: false }
+                Pending { edit, segments, is_committed: false }
             }
         };
-        if let Err(error) = self.bring_into_force(&mut pending).await {
+        if let Err(error) = self.commit(&mut pending).await {
             self.pending = Some(pending);
             return Err(error);
         }
@@ -116,13 +115,13 @@ impl<R: Runtime> Sealer<R> {
     }
 
     /// Appends the edit, unless that was done, and gives the segments their names.
-    async fn bring_into_force(&self, pending: &mut Pending) -> io::Result<()> {
-        if !pending.is_in_force {
+    async fn commit(&self, pending: &mut Pending) -> io::Result<()> {
+        if !pending.is_committed {
             self.folder.manifest.append(&pending.edit).await?;
-            pending.is_in_force = true;
+            pending.is_committed = true;
         }
         for live in &pending.edit.added {
-            self.folder.settle(live).await?;
+            self.folder.finalize(live).await?;
         }
         self.folder.remove_orphans(&pending.edit.removed).await;
         Ok(())
@@ -150,13 +149,13 @@ impl<R: Runtime> Sealer<R> {
     async fn write_segments(
         &mut self,
         streams: Vec<SealStream>,
-        haste: &Arc<Haste>,
+        draft: &Arc<DraftFlag>,
     ) -> io::Result<Vec<OpenedSegment>> {
         let streams = sorted(&self.folder.runtime, streams).await;
         let mut added: Vec<OpenedSegment> = Vec::new();
         let blocks = streams.iter().flat_map(|stream| &stream.blocks);
-        for part in parts(blocks.map(|block| &**block)) {
-            match self.write_segment(&streams, part, haste).await {
+        for days in day_ranges(blocks.map(|block| &**block)) {
+            match self.write_segment(&streams, days, draft).await {
                 Ok(segment) => added.extend(segment),
                 Err(error) => {
                     for OpenedSegment { segment, .. } in added {
@@ -173,21 +172,21 @@ impl<R: Runtime> Sealer<R> {
     async fn write_segment(
         &self,
         streams: &Arc<Vec<SealStream>>,
-        part: Part,
-        haste: &Arc<Haste>,
+        days: DayRange,
+        draft: &Arc<DraftFlag>,
     ) -> io::Result<Option<OpenedSegment>> {
         // One that becomes a draft later on goes through the page cache to its end.
-        let mut segment = if haste.is_asked_for() {
-            self.folder.begin_draft(part.day)?
+        let mut segment = if draft.is_set() {
+            self.folder.begin_draft(days.day)?
         } else {
-            self.folder.begin(part.day)?
+            self.folder.begin(days.day)?
         };
         let identity = self.folder.identity(&segment);
         let buffers = self.buffers.take().map_or_else(WriterBuffers::new, Ok);
         let buffers = buffers.map_err(io::Error::other)?;
-        let (streams, haste) = (Arc::clone(streams), Arc::clone(haste));
-        let encoding = SegmentEncoding::new(identity, streams, part.range, haste, buffers);
-        match self.write_stretches(Box::new(encoding), &mut segment).await {
+        let (streams, draft) = (Arc::clone(streams), Arc::clone(draft));
+        let encoding = SegmentEncoding::new(identity, streams, days.range, draft, buffers);
+        match self.write_chunks(Box::new(encoding), &mut segment).await {
             Ok(Some(finished)) => {
                 let order = segment.name.sealed_order();
                 self.folder.publish(segment, finished, 0, order).await.map(Some)
@@ -202,10 +201,10 @@ impl<R: Runtime> Sealer<R> {
     /// Writes all of a segment. Only the writes are done on the core; what
     /// is computed for them has a side thread, which the system takes the CPU from as
     /// soon as the core has something to do: however long a block takes, no push waits
-    /// for it. While a stretch is written, the next one is computed: a draft takes as long as
+    /// for it. While a chunk is written, the next one is computed: a draft takes as long as
     /// the longer of the two, and pushes wait for drafts when a heavy query keeps CPUs and
     /// device busy.
-    async fn write_stretches(
+    async fn write_chunks(
         &self,
         mut encoding: Box<SegmentEncoding>,
         segment: &mut NewSegment<R>,
@@ -216,23 +215,23 @@ impl<R: Runtime> Sealer<R> {
             let write = async {
                 match unwritten.take() {
                     Some(bytes) => self.folder.write(segment, bytes).await,
-                    None => Ok(self.stretch.take().unwrap_or_default()),
+                    None => Ok(self.chunk.take().unwrap_or_default()),
                 }
             };
-            let (stretch, written) = join(encode, write).await;
+            let (chunk, written) = join(encode, write).await;
             let memory = written?;
-            match stretch.map_err(io::Error::other)? {
-                Stretch::Some(bytes, mut rest) => {
+            match chunk.map_err(io::Error::other)? {
+                EncodedChunk::Some(bytes, mut rest) => {
                     unwritten = Some(bytes);
                     rest.reuse_output(memory);
                     encoding = rest;
                 }
-                Stretch::Last(None) => return Ok(None),
-                Stretch::Last(Some(mut finished)) => {
+                EncodedChunk::Last(None) => return Ok(None),
+                EncodedChunk::Last(Some(mut finished)) => {
                     let bytes = std::mem::take(&mut finished.bytes);
                     let output = self.folder.write(segment, bytes).await?;
-                    if memory.capacity() <= STRETCH_KEPT_MAX_BYTES {
-                        self.stretch.keep(&self.folder.runtime, memory);
+                    if memory.capacity() <= CHUNK_KEPT_MAX_BYTES {
+                        self.chunk.keep(&self.folder.runtime, memory);
                     }
                     if let Some(mut buffers) = finished.buffers.take() {
                         buffers.reuse_output(output);

@@ -1,5 +1,5 @@
-//! Answers that need no scan: labels, series, numbers for metrics. And the
-//! snapshot that a scan starts from.
+//! Answers requests that need no scan: labels, series, numbers for metrics. Makes the snapshots
+//! that scans start from.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use logsvc_runtime::mesh::InboxCounters;
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
 use crate::messages::{ShardStatus, StreamSelection};
-use crate::scan::{FETCHED_AT_ONCE, HeadPart, LeafRequest, ScanError, ScanJob, StreamSnapshot};
+use crate::scan::{FETCHED_AT_ONCE, HeadBlockRef, LeafRequest, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
 use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
 use crate::types::TimeRange;
@@ -50,7 +50,7 @@ impl Shard {
         let stream = &self.streams[slot as usize];
         let bounds = [
             stream.head.time_bounds_ns(),
-            stream.set_aside.as_ref().and_then(|head| head.time_bounds_ns()),
+            stream.frozen.as_ref().and_then(|head| head.time_bounds_ns()),
             stream.sealed_bounds_ns,
         ];
         bounds.into_iter().flatten().any(|bounds| range.overlaps(bounds))
@@ -150,13 +150,13 @@ impl Shard {
         let slots = self.select(&request.tenants, &matchers);
         let snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
-            let set_aside = stream.set_aside.iter();
-            let older = set_aside.flat_map(|head| head.bounded_blocks()).zip(0..);
+            let frozen = stream.frozen.iter();
+            let older = frozen.flat_map(|head| head.bounded_blocks()).zip(0..);
             let older = older.filter(|((_, bounds_ns), _)| range.overlaps(*bounds_ns));
-            let older = older.map(|((block, bounds), at)| HeadPart::set_aside(at, block, bounds));
+            let older = older.map(|((block, bounds), at)| HeadBlockRef::frozen(at, block, bounds));
             let newer = stream.head.bounded_blocks().zip(0..);
             let newer = newer.filter(|((_, bounds_ns), _)| range.overlaps(*bounds_ns));
-            let newer = newer.map(|((block, bounds), at)| HeadPart::head(at, block, bounds));
+            let newer = newer.map(|((block, bounds), at)| HeadBlockRef::head(at, block, bounds));
             let blocks = older.chain(newer);
             StreamSnapshot {
                 id: stream.id,
@@ -198,11 +198,11 @@ impl StreamState {
     /// aside before them.
     fn head_is_late(&self) -> bool {
         let sealed_newest_ns = self.sealed_bounds_ns.map_or(i64::MIN, |bounds| bounds.1);
-        let set_aside = self.set_aside.as_ref().and_then(|head| head.time_bounds_ns());
-        let before_ns = set_aside.map_or(i64::MIN, |bounds| bounds.1).max(sealed_newest_ns);
+        let frozen = self.frozen.as_ref().and_then(|head| head.time_bounds_ns());
+        let before_ns = frozen.map_or(i64::MIN, |bounds| bounds.1).max(sealed_newest_ns);
         let overlaps = |bounds: Option<(i64, i64)>, newest_ns: i64| {
             newest_ns > i64::MIN && bounds.is_some_and(|(oldest_ns, _)| oldest_ns <= newest_ns)
         };
-        overlaps(set_aside, sealed_newest_ns) || overlaps(self.head.time_bounds_ns(), before_ns)
+        overlaps(frozen, sealed_newest_ns) || overlaps(self.head.time_bounds_ns(), before_ns)
     }
 }

@@ -8,7 +8,7 @@ use logsvc_proto::StreamId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
-use super::{Effect, Moment, PendingAppend, Shard};
+use super::{Effect, PendingAppend, Shard, StepContext};
 use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
@@ -131,29 +131,29 @@ impl Shard {
         &mut self,
         request: AppendRequest,
         reply_to: ReplyTo<ShardReply>,
-        moment: Moment,
+        context: StepContext,
         effects: &mut Vec<Effect>,
     ) {
         if !self.deferred.is_empty() && self.deferred.has_room(&request) {
             // Pushes wait in their order.
-            self.deferred.push(request, reply_to, moment.now);
+            self.deferred.push(request, reply_to, context.now);
             return;
         }
-        self.append_now(request, reply_to, moment.now, moment, effects);
-        self.deferred.note_pause(moment.now);
+        self.append_now(request, reply_to, context.now, context, effects);
+        self.deferred.note_pause(context.now);
     }
 
     /// Tries those pushes again that wait for memory.
-    pub(super) fn append_deferred(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn append_deferred(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         let mut rest = self.deferred.take();
         while let Some((request, reply_to, since)) = rest.pop_front() {
             if !self.deferred.is_empty() {
                 self.deferred.push(request, reply_to, since);
                 continue;
             }
-            self.append_now(request, reply_to, since, moment, effects);
+            self.append_now(request, reply_to, since, context, effects);
         }
-        self.deferred.note_pause(moment.now);
+        self.deferred.note_pause(context.now);
     }
 
     fn append_now(
@@ -161,21 +161,21 @@ impl Shard {
         request: AppendRequest,
         reply_to: ReplyTo<ShardReply>,
         since: Monotonic,
-        moment: Moment,
+        context: StepContext,
         effects: &mut Vec<Effect>,
     ) {
-        let may_wait = moment.now < since.after(DEFERRED_MAX_TIME)
+        let may_wait = context.now < since.after(DEFERRED_MAX_TIME)
             && !self.stopping
             && self.deferred.has_room(&request);
         let coming_bytes = self.sealing.head_bytes() + self.in_log_bytes;
-        if may_wait && self.sealing.wants_a_pause(coming_bytes + request.batch.len() as u64) {
-            self.sealing.note_full(moment.now, &mut self.drafts);
+        if may_wait && self.sealing.should_hold_pushes(coming_bytes + request.batch.len() as u64) {
+            self.sealing.note_full(context.now, &mut self.drafts);
             self.deferred.push(request, reply_to, since);
             return;
         }
-        let admitted = self.admit(request, moment);
+        let admitted = self.admit(request, context);
         if let Err(Refusal::NoMemory(_)) = admitted {
-            self.sealing.hurry();
+            self.sealing.seal_soon();
         }
         match admitted {
             Ok(Admitted { batch, admission, too_far_behind, refused_streams }) => {
@@ -216,14 +216,14 @@ impl Shard {
         }
     }
 
-    fn admit(&mut self, request: AppendRequest, moment: Moment) -> Result<Admitted, Refusal> {
+    fn admit(&mut self, request: AppendRequest, context: StepContext) -> Result<Admitted, Refusal> {
         if self.stopping {
             return Err(AppendError::Stopping.into());
         }
         // Nothing is remembered of a push that has no chance.
-        self.wal.accepts(request.batch.len(), 0, moment.now).map_err(AppendError::from)?;
+        self.wal.accepts(request.batch.len(), 0, context.now).map_err(AppendError::from)?;
         let (new, refused) = self.define_all(&request.definitions);
-        let admitted = self.admit_known(request, &refused, moment);
+        let admitted = self.admit_known(request, &refused, context);
         if admitted.is_err() {
             // They may never get an entry.
             self.maintenance.may_be_forgotten(new);
@@ -236,7 +236,7 @@ impl Shard {
         &mut self,
         request: AppendRequest,
         refused: &[StreamId],
-        moment: Moment,
+        context: StepContext,
     ) -> Result<Admitted, Refusal> {
         let AppendRequest { mut batch, definitions, out_of_order_window_ns } = request;
         let mut refused_streams = Vec::new();
@@ -261,7 +261,7 @@ impl Shard {
         if batch.is_empty() {
             return Ok(Admitted { batch, admission, too_far_behind, refused_streams });
         }
-        let accepts = self.wal.accepts(batch.len(), admission.definitions_len, moment.now);
+        let accepts = self.wal.accepts(batch.len(), admission.definitions_len, context.now);
         accepts.map_err(AppendError::from)?;
         if !self.heads.try_grow(admission.cost_bytes) {
             // What was taken out is told only once, so the rest is not tried again.
@@ -328,15 +328,15 @@ impl Shard {
 
     fn look_at(&mut self, batch: &[u8], window_ns: Option<i64>) -> Result<Admission, AppendError> {
         let mut admission = Admission::default();
-        self.looks += 1;
+        self.checks += 1;
         for section in sections(batch) {
             let section = section.map_err(|error| AppendError::Malformed(error.to_string()))?;
             let slot = *self.by_id.get(&section.stream).ok_or(AppendError::UnknownStream)?;
-            let looks = self.looks;
+            let check = self.checks;
             let stream = &mut self.streams[slot as usize];
-            if stream.looked_at != looks {
-                stream.looked_at = looks;
-                stream.newest_looked_at_ns = stream.newest_admitted_ns;
+            if stream.checked_in != check {
+                stream.checked_in = check;
+                stream.newest_checked_ns = stream.newest_admitted_ns;
             }
             admission.slots.push(slot);
             admission.accepted += section.entry_count() as u64;
@@ -347,9 +347,9 @@ impl Shard {
             admission.definitions_len += stream.definition_len as usize;
             if let Some(window_ns) = window_ns {
                 // A stream may have several sections, each the newer for the next.
-                let newest_ns = stream.newest_looked_at_ns.max(section.max_ns);
+                let newest_ns = stream.newest_checked_ns.max(section.max_ns);
                 admission.needs_filter |= section.min_ns < newest_ns.saturating_sub(window_ns);
-                stream.newest_looked_at_ns = newest_ns;
+                stream.newest_checked_ns = newest_ns;
             }
         }
         Ok(admission)

@@ -16,7 +16,7 @@ use crate::wal::writer::WalOp;
 
 /// What a step may look at besides the state.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct StepContext {
     /// The monotonic clock.
     pub now: Monotonic,
     /// The wall clock, in ns since the Unix epoch.

@@ -1,16 +1,11 @@
-//! Plans what is done beside the shard: merging segments, taking out what has expired,
-//! keeping within the disk's share; and takes the results over.
+//! Plans the jobs of the compactor: merging segments, removing expired entries, keeping within
+//! the disk space. Takes their results over.
 //!
-//! Guarantees: one job at a time, and none is begun while heads are being sealed. A
-//! segment that is not live any more leaves the list at once, but its file stays until
-//! no scan holds it: scans open files when they come to them. A stream without entries
-//! in memory and in segments is forgotten.
-//!
-//! What can go wrong is the disk: the next attempt comes after a pause, which grows
-//! with each failure.
+//! Guarantees: one job at a time, and none begins while the shard seals. If the disk fails, the
+//! next attempt comes after a pause, which grows with each failure.
 
 mod expiry;
-mod part;
+mod own_totals;
 mod segments;
 mod time;
 
@@ -19,7 +14,7 @@ use std::sync::Arc;
 use ahash::{AHashMap, AHashSet};
 use logsvc_runtime::Monotonic;
 
-use super::{Effect, Moment, Shard};
+use super::{Effect, Shard, StepContext};
 use crate::compact::{
     Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
     MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
@@ -27,12 +22,12 @@ use crate::compact::{
 use crate::index::Slot;
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
-use crate::retention::{DropExpired, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
+use crate::retention::{ExpiryFilter, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{SealedSegment, hasher};
 use crate::wal::format::WalName;
 use expiry::Expiry;
 pub(super) use expiry::KnownPeriod;
-use part::PartTotals;
+use own_totals::OwnTotals;
 
 /// What a shard keeps of its segments, and why.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +91,7 @@ pub(super) struct Maintenance {
     /// Segments with damage.
     unmergeable: AHashSet<SegmentName>,
     /// What the shard has of segments that are not its own as a whole.
-    parts: AHashMap<SegmentName, PartTotals>,
+    own_totals: AHashMap<SegmentName, OwnTotals>,
     /// What is known of what expires when.
     expiries: AHashMap<SegmentName, Expiry>,
     /// A segment of which half has expired.
@@ -107,12 +102,12 @@ pub(super) struct Maintenance {
     /// Shared segments that this shard does not read any more.
     to_release: Vec<LiveSegment>,
     /// Streams that may have nothing left.
-    doomed: Vec<Slot>,
+    maybe_empty: Vec<Slot>,
     pub(super) throttle: Arc<Throttle>,
     clock: RetentionClock,
     /// The time by which entries expire, as of the last look at the clocks, in ns since the
     /// Unix epoch.
-    looked_ns: i64,
+    retention_now_ns: i64,
     status: MaintenanceStatus,
 }
 
@@ -131,16 +126,16 @@ impl Maintenance {
             next_check: None,
             failures_in_a_row: 0,
             unmergeable: AHashSet::with_hasher(hasher()),
-            parts: AHashMap::with_hasher(hasher()),
+            own_totals: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
             to_rewrite: None,
             retired: Vec::new(),
             next_sweep: None,
             to_release: Vec::new(),
-            doomed: Vec::new(),
+            maybe_empty: Vec::new(),
             throttle: Arc::default(),
             clock,
-            looked_ns: i64::MIN,
+            retention_now_ns: i64::MIN,
             status: MaintenanceStatus::default(),
         }
     }
@@ -155,7 +150,7 @@ impl Maintenance {
     pub(super) fn may_be_forgotten(&mut self, slots: Vec<Slot>) {
         self.wanted |= !slots.is_empty();
         self.needs_step |= !slots.is_empty();
-        self.doomed.extend(slots);
+        self.maybe_empty.extend(slots);
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -194,8 +189,8 @@ impl Maintenance {
 
 impl Shard {
     /// Begins what there is to do. To be called at the end of each step.
-    pub(super) fn maintain_if_due(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
-        self.retire_unused(moment, effects);
+    pub(super) fn maintain_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
+        self.retire_unused(context, effects);
         let activity = if self.stopping {
             Activity::Stopping
         } else if self.sealing.is_running() {
@@ -219,10 +214,10 @@ impl Shard {
         }
         let resumes = match maintenance.phase {
             Phase::Running => return,
-            Phase::Paused { until } if moment.now < until => return,
+            Phase::Paused { until } if context.now < until => return,
             Phase::Paused { .. } => true,
             Phase::Idle => {
-                let is_due = maintenance.next_check.is_some_and(|due| moment.now >= due);
+                let is_due = maintenance.next_check.is_some_and(|due| context.now >= due);
                 if !maintenance.wanted && !is_due {
                     return;
                 }
@@ -231,15 +226,15 @@ impl Shard {
         };
         maintenance.wanted = false;
         maintenance.phase = Phase::Idle;
-        self.forget_doomed();
+        self.forget_empty_streams();
         // What a failure has left undone comes first.
         let job =
-            if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(moment, effects) };
+            if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(context, effects) };
         let maintenance = &mut self.maintenance;
         let config = &maintenance.config;
         let expires = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         let interval = config.compaction.check_interval;
-        let check = expires.then(|| moment.now.after(interval));
+        let check = expires.then(|| context.now.after(interval));
         let drafts_due = self.drafts_due();
         let maintenance = &mut self.maintenance;
         maintenance.next_check = [check, drafts_due].into_iter().flatten().min();
@@ -250,11 +245,15 @@ impl Shard {
     }
 
     /// What is to be done first: what frees space, then what saves it.
-    fn next_job(&mut self, moment: Moment, effects: &mut Vec<Effect>) -> Option<MaintenanceJob> {
+    fn next_job(
+        &mut self,
+        context: StepContext,
+        effects: &mut Vec<Effect>,
+    ) -> Option<MaintenanceJob> {
         if !self.maintenance.to_release.is_empty() {
             return Some(MaintenanceJob::Release(std::mem::take(&mut self.maintenance.to_release)));
         }
-        let now_ns = self.retention_now_ns(moment, effects);
+        let now_ns = self.retention_now_ns(context, effects);
         let mut expired = self.expired_segments(now_ns);
         expired.extend(self.over_disk_share(&expired));
         // Shared ones leave this shard's list at once, and the node when the last shard
@@ -267,10 +266,10 @@ impl Shard {
         if !own.is_empty() {
             return Some(MaintenanceJob::Remove(some_of(own)));
         }
-        if let Some(segment) = self.to_be_looked_at(now_ns) {
-            return Some(MaintenanceJob::Look(segment));
+        if let Some(segment) = self.due_for_inspection(now_ns) {
+            return Some(MaintenanceJob::Inspect(segment));
         }
-        let inputs = self.half_expired().or_else(|| self.small_neighbours(moment.now))?;
+        let inputs = self.half_expired().or_else(|| self.small_neighbours(context.now))?;
         let places = || self.segments.iter().enumerate();
         let first = inputs.iter().map(|&place| self.segments[place].live.min_ns).min()?;
         let last = inputs.iter().map(|&place| self.segments[place].live.max_ns).max()?;
@@ -285,7 +284,7 @@ impl Shard {
         Some(MaintenanceJob::Merge(MergeJob {
             earlier: earlier.map(|(_, segment)| Arc::clone(segment)).collect(),
             inputs: inputs.iter().map(|&place| Arc::clone(&self.segments[place])).collect(),
-            keep: Box::new(DropExpired::new(retention, now_ns)),
+            keep: Box::new(ExpiryFilter::new(retention, now_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
         }))
     }
@@ -332,7 +331,7 @@ impl Shard {
     fn small_neighbours(&self, now: Monotonic) -> Option<Vec<usize>> {
         let maintenance = &self.maintenance;
         let candidate = |segment: &Arc<SealedSegment>| {
-            let PartTotals { line_bytes, runs, .. } = maintenance.totals(segment);
+            let OwnTotals { line_bytes, runs, .. } = maintenance.totals(segment);
             Candidate {
                 live: LiveSegment { line_bytes, ..segment.live },
                 runs,
@@ -349,14 +348,14 @@ impl Shard {
     pub(super) fn maintained(
         &mut self,
         result: Result<MaintenanceOutcome, CompactError>,
-        moment: Moment,
+        context: StepContext,
     ) {
         let maintenance = &mut self.maintenance;
         maintenance.wanted = true;
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.maintenance_failed(&error, moment);
+                self.maintenance_failed(&error, context);
                 return;
             }
         };
@@ -374,9 +373,9 @@ impl Shard {
         } else {
             maintenance.status.removed_segments += outcome.removed.len() as u64 + outcome.released;
         }
-        if let Some(looked_at) = outcome.looked_at {
-            let looked_ns = self.maintenance.looked_ns;
-            self.look(&looked_at, looked_ns);
+        if let Some(inspected) = outcome.inspected {
+            let retention_now_ns = self.maintenance.retention_now_ns;
+            self.inspect(&inspected, retention_now_ns);
         }
         if let Some(added) = outcome.added {
             self.insert_segment(added);
@@ -386,10 +385,10 @@ impl Shard {
         for removed in outcome.removed {
             self.remove_segment(removed, changes);
         }
-        self.forget_doomed();
+        self.forget_empty_streams();
     }
 
-    fn maintenance_failed(&mut self, error: &CompactError, moment: Moment) {
+    fn maintenance_failed(&mut self, error: &CompactError, context: StepContext) {
         let maintenance = &mut self.maintenance;
         match error {
             CompactError::Stopped => {
@@ -407,7 +406,7 @@ impl Shard {
         let factor = 1u32 << maintenance.failures_in_a_row.min(16);
         let pause = pause.saturating_mul(factor).min(RETRY_PAUSE_MAX.max(pause));
         maintenance.failures_in_a_row += 1;
-        maintenance.phase = Phase::Paused { until: moment.now.after(pause) };
+        maintenance.phase = Phase::Paused { until: context.now.after(pause) };
     }
 
     /// Keeps entries for other periods from now on. A job that is under way ends with what

@@ -1,19 +1,18 @@
-//! Decides when the entries in memory are written out, and takes the result over.
+//! Decides when the entries in memory are sealed, and takes the segments over.
 //!
-//! Sealing happens in generations. When a bound of [`SealPolicy`] is reached, or
-//! when it is asked for, the shard waits until no commit is under way, closes its
-//! log file and sets all heads aside: everything in them came from closed files.
-//! A task beside the shard writes them to segments ([`crate::sealed::write`]);
-//! meanwhile they stay visible, and new entries go to new heads and a new log file.
+//! Sealing goes by generations. When a bound of [`SealPolicy`] is reached, or on request, the shard
+//! waits until no commit is under way, closes its log file and freezes all heads: every entry in
+//! them came from closed files. A task beside the shard writes the frozen heads to segments
+//! ([`crate::sealed`]). Meanwhile they stay visible, and new entries go to new heads and a new
+//! log file.
 //!
-//! Under fast pushes a generation, or its rest, is written as a draft: [`crate::compact::Drafts`]
-//! has the rules.
+//! Under fast pushes a generation, or its rest, is written as a draft. [`crate::compact`] has the
+//! rules in `drafts.rs`.
 //!
-//! Guarantees: one generation at a time; what is set aside leaves memory only after
-//! its segments and the manifest edit that names them are on stable storage. What
-//! can go wrong is the disk: then the generation stays in memory and in the log,
-//! and sealing is tried again after a pause. Memory does not grow meanwhile,
-//! because the heads' budget refuses pushes.
+//! Guarantees: there is one generation at a time. A frozen head leaves memory only after its
+//! segments and the manifest edit that names them are on stable storage. If the disk fails, the
+//! generation stays in memory and in the log, and sealing is tried again after a pause. Memory
+//! does not grow meanwhile, because the budget of the heads refuses pushes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +20,11 @@ use std::time::Duration;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
-use super::{Effect, Moment, Shard};
+use super::{Effect, Shard, StepContext};
 use crate::compact::{Drafts, Heads};
 use crate::index::Slot;
 use crate::messages::{SealStatus, ShardReply};
-use crate::sealed::{Haste, OpenedSegment, SealJob, SealStream};
+use crate::sealed::{DraftFlag, OpenedSegment, SealJob, SealStream};
 
 /// How long after a failure sealing is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -91,7 +90,7 @@ pub(super) struct Sealing {
     /// Streams of the generation that is set aside.
     generation: Vec<Slot>,
     closed_wal_index: Option<u32>,
-    haste: Arc<Haste>,
+    draft: Arc<DraftFlag>,
     /// Bytes that the heads cost, without what is set aside.
     head_bytes: u64,
     generation_bytes: u64,
@@ -123,7 +122,7 @@ impl Sealing {
             active: Vec::new(),
             generation: Vec::new(),
             closed_wal_index: None,
-            haste: Arc::default(),
+            draft: Arc::default(),
             head_bytes: 0,
             generation_bytes: 0,
             oldest: None,
@@ -148,14 +147,14 @@ impl Sealing {
     }
 
     /// Notes that the heads cost less than was noted.
-    pub(super) fn forgo(&mut self, bytes: u64) {
+    pub(super) fn uncount(&mut self, bytes: u64) {
         self.head_bytes = self.head_bytes.saturating_sub(bytes);
     }
 
     /// Whether pushes should wait until the generation that is being sealed is out of
     /// memory, if the heads come to cost so much: otherwise the next one would grow for
     /// as long as entries come faster than they are sealed.
-    pub(super) fn wants_a_pause(&self, head_and_log_bytes: u64) -> bool {
+    pub(super) fn should_hold_pushes(&self, head_and_log_bytes: u64) -> bool {
         self.phase == Phase::Running
             && self.generation_bytes > 0
             && head_and_log_bytes > self.policy.head_max_bytes.max(PAUSE_MIN_BYTES)
@@ -179,7 +178,7 @@ impl Sealing {
     }
 
     /// Asks for sealing because memory is short.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn seal_soon(&mut self) {
         if self.phase == Phase::Idle && !self.active.is_empty() {
             self.phase = Phase::Wanted;
         }
@@ -256,12 +255,12 @@ impl Shard {
 
     /// Begins or retries sealing if it is time to. To be called before the log is
     /// asked for its next operation.
-    pub(super) fn seal_if_due(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn seal_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         let written_bytes = self.wal.counters().written_bytes;
         self.sealing.wal_bytes += written_bytes - self.sealing.wal_written_bytes;
         self.sealing.wal_written_bytes = written_bytes;
         if self.sealing.is_full() {
-            self.sealing.note_full(moment.now, &mut self.drafts);
+            self.sealing.note_full(context.now, &mut self.drafts);
         }
         match self.sealing.phase {
             Phase::Running => {
@@ -269,7 +268,7 @@ impl Shard {
                 return;
             }
             Phase::Failed { retry_at } => {
-                if moment.now >= retry_at {
+                if context.now >= retry_at {
                     self.start_sealing(effects);
                 }
                 return;
@@ -280,7 +279,7 @@ impl Shard {
                     for reply_to in self.sealing.waiting_next.drain(..) {
                         effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
                     }
-                } else if asked || self.sealing.is_due(moment.now) {
+                } else if asked || self.sealing.is_due(context.now) {
                     self.sealing.phase = Phase::Wanted;
                 }
             }
@@ -292,11 +291,11 @@ impl Shard {
                 effects.push(Effect::Wal(op));
                 return;
             }
-            self.sealing.haste = Arc::default();
+            self.sealing.draft = Arc::default();
             if self.drafts.wants(self.sealing.heads()) {
-                self.sealing.haste.ask_for();
+                self.sealing.draft.set();
             }
-            self.set_aside();
+            self.freeze_heads();
             self.start_sealing(effects);
         }
     }
@@ -304,22 +303,22 @@ impl Shard {
     /// Has the rest of the generation that is being sealed written as a draft, if the next one
     /// is nearly full: pushes would have to wait.
     fn hurry_if_late(&self) {
-        let Sealing { policy, head_bytes, generation_bytes, haste, .. } = &self.sealing;
-        if !haste.is_asked_for()
+        let Sealing { policy, head_bytes, generation_bytes, draft, .. } = &self.sealing;
+        if !draft.is_set()
             && self.drafts.wants_rest(*generation_bytes, *head_bytes, policy.head_max_bytes)
         {
-            haste.ask_for();
+            draft.set();
         }
     }
 
     /// Sets the heads aside. No commit is under way.
-    fn set_aside(&mut self) {
+    fn freeze_heads(&mut self) {
         debug_assert!(self.sealing.generation.is_empty());
         self.sealing.closed_wal_index = self.wal.rotate();
         let generation = std::mem::take(&mut self.sealing.active);
         for &slot in &generation {
             let stream = &mut self.streams[slot as usize];
-            stream.set_aside = Some(Box::new(std::mem::take(&mut stream.head)));
+            stream.frozen = Some(Box::new(std::mem::take(&mut stream.head)));
         }
         let sealing = &mut self.sealing;
         sealing.generation = generation;
@@ -337,13 +336,13 @@ impl Shard {
                 id: stream.id,
                 tenant: stream.tenant.clone(),
                 labels: Arc::clone(&stream.labels),
-                blocks: stream.set_aside.iter().flat_map(|head| head.blocks()).cloned().collect(),
+                blocks: stream.frozen.iter().flat_map(|head| head.blocks()).cloned().collect(),
             }
         });
         let job = SealJob {
             streams: streams.collect(),
             closed_wal_index: self.sealing.closed_wal_index,
-            haste: Arc::clone(&self.sealing.haste),
+            draft: Arc::clone(&self.sealing.draft),
         };
         self.sealing.phase = Phase::Running;
         effects.push(Effect::Seal(Box::new(job)));
@@ -353,7 +352,7 @@ impl Shard {
     pub(super) fn sealed(
         &mut self,
         result: Result<Vec<OpenedSegment>, Arc<str>>,
-        moment: Moment,
+        context: StepContext,
         effects: &mut Vec<Effect>,
     ) {
         let segments = match result {
@@ -361,7 +360,7 @@ impl Shard {
             Err(cause) => {
                 self.sealing.failures += 1;
                 self.sealing.failure = Some(Arc::clone(&cause));
-                self.sealing.phase = Phase::Failed { retry_at: moment.now.after(RETRY_PAUSE) };
+                self.sealing.phase = Phase::Failed { retry_at: context.now.after(RETRY_PAUSE) };
                 // The next generation cannot be sealed before this one, so who waits
                 // for it would wait until the disk is well again.
                 let sealing = &mut self.sealing;
@@ -374,14 +373,14 @@ impl Shard {
         };
         let is_draft = segments.iter().any(|opened| opened.segment.footer.is_draft);
         if is_draft {
-            self.drafts.note_written(moment.now);
+            self.drafts.note_written(context.now);
         }
         for segment in segments {
             self.add_sealed(segment);
         }
         self.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
-            let Some(sealed) = self.streams[slot as usize].set_aside.take() else { continue };
+            let Some(sealed) = self.streams[slot as usize].frozen.take() else { continue };
             for block in sealed.blocks() {
                 self.counters.entries -= block.len() as u64;
                 self.counters.line_bytes -= block.lines().len() as u64;

@@ -8,12 +8,12 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Reservation;
 
 use super::maintain::KnownPeriod;
-use super::tails::Places;
+use super::tails::StreamSubscriptions;
 use crate::changes::TenantKey;
 use crate::head::StreamHead;
 use crate::index::Slot;
 use crate::wal::format::write_definition;
-use crate::wal::writer::FramePlace;
+use crate::wal::writer::FramePosition;
 
 /// What a stream costs in memory besides its entries and its labels, in bytes: its
 /// state, its places in the table of ids and in the index. `benches/index.rs` measures it.
@@ -43,7 +43,7 @@ pub(super) struct StreamState {
     pub(super) labels: Arc<Labels>,
     pub(super) head: StreamHead,
     /// Entries that are being sealed.
-    pub(super) set_aside: Option<Box<StreamHead>>,
+    pub(super) frozen: Option<Box<StreamHead>>,
     /// Oldest and newest timestamp in segments.
     pub(super) sealed_bounds_ns: Option<(i64, i64)>,
     /// How many segments hold it.
@@ -58,8 +58,8 @@ pub(super) struct StreamState {
     pub(super) newest_admitted_ns: i64,
     /// The look at a batch that last met the stream, and the newest timestamp as
     /// of its place in that batch.
-    pub(super) looked_at: u64,
-    pub(super) newest_looked_at_ns: i64,
+    pub(super) checked_in: u64,
+    pub(super) newest_checked_ns: i64,
     /// Where the log defines the stream.
     pub(super) defined: Defined,
     /// Bytes that its definition takes in the log.
@@ -67,7 +67,7 @@ pub(super) struct StreamState {
     /// A stream shows in the index from its first committed entry on.
     pub(super) indexed: bool,
     /// Subscriptions to its new entries.
-    pub(super) tails: Places,
+    pub(super) tails: StreamSubscriptions,
 }
 
 /// Where the current log file defines a stream. It does so twice, in the first two
@@ -132,7 +132,7 @@ impl StreamMemory {
 pub(super) fn define_streams(
     streams: &mut [StreamState],
     slots: &[Slot],
-    place: FramePlace,
+    place: FramePosition,
     out: &mut Vec<u8>,
 ) {
     for &slot in slots {

@@ -1,10 +1,9 @@
 //! Subscriptions to new entries, see [`crate::tail`].
 //!
-//! Guarantees: a stream without subscriptions pays one branch per section of a push; an
-//! entry is copied once however many subscriptions match it; nothing that a subscriber
-//! does or leaves undone holds a push up. Queues are bounded by the subscription and
-//! all together by the budget for tails. A subscription whose core does not ask any
-//! more is closed after [`SILENT_MAX_TIME`].
+//! Guarantees: a stream without subscriptions pays one branch per section of a push. An entry is
+//! copied once however many subscriptions match it. A slow or silent subscriber never delays a
+//! push. Each queue is bounded by its subscription, and all together by the budget for tails. A
+//! subscription whose core has not asked for [`SILENT_MAX_TIME`] is closed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,10 +36,10 @@ const ENTRY_OVERHEAD_BYTES: usize = 16;
 const SILENT_MAX_TIME: Duration = Duration::from_secs(60);
 
 /// Number of a subscription within its shard.
-pub(super) type Place = u32;
+pub(super) type SubscriptionIndex = u32;
 
 /// The subscriptions that match a stream.
-pub(super) type Places = Option<Box<Vec<Place>>>;
+pub(super) type StreamSubscriptions = Option<Box<Vec<SubscriptionIndex>>>;
 
 /// All subscriptions of a shard.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ pub(super) struct Tails {
     memory: Budget,
     /// A closed one leaves its place to the next.
     subscriptions: Vec<Option<Subscription>>,
-    places: BTreeMap<(CoreId, u64), Place>,
+    places: BTreeMap<(CoreId, u64), SubscriptionIndex>,
     cores: BTreeMap<CoreId, Asking>,
     tailed_streams: u64,
     dropped: u64,
@@ -74,7 +73,7 @@ struct Asking {
     /// Where the next answer goes.
     waiting: Option<ReplyTo<ShardReply>>,
     /// Subscriptions with something to tell.
-    ready: Vec<Place>,
+    ready: Vec<SubscriptionIndex>,
     heard: Monotonic,
 }
 
@@ -144,21 +143,27 @@ impl Tails {
     }
 
     /// The subscriptions that match a new stream.
-    pub(super) fn matching(&mut self, tenant: &TenantId, labels: &Labels) -> Places {
+    pub(super) fn matching(&mut self, tenant: &TenantId, labels: &Labels) -> StreamSubscriptions {
         if self.places.is_empty() {
             return None;
         }
-        let matches = |&place: &Place| {
+        let matches = |&place: &SubscriptionIndex| {
             let subscription = self.subscriptions[place as usize].as_ref();
             subscription.is_some_and(|open| open.matches(tenant, labels))
         };
-        let places: Vec<Place> = self.places.values().copied().filter(matches).collect();
+        let places: Vec<SubscriptionIndex> =
+            self.places.values().copied().filter(matches).collect();
         self.tailed_streams += u64::from(!places.is_empty());
         (!places.is_empty()).then(|| Box::new(places))
     }
 
     /// Queues the entries of a section that has become visible.
-    pub(super) fn offer(&mut self, places: &[Place], labels: &Arc<Labels>, section: &Section<'_>) {
+    pub(super) fn offer(
+        &mut self,
+        places: &[SubscriptionIndex],
+        labels: &Arc<Labels>,
+        section: &Section<'_>,
+    ) {
         let mut entries = section.entries();
         let mut left = section.entry_count();
         while left > 0 {
@@ -229,7 +234,12 @@ impl Tails {
         }
     }
 
-    fn open(&mut self, core: CoreId, join: &TailJoin, matchers: Vec<CompiledMatcher>) -> Place {
+    fn open(
+        &mut self,
+        core: CoreId,
+        join: &TailJoin,
+        matchers: Vec<CompiledMatcher>,
+    ) -> SubscriptionIndex {
         let subscription = Subscription {
             core,
             id: join.subscription,
@@ -248,8 +258,8 @@ impl Tails {
             self.subscriptions.len() - 1
         });
         self.subscriptions[place] = Some(subscription);
-        self.places.insert((core, join.subscription), place as Place);
-        place as Place
+        self.places.insert((core, join.subscription), place as SubscriptionIndex);
+        place as SubscriptionIndex
     }
 
     /// Tells all cores that there will be nothing more.

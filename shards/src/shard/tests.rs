@@ -94,9 +94,9 @@ impl Bench {
     }
 
     pub(in crate::shard) fn step(&mut self, event: Event) {
-        let moment = Moment { now: self.now, unix_ns: 1, random: self.now.0 };
+        let context = StepContext { now: self.now, unix_ns: 1, random: self.now.0 };
         let mut effects = Vec::new();
-        self.shard.step(event, moment, &mut effects);
+        self.shard.step(event, context, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Reply(to, reply) => to.send(reply),
@@ -184,7 +184,7 @@ impl Bench {
     }
 
     /// Ends log operations with success until none is under way.
-    fn settle(&mut self) {
+    fn run_to_idle(&mut self) {
         while self.op.is_some() {
             self.end_op(true);
         }
@@ -192,7 +192,7 @@ impl Bench {
 
     fn append(&mut self, push: AppendRequest) -> AppendReply {
         let mut reply = self.send(ShardRequest::Append(push));
-        self.settle();
+        self.run_to_idle();
         self.append_reply(&mut reply).expect("an answer once the log is idle")
     }
 

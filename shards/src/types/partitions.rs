@@ -1,25 +1,25 @@
-//! Sets of streams, as parts of partitions: with how many shards, and which shard.
+//! Sets of streams, given by partitions: the number of shards, and one of these shards.
 //!
-//! Parts of different partitions may overlap and add up: [`StreamId::shard`] gives each
-//! shard a contiguous range of ids, so a set is a union of ranges.
+//! Shards of different partitions may overlap, and add up: [`StreamId::shard`] gives each shard a
+//! contiguous range of ids, so a set is a union of ranges.
 
 use logsvc_proto::StreamId;
 
 /// The streams of some shards, each of a partition of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StreamParts {
+pub struct StreamPartitions {
     /// Number of shards, at least 1; shard.
     parts: Vec<(u16, u16)>,
 }
 
-impl FromIterator<(u16, u16)> for StreamParts {
+impl FromIterator<(u16, u16)> for StreamPartitions {
     /// From pairs of a number of shards, which is not zero, and one of these shards.
-    fn from_iter<I: IntoIterator<Item = (u16, u16)>>(parts: I) -> StreamParts {
-        StreamParts { parts: parts.into_iter().collect() }
+    fn from_iter<I: IntoIterator<Item = (u16, u16)>>(parts: I) -> StreamPartitions {
+        StreamPartitions { parts: parts.into_iter().collect() }
     }
 }
 
-impl StreamParts {
+impl StreamPartitions {
     /// Numbers of shards, each with a shard.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u16)> {
         self.parts.iter().copied()
@@ -37,7 +37,7 @@ impl StreamParts {
 
     /// Whether all streams are in them that a shard owns when there are `shards`, which is
     /// not zero.
-    pub fn contains_shard(&self, shards: u16, shard: u16) -> bool {
+    pub(crate) fn contains_shard(&self, shards: u16, shard: u16) -> bool {
         self.contains_ids(ids_of(shards, shard))
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn parts_of_different_partitions_add_up() {
         // The file has the upper half of all ids.
         let contained = |parts: &[(u16, u16)]| {
-            let parts: StreamParts = parts.iter().copied().collect();
+            let parts: StreamPartitions = parts.iter().copied().collect();
             // The ranges say the same as the ids at both sides of every border.
             let mut of_file = borders().filter(|id| id.shard(2) == 1);
             let expected = of_file.all(|id| parts.contains(id));
@@ -142,7 +142,7 @@ mod tests {
         for file in some {
             for (shards, shard) in some {
                 for parts in [&some[..0], &some[1..3], &some[3..4], &some[4..], &some[..]] {
-                    let parts: StreamParts = parts.iter().copied().collect();
+                    let parts: StreamPartitions = parts.iter().copied().collect();
                     let mut both = borders()
                         .filter(|id| id.shard(file.0) == file.1 && id.shard(shards) == shard);
                     let expected = both.all(|id| parts.contains(id));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_name_that_no_start_gave_is_contained_by_everything_only() {
         let odd = (1 << 20, 7);
-        let parts = |parts: &[(u16, u16)]| parts.iter().copied().collect::<StreamParts>();
+        let parts = |parts: &[(u16, u16)]| parts.iter().copied().collect::<StreamPartitions>();
         assert!(parts(&[(2, 0), (2, 1)]).contains_file(odd.0, odd.1));
         assert!(!parts(&[(2, 1)]).contains_file(odd.0, odd.1));
         assert!(parts(&[(2, 1)]).contains_part_of_file(odd, 2, 1));

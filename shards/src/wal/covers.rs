@@ -1,9 +1,9 @@
-//! Which entries of the write-ahead log need no replay.
+//! Covers: the parts of the write-ahead log whose entries live segments hold.
 
 use logsvc_proto::StreamId;
 
 use super::format::WalName;
-use crate::types::StreamParts;
+use crate::types::StreamPartitions;
 
 /// A part of the write-ahead log whose entries are in live segments: of the streams
 /// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
@@ -28,7 +28,7 @@ pub struct Cover {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCovers {
     /// Whose streams are covered.
-    parts: StreamParts,
+    parts: StreamPartitions,
 }
 
 impl FileCovers {
@@ -50,12 +50,12 @@ impl FileCovers {
 
     /// Whether all streams are covered that a shard owns when there are `shards`, which
     /// is not zero.
-    pub fn covers_shard(&self, shards: u16, shard: u16) -> bool {
+    pub(crate) fn covers_shard(&self, shards: u16, shard: u16) -> bool {
         self.parts.contains_shard(shards, shard)
     }
 
     /// Whether every stream is covered that can be in this file.
-    pub fn covers_file(&self, file: WalName) -> bool {
+    pub(crate) fn covers_file(&self, file: WalName) -> bool {
         self.parts.contains_file(file.shards, file.shard)
     }
 }

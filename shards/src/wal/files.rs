@@ -1,21 +1,21 @@
-//! Makes the log files of one shard, and lets them serve again.
+//! Makes the log files of one shard, and uses them again.
 //!
-//! A write that makes a file longer, or fills what was only allocated, is durable when the
-//! file system's journal is, and that waits for all data that goes with the journal, among
-//! it segments of hundreds of megabytes. A write over what was written before waits for the
-//! device alone: with segments being written beside it, one commit in a thousand takes 8 ms
-//! instead of 50 to 70. So a file whose entries are in segments is not removed but becomes the
-//! writer's next one: it gets a header and the new name while nobody waits for it, and a
-//! commit that needs a new file only adds what its header says of the file before.
+//! A write that extends a file, or fills space that was only allocated, is durable when the file
+//! system's journal is. The journal waits for all data that goes with it, among it segments of
+//! hundreds of megabytes. A write over bytes that were written before waits for the device alone:
+//! while segments are being written, one commit in a thousand takes 8 ms instead of 50 to 70. So a
+//! file whose entries are in segments is not removed but becomes the writer's next file. It gets
+//! a header and its new name while nobody waits for it. A commit that needs a new file only adds
+//! what the header says of the previous file.
 //!
-//! Guarantees: a name is given to an old file after its old entries are in live segments and
-//! its new header is on stable storage; whatever a crash leaves of this is either a file under
-//! its old name, which segments hold all of, or one under its new name without frames. A file
-//! of which an operation has failed serves no second time. At most one file per shard waits,
-//! and none when nothing has been written to the log for [`KEPT_FOR`].
-//! What can go wrong is the disk: then the next file is made anew.
+//! Guarantees: an old file gets its new name after its old entries are in live segments and its
+//! new header is on stable storage. A crash leaves either a file under its old name, whose
+//! entries are all in segments, or a file under its new name without frames. A file is not used
+//! again if an operation on it has failed. At most one file per shard is kept, and none when
+//! nothing has been written to the log for [`KEPT_FOR`]. If the disk fails, the next file is made
+//! anew.
 //!
-//! Only files of [`SyncPolicy::Always`] serve again; the others wait for nothing.
+//! Only files of [`SyncPolicy::Always`] are used again; the others wait for nothing.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -1,9 +1,9 @@
-//! Bytes of write-ahead-log files, as `docs/format.md` describes them: names,
-//! file headers, frames and records.
+//! The bytes of write-ahead-log files, as `docs/format.md` describes them: names, file headers,
+//! frames and records.
 //!
-//! Pure functions over byte slices. Decoders check everything that they return
-//! and meet arbitrary bytes without panic; what does not check is `None` or a
-//! [`RecordError`], and recovery decides what that means.
+//! Guarantees: all functions are pure, over byte slices. Decoders check everything that they
+//! return, and meet arbitrary bytes without panic. Bytes that do not check give `None` or a
+//! [`RecordError`], and recovery decides what follows.
 
 mod header;
 
@@ -18,7 +18,7 @@ pub use self::header::{
 /// Length of a frame header in bytes.
 pub const FRAME_HEADER_LEN: usize = 40;
 /// Largest payload of a frame in bytes.
-pub const PAYLOAD_MAX_BYTES: usize = 256 << 20;
+pub(crate) const PAYLOAD_MAX_BYTES: usize = 256 << 20;
 
 /// In a [`Layout::Padded`] file the header and every frame begin at multiples of this many
 /// bytes.
@@ -27,7 +27,7 @@ pub const BLOCK_LEN: u64 = 4096;
 const _: () = assert!(BLOCK_LEN == logsvc_runtime::DIRECT_BLOCK_BYTES as u64);
 
 /// The bytes that every frame begins with, for the search after damage.
-pub const FRAME_MAGIC_START: &[u8; 3] = b"WFR";
+pub(crate) const FRAME_MAGIC_START: &[u8; 3] = b"WFR";
 
 /// How the frames of a file lie in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,7 +111,7 @@ impl FrameHeader {
 
     /// Reads a header of any file; `None` if it does not check. For files whose
     /// own header, and with it their nonce, is damaged.
-    pub fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
+    pub(crate) fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_LEN)?;
         let layout = Layout::ALL.into_iter().find(|one| bytes[..4] == *one.frame_magic())?;
         if !header_crc_matches(bytes, 4) {
@@ -142,7 +142,7 @@ const KIND_BATCH: u8 = 2;
 const RECORD_HEADER_LEN: usize = 5;
 
 /// Bytes that a batch record adds to a payload besides the batch.
-pub const BATCH_RECORD_OVERHEAD: usize = RECORD_HEADER_LEN;
+pub(crate) const BATCH_RECORD_OVERHEAD: usize = RECORD_HEADER_LEN;
 
 /// Appends a stream definition to a payload.
 pub fn write_definition(out: &mut Vec<u8>, id: StreamId, tenant: &TenantId, labels: &Labels) {
@@ -165,7 +165,7 @@ pub fn write_batch(out: &mut Vec<u8>, batch: &[u8]) {
 }
 
 /// What stands before a batch in a payload.
-pub fn batch_record_header(batch_len: usize) -> [u8; BATCH_RECORD_OVERHEAD] {
+pub(crate) fn batch_record_header(batch_len: usize) -> [u8; BATCH_RECORD_OVERHEAD] {
     let [a, b, c, d] = (batch_len as u32).to_le_bytes();
     [KIND_BATCH, a, b, c, d]
 }

@@ -1,9 +1,8 @@
-//! Reads the frames of one log file in order, and finds the next good frame
-//! behind damage.
+//! Reads the frames of one log file in order, and finds the next good frame behind damage.
 //!
-//! Memory: one read-ahead chunk, or one frame if that is larger; a claimed length
-//! never allocates more than the file still holds. A file may be cut while it is
-//! read (by the shard that mends it): its reader sees the new end.
+//! Memory: one read-ahead chunk, or one frame if that is larger. A claimed length never allocates
+//! more than the rest of the file. The shard that mends a file may cut it while another one reads
+//! it: the reader sees the new end.
 
 use std::io;
 

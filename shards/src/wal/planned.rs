@@ -1,4 +1,4 @@
-//! Log files as a start finds them, as far as their headers tell.
+//! The log files that a start finds, and what their headers say.
 
 use std::io;
 use std::path::Path;

@@ -1,11 +1,9 @@
 //! Reads the write-ahead log back after a start.
 //!
-//! Guarantees: every entry that was acknowledged under `wal.sync = always` and
-//! whose bytes are intact comes back, in the order of acknowledgement within its
-//! stream; replaying twice gives the same state. What can go wrong is damage: it
-//! is told apart from the torn tail of a crash, copied to the quarantine folder,
-//! counted and logged, and never passed over in silence. `docs/format.md`
-//! explains the rules that are applied here.
+//! Guarantees: every entry that was acknowledged under `wal.sync = always` and whose bytes are
+//! intact comes back, in the order of acknowledgement within its stream. Replaying twice gives
+//! the same state. Damage is told apart from the torn tail of a crash, copied to the quarantine
+//! folder, counted and logged, and never ignored. `docs/format.md` explains the rules.
 
 use std::io;
 use std::ops::Range;
@@ -29,7 +27,7 @@ use crate::types::StreamDefinition;
 
 /// What a shard replays, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplayTask<'a> {
+pub(crate) struct ReplayTask<'a> {
     /// The log folder.
     pub wal_dir: &'a Path,
     /// All files of the folder, oldest first.

@@ -1,8 +1,7 @@
 //! Removes log files once their entries are in live segments.
 //!
-//! A file of an earlier start may have been replayed by several shards. It goes when
-//! the last of them has sealed what it took from it. What can go wrong is a removal:
-//! that is logged, and the next start tries again.
+//! Several shards may have replayed a file of an earlier start. It goes when the last one of them
+//! has sealed its entries. A removal that fails is logged, and the next start tries again.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The state that a start rebuilds from the log, and the totals of that.
+//! The state that a start rebuilds from the log, and the totals of the replay.
 
 use logsvc_proto::StreamId;
 

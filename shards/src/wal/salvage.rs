@@ -1,4 +1,4 @@
-//! Keeps bytes of log files that recovery cannot use, and makes the rest durable.
+//! Copies bytes of log files that recovery cannot use, and makes the rest durable.
 //!
 //! Guarantees: a copy in the quarantine folder is there whole or not at all.
 

@@ -1,11 +1,10 @@
-//! Decides what the log writes and when: group commit as a state machine
-//! without I/O. Its owner performs the [`WalOp`]s and reports back.
+//! Decides what the log writes and when: group commit as a state machine without I/O. Its owner
+//! performs the [`WalOp`]s and reports their outcome.
 //!
-//! Guarantees: at most one operation is under way; a batch is reported committed
-//! only after its frame was written and, by policy, synced; after a failed
-//! operation the file is never touched again, and everything that waited for it
-//! is reported failed exactly once. What can go wrong is the disk: then batches
-//! are refused until a new file can be made, which is tried at most once per
+//! Guarantees: at most one operation is under way. A batch is reported committed only after its
+//! frame was written and, by policy, synced. After a failed operation the file is never touched
+//! again, and every batch that waited for it is reported failed exactly once. If the disk fails,
+//! batches are refused until a new file can be made, which is tried at most once per
 //! [`REOPEN_PAUSE`].
 
 use std::ops::Range;
@@ -22,7 +21,7 @@ use super::format::{
 };
 
 /// How long pushes are refused after a file could not be made.
-pub const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// An operation for the owner of the log's file to perform. One at a time; each
 /// is answered by the method named.
@@ -82,7 +81,7 @@ impl Default for WalConfig {
 
 /// Where a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FramePlace {
+pub(crate) struct FramePosition {
     /// Index of the file.
     pub file: u32,
     /// Number of the frame within the file.
@@ -149,7 +148,7 @@ pub struct Commit<T> {
 
 /// The log's state. `T` is what the owner wants back with each batch's fate.
 #[derive(Debug)]
-pub struct WalWriter<T> {
+pub(crate) struct WalWriter<T> {
     config: WalConfig,
     /// The file that is open or will be opened next.
     name: WalName,
@@ -209,7 +208,7 @@ impl<T> WalWriter<T> {
     ///
     /// # Panics
     /// If what may wait would not fit a frame.
-    pub fn new(config: WalConfig, name: WalName) -> WalWriter<T> {
+    pub(crate) fn new(config: WalConfig, name: WalName) -> WalWriter<T> {
         assert!(
             config.waiting_max_bytes.max(BATCH_MAX_BYTES) + DEFINITIONS_MAX_BYTES
                 <= PAYLOAD_MAX_BYTES
@@ -236,7 +235,7 @@ impl<T> WalWriter<T> {
     }
 
     /// Totals since the start.
-    pub fn counters(&self) -> WalCounters {
+    pub(crate) fn counters(&self) -> WalCounters {
         self.counters
     }
 
@@ -246,7 +245,7 @@ impl<T> WalWriter<T> {
     /// # Errors
     /// The disk refuses, or as much as may wait is waiting for the commit under
     /// way; both pass. Or the batch is too large.
-    pub fn accepts(
+    pub(crate) fn accepts(
         &self,
         batch_len: usize,
         definitions_len: usize,
@@ -267,12 +266,12 @@ impl<T> WalWriter<T> {
     }
 
     /// Bytes waiting for the next commit.
-    pub fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         self.next_frame.len() - FRAME_HEADER_LEN
     }
 
     /// Adds a batch to the next frame; [`WalWriter::accepts`] must have agreed.
-    pub fn add(&mut self, batch: &[u8], definitions_len: usize, waiting: T) {
+    pub(crate) fn add(&mut self, batch: &[u8], definitions_len: usize, waiting: T) {
         self.next_definitions_len += definitions_len;
         self.next_frame.reserve(BATCH_RECORD_OVERHEAD + batch.len());
         self.add_piece(&batch_record_header(batch.len()));
@@ -290,12 +289,12 @@ impl<T> WalWriter<T> {
     /// the nonces of a new file and of the one after it; `unix_ns` dates them. `define` appends, for a batch
     /// that goes out with the frame at the given place, the definitions which the
     /// file lacks.
-    pub fn next_op(
+    pub(crate) fn next_op(
         &mut self,
         now: Monotonic,
         random: u64,
         unix_ns: i64,
-        mut define: impl FnMut(&T, FramePlace, &mut Vec<u8>),
+        mut define: impl FnMut(&T, FramePosition, &mut Vec<u8>),
     ) -> Option<WalOp> {
         if self.phase != Phase::Idle {
             return None;
@@ -346,7 +345,7 @@ impl<T> WalWriter<T> {
         std::mem::swap(&mut self.committing, &mut self.next_waiting);
         // Definitions come last, so that they can be chosen for the file that the
         // frame really goes to; replay reads them first.
-        let place = FramePlace { file: self.name.index, frame: file.frame_number };
+        let place = FramePosition { file: self.name.index, frame: file.frame_number };
         for batch in &self.committing {
             define(&batch.waiting, place, &mut self.definitions);
         }
@@ -376,7 +375,7 @@ impl<T> WalWriter<T> {
 
     /// When [`WalWriter::next_op`] may have something to do without any call
     /// before: an interval sync that falls due, or a new attempt to make a file.
-    pub fn next_wakeup(&self) -> Option<Monotonic> {
+    pub(crate) fn next_wakeup(&self) -> Option<Monotonic> {
         if self.phase != Phase::Idle {
             return None;
         }
@@ -390,7 +389,7 @@ impl<T> WalWriter<T> {
     }
 
     /// Reports the end of [`WalOp::Open`]. Returns the batches that fail with it.
-    pub fn opened(&mut self, success: bool, now: Monotonic) -> Vec<InFrame<T>> {
+    pub(crate) fn opened(&mut self, success: bool, now: Monotonic) -> Vec<InFrame<T>> {
         debug_assert_eq!(self.phase, Phase::Opening);
         self.phase = Phase::Idle;
         if success {
@@ -409,7 +408,12 @@ impl<T> WalWriter<T> {
     }
 
     /// Reports the end of [`WalOp::Commit`].
-    pub fn committed(&mut self, success: bool, frame: AlignedBuffer, now: Monotonic) -> Commit<T> {
+    pub(crate) fn committed(
+        &mut self,
+        success: bool,
+        frame: AlignedBuffer,
+        now: Monotonic,
+    ) -> Commit<T> {
         let commit = Commit { success, batches: std::mem::take(&mut self.committing), frame };
         let Phase::Committing { end, sync } = std::mem::replace(&mut self.phase, Phase::Idle)
         else {
@@ -447,7 +451,7 @@ impl<T> WalWriter<T> {
     }
 
     /// Takes back the buffer of a commit that has ended.
-    pub fn recycle(&mut self, mut frame: AlignedBuffer) {
+    pub(crate) fn recycle(&mut self, mut frame: AlignedBuffer) {
         if frame.capacity() > KEPT_BUFFER_MAX_BYTES {
             return;
         }
@@ -463,7 +467,7 @@ impl<T> WalWriter<T> {
 
     /// Makes [`WalWriter::next_op`] sync what is written but not synced, whatever
     /// the policy; for a graceful stop.
-    pub fn sync_now(&mut self) -> Option<WalOp> {
+    pub(crate) fn sync_now(&mut self) -> Option<WalOp> {
         let file = self.file.as_ref()?;
         if self.phase != Phase::Idle || file.dirty_since.is_none() {
             return None;
@@ -479,7 +483,7 @@ impl<T> WalWriter<T> {
     /// # Panics
     /// If an operation is under way or something written is not synced; see
     /// [`WalWriter::is_quiet`] and [`WalWriter::sync_now`].
-    pub fn rotate(&mut self) -> Option<u32> {
+    pub(crate) fn rotate(&mut self) -> Option<u32> {
         assert!(self.is_quiet(), "a file is closed between operations");
         assert!(self.file.as_ref().is_none_or(|file| file.dirty_since.is_none()));
         self.close_file();
@@ -487,12 +491,12 @@ impl<T> WalWriter<T> {
     }
 
     /// Whether no operation is under way; batches may wait.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.phase == Phase::Idle
     }
 
     /// Whether nothing waits and nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle && self.next_waiting.is_empty()
     }
 

@@ -71,8 +71,8 @@ fn with_segments(seqs: &'static [u32]) -> Simulation {
     first_start(move |runtime, log| async move {
         for seq in seqs {
             log.append(&adds(*seq)).await.expect("a healthy disk");
-            let settled = segment(*seq).name.settle(&runtime, Path::new(SEGMENTS_DIR), Day(-1));
-            settled.await.expect("a healthy disk");
+            let started = segment(*seq).name.finalize(&runtime, Path::new(SEGMENTS_DIR), Day(-1));
+            started.await.expect("a healthy disk");
         }
     })
 }

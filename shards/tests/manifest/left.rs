@@ -7,7 +7,7 @@ use logsvc_runtime::sim::Simulation;
 use logsvc_shards::check::{Severity, inspect_segment};
 use logsvc_shards::manifest::{CHECKPOINT_NAME, LeftPart, ManifestEdit, SegmentName};
 use logsvc_shards::node::open_node;
-use logsvc_shards::types::StreamParts;
+use logsvc_shards::types::StreamPartitions;
 
 use crate::damage::{Store, check, start};
 use crate::store::{DATA_DIR, SEGMENTS_DIR, Writer, stream_in};
@@ -42,7 +42,7 @@ fn a_check_and_a_look_say_what_has_left() {
     for segment in &days {
         let (name, left) = (segment.name, &store.live[&segment.name]);
         let path = name.path(Path::new(SEGMENTS_DIR), segment.day);
-        let parts: StreamParts = left.iter().copied().collect();
+        let parts: StreamPartitions = left.iter().copied().collect();
         let has_left = parts.contains(stream_in(name));
         let lines = inspect(&simulation, path.clone());
         assert!(lines.contains(&"  live       yes".to_owned()), "{lines:#?}");

@@ -20,7 +20,7 @@ use logsvc_shards::segment::{
     Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter,
 };
 use logsvc_shards::testing::Rng;
-use logsvc_shards::types::StreamParts;
+use logsvc_shards::types::StreamPartitions;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::covers::{Cover, FileCovers};
 use logsvc_shards::wal::files::LogFiles;
@@ -88,7 +88,7 @@ impl Known {
         for name in &self.added - &self.removed {
             let left = self.left.iter().filter(|part| part.segment == name);
             let left: BTreeSet<_> = left.map(|part| (part.by_shards, part.by_shard)).collect();
-            let parts: StreamParts = left.iter().copied().collect();
+            let parts: StreamPartitions = left.iter().copied().collect();
             if !parts.contains_file(name.shards, name.shard) {
                 live.insert(name, left);
             }
@@ -334,14 +334,14 @@ impl Writer {
     }
 
     fn is_mine(&self, segment: &LiveSegment) -> bool {
-        let mine: StreamParts = [(self.shards, self.shard)].into_iter().collect();
+        let mine: StreamPartitions = [(self.shards, self.shard)].into_iter().collect();
         mine.contains_file(segment.name.shards, segment.name.shard)
     }
 
     /// Whether streams of this shard may be in a segment.
     fn may_be_in(&self, segment: &LiveSegment) -> bool {
         let file = (segment.name.shards, segment.name.shard);
-        !StreamParts::default().contains_part_of_file(file, self.shards, self.shard)
+        !StreamPartitions::default().contains_part_of_file(file, self.shards, self.shard)
     }
 
     /// Takes the streams of this shard out of a live segment that others share, and puts
@@ -405,7 +405,7 @@ impl Writer {
     /// Gives segments that are live their names.
     async fn settle(&mut self) -> io::Result<()> {
         while let Some(live) = self.unsettled.last() {
-            live.name.settle(&self.runtime, &self.plan.segments_dir, live.day).await?;
+            live.name.finalize(&self.runtime, &self.plan.segments_dir, live.day).await?;
             self.unsettled.pop();
         }
         Ok(())

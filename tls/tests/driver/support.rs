@@ -7,8 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::StatusCode;
-use logsvc_http::Handshake;
-use logsvc_http::websocket::{WebSocket, WebSocketConfig};
+use logsvc_http::websocket::{Handshake, WebSocket, WebSocketConfig};
 use logsvc_http::{
     Admission, Observation, Request, RequestHead, Response, ServerConfig, Service, Signal, serve,
 };
@@ -124,7 +123,7 @@ impl Service for TestService {
                 ok().with_route("wait").with_body(b"went".to_vec())
             }
             "/socket" => match Handshake::of_request(&request.head) {
-                Ok(handshake) => Response::websocket(handshake, WebSocketConfig::default(), echo),
+                Ok(handshake) => handshake.accept(WebSocketConfig::default(), echo),
                 Err(error) => Response::text(StatusCode::BAD_REQUEST, error.to_string()),
             },
             _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),

@@ -18,7 +18,7 @@ const FULL_BYTES: u64 = 2 << 20;
 
 /// A run that a unit reads.
 #[derive(Debug)]
-pub(in crate::scan) struct RunPlace {
+pub(in crate::scan) struct StreamRun {
     /// The run.
     pub(in crate::scan) run: RunInfo,
     /// The stream's place in the job.
@@ -30,7 +30,7 @@ pub(in crate::scan) struct RunPlace {
 /// A run of a block that is to be evaluated.
 #[derive(Debug)]
 pub(in crate::scan) struct RunWork {
-    pub(in crate::scan) place: RunPlace,
+    pub(in crate::scan) place: StreamRun,
     /// The run's number in the order of arrival.
     pub(in crate::scan) number: u64,
     /// What is left of it, if an earlier generation holds some of its entries, too.

@@ -1,11 +1,12 @@
-//! Columns of sealed blocks: read, checked, decoded, kept in the cache.
+//! Columns of sealed blocks on their way to the engine: supplied by the core, decoded here.
 //!
-//! The core reads stored columns, or finds decoded ones in its cache ([`OpenBlock::load`]);
-//! whoever evaluates the block decodes them, on whatever thread ([`OpenBlock::run`]), and
-//! says which ones it misses; the core keeps what was decoded.
+//! The core supplies the stored bytes of a column, or the decoded column from its cache
+//! ([`OpenBlock::supply`]). The thread that evaluates the block decodes the columns
+//! ([`OpenBlock::run`]) and reports the ones that it misses. The core puts decoded columns into
+//! its cache ([`OpenBlock::take_fresh`]).
 //!
-//! Guarantees: a column is read only when a run needs it, and at most once per
-//! block and scan; every byte that is served has passed its checksum.
+//! Guarantees: every byte that reaches the engine has passed its checksum. A column is decoded
+//! at most once per block and scan.
 
 use std::ops::Range;
 use std::sync::Arc;

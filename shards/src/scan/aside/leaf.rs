@@ -1,12 +1,11 @@
-//! What a scan computes: blocks whose columns were loaded are decoded, filtered and given
-//! to the engine.
+//! Evaluates blocks: decodes the columns that were loaded, filters lines and feeds the engine.
 //!
-//! There is no I/O here and nothing of the core, so it may be done on any thread: a
-//! [`Leaf`] and a [`Batch`] go there and come back together.
+//! Nothing here does I/O or touches the core, so any thread may do it: a [`Leaf`] and a [`Batch`]
+//! go to the thread and come back together.
 //!
-//! Guarantees: every item is either worked on to its end, once, or still in the batch with
-//! the columns noted that it misses, or left because the query ends. That is looked at
-//! before each item, so a query ends within a block.
+//! Guarantees: a batch that comes back has no item that was worked on in part. Each item is done,
+//! once; or it is still in the batch, with the columns noted that it misses; or the query ends,
+//! and the item is left. A query ends within a block, because the leaf checks before each item.
 
 use std::sync::Arc;
 
@@ -17,12 +16,12 @@ use logsvc_logql::engine::{
 use logsvc_runtime::Grant;
 
 use super::allowance::PartAllowance;
-use super::batch::{Batch, BlockWork, Damage, Item, RunPlace, RunWork};
+use super::batch::{Batch, BlockWork, Damage, Item, RunWork, StreamRun};
 use super::columns::{OpenBlock, Unready};
 use super::metadata::{dictionary_bytes, intern, metadata_bytes};
 use super::search::Searcher;
-use crate::scan::head_parts::arrival;
-use crate::scan::{HeadPart, ScanError, StreamSnapshots};
+use crate::scan::head_blocks::arrival;
+use crate::scan::{HeadBlockRef, ScanError, StreamSnapshots};
 use crate::segment::{Decoder, RunInfo};
 use crate::types::ScanStats;
 
@@ -96,7 +95,7 @@ impl Leaf {
     pub(in crate::scan) fn is_head_answered_by_summary(
         &mut self,
         stream: u32,
-        part: &HeadPart,
+        part: &HeadBlockRef,
     ) -> bool {
         let (executor, state) = self.state(stream);
         if !executor.takes_summaries(state) {
@@ -189,7 +188,7 @@ impl Leaf {
 
     fn sealed_block(&mut self, work: &mut BlockWork) -> Result<(), Unready> {
         while let Some(RunWork { place, number, kept }) = work.runs.last() {
-            let RunPlace { run, stream, .. } = place;
+            let StreamRun { run, stream, .. } = place;
             if self.executor.wants(run.min_ns, run.max_ns) {
                 match kept {
                     Some(columns) => self.feed(*stream, &columns.block(*number)),
@@ -218,7 +217,7 @@ impl Leaf {
 
     fn head_block(&mut self, stream: u32, index: u32) {
         let streams = Arc::clone(&self.streams);
-        let part: &HeadPart = &streams[stream as usize].blocks[index as usize];
+        let part: &HeadBlockRef = &streams[stream as usize].blocks[index as usize];
         let block = &*part.block;
         let (min_ns, max_ns) = part.time_bounds_ns();
         if !self.executor.wants(min_ns, max_ns) {

@@ -1,4 +1,4 @@
-//! The metadata of a block of a head in the form that the engine takes.
+//! Turns the metadata of a head block into the form that the engine takes.
 
 use logsvc_logql::engine::MetadataSets;
 

@@ -12,7 +12,7 @@ mod metadata;
 mod search;
 
 pub use allowance::{PartAllowance, stop_of};
-pub(super) use batch::{Batch, BatchMemory, BlockWork, Item, RunPlace, RunWork};
+pub(super) use batch::{Batch, BatchMemory, BlockWork, Item, RunWork, StreamRun};
 pub(super) use columns::{Column, Loaded, OpenBlock, RunColumns, Unready, columns_of};
 pub(super) use leaf::Leaf;
 pub(crate) use metadata::intern;

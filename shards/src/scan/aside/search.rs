@@ -1,16 +1,16 @@
-//! Line filters over sealed blocks that are left in their parts.
+//! Applies line filters to sealed blocks without putting all lines together.
 //!
-//! Where the texts of the line filters tell most lines apart, lines are not put together:
-//! the block's distinct segments are searched, and each line is judged by those it has
-//! (`segment/columns/templates`). A leaf that counts lines behind such filters needs
-//! nothing else; others get a block of the few lines that may pass. Once a leaf has found as
-//! many lines as it may give, only those of a block that are newer (or older) than the last of
-//! them still count. Few of them are put together without judging the block, also where there
-//! is no line filter.
+//! A block may store its lines as segments of text that lines share. If the texts of the line
+//! filters tell most lines apart, the distinct segments are searched, and the segments of a line
+//! decide about it. A leaf that only counts lines behind such filters needs nothing else. Other
+//! leaves get a block of the few lines that may pass. A leaf that has found as many lines as its
+//! limit needs only lines that are newer (or older) than the last one of them. If a block has few
+//! such lines, they are put together without searching the block, also if there is no line
+//! filter.
 //!
-//! Guarantees: the result, and the entries and bytes counted as looked at, are those of a
-//! scan that reads all lines. Where the texts leave too many lines the block is given
-//! back to be read as a whole.
+//! Guarantees: the result, and the numbers of entries and bytes that count as processed, are
+//! those of a scan that reads all lines. If the texts leave too many lines, the block is read as
+//! a whole.
 
 use std::ops::Range;
 use std::sync::Arc;

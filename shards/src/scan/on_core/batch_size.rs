@@ -1,4 +1,4 @@
-//! How much a scan has computed aside at once.
+//! Adapts the size of batches to the time that they take.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! What the scans of one core share: its caches, and what they have found damaged.
+//! The state that the scans of one core share: caches, settings, and the damaged places that were
+//! logged.
 //!
-//! Guarantees: nothing in it is held across a wait. What can go wrong is up to its parts.
+//! Guarantees: no borrow of it is held across a wait.
 
 use std::cell::RefCell;
 use std::rc::Rc;

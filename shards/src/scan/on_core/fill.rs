@@ -1,8 +1,7 @@
-//! What a scan does on its core: it finds what is looked at next, reads it, and puts it into
-//! a batch.
+//! Fills batches: finds the next units, reads their columns, and hands them over as items.
 //!
-//! Guarantees: a unit is in one batch, whole, or not at all; what the directory answers is
-//! answered once. What cannot be read is left out and counted.
+//! Guarantees: a unit is in one batch, whole, or in none. A run that the directory answers is
+//! answered once. A block that cannot be read is left out and counted.
 
 use std::sync::Arc;
 
@@ -10,14 +9,14 @@ use logsvc_logql::engine::Needs;
 use logsvc_runtime::{Runtime, SideQueue};
 
 use super::frontier::{self, Frontier, Unit, UnitKind};
-use super::late::{self, Part};
+use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
 use super::prune;
 use super::run::Scan;
 use crate::filter::BlockSet;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
-use crate::scan::head_parts::arrival;
+use crate::scan::head_blocks::arrival;
 use crate::sealed::{HeldDirectory, SealedSegment};
 
 /// What is looked at of any entry of a head: its time, and its place.
@@ -147,7 +146,7 @@ impl<R: Runtime> Scan<'_, R> {
         batch.bytes += columns_bytes + if needs.lines { part.block.lines().len() } else { 0 };
         batch.entries += part.block.len();
         let repeated = match snapshot.head_is_late {
-            true => self.without_repeated(stream, Part::Head(part)).await,
+            true => self.without_repeated(stream, RunSource::Head(part)).await,
             false => None,
         };
         let number = arrival(part.generation, part.within);
@@ -208,7 +207,7 @@ impl<R: Runtime> Scan<'_, R> {
                 has_memory = self.memory_for(leaf, batch, max_bytes).await?;
             }
             let kept = match place.is_late {
-                true => self.without_repeated(stream, Part::Run { segment, run }).await,
+                true => self.without_repeated(stream, RunSource::Run { segment, run }).await,
                 false => None,
             };
             is_copied |= kept.is_some();
@@ -275,7 +274,7 @@ impl<R: Runtime> Scan<'_, R> {
 
     /// The part without the entries that an earlier one of the stream holds too;
     /// `None` if there are none.
-    async fn without_repeated(&mut self, stream: u32, part: Part<'_>) -> Option<RunColumns> {
+    async fn without_repeated(&mut self, stream: u32, part: RunSource<'_>) -> Option<RunColumns> {
         let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
         match late::without_repeated(env, self.job, late, stream, part, self.aside, stats).await {
             Ok(kept) => kept,

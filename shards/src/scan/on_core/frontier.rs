@@ -1,8 +1,8 @@
-//! The order in which a scan visits what it may have to read.
+//! The order in which a scan visits units.
 //!
-//! Guarantees: units come newest first or oldest first, by their newest or oldest
-//! entry; a segment is expanded into units no earlier than its time has come, so
-//! that a scan which ends early never looks at the rest.
+//! Guarantees: units come newest first or oldest first, by their newest or oldest entry. A
+//! segment is expanded into units no earlier than its time has come, so a scan that ends early
+//! never opens the rest.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use logsvc_proto::StreamId;
 
 use super::ScanJob;
 use crate::scan::StreamSnapshot;
-use crate::scan::aside::RunPlace;
+use crate::scan::aside::StreamRun;
 use crate::sealed::{SealedSegment, hasher};
 use crate::segment::{Directory, RunInfo};
 use crate::types::TimeRange;
@@ -238,13 +238,13 @@ pub(super) fn runs_of(
     index: u32,
     directory: &Directory,
     block: u32,
-) -> Vec<RunPlace> {
+) -> Vec<StreamRun> {
     let segment = &job.segments[index as usize];
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
     let range = TimeRange { start_ns, end_ns };
     let place = |run: RunInfo, stream: u32| {
         let is_late = segment.late.contains(run.stream);
-        range.overlaps((run.min_ns, run.max_ns)).then_some(RunPlace { run, stream, is_late })
+        range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })
     };
     let info = directory.block(block);
     if job.streams.len() * SEARCH_STEPS < info.runs.len() {

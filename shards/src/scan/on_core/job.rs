@@ -1,4 +1,4 @@
-//! A part of a query with the snapshot that it reads.
+//! One shard's part of a query, with the snapshot that it reads.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,14 +1,12 @@
-//! Entries that were stored twice.
+//! Leaves out entries that are stored twice.
 //!
-//! A head drops an entry that it holds already, but not one that was sealed before:
-//! a client that repeats a push after its first try was sealed, or a log replayed
-//! after a crash at the wrong moment, leaves equal entries in two generations. They
-//! must be seen once. The rule: of equal entries (stream, timestamp, line, metadata)
-//! the one of the earliest generation counts.
+//! A head drops an entry that it holds already, but not one that was sealed. Equal entries come
+//! into two generations if a client repeats a push after its first try was sealed, or if a log
+//! is replayed after a crash at an unlucky time. Queries must see them once. The rule: of equal
+//! entries (stream, timestamp, line, metadata) the one in the earliest generation counts.
 //!
-//! Guarantees: only streams whose generations overlap in time pay anything; for them
-//! the timestamps of overlapping blocks are compared first, and lines are read only
-//! where timestamps are equal.
+//! Guarantees: only streams whose generations overlap in time pay for this. Their timestamps are
+//! compared first, and lines are read only where timestamps are equal.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use logsvc_runtime::{Runtime, SideQueue};
 use super::load::load_run;
 use super::{ScanEnv, ScanJob};
 use crate::head::HeadBlock;
-use crate::scan::HeadPart;
+use crate::scan::HeadBlockRef;
 use crate::scan::aside::{OpenBlock, RunColumns, Unready};
 use crate::scan::error::ReadError;
 use crate::sealed::{HeldDirectory, hasher};
@@ -31,9 +29,9 @@ const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: tru
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum RunSource<'a> {
     /// A block of its head.
-    Head(&'a HeadPart),
+    Head(&'a HeadBlockRef),
     /// A run of a segment of the job.
     Run { segment: u32, run: &'a RunInfo },
 }
@@ -96,13 +94,13 @@ pub(super) async fn without_repeated<R: Runtime>(
     job: &ScanJob,
     late: &mut LateStreams,
     stream: u32,
-    part: Part<'_>,
+    part: RunSource<'_>,
     aside: Option<SideQueue>,
     stats: &mut ScanStats,
 ) -> Result<Option<RunColumns>, SegmentFailure> {
     let (generation, bounds_ns) = match part {
-        Part::Head(head) => (head.generation, head.time_bounds_ns()),
-        Part::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
+        RunSource::Head(head) => (head.generation, head.time_bounds_ns()),
+        RunSource::Run { segment, run } => (segment, (run.min_ns, run.max_ns)),
     };
     let overlaps = |other_ns: (i64, i64)| other_ns.0 <= bounds_ns.1 && other_ns.1 >= bounds_ns.0;
     let mut search = Search { env, job, part, aside, mine: None, keep: Vec::new() };
@@ -112,12 +110,12 @@ pub(super) async fn without_repeated<R: Runtime>(
         }
         let runs = late.runs(env, job, stream, segment).await?;
         for run in runs.iter().filter(|run| overlaps((run.min_ns, run.max_ns))) {
-            search.compare(Part::Run { segment, run }, stats).await?;
+            search.compare(RunSource::Run { segment, run }, stats).await?;
         }
     }
     for head in job.streams[stream as usize].blocks.iter() {
         if head.generation < generation && overlaps(head.time_bounds_ns()) {
-            search.compare(Part::Head(head), stats).await?;
+            search.compare(RunSource::Head(head), stats).await?;
         }
     }
     let Search { mine, keep, .. } = search;
@@ -132,7 +130,7 @@ pub(super) async fn without_repeated<R: Runtime>(
 struct Search<'a, R: Runtime> {
     env: &'a ScanEnv<R>,
     job: &'a ScanJob,
-    part: Part<'a>,
+    part: RunSource<'a>,
     aside: Option<SideQueue>,
     /// The part, from the first one on that overlaps it.
     mine: Option<Loaded<'a>>,
@@ -143,7 +141,7 @@ struct Search<'a, R: Runtime> {
 impl<R: Runtime> Search<'_, R> {
     async fn compare(
         &mut self,
-        other: Part<'_>,
+        other: RunSource<'_>,
         stats: &mut ScanStats,
     ) -> Result<(), SegmentFailure> {
         let Search { env, job, part, aside, mine, keep } = self;
@@ -175,14 +173,14 @@ impl<'a> Times<'a> {
     async fn of<R: Runtime>(
         env: &ScanEnv<R>,
         job: &ScanJob,
-        part: Part<'a>,
+        part: RunSource<'a>,
         aside: Option<SideQueue>,
         stats: &mut ScanStats,
     ) -> Result<Times<'a>, SegmentFailure> {
         let needs = Needs { line_lengths: false, lines: false, metadata: false };
         Ok(match part {
-            Part::Head(head) => Times::Borrowed(head.block.timestamps_ns()),
-            Part::Run { segment, run } => {
+            RunSource::Head(head) => Times::Borrowed(head.block.timestamps_ns()),
+            RunSource::Run { segment, run } => {
                 Times::Run(load(env, job, segment, run, needs, aside, stats).await?)
             }
         })
@@ -235,17 +233,17 @@ impl<'a> Loaded<'a> {
     async fn of<R: Runtime>(
         env: &ScanEnv<R>,
         job: &ScanJob,
-        part: Part<'a>,
+        part: RunSource<'a>,
         aside: Option<SideQueue>,
         stats: &mut ScanStats,
     ) -> Result<Loaded<'a>, SegmentFailure> {
         Ok(match part {
-            Part::Head(head) => {
+            RunSource::Head(head) => {
                 let mut times = head.block.timestamps_ns().to_vec();
                 times.sort_unstable();
                 Loaded::Head { block: &head.block, times }
             }
-            Part::Run { segment, run } => {
+            RunSource::Run { segment, run } => {
                 let columns = load(env, job, segment, run, EVERYTHING, aside, stats).await?;
                 let times = columns.timestamps[columns.entries.clone()].to_vec();
                 Loaded::Run { columns, times }

@@ -1,7 +1,7 @@
 //! Loads columns of sealed blocks: from the cache of the core, or from the file.
 //!
-//! Guarantees: a column is loaded at most once per block and scan. What cannot be read is
-//! noted in the block; whoever needs the column meets the error.
+//! Guarantees: a column is loaded at most once per block and scan. A failure is noted in the
+//! block, and reaches the run that needs the column.
 
 use std::ops::Range;
 

@@ -1,16 +1,16 @@
-//! Memory for the columns of blocks that a scan works on.
+//! Reserves memory for the columns of the blocks that a scan works on.
 //!
-//! A batch reserves it from the budget for queries, block by block and before anything is
-//! read, and gives it back when it goes, whoever has it then: the scan, or a side thread if
-//! the scan has ended meanwhile.
+//! A batch reserves memory from the budget for queries, block by block, before anything is read.
+//! It gives the memory back when it is dropped: by the scan, or by a side thread if the scan has
+//! ended meanwhile.
 //!
-//! Guarantees: a scan that finds no memory for a further block works on those before it
-//! first; it waits only if it holds no block, so no two wait for each other, and not for ever.
-//! An eighth of the budget is left to results as long as there is another way. What is not
-//! counted: what one block of a batch turns out to need when there is no room for it; the
-//! directories of segments, and columns that are in the cache, which have budgets of their
-//! own; and columns of earlier generations that late entries are compared with, which are
-//! those of one block at a time.
+//! Guarantees: a scan that finds no memory for a further block first works on the blocks that it
+//! has. It waits only while it holds no block, so no two scans wait for each other, and it does
+//! not wait for ever. An eighth of the budget is left to results as long as there is another
+//! way. Three things are not counted: columns that one block of a batch turns out to need when
+//! there is no room for them; directories of segments and columns in the cache, which have
+//! budgets of their own; and the columns of one block of an earlier generation that late entries
+//! are compared with.
 
 use std::time::Duration;
 

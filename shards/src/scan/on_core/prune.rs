@@ -1,7 +1,7 @@
-//! Asks a segment's filters which blocks a query may find something in.
+//! Asks the filters of a segment which blocks may have a match.
 //!
-//! Guarantees: a block that holds an entry which the query would use is never ruled
-//! out. Reads only the ranges of the filters that the query's texts lead to.
+//! Guarantees: a block with an entry that the query uses is never ruled out. Only the ranges of
+//! the filters are read that the texts of the query lead to.
 
 use logsvc_logql::engine::LeafPlan;
 use logsvc_runtime::Runtime;

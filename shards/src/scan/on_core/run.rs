@@ -43,9 +43,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;
     let decoder = env.decoders.take();
-    let begin = move || Begun::new(job, decoder, directories_bytes);
+    let begin = move || StartedScan::new(job, decoder, directories_bytes);
     let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
-    let Begun { job, mut leaf, mut frontier, conditions } = begun;
+    let StartedScan { job, mut leaf, mut frontier, conditions } = begun;
     let core_batch_bytes = if is_short { job.request.plan.core_batch_bytes() } else { 0 };
     let mut scan = Scan {
         env,
@@ -100,16 +100,20 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
 }
 
 /// What a scan begins with.
-struct Begun {
+struct StartedScan {
     job: ScanJob,
     leaf: Box<Leaf>,
     frontier: Frontier,
     conditions: Conditions,
 }
 
-impl Begun {
+impl StartedScan {
     /// Compiles the leaf of a job, and puts what it has to visit in order.
-    fn new(mut job: ScanJob, decoder: Decoder, directories_bytes: u64) -> Result<Begun, ScanError> {
+    fn new(
+        mut job: ScanJob,
+        decoder: Decoder,
+        directories_bytes: u64,
+    ) -> Result<StartedScan, ScanError> {
         let request = &job.request;
         let (grant, cancellation) = (request.account.grant(), request.cancellation.clone());
         let allowance = Box::new(PartAllowance { grant, cancellation });
@@ -126,7 +130,7 @@ impl Begun {
         let _is_admitted = executor.hold(snapshot_bytes);
         let frontier = Frontier::new(&job, work, directories_bytes);
         let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, decoder));
-        Ok(Begun { job, leaf, frontier, conditions })
+        Ok(StartedScan { job, leaf, frontier, conditions })
     }
 }
 

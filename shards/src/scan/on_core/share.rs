@@ -1,14 +1,12 @@
-//! Divides a long scan among cores, so that one busy stream keeps all of them
-//! occupied.
+//! Divides a long scan among cores, so that a query of one busy stream uses all of them.
 //!
-//! A scan begins on the core that owns the streams. When it has read a good deal and
-//! is not at its end, it hands back what is left ([`ScanJob::divide`] makes one job
-//! per core of it): blocks of heads go round, and each sealed block goes to its *home*,
-//! the same core each time, since that one's cache may have it. Everything in a job is
-//! shared and immutable, so any core can run it.
+//! A scan begins on the core that owns the streams. When it has read much and is not at its end,
+//! it hands back the rest, and [`ScanJob::divide`] makes one job per core of it. Blocks of heads
+//! go round. Each sealed block goes to its *home*, the same core each time, since that core's
+//! cache may have it. Everything in a job is shared and immutable, so any core can run it.
 //!
-//! Guarantees: every block is read by exactly one job, and of the blocks of a segment
-//! that follow each other, every core has as many as every other one, or one more.
+//! Guarantees: exactly one job reads a block. Of successive blocks of a segment every core gets
+//! the same number, or one more.
 
 use std::sync::Arc;
 use std::time::Duration;

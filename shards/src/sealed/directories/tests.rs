@@ -44,7 +44,7 @@ async fn write(
         let order = segment.name.sealed_order();
         let finished = writer.finish().unwrap();
         let opened = folder.publish(segment, finished, 0, order).await.unwrap();
-        folder.settle(&opened.segment.live).await.unwrap();
+        folder.finalize(&opened.segment.live).await.unwrap();
         segments.push(opened.segment);
     }
     segments

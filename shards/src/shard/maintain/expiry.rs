@@ -1,11 +1,11 @@
-//! What of a shard's segments has expired.
+//! Finds the segments of a shard with expired entries.
 //!
-//! Where all streams have one period, the time bounds of a segment tell. Where they have
-//! several, its directory has to be looked at, which may have to be read first: a job
-//! beside the shard gets it, and the shard remembers what it found.
+//! If all streams have one period, the time bounds of a segment decide. Otherwise its directory
+//! decides. A job beside the shard gets the directory, which it may have to read, and the shard
+//! remembers what it found.
 //!
-//! Guarantees: a segment is looked at once, and again after an hour while parts of it
-//! expire, until the periods change.
+//! Guarantees: a segment is inspected once, and once an hour while parts of it expire, until the
+//! periods change.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::sealed::SealedSegment;
 use crate::segment::Directory;
 
 /// How long a segment is not looked at again of which too little has expired.
-const LOOK_AGAIN_NS: i64 = 3_600_000_000_000;
+const INSPECT_AGAIN_NS: i64 = 3_600_000_000_000;
 
 /// How long the entries of a stream stay, as of a policy: finding it out takes a look at
 /// every rule.
@@ -78,7 +78,7 @@ impl Shard {
 
     /// A segment of which it has to be found out when it expires, or whether half of it
     /// has. One at a time, since that may take long.
-    pub(super) fn to_be_looked_at(&self, now_ns: i64) -> Option<Arc<SealedSegment>> {
+    pub(super) fn due_for_inspection(&self, now_ns: i64) -> Option<Arc<SealedSegment>> {
         let Maintenance { config, expiries, unmergeable, .. } = &self.maintenance;
         let (shortest_ns, longest_ns) = config.retention.bounds_ns()?;
         // Where all streams have one period, those of a day expire within a day: it goes
@@ -100,13 +100,13 @@ impl Shard {
     }
 
     /// Finds out when a segment expires, and whether it is to be rewritten for it.
-    pub(super) fn look(&mut self, looked_at: &RemovedSegment, now_ns: i64) {
-        let name = looked_at.name;
+    pub(super) fn inspect(&mut self, inspected: &RemovedSegment, now_ns: i64) {
+        let name = inspected.name;
         let Some(segment) = self.segments.iter().find(|segment| segment.live.name == name) else {
             return;
         };
-        let again_ns = now_ns.saturating_add(LOOK_AGAIN_NS);
-        let Some(directory) = &looked_at.directory else {
+        let again_ns = now_ns.saturating_add(INSPECT_AGAIN_NS);
+        let Some(directory) = &inspected.directory else {
             // It stays until all periods are over.
             self.maintenance.expiries.insert(name, Expiry { all_by_ns: i64::MAX, again_ns });
             return;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use logsvc_proto::{Labels, StreamId};
 
-use super::super::{Effect, Moment, Shard};
+use super::super::{Effect, Shard, StepContext};
 use crate::compact::RemovedSegment;
 use crate::index::Slot;
 use crate::sealed::{OpenedSegment, SealedSegment};
@@ -43,7 +43,7 @@ impl Shard {
     /// Puts a segment into the list; its streams are known.
     pub(super) fn insert_segment(&mut self, opened: OpenedSegment) {
         let OpenedSegment { segment, directory } = opened;
-        self.note_part(&segment, &directory);
+        self.note_own_totals(&segment, &directory);
         for row in 0..directory.stream_count() {
             let Some(slot) = self.slot_in(&segment, directory.stream_id(row)) else { continue };
             let (min_ns, max_ns) = directory.stream_bounds_ns(row);
@@ -85,30 +85,30 @@ impl Shard {
             state.sealed_in = state.sealed_in.saturating_sub(1);
             if state.sealed_in == 0 {
                 state.sealed_bounds_ns = None;
-                self.maintenance.doomed.push(slot);
+                self.maintenance.maybe_empty.push(slot);
             } else if let Some(bounds) = &mut state.sealed_bounds_ns {
                 // Not narrower than what is left, and enough to forget old days.
                 *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
             }
         }
-        self.maintenance.parts.remove(&name);
+        self.maintenance.own_totals.remove(&name);
         self.maintenance.expiries.remove(&name);
         self.maintenance.unmergeable.remove(&name);
         self.maintenance.retired.push(segment);
     }
 
     /// Forgets streams that have nothing in memory and nothing in segments.
-    pub(super) fn forget_doomed(&mut self) {
-        let mut doomed = std::mem::take(&mut self.maintenance.doomed);
-        doomed.sort_unstable();
-        doomed.dedup();
-        doomed.retain(|&slot| {
+    pub(super) fn forget_empty_streams(&mut self) {
+        let mut maybe_empty = std::mem::take(&mut self.maintenance.maybe_empty);
+        maybe_empty.sort_unstable();
+        maybe_empty.dedup();
+        maybe_empty.retain(|&slot| {
             let stream = &mut self.streams[slot as usize];
             if stream.sealed_in > 0 {
                 return false;
             }
             if !stream.head.is_empty()
-                || stream.set_aside.is_some()
+                || stream.frozen.is_some()
                 || stream.in_log > 0
                 || stream.tails.is_some()
             {
@@ -126,11 +126,11 @@ impl Shard {
             self.maintenance.status.forgotten_streams += 1;
             false
         });
-        self.maintenance.doomed = doomed;
+        self.maintenance.maybe_empty = maybe_empty;
     }
 
     /// Gives up the files of segments that are not live any more and that no scan holds.
-    pub(super) fn retire_unused(&mut self, moment: Moment, effects: &mut Vec<Effect>) {
+    pub(super) fn retire_unused(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         let maintenance = &mut self.maintenance;
         if maintenance.retired.is_empty() {
             maintenance.next_sweep = None;
@@ -152,7 +152,7 @@ impl Shard {
             effects.push(Effect::Retire { name: live.name, path });
             false
         });
-        maintenance.next_sweep = (!retired.is_empty()).then(|| moment.now.after(RETIRE_INTERVAL));
+        maintenance.next_sweep = (!retired.is_empty()).then(|| context.now.after(RETIRE_INTERVAL));
         maintenance.retired = retired;
     }
 }

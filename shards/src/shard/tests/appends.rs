@@ -215,7 +215,7 @@ fn memory_is_bounded_and_comes_back() {
     let (a, b) = (app("a"), app("b"));
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(1, line), (2, line)])])));
     assert_eq!(bench.append(push(&[(&b, &[(1, line)])])), Err(AppendError::HeadsFull));
-    bench.settle();
+    bench.run_to_idle();
     assert_eq!(bench.append_reply(&mut reply).map(accepted), Some(2));
     assert_eq!(bench.budget.used_bytes(), budget_bytes, "what is held");
     // A push that comes while sealing is about to release memory waits for it.
@@ -296,7 +296,7 @@ fn more_than_may_wait_is_refused_as_busy() {
     assert_eq!(bench.append_reply(&mut replies[2]), busy);
     bench.end_op(true);
     let mut next = bench.send(ShardRequest::Append(push(&[(&a, &[(9, &line)])])));
-    bench.settle();
+    bench.run_to_idle();
     assert_eq!(bench.append_reply(&mut replies[0]).map(accepted), Some(1));
     assert_eq!(bench.append_reply(&mut next).map(accepted), Some(1));
 }

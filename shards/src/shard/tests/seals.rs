@@ -42,7 +42,7 @@ fn heads_are_set_aside_between_commits_and_stay_visible() {
     // What comes now goes to another log file and to new heads.
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(3, "third")])])));
     assert!(matches!(&bench.op, Some(WalOp::Open { header, .. }) if header.name.index == 1));
-    bench.settle();
+    bench.run_to_idle();
     assert!(bench.append_reply(&mut reply).unwrap().is_ok());
     assert_eq!(lines(&mut bench), 4);
     // An entry that is being sealed is not stored twice in what a query sees.
@@ -70,23 +70,20 @@ fn heads_that_fill_faster_than_they_are_sealed_become_drafts() {
     assert!(bench.seal.is_some(), "as fast as it may be");
     // The next one is full, and the first is not sealed yet.
     let first = bench.seal.clone().expect("it is being sealed");
-    assert!(!first.haste.is_asked_for());
+    assert!(!first.draft.is_set());
     fill(&mut bench, 120);
-    assert!(first.haste.is_asked_for(), "what is left of it");
+    assert!(first.draft.is_set(), "what is left of it");
     bench.end_seal(Ok(Vec::new()));
-    assert!(bench.end_seal(Err("no space".into())).haste.is_asked_for());
+    assert!(bench.end_seal(Err("no space".into())).draft.is_set());
     bench.now = bench.now.after(RETRY_PAUSE);
     bench.step(Event::Timer);
-    assert!(
-        bench.end_seal(Ok(Vec::new())).haste.is_asked_for(),
-        "after a failure it is what it was"
-    );
+    assert!(bench.end_seal(Ok(Vec::new())).draft.is_set(), "after a failure it is what it was");
     for (ms, is_draft) in [(130, true), (300, false), (60, true)] {
         fill(&mut bench, ms);
-        assert_eq!(bench.end_seal(Ok(Vec::new())).haste.is_asked_for(), is_draft, "{ms} ms");
+        assert_eq!(bench.end_seal(Ok(Vec::new())).draft.is_set(), is_draft, "{ms} ms");
         // The rest, on request.
         let _flushed = bench.send(ShardRequest::Flush);
-        assert!(!bench.end_seal(Ok(Vec::new())).haste.is_asked_for());
+        assert!(!bench.end_seal(Ok(Vec::new())).draft.is_set());
     }
 }
 
@@ -107,10 +104,10 @@ fn heads_with_much_of_each_stream_are_encoded_at_once() {
         fill(&mut bench);
         let first = bench.seal.clone().expect("the heads are full");
         fill(&mut bench);
-        assert!(first.haste.is_asked_for(), "whatever it has, it is late");
+        assert!(first.draft.is_set(), "whatever it has, it is late");
         bench.end_seal(Ok(Vec::new()));
         let second = bench.seal.clone().expect("so are the next ones");
-        assert_eq!(second.haste.is_asked_for(), is_draft, "{streams}");
+        assert_eq!(second.draft.is_set(), is_draft, "{streams}");
     }
 }
 

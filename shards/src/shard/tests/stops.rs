@@ -68,6 +68,6 @@ fn an_interval_falls_due_by_the_timer() {
     bench.now = due;
     bench.step(Event::Timer);
     assert!(matches!(&bench.op, Some(WalOp::Commit { sync: true, .. })));
-    bench.settle();
+    bench.run_to_idle();
     assert_eq!(bench.shard.next_wakeup(), None);
 }

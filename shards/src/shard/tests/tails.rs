@@ -84,7 +84,7 @@ fn what_comes_is_told_once_and_what_came_is_history() {
     assert_eq!(bench.join(join(7, 1, "{app=`a`}")), 1);
     let mut poll = bench.poll();
     assert!(bench.tailed(&mut poll).is_none(), "nothing has come");
-    bench.settle();
+    bench.run_to_idle();
     assert!(bench.append_reply(&mut before).is_some());
     let batches = bench.tailed(&mut poll).expect("an entry has come");
     assert_eq!(batches.len(), 1);
@@ -299,7 +299,7 @@ fn a_stop_ends_all_tails() {
     bench.join(join(1, 1, "{app=`a`}"));
     let mut poll = bench.poll();
     let mut stop = bench.send(ShardRequest::Stop);
-    bench.settle();
+    bench.run_to_idle();
     assert!(matches!(bench.reply(&mut stop), Some(ShardReply::Stopped(Ok(())))));
     let mut context = Context::from_waker(Waker::noop());
     assert!(matches!(pin!(&mut poll).poll(&mut context), Poll::Ready(Err(_))), "disconnected");

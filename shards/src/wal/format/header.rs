@@ -52,7 +52,7 @@ impl WalName {
     }
 
     /// Whether frames with this nonce may belong to the file.
-    pub fn may_have(self, nonce: u64) -> bool {
+    pub(crate) fn may_have(self, nonce: u64) -> bool {
         nonce as u32 == self.tag()
     }
 
@@ -145,7 +145,7 @@ impl FileHeader {
 
     /// What of a header is not known although it checks; `None` if it is known, or does not
     /// check.
-    pub fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
+    pub(crate) fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
         let found = checked_version(bytes.get(..FILE_HEADER_LEN)?, FILE_MAGIC)?;
         let (mut known, newest) = (Layout::ALL.into_iter(), Layout::Padded.version());
         let is_known = known.any(|layout| layout.version() == found);
@@ -153,7 +153,7 @@ impl FileHeader {
     }
 
     /// Whether something stands at the place of the second header that is none.
-    pub fn has_bad_second(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn has_bad_second(&self, bytes: &[u8]) -> bool {
         let place = bytes.get(SECOND_HEADER_AT..HEADERS_LEN).unwrap_or_default();
         self.layout == Layout::Padded
             && place.iter().any(|&byte| byte != 0)

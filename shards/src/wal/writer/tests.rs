@@ -17,7 +17,7 @@ struct Bench {
     /// What the file after the last one that was opened will say.
     upcoming: Option<FileHeader>,
     /// Which file and frame each batch was asked to be defined for.
-    defined: BTreeMap<u32, Vec<FramePlace>>,
+    defined: BTreeMap<u32, Vec<FramePosition>>,
 }
 
 impl Bench {
@@ -132,7 +132,7 @@ fn what_arrives_during_a_commit_goes_with_the_next_one() {
 
     let counters = bench.writer.counters();
     assert_eq!((counters.commits, counters.syncs, counters.files), (2, 3, 1));
-    let place = |frame| vec![FramePlace { file: 0, frame }];
+    let place = |frame| vec![FramePosition { file: 0, frame }];
     assert_eq!((&bench.defined[&2], &bench.defined[&3]), (&place(0), &place(1)));
 }
 
@@ -226,7 +226,7 @@ fn a_full_file_is_followed_by_one_that_knows_its_length() {
         assert_eq!(offset, first_frame);
         assert_eq!(batches_of(&frame, header.nonce).0.number, 0);
         assert_eq!(bench.end(true, frame), vec![3]);
-        assert_eq!(bench.defined[&3], vec![FramePlace { file: 1, frame: 0 }]);
+        assert_eq!(bench.defined[&3], vec![FramePosition { file: 1, frame: 0 }]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which entries a rewrite keeps: what retention and deletes plug into.
+//! Decides which entries a rewrite keeps. Retention and deletion plug in here.
 
 use logsvc_logql::engine::MetadataSets;
 
@@ -37,25 +37,25 @@ impl<'a> EntryView<'a> {
 
 /// What is known of all entries of a stream in a range of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum FilterDecision {
     /// All of them are kept: they need not be decoded.
     Keep,
     /// All of them go.
     Drop,
-    /// [`Keep::entry`] decides.
+    /// [`CompactionFilter::entry`] decides.
     Each,
 }
 
 /// Decides what a rewrite keeps. Streams come one after another, each with
-/// [`Keep::begin`]; the other two are about the stream that was begun last. Answers
+/// [`CompactionFilter::begin`]; the other two are about the stream that was begun last. Answers
 /// must depend on nothing but stream and entry: an entry that was stored twice may be
 /// asked about twice.
-pub trait Keep: std::fmt::Debug {
+pub trait CompactionFilter: std::fmt::Debug {
     /// The stream whose entries follow.
     fn begin(&mut self, stream: &StreamDefinition);
 
     /// What becomes of entries from `min_ns` to `max_ns`, both included.
-    fn run(&self, min_ns: i64, max_ns: i64) -> Fate;
+    fn run(&self, min_ns: i64, max_ns: i64) -> FilterDecision;
 
     /// Whether an entry stays.
     fn entry(&self, entry: &EntryView<'_>) -> bool;

@@ -1,7 +1,9 @@
 //! Turns on the side thread against one for everything.
 
 use super::*;
-use crate::compact::aside::{BLOCKS_IN_A_ROW, Ending, Step, Turn, WholeBlock, Workshop, next_part};
+use crate::compact::aside::{
+    BLOCKS_IN_A_ROW, EndChunk, MergeWorker, Step, StepResults, WholeBlock, next_end_chunk,
+};
 use crate::segment::{MergedPlace, RunInfo, SegmentIdentity, WriterBuffers};
 
 /// All of a segment, run by run: whole blocks where `rng` says so, which is not always right,
@@ -41,24 +43,24 @@ async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>)
 fn bytes(steps: Vec<Step>, mut turns: impl FnMut() -> usize) -> Vec<u8> {
     let identity = SegmentIdentity { epoch: 1, shards: 1, shard: 0, seq: 1, created_ns: 1 };
     let place = MergedPlace { level: 1, order: 1 };
-    let mut workshop = Workshop::new(identity, place, WriterBuffers::new().unwrap());
+    let mut worker = MergeWorker::new(identity, place, WriterBuffers::new().unwrap());
     let mut steps = steps.into_iter().peekable();
     let mut bytes = Vec::new();
     while steps.peek().is_some() {
         let some: Vec<Step> = steps.by_ref().take(turns()).collect();
-        let Turn { workshop: back, steps: memory, decoded } = workshop.turn(some, None).unwrap();
+        let StepResults { worker: back, steps: memory, decoded } = worker.run(some, None).unwrap();
         assert!(memory.is_empty() && decoded.is_none());
-        workshop = back;
-        bytes.extend_from_slice(&workshop.writer.take_output());
+        worker = back;
+        bytes.extend_from_slice(&worker.writer.take_output());
     }
-    let mut ending = workshop.end().unwrap();
+    let mut ending = worker.end().unwrap();
     loop {
         match ending {
-            Ending::Some(more, rest) => {
+            EndChunk::Some(more, rest) => {
                 bytes.extend_from_slice(&more);
-                ending = next_part(rest).unwrap();
+                ending = next_end_chunk(rest).unwrap();
             }
-            Ending::Last(finished) => {
+            EndChunk::Last(finished) => {
                 bytes.extend_from_slice(&finished.bytes);
                 return bytes;
             }

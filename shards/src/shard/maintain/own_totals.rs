@@ -1,5 +1,4 @@
-//! What a shard has of a segment that is not its own as a whole: one that other shards use
-//! too, or that streams have left.
+//! How much of a segment is the shard's own, if other shards use it too or streams have left it.
 
 use super::super::Shard;
 use super::Maintenance;
@@ -8,7 +7,7 @@ use crate::segment::Directory;
 
 /// How much of a segment is of streams of the shard that have not left it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::shard) struct PartTotals {
+pub(in crate::shard) struct OwnTotals {
     /// Entries.
     pub(in crate::shard) entries: u64,
     /// Bytes of their lines.
@@ -19,9 +18,9 @@ pub(in crate::shard) struct PartTotals {
 
 impl Maintenance {
     /// What the shard has of a segment in its list.
-    pub(in crate::shard) fn totals(&self, segment: &SealedSegment) -> PartTotals {
+    pub(in crate::shard) fn totals(&self, segment: &SealedSegment) -> OwnTotals {
         let whole = &segment.footer.totals;
-        self.parts.get(&segment.live.name).copied().unwrap_or(PartTotals {
+        self.own_totals.get(&segment.live.name).copied().unwrap_or(OwnTotals {
             entries: whole.entries,
             line_bytes: whole.line_bytes,
             runs: u64::from(whole.runs),
@@ -36,11 +35,11 @@ impl Maintenance {
 
 impl Shard {
     /// Adds up what the shard has of a segment, unless that is all of it.
-    pub(super) fn note_part(&mut self, segment: &SealedSegment, directory: &Directory) {
+    pub(super) fn note_own_totals(&mut self, segment: &SealedSegment, directory: &Directory) {
         if segment.left.is_empty() && !self.maintenance.is_shared(segment) {
             return;
         }
-        let mut totals = PartTotals::default();
+        let mut totals = OwnTotals::default();
         for row in 0..directory.stream_count() {
             if self.slot_in(segment, directory.stream_id(row)).is_none() {
                 continue;
@@ -51,6 +50,6 @@ impl Shard {
                 totals.runs += 1;
             }
         }
-        self.maintenance.parts.insert(segment.live.name, totals);
+        self.maintenance.own_totals.insert(segment.live.name, totals);
     }
 }

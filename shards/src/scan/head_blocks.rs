@@ -7,7 +7,7 @@ use crate::head::HeadBlock;
 
 /// Where the blocks of heads stand in the order of arrival: behind all segments.
 /// Entries that are being sealed come before those that came since.
-const GENERATION_SET_ASIDE: u32 = u32::MAX - 1;
+const GENERATION_FROZEN: u32 = u32::MAX - 1;
 const GENERATION_HEAD: u32 = u32::MAX;
 
 /// The arrival number of a block: generations in their order, and the blocks of one
@@ -18,7 +18,7 @@ pub(super) fn arrival(generation: u32, within: u32) -> u64 {
 
 /// A block of a head.
 #[derive(Clone, Debug)]
-pub struct HeadPart {
+pub struct HeadBlockRef {
     /// Where it stands in the order of arrival: among all generations, and within its own.
     pub(super) generation: u32,
     pub(super) within: u32,
@@ -27,19 +27,19 @@ pub struct HeadPart {
     pub(super) block: Arc<HeadBlock>,
 }
 
-impl HeadPart {
+impl HeadBlockRef {
     /// Block number `within` of the entries that are being sealed, with its time bounds.
-    pub(crate) fn set_aside(
+    pub(crate) fn frozen(
         within: u32,
         block: &Arc<HeadBlock>,
         bounds_ns: (i64, i64),
-    ) -> HeadPart {
-        HeadPart { generation: GENERATION_SET_ASIDE, within, bounds_ns, block: Arc::clone(block) }
+    ) -> HeadBlockRef {
+        HeadBlockRef { generation: GENERATION_FROZEN, within, bounds_ns, block: Arc::clone(block) }
     }
 
     /// Block number `within` of the newest entries, with its time bounds.
-    pub(crate) fn head(within: u32, block: &Arc<HeadBlock>, bounds_ns: (i64, i64)) -> HeadPart {
-        HeadPart { generation: GENERATION_HEAD, within, bounds_ns, block: Arc::clone(block) }
+    pub(crate) fn head(within: u32, block: &Arc<HeadBlock>, bounds_ns: (i64, i64)) -> HeadBlockRef {
+        HeadBlockRef { generation: GENERATION_HEAD, within, bounds_ns, block: Arc::clone(block) }
     }
 
     /// Oldest and newest timestamp.
@@ -51,33 +51,33 @@ impl HeadPart {
 /// Blocks of a head, in order. Most streams have one at most, which takes no memory of its
 /// own: a snapshot may be of very many streams.
 #[derive(Debug, Default)]
-pub enum HeadParts {
+pub enum HeadBlocks {
     /// No block.
     #[default]
     None,
     /// One.
-    One(HeadPart),
+    One(HeadBlockRef),
     /// Any number.
-    Many(Vec<HeadPart>),
+    Many(Vec<HeadBlockRef>),
 }
 
-impl Deref for HeadParts {
-    type Target = [HeadPart];
+impl Deref for HeadBlocks {
+    type Target = [HeadBlockRef];
 
-    fn deref(&self) -> &[HeadPart] {
+    fn deref(&self) -> &[HeadBlockRef] {
         match self {
-            HeadParts::None => &[],
-            HeadParts::One(part) => std::slice::from_ref(part),
-            HeadParts::Many(parts) => parts,
+            HeadBlocks::None => &[],
+            HeadBlocks::One(part) => std::slice::from_ref(part),
+            HeadBlocks::Many(parts) => parts,
         }
     }
 }
 
-impl FromIterator<HeadPart> for HeadParts {
-    fn from_iter<I: IntoIterator<Item = HeadPart>>(parts: I) -> HeadParts {
+impl FromIterator<HeadBlockRef> for HeadBlocks {
+    fn from_iter<I: IntoIterator<Item = HeadBlockRef>>(parts: I) -> HeadBlocks {
         let mut parts = parts.into_iter();
-        let Some(first) = parts.next() else { return HeadParts::None };
-        let Some(second) = parts.next() else { return HeadParts::One(first) };
-        HeadParts::Many([first, second].into_iter().chain(parts).collect())
+        let Some(first) = parts.next() else { return HeadBlocks::None };
+        let Some(second) = parts.next() else { return HeadBlocks::One(first) };
+        HeadBlocks::Many([first, second].into_iter().chain(parts).collect())
     }
 }
