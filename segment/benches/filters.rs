@@ -1,5 +1,5 @@
-//! What the filters of blocks cost: adding lines, folding, writing a region of them,
-//! and taking them out of it again.
+//! Measures block filters: adding lines, folding, writing a region, and reading all filters from
+//! it.
 //!
 //! `cargo bench -p logsvc-segment --bench filters [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for random bytes, and one for the

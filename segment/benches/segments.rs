@@ -1,4 +1,4 @@
-//! What sealing costs: writing a segment of blocks as heads have them.
+//! Measures sealing: writing a segment of head blocks.
 //!
 //! `cargo bench -p logsvc-segment --bench segments [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for streams of all styles in turns,
@@ -19,7 +19,7 @@ use logsvc_segment::head::{BlockPool, StreamHead};
 use logsvc_segment::{Entries, SegmentIdentity, SegmentWriter};
 use logsvc_testkit::{Rng, Scene, line};
 
-/// What a stream has in a segment when a thousand of them fill the heads of two cores.
+/// Bytes of a stream in a segment if a thousand streams fill the heads of two cores.
 const STREAM_BYTES: usize = 107 << 10;
 const STREAMS: usize = 128;
 const PASSES: usize = 7;
@@ -32,7 +32,7 @@ fn main() {
     for (name, heads) in names.iter().zip(&styles) {
         measure(name, heads.iter());
     }
-    // Neighbours that have nothing in common.
+    // Adjacent streams of different styles.
     let in_turns = (0..STREAMS).map(|number| &styles[number % styles.len()][number]);
     measure("in turns", in_turns);
     measure("json with metadata", heads_of((0..).map(styled(0)), true).iter());

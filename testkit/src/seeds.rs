@@ -1,7 +1,7 @@
 //! The seeds of randomised tests, and how to replay one.
 
-/// The seeds a randomised test runs over: `count` of them, or what the environment
-/// says: `LOGSVC_SEED` names the one seed to replay, `LOGSVC_SEEDS` their number.
+/// The seeds of a randomised test: `count` of them. The environment may give another number
+/// (`LOGSVC_SEEDS`), or the one seed to replay (`LOGSVC_SEED`).
 ///
 /// # Panics
 /// If a variable does not hold a number.
@@ -16,7 +16,7 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Says which seed failed when a test panics while it holds one.
+/// Prints its seed if the test panics before the guard is dropped.
 #[derive(Debug)]
 pub struct SeedGuard(pub u64);
 
