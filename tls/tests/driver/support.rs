@@ -123,7 +123,7 @@ impl Service for TestService {
                 ok().with_route("wait").with_body(b"went".to_vec())
             }
             "/socket" => match Handshake::of_request(&request.head) {
-                Ok(handshake) => handshake.accept(WebSocketConfig::default(), echo),
+                Ok(handshake) => Response::websocket(handshake, WebSocketConfig::default(), echo),
                 Err(error) => Response::text(StatusCode::BAD_REQUEST, error.to_string()),
             },
             _ => Response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
