@@ -1,13 +1,13 @@
-//! Ids, label sets, hashing, wire formats and response encoders of the log
-//! service, and the error type its API answers with.
+//! Ids, label sets, hashing, wire formats and response encoders of the log service, and the error
+//! type its API answers with.
 //!
-//! What must be absent: this crate does no I/O, knows no clock, no thread and no
-//! storage. Everything is a function of bytes handed in, so every decoder can be
-//! fuzzed and every format can be pinned by golden values.
+//! What must be absent: this crate does no I/O and knows no clock, no thread and no storage. Every
+//! function depends on its arguments alone, so every decoder can be fuzzed and every
+//! format can be pinned by golden values.
 //!
-//! Guarantees of all decoders here: no panic on any input, memory bounded by a
-//! constant factor of the input (or by a limit argument), time linear in the
-//! input, recursion not at all, or no deeper than a fixed limit ([`otlp`]).
+//! Guarantees of all decoders here: no panic on any input, memory bounded by a constant factor of
+//! the input (or by a limit argument), time linear in the input, recursion not at all, or no deeper
+//! than a fixed limit ([`otlp`]).
 
 pub mod body;
 pub mod bytes;

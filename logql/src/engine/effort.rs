@@ -1,13 +1,14 @@
-//! What a query costs before it reads anything: to be parsed, to be compiled, and to be merged.
+//! Estimates of the time and memory that a query takes before it reads any entry: to be parsed, to
+//! be compiled, and to be merged.
 //!
 //! A query of 130 kilobytes may hold ten thousand stages; compiling them takes seconds and a
-//! hundred megabytes. Whoever compiles asks here first, has the memory admitted, and computes
-//! aside what takes long. Estimates read the text or the tree once and compile nothing.
+//! hundred megabytes. The caller asks for an estimate first, has the memory admitted, and moves
+//! long work to another thread. An estimate reads the text or the tree once and compiles nothing.
 //!
-//! Guarantees: what is held is estimated within a factor of about two, or as more
-//! (`tests/effort.rs` measures it); time is that of a machine of our days. What can go wrong:
-//! patterns of equal cost differ in what a regex engine makes of them, so that single patterns
-//! are further off than their sums.
+//! Guarantees: memory is estimated within a factor of about two, or too high (`tests/effort.rs`
+//! measures it). Times are those of a current machine. What can go wrong: patterns of equal
+//! estimate differ in the automaton that a regex engine builds for them, so an estimate of one
+//! pattern is less exact than a sum over many.
 
 mod weight;
 

@@ -1,4 +1,4 @@
-//! Why a query cannot be planned or evaluated. The texts are what the client reads.
+//! Reasons why a query cannot be planned or evaluated. The texts are shown to clients.
 
 use super::meter::Stop;
 

@@ -1,8 +1,7 @@
-//! The fields of lines whose format nobody has told: what the endpoints for detected
-//! fields see in them.
+//! The fields of lines of an unknown format, for the endpoints of detected fields.
 //!
-//! A line is read as JSON and, if it is none, as logfmt, by the parsers of the
-//! language, so that every field found is one that a query can extract.
+//! A line is read as JSON and, if it is no JSON, as logfmt. The parsers are those of the language,
+//! so a query can extract every field that is found.
 
 use std::sync::Arc;
 

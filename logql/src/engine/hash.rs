@@ -1,8 +1,8 @@
 //! Hash maps whose order of work does not depend on the process.
 //!
-//! The keys of the hasher are constants, so a query over the same data does the
-//! same work in every run, which is what lets a simulation seed replay. Nothing
-//! in the engine ever shows the iteration order of such a map in a result.
+//! The keys of the hasher are constants, so a query over the same data does the same work in every
+//! run. A simulation seed can therefore replay a failure. No result of the engine shows the
+//! iteration order of a map.
 
 use ahash::RandomState;
 

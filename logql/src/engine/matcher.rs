@@ -1,10 +1,9 @@
-//! Matchers of label values, compiled: those of stream selectors, label filters, `drop`
-//! and `keep`.
+//! Compiled matchers of label values, for stream selectors, label filters, `drop` and `keep`.
 //!
-//! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on
-//! its index: for each matcher it looks the values of
-//! [`CompiledMatcher::pattern_literals`] up, or goes through the values of the label by
-//! [`CompiledMatcher::pattern_walk`]. An absent label counts as the empty value.
+//! A matcher is a *pattern*, perhaps negated. A shard resolves the selector of a leaf on its index.
+//! For each matcher it looks up the values of [`CompiledMatcher::pattern_literals`], or tests the
+//! values of the label with [`CompiledMatcher::pattern_walk`]. An absent label counts as the empty
+//! value.
 
 mod walk;
 

@@ -1,4 +1,4 @@
-//! What a query is evaluated over: times, limits and the grid of a metric query.
+//! The parameters of a query: times, limits and the grid of a metric query.
 
 use super::error::PlanError;
 use super::range::Window;

@@ -1,23 +1,21 @@
-//! Splitting a query into leaves, which run where the entries are, and a merge
-//! part, which runs once.
+//! Splitting a query into leaves, which run where the entries are, and a merge part, which runs
+//! once.
 //!
-//! A leaf is a stream selector with a pipeline and either the limit of a log query
-//! or the windows of a range aggregation. Range aggregations that read the same
-//! thing share a leaf. The partial result of every leaf is such that merging those
-//! of any number of shards gives exactly what one shard would have found (except for
+//! A leaf is a stream selector with a pipeline and either the limit of a log query or the windows
+//! of a range aggregation. Range aggregations that read the same entries share a leaf. Merging the
+//! partial results of any number of shards gives exactly the result of one shard (except for
 //! patterns once lines are sampled):
 //!
 //! | leaf | partial |
 //! |---|---|
-//! | log query | the first `limit` entries with their places in the total order |
+//! | log query | the first `limit` entries with their positions in the total order |
 //! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
-//! | range aggregations over unwrapped values | all samples with their places in the total order |
+//! | range aggregations over unwrapped values | all samples with their positions in the total order |
 //! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
 //! | volume of streams or labels | integer sums of bytes per series and step |
-//! | patterns | templates of lines with counts per step; which lines are sampled, and what their templates have in common, depends on how lines are spread over shards |
+//! | patterns | templates of lines with counts per step; the sampled lines, and the common words of their templates, depend on how lines are spread over shards |
 //!
-//! Everything above the leaves is evaluated on the merged series, see
-//! [`super::merge`].
+//! The expression above the leaves is evaluated on the merged series, see [`super::merge`].
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Regular expressions of the engine: compiling Go syntax, and finding out what a
-//! pattern really is, so that literals never pay for a regex engine.
+//! Regular expressions of the engine: compiling Go syntax, and recognising patterns that are plain
+//! texts, so that these never pay for a regex engine.
 //!
-//! Everything matches bytes: a line need not be valid UTF-8.
+//! All patterns match bytes: a line need not be valid UTF-8.
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{ExtractKind, Extractor};

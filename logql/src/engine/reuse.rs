@@ -1,16 +1,14 @@
-//! Answers to metric range queries that are put together from what is known and what is
-//! new.
+//! Answers to metric range queries that are put together from known steps and new ones.
 //!
-//! A metric query is evaluated step by step, and the answer of a step depends only on the
-//! entries in its windows. So the steps of an earlier answer to the same query can be used
-//! again as long as nobody has changed these entries, and a dashboard that asks for the
-//! last hour again and again needs its last minutes only.
+//! A metric query is evaluated step by step, and the answer of a step depends only on the entries
+//! in its windows. So the steps of an earlier answer to the same query can be used again as long as
+//! these entries have not changed. A dashboard that asks for the last hour again and again needs
+//! its last minutes only.
 //!
-//! Guarantees: [`KnownSteps::completed`] gives, bit for bit, the answer that a run over all
-//! steps would give, if the known steps would still come out as they were. Which these are
-//! is for the caller to say. What cannot be divided into steps, may depend on the time at
-//! which it is asked, or is rounded in an order that depends on where the first step is,
-//! has no [`Steps`].
+//! Guarantees: [`KnownSteps::completed`] gives, bit for bit, the answer of a run over all steps,
+//! provided that a new run would give the known steps again. The caller says which steps these are.
+//! A query has no [`Steps`] if its answer cannot be divided into steps, may depend on the time at
+//! which it is asked, or is rounded in an order that depends on the first step.
 
 use std::ops::Range;
 

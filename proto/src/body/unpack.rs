@@ -1,5 +1,5 @@
-//! Undoes what is wrapped around a message, piece by piece: so that whoever asks for the
-//! pieces can find memory for each, and time for others between them.
+//! Unpacks a compressed message piece by piece, so that the caller can find memory for each piece,
+//! and let other work run between them.
 
 use std::io::{self, Read};
 

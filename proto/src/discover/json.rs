@@ -1,7 +1,7 @@
 //! Finds a level field in a line that is a JSON object.
 //!
-//! Not a validating parser: it walks names and values as long as they look like JSON,
-//! and what it finds before a fault counts.
+//! This is not a validating parser: it walks names and values as long as they look like JSON, and a
+//! level field before a fault counts.
 
 use crate::discover::{LevelFields, is_blank};
 

@@ -1,15 +1,13 @@
-//! What is found out about pushed entries that their sender did not say: the
-//! `service_name` label of a stream and the `detected_level` metadata of an entry.
+//! Two properties of pushed entries that their sender did not give: the `service_name` label of a
+//! stream and the `detected_level` metadata of an entry.
 //!
-//! Rules (`http-api` documentation, "what happens to accepted entries"): the level of
-//! an entry is, in this order, its metadata `detected_level`, a level field among the
-//! labels of its stream, one in its metadata, its OpenTelemetry `severity_number`, a
-//! level field of its line read as JSON or logfmt, and the first level word of its
-//! line. This module has the parts; the caller holds the order of the first three,
-//! since it knows the stream.
+//! The level of an entry is, in this order, its metadata `detected_level`, a level field among the
+//! labels of its stream, one in its metadata, its OpenTelemetry `severity_number`, a level field of
+//! its line read as JSON or logfmt, and the first level word of its line. This module has the
+//! single steps; the caller holds the order of the first three, since it knows the stream.
 //!
-//! Guarantees: nothing here allocates, recurses or panics, whatever the line; a line is
-//! looked at two or three times at most, most of it sixteen bytes at once.
+//! Guarantees: no function here allocates, recurses or panics, whatever the line. A line is read
+//! two or three times at most, most of it sixteen bytes at once.
 
 mod fields;
 mod json;

@@ -1,10 +1,9 @@
-//! Answers of the query family, written straight into a byte buffer: no trees,
-//! no intermediate strings.
+//! Answers of the query family, written straight into a byte buffer: no trees, no intermediate
+//! strings.
 //!
-//! Writers keep only what they need to place commas; the buffer is handed in at
-//! every step, so that a caller may send it off and go on with an empty one.
-//! Bodies of log lines, labels and series end with a line break, those of metric
-//! results do not.
+//! Writers keep only the state that places commas. The buffer is handed in at every step, so that a
+//! caller may send it off and go on with an empty one. Bodies of log lines, labels and series end
+//! with a line break, bodies of metric results do not.
 
 mod detected;
 mod index;

@@ -1,6 +1,5 @@
-//! Tokens of the series syntax. Only what can begin or continue a series is a
-//! token of its own; everything else is told apart just far enough to be named
-//! in an error text.
+//! Tokens of the series syntax. Only tokens that can begin or continue a series have a kind of
+//! their own. All other tokens are told apart just far enough to be named in an error text.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,11 @@
 //! Makes labels of resources and entries of records.
 //!
-//! The metadata of an entry is, in this order: the attributes of the record, what the
-//! record says besides (times, severity, ids), the attributes of the resource, and the
-//! scope. Names are in normal form; of equal ones the last counts when it is stored.
+//! The metadata of an entry is, in this order: the attributes of the record, its other fields
+//! (times, severity, ids), the attributes of the resource, and the scope. Names are in normal form;
+//! of equal names the last one is stored.
 //!
-//! What can go wrong is a [`RecordError`]: for one record, or for all under a scope or
-//! resource that has an attribute which cannot be stored.
+//! What can go wrong is a [`RecordError`]: for one record, or for all records under a scope or
+//! resource with an attribute that cannot be stored.
 
 use crate::labels::{Labels, LabelsBuilder};
 use crate::otlp::fault::RecordError;

@@ -1,7 +1,7 @@
-//! The first walk over an export request: whether it decodes, and what it holds.
+//! The first walk over an export request: whether it decodes, and how much it holds.
 //!
-//! What is nested deeper than [`MAX_DEPTH`] is not looked at; the records that have it are
-//! refused when they are assembled.
+//! Values nested deeper than [`MAX_DEPTH`] are skipped; their records are refused when they are
+//! assembled.
 
 use crate::otlp::MAX_DEPTH;
 use crate::otlp::message::{LogRecord, read_attribute};

@@ -1,4 +1,4 @@
-//! What refuses a record, or all records of a scope or resource, and nothing else of the
+//! Faults that refuse a record, or all records of a scope or resource, and leave the rest of the
 //! request.
 
 use crate::otlp::MAX_DEPTH;

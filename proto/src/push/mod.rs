@@ -1,13 +1,11 @@
 //! A decoded push, borrowed from its body.
 //!
-//! [`Push::protobuf`], [`Push::json`] and [`Push::legacy_json`] walk the whole
-//! body once and refuse it if anything is malformed: one bad byte refuses the
-//! request before anything is stored. What they return only remembers where the
-//! streams are. Entries are decoded a second time when they are visited, which
-//! needs memory for one entry at most, and cannot fail any more, so that the ingest
-//! loop has no error paths. [`Push::protobuf_listed`] and [`Push::json_listed`] also note
-//! where the entries of usual bodies are, in memory of bounded size, which saves the second
-//! walk.
+//! [`Push::protobuf`], [`Push::json`] and [`Push::legacy_json`] walk the whole body once and refuse
+//! it if anything is malformed: one bad byte refuses the request before anything is stored. A
+//! [`Push`] only remembers where the streams are. Entries are decoded a second time when they are
+//! visited. The second walk needs memory for one entry at most and cannot fail, so the ingest loop
+//! has no error paths. [`Push::protobuf_listed`] and [`Push::json_listed`] also note where the
+//! entries of usual bodies are, in memory of bounded size, which saves the second walk.
 //!
 //! Labels are not parsed here: a [`LabelSource`] is a cache key first.
 

@@ -1,7 +1,8 @@
-//! What a leaf costs for each entry that it reads, as far as that decides where it is computed.
+//! The cost of a leaf per entry, as far as it decides on which thread the leaf runs.
 //!
-//! Guarantees: so many bytes of some thousand entries take some milliseconds at most. What can go
-//! wrong: none of it knows the entries, so whoever reads very many short lines bounds their number.
+//! Guarantees: a batch of [`LeafPlan::core_batch_bytes`] with some thousand entries takes some
+//! milliseconds at most. What can go wrong: the estimate does not know the entries, so the caller
+//! bounds the number of short lines.
 
 use super::{LeafPlan, for_each_filter, is_plain};
 use crate::engine::pipeline::effects;

@@ -1,5 +1,5 @@
-//! The memory that compiling a line filter may take, estimated from its text. It is asked for
-//! before the filter is compiled; a compiled filter knows what it holds.
+//! The memory that compiling a line filter may take, estimated from its text. The memory is asked
+//! for before the filter is compiled. A compiled filter knows its exact size.
 
 use super::super::regex as patterns;
 use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand};

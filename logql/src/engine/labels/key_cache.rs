@@ -1,8 +1,8 @@
-//! Remembers what the keys of fields stand for.
+//! Remembers the label of each key of a field.
 //!
-//! The lines of a service repeat the same few keys. Which label a key names, and
-//! whether the query looks at it, does not change while the query runs, so a key
-//! is sanitised and looked up once and then found by comparing two words.
+//! The lines of a service repeat the same few keys. The label of a key, and whether the query looks
+//! at that label, do not change while the query runs. So a key is sanitised and looked up once, and
+//! found again by comparing two words.
 
 use super::NameId;
 

@@ -1,6 +1,7 @@
-//! Line filters that follow from label filters: `| json | level="error"` keeps only
-//! lines in which `error` stands, which a search over the block finds faster than
-//! a parser. What follows is what [`LeafPlan::required_text`] says.
+//! Line filters that follow from label filters.
+//!
+//! `| json | level="error"` keeps only lines that contain `error`. A search over the block finds
+//! these lines faster than a parser. [`LeafPlan::required_text`] lists the texts to search for.
 
 use super::super::block::{Lines, MetadataColumn};
 use super::super::filter::{LineFilter, Selection};

@@ -1,12 +1,13 @@
 //! Ends a metric query as soon as it is known to give more series than it may.
 //!
-//! Where each series of a leaf gives a series of the answer, or each group of them does
-//! (see [`SeriesLimit`]), the answer has at least as many as one core has found so far, so
-//! nothing has to be read, held and merged only to be refused.
+//! Where each series of a leaf, or each group of them, gives a series of the answer (see
+//! [`SeriesLimit`]), the answer has at least as many series as one core has found. So no entries
+//! are read, held and merged for an answer that is refused.
 //!
-//! Guarantees: what is refused here would have been refused in the end, as different label sets
-//! are different labels in the answer (values are text once a stage has written them). What is
-//! not refused here may still be, when the series of all cores are together.
+//! Guarantees: every query that is refused here would have been refused at the end, because
+//! different label sets are different labels in the answer (values are text once a stage has
+//! written them). A query that passes here may still be refused when the series of all cores are
+//! together.
 
 use super::super::error::EvalError;
 use super::super::labels::EntryLabels;

@@ -1,11 +1,10 @@
-//! A cheap first look at an entry whose labels are all part of the result.
+//! A cheap first test of an entry whose labels are all part of the result.
 //!
-//! `{..} | json | status >= 500` shows every field of the lines it keeps, but needs
-//! one of them to know which those are. The probe runs the stages up to the label
-//! filters with the labels that these read, and nothing else; what they reject the
-//! whole pipeline rejects as well, because a parser gives a label the same value
-//! whichever others are wanted. That is not so of errors, which depend on how far a
-//! line is read, so filters whose outcome depends on errors are left out.
+//! `{..} | json | status >= 500` shows every field of the lines that it keeps, but needs one field
+//! to decide. The probe runs the stages up to the label filters, and extracts only the labels that
+//! these filters read. The whole pipeline rejects every entry that the probe rejects, because a
+//! parser gives a label the same value whichever other labels are wanted. Errors depend on how far
+//! a line is read, so the probe leaves out filters whose outcome depends on errors.
 
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
 //! The leaf of a range aggregation over unwrapped values: all samples.
 //!
-//! The functions over unwrapped values add floating point numbers in time order,
-//! or need all of them; so that the answer does not depend on how entries are
-//! spread, the samples themselves are the partial result, and the windows are
-//! evaluated after the merge. They weigh 32 bytes each and count against the
-//! query's memory budget. Each core sorts what it found, so the merge, which one thread
-//! does for all, only has to go through them.
+//! The functions over unwrapped values add floating point numbers in time order, or need all of
+//! them. So that the answer does not depend on how entries are spread, the samples themselves are
+//! the partial result, and the windows are evaluated after the merge. A sample takes 32 bytes,
+//! which count against the memory budget of the query. Each core sorts its samples, so the merge,
+//! which one thread does for all, reads each list once.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! Bytes of structured metadata for volumes.
 //!
-//! Directories of blocks know the bytes of lines, not those of metadata. Reading every
-//! metadata column for a volume would make a lookup as dear as a query, so a stream's
-//! blocks are read at the first, second, fourth, eighth ... time that one is offered,
-//! and the others are taken to hold as much metadata per entry as those that were read.
-//! What is exact: streams of few blocks, blocks that a bucket or the range cuts, and blocks that
-//! come with the bytes of their metadata.
+//! Directories of blocks know the bytes of lines, but not the bytes of metadata. Reading every
+//! metadata column for a volume would make a lookup as expensive as a query. So of the blocks of a
+//! stream the first, second, fourth, eighth ... one is read. The other blocks are taken to hold as
+//! much metadata per entry as the blocks that were read.
+//!
+//! Exact are streams of few blocks, blocks that a bucket or the range cuts, and blocks that come
+//! with the bytes of their metadata.
 
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
 use crate::engine::meter::Meter;

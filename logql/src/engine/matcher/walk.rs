@@ -1,14 +1,14 @@
 //! Testing a pattern on the values of a label, one after another.
 //!
-//! Values that come sorted mostly begin like the one before. So the walk keeps the states
-//! that an automaton of the pattern had behind each byte of a value, and goes on from where
-//! the next one differs. Where no text that follows could lead to a match any more it says
-//! so, and whoever has the values sorted passes over all that begin alike.
+//! In a sorted list most values begin like the value before. So the walk keeps the state of an
+//! automaton behind each byte of a value, and continues from the first byte in which the next value
+//! differs. Where no continuation could match, the walk says so, and a caller with sorted values
+//! skips all values with that beginning.
 //!
-//! Guarantees: verdicts are those of [`CompiledMatcher::pattern_matches`], in whatever order
-//! values come; memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four
-//! bytes for each byte of the longest value. A pattern whose automaton would take more is
-//! tested on each value by itself, from the beginning or from when that turns out.
+//! Guarantees: a verdict is that of [`CompiledMatcher::pattern_matches`], in whatever order values
+//! come. Memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four bytes for each
+//! byte of the longest value. A pattern whose automaton would take more memory is tested on each
+//! value separately.
 
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;

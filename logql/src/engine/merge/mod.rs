@@ -1,14 +1,13 @@
-//! The half of a query that runs once: merging the leaves of all shards and
-//! evaluating what stands above them.
+//! The half of a query that runs once: merging the leaves of all shards and evaluating the
+//! expression above them.
 //!
-//! Results of leaves may be added in any order; the answer does not depend on it,
-//! nor on how many shards there are. Expressions are evaluated over whole series,
-//! with the meaning of a separate evaluation at every step.
+//! Results of leaves may be added in any order; the answer depends neither on the order nor on the
+//! number of shards. Expressions are evaluated over whole series, with the meaning of a separate
+//! evaluation at every step.
 //!
-//! Memory is admitted by a [`Meter`] before it is allocated, and work is counted, for the parts
-//! that are added and for everything that is made of them. Functions that find the meter
-//! stopped return what they have, which nobody looks at: [`MergeState::finish`] gives an error
-//! then.
+//! A [`Meter`] admits memory before it is allocated, and counts work, for the partial results that
+//! are added and for every list that is made of them. Functions that find the meter stopped return
+//! an incomplete result, which is dropped: [`MergeState::finish`] gives an error then.
 
 mod aggregate;
 mod binary;

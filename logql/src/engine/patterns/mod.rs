@@ -1,13 +1,13 @@
 //! Patterns: the templates that the lines of streams follow, with counts over time.
 //!
-//! They are mined when somebody asks, on every shard, from the lines that are stored;
-//! [`tree`] says how. What the shards find is merged like any other leaf. The result is
-//! a matrix with a series for each template: the label `pattern` is the template in the
-//! syntax of pattern filters, `level` the detected level of its lines.
+//! Each shard mines them from its stored lines while the query runs; [`tree`] has the algorithm.
+//! The results of shards are merged like those of any other leaf. The answer is a matrix with a
+//! series for each template: the label `pattern` is the template in the syntax of pattern filters,
+//! `level` the detected level of its lines.
 //!
-//! Many lines are sampled: after the first [`FULL_LINES`] of a leaf every second one is
-//! looked at and counted twice, after twice as many every fourth, and so on, so the work
-//! grows with the logarithm of the number of lines.
+//! Many lines are sampled: after the first [`FULL_LINES`] of a leaf every second line is read and
+//! counted twice, after twice as many every fourth line, and so on. So the work grows with the
+//! logarithm of the number of lines.
 
 mod token;
 mod tree;

@@ -1,9 +1,8 @@
-//! Cuts lines into words and what stands between them.
+//! Cuts lines into words and separators.
 //!
-//! Lines whose separators are the same can share a template, so a template reproduces
-//! its lines byte for byte but for the words that are variable. Two variables never
-//! touch, because at least one byte stands between two words; that keeps every template
-//! a valid pattern filter.
+//! Lines whose separators are the same can share a template, so a template reproduces its lines
+//! byte for byte but for the words that are variable. Two variables never touch, because at least
+//! one byte separates two words. So every template is a valid pattern filter.
 
 use super::super::meter::Meter;
 

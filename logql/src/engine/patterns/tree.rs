@@ -1,9 +1,9 @@
-//! Groups lines into templates, in the manner of the Drain algorithm: lines with the
-//! same separators meet, and join the template that most of their words agree with.
+//! Groups lines into templates by the Drain algorithm: a line joins the template with the same
+//! separators that agrees with most of its words.
 //!
-//! Guarantees: memory and the time for a line are bounded whatever the lines are; the
-//! same lines in the same order give the same templates. Lines that find no place when
-//! the bounds are reached are not counted.
+//! Guarantees: memory and the time for a line are bounded whatever the lines are. The same lines in
+//! the same order give the same templates. When the bounds are reached, lines without a template
+//! are not counted.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What a stage does to an entry, as far as others have to know it.
+//! The facts about a stage by which the rest of the engine decides.
 //!
-//! The rows are in [`super`], one for each stage. The planner of pipelines, the probe, required
-//! texts, estimates of cost and the reuse of answers decide by these facts, and name no stage.
+//! [`super::effects()`] has one row for each stage. The planner of pipelines, the probe, required
+//! texts, estimates of cost and the reuse of answers ask for these facts, and name no stage.
 
 use crate::syntax::ast::{
     Extraction, LabelFilter, LabelFormat, LabelFormatValue, LineFilter, NameOrMatcher, Text,

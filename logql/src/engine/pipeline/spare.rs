@@ -1,5 +1,5 @@
-//! What compiling a stage may take, by its text: memory that is asked for before it is compiled.
-//! What it holds then is known better.
+//! The memory that compiling a stage may take, estimated from its text. The memory is asked for
+//! before the stage is compiled. A compiled stage knows its exact size.
 
 use super::super::filter::spare::{STAGE_BYTES, of_text};
 use super::super::labels::key_cache::KeyCache;

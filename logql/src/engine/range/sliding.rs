@@ -1,11 +1,11 @@
-//! Windows that overlap a lot, without reading every sample again for each.
+//! Windows that overlap a lot, without reading every sample again for each window.
 //!
-//! A window's value is folded from parts that can be joined. The samples of the
-//! current window are split at a middle: for the part before it all suffixes are
-//! folded, the part behind it is one fold that grows. A window that moves on drops
-//! a suffix and grows the fold; when the suffixes are used up, the middle moves to
-//! the end. So each sample is joined three times at most, whatever the overlap.
-//! Nothing is ever subtracted, so no precision is lost by it.
+//! The value of a window is joined from partial aggregates. The samples of the current window are
+//! split at a middle. For the samples before the middle the aggregates of all suffixes are kept.
+//! The samples behind the middle have one aggregate, which grows. A window that moves on drops a
+//! suffix and grows the aggregate behind the middle. When the suffixes are used up, the middle
+//! moves to the end. So each sample is joined three times at most, whatever the overlap. Nothing is
+//! ever subtracted, so no precision is lost.
 
 /// The fold of a run of samples, in time order.
 pub(crate) trait PartialAggregate: Copy {

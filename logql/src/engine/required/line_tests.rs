@@ -1,6 +1,5 @@
-//! What the line filters of a leaf ask of stored lines, in texts that occur or do not,
-//! so that storage which holds lines in parts can filter them without putting them
-//! together.
+//! The line filters of a leaf as searches for texts, so that storage which holds lines in pieces
+//! can filter them without putting them together.
 
 use super::{LeafPlan, Literal, best, operand_items};
 use crate::engine::pipeline::effects;

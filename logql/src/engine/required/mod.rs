@@ -1,24 +1,22 @@
-//! What a leaf needs of an entry's stored form, so that storage can skip a sealed
-//! block without reading it.
+//! Conditions on the stored form of an entry that follow from a leaf, so that storage can skip a
+//! sealed block without reading it.
 //!
-//! [`LeafPlan::required_text`] and [`LeafPlan::required_metadata`] are necessary
-//! conditions, never sufficient ones: an entry that breaks one of them cannot pass
-//! the leaf's pipeline, whatever the stages do, so it neither contributes to the
-//! result nor fails the query. Where a stage makes that doubtful nothing is
-//! required. The work is bounded by the length of the query; see [`super::literals`] for how
-//! much of a pattern is looked at.
+//! [`LeafPlan::required_text`] and [`LeafPlan::required_metadata`] are necessary conditions, never
+//! sufficient ones. An entry that breaks one of them cannot pass the leaf's pipeline, so it neither
+//! contributes to the result nor fails the query. Where a stage makes that doubtful there is no
+//! condition. The work is bounded by the length of the query; [`super::literals`] bounds the work
+//! for a pattern.
 //!
 //! # Text
 //!
-//! Line filters test the stored line until a stage rewrites it, and a value that a
-//! parser took from the stored line stands in that line, unless it was written
-//! there with an escape. Values of labels are cleaned (bytes that are no text
-//! become spaces), so nothing is said of spaces.
+//! Line filters test the stored line until a stage rewrites it. A value that a parser took from the
+//! stored line stands in that line, unless it was written there with an escape. Values of labels
+//! are cleaned (bytes that are no text become spaces), so spaces are never required.
 //!
 //! # Metadata
 //!
-//! Before the first stage that writes labels, a label is one of the stream or of
-//! the structured metadata.
+//! Before the first stage that writes labels, a label is one of the stream or of the structured
+//! metadata.
 
 mod line_tests;
 

@@ -1,4 +1,4 @@
-//! What functions see of one execution: the entry, and the work that is left.
+//! The state of one execution that functions see: the entry, and the work that is left.
 
 use std::cell::{Cell, RefCell};
 

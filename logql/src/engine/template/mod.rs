@@ -1,18 +1,14 @@
-//! Templates of `line_format` and `label_format`: Go's `text/template` with
-//! LogQL's functions.
+//! Templates of `line_format` and `label_format`: Go's `text/template` with LogQL's functions.
 //!
-//! A template is compiled once per query and executed over the labels of every
-//! entry. Text and plain fields such as `{{.method}}` are copied from the label
-//! set to the output without any allocation; everything else is evaluated by
-//! walking the tree.
+//! A template is compiled once per query and executed over the labels of every entry. Text and
+//! plain fields such as `{{.method}}` are copied from the label set to the output without any
+//! allocation. All other actions are evaluated by walking the tree.
 //!
-//! Templates are written by clients and their values by whoever writes logs, so
-//! everything is bounded: nesting when parsing and executing, steps, bytes read,
-//! written and kept, and the size of regular expressions. A template that goes
-//! over a bound fails like any other execution error.
+//! Clients write templates, and any program may have written the values. So everything is bounded:
+//! nesting when parsing and executing, steps, bytes read, written and kept, and the size of regular
+//! expressions. A template that goes over a bound fails like any other execution error.
 //!
-//! Differences from Go: no methods of times that return several values, and the
-//! bounds.
+//! Differences from Go: no methods of times that return several values, and the bounds.
 
 mod ast;
 mod exec;

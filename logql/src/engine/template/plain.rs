@@ -1,7 +1,7 @@
 //! Templates of nothing but text and labels, such as `{{.level}} {{.msg}}`, which most are.
 //!
-//! Guarantees: what is written is what the execution of the tree writes. What can go wrong: an
-//! output beyond its bound, which is left to that execution, as it knows where it was.
+//! Guarantees: the output is that of walking the tree. What can go wrong: an output beyond its
+//! bound, which is left to the walk over the tree, as the walk knows the position for the message.
 
 use super::ast::{List, Node};
 use super::execution::{Input, max_output_bytes};

@@ -1,26 +1,24 @@
 //! The syntax tree of a query.
 //!
-//! Plain owned data without interior mutability: a tree may be cloned, compared
-//! and sent to another core. Errors that are raised after parsing name the
-//! printed text of a stage, never a source position, so the nodes hold none;
-//! that is also what makes `parse(print(tree)) == tree` a usable property.
+//! Plain owned data without interior mutability: a tree may be cloned, compared and sent to another
+//! core. Errors that are raised after parsing name the printed text of a stage, never a source
+//! position, so the nodes hold none. That also makes `parse(print(tree)) == tree` a usable
+//! property.
 //!
-//! What the parser guarantees about every tree it returns (the evaluator may
-//! rely on it, and [`crate::testing`] generates only such trees):
+//! The parser guarantees of every tree that it returns (the evaluator may rely on it, and
+//! [`crate::testing`] generates only trees like these):
 //!
-//! - the nesting of [`MetricExpr`] is at most [`super::MAX_EXPR_DEPTH`] and that
-//!   of [`LabelFilter`] at most [`super::MAX_LABEL_FILTER_DEPTH`], so plain
-//!   recursion over a tree is safe;
+//! - the nesting of [`MetricExpr`] is at most [`super::MAX_EXPR_DEPTH`] and that of [`LabelFilter`]
+//!   at most [`super::MAX_LABEL_FILTER_DEPTH`], so plain recursion over a tree is safe;
 //! - patterns of [`Matcher`]s and of `regexp` compile ([`super::go_regex`]);
 //! - lists named "non-empty" below are non-empty;
 //! - two literals are never the operands of one binary operation: they are folded.
 //!
-//! Patterns of line filters, `ip()` patterns, JSON/logfmt source expressions and
-//! templates are *not* checked here: the language reports those when the stages
-//! are built, with the printed stage in the message.
+//! Patterns of line filters, `ip()` patterns, JSON/logfmt source expressions and templates are
+//! *not* checked here: the language reports them when the stages are built, with the printed stage
+//! in the message.
 //!
-//! Comparing trees uses IEEE equality, hence a tree with a NaN literal is not
-//! equal to itself.
+//! Comparing trees uses IEEE equality, hence a tree with a NaN literal is not equal to itself.
 
 mod log;
 mod metric;

@@ -1,8 +1,8 @@
-//! The stages of a pipeline: their nodes, the words that begin them, how they are read and how
-//! they are printed.
+//! The stages of a pipeline: their nodes, the words that begin them, how they are read and how they
+//! are printed.
 //!
 //! A new stage has its whole syntax in this file. `tests/syntax_random.rs` holds that each stage
-//! reads back as it is printed. What a stage does is in `engine/pipeline`.
+//! reads back as it is printed. `engine/pipeline` executes the stages.
 
 use std::fmt::{self, Display};
 

@@ -1,4 +1,4 @@
-//! What a refused pattern is told.
+//! The messages for refused patterns.
 
 /// Kinds of errors, with Go's words for them.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Log ranges: what stands inside a range aggregation.
+//! Log ranges: the inside of a range aggregation.
 
 use super::Parser;
 use crate::syntax::ParseError;

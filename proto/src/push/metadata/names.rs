@@ -1,8 +1,8 @@
-//! The names of an entry's metadata, remembered for the entries behind it: most senders give
-//! all entries the same ones, in the same order, so they are checked and sorted once.
+//! The names of an entry's metadata, remembered for the entries behind it: most senders give all
+//! entries the same names in the same order, so these are checked and sorted once.
 //!
-//! Guarantees: what is remembered are names in normal form, all different, and their order.
-//! Nothing of an entry is remembered that has more than [`KNOWN_MAX`] pairs.
+//! Guarantees: the remembered names are in normal form, all different, and known in their order.
+//! Names of an entry with more than [`KNOWN_MAX`] pairs are not remembered.
 
 use std::cmp::Ordering;
 use std::num::NonZeroU64;

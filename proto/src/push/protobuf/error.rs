@@ -1,4 +1,5 @@
-//! Why bytes are not a push message. Texts are those of the decoders that client authors know.
+//! Reasons why bytes are not a push message. The texts are those of Go's generated decoders, which
+//! client authors know.
 
 use crate::varint::VarintError;
 

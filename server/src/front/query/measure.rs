@@ -5,7 +5,7 @@ use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::IndexStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::TimeRange;
+use logsvc_shards::types::TimeRange;
 use logsvc_shards::scan::PartAllowance;
 
 use super::Querier;
