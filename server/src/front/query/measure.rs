@@ -5,8 +5,8 @@ use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::IndexStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::types::TimeRange;
 use logsvc_shards::scan::PartAllowance;
+use logsvc_shards::types::TimeRange;
 
 use super::Querier;
 use super::execute::Executed;
