@@ -12,7 +12,7 @@ use crate::syntax::{self, MAX_QUERY_LEN_BYTES};
 /// to the same tree.
 ///
 /// # Panics
-/// When they do not, or when an error says that what was found is what was expected.
+/// When they do not, or when an error names the found token as an expected one.
 pub fn parse(data: &[u8]) {
     let expr = match syntax::parse_bytes(data) {
         Ok(expr) => expr,
