@@ -1,9 +1,9 @@
 //! What kind of value a text is.
 
 use logsvc_logql::engine::parse_field_bytes;
+use logsvc_proto::encode::FieldType;
 use logsvc_proto::go::duration::parse_go_duration_ns;
 use logsvc_proto::go::float::parse_float;
-use logsvc_proto::encode::FieldType;
 
 /// The type of a value, by the first reader that takes it.
 pub(super) fn type_of(value: &str) -> FieldType {
