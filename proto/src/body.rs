@@ -17,7 +17,7 @@ use crate::go::quote::quoted;
 
 pub use unpack::{Unpacker, unpack};
 
-/// What the message is written in.
+/// The encoding of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageFormat {
     /// JSON text.
@@ -28,7 +28,7 @@ pub enum MessageFormat {
     Protobuf,
 }
 
-/// What is wrapped around the message.
+/// The compression around the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
     /// Nothing.
@@ -46,9 +46,9 @@ pub enum Compression {
 /// How to read a push body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decoder {
-    /// What the message is written in.
+    /// The encoding of the message.
     pub format: MessageFormat,
-    /// What is wrapped around it.
+    /// The compression around it.
     pub compression: Compression,
 }
 
@@ -170,7 +170,7 @@ fn media_type(value: &[u8]) -> Result<&[u8], BodyError> {
 /// Two buffers for [`decode_body`]; keep and reuse them.
 #[derive(Default, Debug)]
 pub struct BodyBuffers {
-    /// What comes out of an [`Unpacker`].
+    /// An output of an [`Unpacker`].
     pub unwrapped: Vec<u8>,
     message: Vec<u8>,
 }
@@ -253,9 +253,9 @@ impl BodyBuffers {
 }
 
 impl Decoder {
-    /// A guess at what comes out of what is wrapped around a body of so many bytes.
+    /// A guess at the unpacked size of a compressed body.
     pub fn expected_unwrapped_len(self, body_len: u64) -> u64 {
-        /// What compression makes of logs, and more.
+        /// A larger ratio than that of compressed logs.
         const RATIO: u64 = 8;
         match self.compression {
             Compression::None => 0,

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Letters, others, and what is looked for and its like.
+    /// Letters, other bytes, and the bytes that are searched for and their like.
     fn texts() -> impl Strategy<Value = Vec<u8>> {
         let marks = b"\"\\= \n\x00\x1f!\x7f\x80\x81\xa2\xdc\xff#]<>";
         let mark = prop::sample::select(&marks[..]);

@@ -114,7 +114,7 @@ fn check_labels(labels: &Labels) {
     assert_eq!(parse_labels(labels.canonical().as_bytes()).as_ref(), Ok(labels));
 }
 
-/// What is found out about a stream.
+/// The detected properties of a stream.
 fn check_service(labels: Labels) {
     let count = labels.iter().count();
     let with_service = with_service_name(labels, &DEFAULT_SERVICE_LABELS);

@@ -100,7 +100,7 @@ impl<'a> EntryBlock<'a> {
     }
 }
 
-/// What a block directory knows about a block without reading its columns.
+/// The facts about a block that its directory has, without its columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSummary {
     /// Time of the oldest entry in nanoseconds.

@@ -4,7 +4,7 @@ use logsvc_proto::go::duration::parse_go_duration_ns;
 use logsvc_proto::go::float::parse_float;
 use logsvc_proto::go::size::parse_humanized_bytes;
 
-/// What may be needed to read a value: copies of it, and a message that quotes it.
+/// Bytes that reading a value may take: copies of it, and a message that quotes it.
 pub(crate) fn spare_bytes(value: &[u8]) -> usize {
     const QUOTED_FACTOR: usize = 12;
     // Short ones are not worth counting.

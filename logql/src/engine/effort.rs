@@ -22,7 +22,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::go_regex::{Purpose, translate};
 
-/// What something takes, about.
+/// An estimate of time and memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Effort {
     /// Time of one CPU in ns.
@@ -31,7 +31,7 @@ pub struct Effort {
     pub bytes: u64,
 }
 
-/// What takes longer than this in ns is better done aside.
+/// Work that takes longer than this, in ns, is better done on another thread.
 const SHORT_MAX_NS: u64 = 500_000;
 
 /// A tree takes so many bytes for each byte of its text: a stage of five bytes is an enum of
@@ -41,7 +41,7 @@ const TREE_BYTES: u64 = 32;
 /// Reading a byte of text, in ns.
 const PARSE_NS: u64 = 40;
 
-/// What a pattern may take to be checked, in ns, of which nothing is known but that it is there.
+/// Time to check a pattern that was not looked at, in ns.
 const UNSEEN_PATTERN_NS: u64 = 150_000;
 
 impl Effort {
@@ -52,7 +52,7 @@ impl Effort {
         Self { time_ns, bytes }
     }
 
-    /// What it takes to parse a text; its tree holds the memory.
+    /// The estimate of parsing a text; its tree holds the memory.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         let len = text.len() as u64;
@@ -69,7 +69,7 @@ impl Effort {
         Self::new(len * PARSE_NS + patterns_ns + large_ns, len * TREE_BYTES)
     }
 
-    /// What it takes to plan a query. The memory is used by one leaf after the other.
+    /// The estimate of planning a query. The memory is used by one leaf after the other.
     #[must_use]
     pub fn of_plan(expr: &Expr) -> Self {
         match expr {
@@ -78,13 +78,13 @@ impl Effort {
         }
     }
 
-    /// What it takes to plan a log query.
+    /// The estimate of planning a log query.
     #[must_use]
     pub fn of_stages(log: &LogExpr) -> Self {
         compiled(log, true)
     }
 
-    /// What it takes to compile some matchers.
+    /// The estimate of compiling some matchers.
     #[must_use]
     pub fn of_matchers(matchers: &[Matcher]) -> Self {
         matchers.iter().map(of_matcher).sum()
@@ -171,7 +171,7 @@ fn of_metric(expr: &MetricExpr) -> Effort {
     sum + Effort::new(0, largest)
 }
 
-/// What a leaf takes with any stages.
+/// The estimate of a leaf without stages.
 const LEAF: Effort = Effort::new(10_000, 8 << 10);
 
 /// Compiles the stages twice where all labels of an entry are wanted: once to look at it
@@ -190,7 +190,7 @@ fn of_stage(stage: &Stage) -> Effort {
             let of_operand = |op: LineFilterOp, operand: &LineOperand| match (op, operand) {
                 (_, LineOperand::Ip(text)) => Effort::new(2_000, 512 + text_bytes(text)),
                 (LineFilterOp::Regex | LineFilterOp::NotRegex, LineOperand::Text(text)) => {
-                    // Once to filter with, once to find what it requires.
+                    // Once to filter with, once to find the texts that it requires.
                     let pattern = of_pattern(text);
                     Effort::new(pattern.time_ns + pattern.time_ns / 2, pattern.bytes)
                 }
@@ -236,7 +236,7 @@ fn of_stage(stage: &Stage) -> Effort {
     }
 }
 
-/// What a parser takes that remembers keys.
+/// The estimate of a parser that remembers keys.
 const KEY_CACHE: Effort = Effort::new(1_000, 4_300);
 
 fn of_extractions(list: &[Extraction]) -> Effort {
@@ -290,18 +290,18 @@ fn of_matcher(matcher: &Matcher) -> Effort {
     if is_plain(matcher) { own } else { own + of_pattern(&matcher.value) }
 }
 
-/// What any pattern takes.
+/// The estimate of the smallest pattern.
 const PATTERN_NS: u64 = 10_000;
 const PATTERN_BYTES: u64 = 6 << 10;
 
-/// What a state of its automaton takes in addition.
+/// Addition for each state of its automaton.
 const STATE_NS: u64 = 1_200;
 const STATE_BYTES: u64 = 75;
 
-/// What characters take that are not listed, or stand for both cases.
+/// Addition for classes of any character, and for letters of both cases.
 const ANY_CHAR_NS: u64 = 200_000;
 
-/// What alternatives take: tables to search for what they begin with.
+/// Addition for alternatives: tables to search for their beginnings.
 const LITERALS_NS: u64 = 60_000;
 const LITERALS_BYTES: u64 = 16 << 10;
 
@@ -312,10 +312,10 @@ const TEXT_BYTES: u64 = 110;
 /// Alternatives of so many bytes are few.
 const FEW_TEXTS_BYTES: u64 = 256;
 
-/// What the groups of a pattern take in addition when they are looked for.
+/// Addition for finding the groups of a pattern.
 const GROUPS_BYTES: u64 = 4 << 10;
 
-/// What a pattern in Go's syntax takes; nothing if it is none.
+/// The estimate of a pattern in Go's syntax; nothing if it is none.
 fn of_pattern(text: &Text) -> Effort {
     let bytes = text.as_bytes();
     let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-/|".contains(byte);

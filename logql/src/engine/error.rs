@@ -13,7 +13,7 @@ pub enum PlanError {
     Stage {
         /// The canonical text of the stage.
         stage: String,
-        /// What is wrong with it.
+        /// The fault.
         detail: String,
     },
     /// A bad pattern outside of a pipeline stage.

@@ -94,7 +94,7 @@ mod tests {
     fn fields(line: &str) -> (&'static str, Vec<(String, String)>) {
         let stream = Labels::from_pairs([("app", "m"), ("level", "info")]).expect("valid names");
         let mut reader = FieldReader::new(&stream);
-        // What an earlier line left behind must not show.
+        // Fields of an earlier line must not show.
         reader.read(b"{\"old\": 1}", |_, _| {});
         let mut found = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");

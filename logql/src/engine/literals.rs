@@ -172,7 +172,7 @@ impl Gatherer<'_> {
         self.growing = product(&self.growing, &texts);
     }
 
-    /// Ends what is growing.
+    /// Ends the growing literals.
     fn cut(&mut self) {
         let mut any_of = std::mem::replace(&mut self.growing, nothing());
         if any_of.iter().all(|literal| !literal.bytes.is_empty()) {

@@ -21,7 +21,7 @@ const MAX_LITERALS: usize = 128;
 /// Shortest text that is looked for in a value before its pattern is tried.
 const NEEDLE_MIN_LEN_BYTES: usize = 3;
 
-/// What the pattern of a matcher accepts.
+/// The values that the pattern of a matcher accepts.
 #[derive(Debug)]
 enum Accepts {
     Everything,

@@ -27,7 +27,7 @@ pub enum Stop {
     /// There is no memory for it now.
     #[error("there is no memory for the query now")]
     Busy,
-    /// Its time is up, or nobody waits for it any more.
+    /// Its time is up, or the client is gone.
     #[error("the query was cancelled")]
     Ended,
 }
@@ -41,7 +41,7 @@ pub trait Allowance: Any + Send + fmt::Debug {
     /// There is none: nothing has changed then.
     fn take(&mut self, bytes: u64) -> Result<(), Stop>;
 
-    /// Gives back some of what was taken.
+    /// Gives back some of the memory.
     fn give_back(&mut self, bytes: u64);
 
     /// Looks whether the work may go on.
@@ -148,7 +148,7 @@ impl Meter {
         self.used_bytes.get()
     }
 
-    /// Notes that no more than so many bytes are in use any more.
+    /// Notes that at most so many bytes are still in use.
     pub(crate) fn release_to(&self, bytes: usize) {
         self.used_bytes.set(self.used_bytes.get().min(bytes));
     }
@@ -262,7 +262,7 @@ impl Meter {
         }
     }
 
-    /// The allowance, with what was taken of it.
+    /// The allowance, with its taken memory.
     ///
     /// # Errors
     /// The part had to end.
@@ -467,7 +467,7 @@ mod tests {
         assert!(!meter.append(&mut buffer, b"y"));
         assert_eq!((buffer.len(), buffer.capacity()), (400 << 10, 400 << 10));
         assert_eq!(meter.stop(), Some(Stop::Busy));
-        // What is stopped stays so, whatever there is room for.
+        // A stopped meter stays stopped, whatever there is room for.
         assert!(!meter.admit(500 << 10) && !meter.work(1));
     }
 

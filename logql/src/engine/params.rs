@@ -58,7 +58,7 @@ impl Default for QueryLimits {
 pub struct QueryParams {
     /// When.
     pub time: QueryTime,
-    /// What `now` is in templates, in nanoseconds since the epoch; the same on all
+    /// The time that `now` gives in templates, in nanoseconds since the epoch; the same on all
     /// shards.
     pub now_ns: i64,
     /// Most entries of a log query.
@@ -188,7 +188,7 @@ impl Grid {
         if distance <= 0 {
             return 0;
         }
-        // What does not fit lies behind the grid: a step's distance from the first one does.
+        // A step that does not fit lies behind the grid: its distance from the first one fits.
         let Ok(distance) = u64::try_from(distance) else { return self.steps };
         let index = distance.div_ceil(self.step_ns.unsigned_abs());
         u32::try_from(index.min(u64::from(self.steps))).expect("at most steps")

@@ -107,10 +107,10 @@ pub struct LeafPlan {
     pub(crate) log: Arc<LogExpr>,
     pub(crate) start_ns: i64,
     pub(crate) end_ns: i64,
-    /// What `now` is in templates.
+    /// The time that `now` gives in templates.
     pub(crate) now_ns: i64,
     pub(crate) kind: LeafKind,
-    /// What the number of its series says of the answer.
+    /// The limit on its series that follows from the limit of the answer.
     pub(crate) series_limit: Option<SeriesLimit>,
 }
 
@@ -145,7 +145,7 @@ pub(crate) enum LeafKind {
     },
 }
 
-/// What one entry adds to a range aggregation.
+/// The value that one entry adds to a range aggregation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EntryValue {
     /// 1
@@ -232,7 +232,7 @@ impl Plan {
     /// Plans a query whose leaves were compiled before, with other times.
     ///
     /// # Errors
-    /// What is wrong with the parameters.
+    /// The parameters are wrong.
     pub fn of_checked(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
         let mut leaves = Leaves { leaves: Vec::new(), now_ns: params.now_ns };
         let root = match expr {
@@ -399,7 +399,7 @@ fn sums_up(range: &RangeAggregation) -> bool {
         )
 }
 
-/// What an entry adds to the functions over entries.
+/// The value that an entry adds to a function over entries.
 fn entry_value(function: RangeFunction) -> Result<EntryValue, PlanError> {
     match function {
         RangeFunction::CountOverTime | RangeFunction::Rate | RangeFunction::AbsentOverTime => {
@@ -456,7 +456,7 @@ impl Node {
             Self::Aggregate { function, grouping, input, .. } => match function {
                 VectorFunction::Sort | VectorFunction::SortDesc => input.series_source(),
                 VectorFunction::Topk | VectorFunction::Bottomk | VectorFunction::ApproxTopk => None,
-                // What is grouped twice has another grouping than the leaf is told.
+                // An aggregation of an aggregation has another grouping than the leaf is told.
                 _ => match (grouping, input.series_source()?) {
                     (Some(grouping), (leaf, None)) => Some((leaf, Some(grouping))),
                     _ => None,

@@ -30,7 +30,7 @@ pub(crate) struct Pattern {
     pub(crate) regex: Regex,
     /// The pattern without the anchoring.
     pub(crate) hir: Hir,
-    /// What [`held_bytes`] knows it by.
+    /// Its cost, for [`held_bytes`].
     pub(crate) cost: u64,
 }
 
@@ -89,19 +89,19 @@ pub(crate) fn held_bytes(cost: u64) -> usize {
     BYTES + small * SMALL.1 + medium * MEDIUM.1 + large.saturating_mul(LARGE)
 }
 
-/// What compiling a pattern of a cost takes beside, in bytes, about.
+/// Bytes that compiling a pattern of a cost takes besides the result, about.
 pub(crate) fn compiling_bytes(cost: u64) -> usize {
     const BYTES: usize = 352 << 10;
     const BYTES_PER_COST: usize = 96;
     BYTES + usize::try_from(cost).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_COST)
 }
 
-/// The cost of a pattern in Go syntax; 0 for what is none.
+/// The cost of a pattern in Go syntax; 0 for a text that is no pattern.
 pub(crate) fn cost_of(pattern: &[u8]) -> u64 {
     translate(pattern, Purpose::Search).map_or(0, |translation| translation.cost)
 }
 
-/// What compiling a pattern in Go syntax and holding it may take, in bytes, about.
+/// Bytes that compiling a pattern in Go syntax and holding it may take, about.
 pub(crate) fn spare_bytes(pattern: &[u8]) -> usize {
     let cost = cost_of(pattern);
     held_bytes(cost) + compiling_bytes(cost)

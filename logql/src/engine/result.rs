@@ -54,7 +54,7 @@ impl StreamResult {
         let mut before = std::ptr::null();
         for entry in &self.entries {
             bytes += entry.line.len();
-            // Those of one label set mostly follow each other.
+            // Entries of one label set mostly follow each other.
             if let Some(categories) = &entry.categories
                 && !std::ptr::eq(before, Arc::as_ptr(categories))
             {

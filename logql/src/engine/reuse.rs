@@ -65,7 +65,7 @@ impl Steps {
         }
     }
 
-    /// What the times of all steps leave when they are divided by the distance.
+    /// The remainder of the time of each step divided by the distance, in ns.
     #[must_use]
     pub fn phase_ns(&self) -> i64 {
         self.grid.start_ns.rem_euclid(self.grid.step_ns)
@@ -151,7 +151,7 @@ impl Plan {
     }
 }
 
-/// Whether what a node gives for a step does not depend on which steps come before. Samples
+/// Whether the value of a node for a step does not depend on the steps before. Samples
 /// are folded piece by piece from window to window, and numbers with fractions that are
 /// added in another order give another sum.
 fn is_the_same_on_any_grid(node: &Node) -> bool {
@@ -264,7 +264,7 @@ impl KnownSteps {
         Ok(whole)
     }
 
-    /// Bytes that [`KnownSteps::completed`] takes at most beside what it is given, about.
+    /// Bytes that [`KnownSteps::completed`] takes at most beside its arguments, about.
     #[must_use]
     pub fn completed_bytes(&self, fresh: &[MatrixSeries]) -> u64 {
         2 * (answer_bytes(&self.series) + answer_bytes(fresh))

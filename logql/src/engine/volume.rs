@@ -13,7 +13,7 @@ use super::plan::EntryValue;
 use super::plan::{LeafKind, LeafPlan, Node, Plan, Root, SeriesLabels, StreamLabels};
 use crate::syntax::ast::{LogExpr, Selector};
 
-/// What counts as the size of an entry.
+/// The measure of the size of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeOf {
     /// The line: answered by directories of blocks alone.

@@ -95,7 +95,7 @@ pub(super) fn binary_operands(op: BinaryOp, left: &Expr, right: &Expr) -> Result
     Ok(())
 }
 
-/// What Loki calls the kind of a log query in its messages.
+/// Loki's name for the kind of a log query in its messages.
 fn reference_type(log: &LogExpr) -> &'static str {
     if log.stages.is_empty() { "MatchersExpr" } else { "PipelineExpr" }
 }

@@ -14,7 +14,7 @@ pub struct ParseError {
     pub line: u32,
     /// Column in code points, from 1; 0 without a position.
     pub col: u32,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 

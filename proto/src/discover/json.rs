@@ -75,7 +75,7 @@ impl<'l> Walk<'l> {
         found.then_some(())
     }
 
-    /// Reads a string and gives what is between its quotes.
+    /// Reads a string and gives the text between its quotes.
     fn string(&mut self) -> Option<&'l [u8]> {
         self.expect(b'"')?;
         let start = self.at;

@@ -2,7 +2,7 @@
 
 use crate::encode::{Commas, write_json_text, write_text_array};
 
-/// What the values of a field are.
+/// The type of the values of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldType {
     /// Anything.
@@ -38,7 +38,7 @@ impl FieldType {
 pub struct DetectedField {
     /// The label that a query gets by extracting it.
     pub label: String,
-    /// What its values are.
+    /// The type of its values.
     pub kind: FieldType,
     /// How many values it has, about.
     pub cardinality: u64,

@@ -2,7 +2,7 @@
 
 use crate::encode::{Commas, QueryStats};
 
-/// What a selector stands for in a range of time.
+/// The extent of a selector in a range of time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IndexStats {
     /// Streams.

@@ -79,7 +79,7 @@ fn write_escaped<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[copied..]);
 }
 
-/// What a byte becomes: 0 stands for itself, `u` for `\u00` and its code,
+/// The escape of a byte: 0 stands for the byte itself, `u` for `\u00` and its code,
 /// [`LOOK_AHEAD`] for what depends on the bytes behind it, anything else for a
 /// backslash and that letter.
 const fn actions(html: bool) -> [u8; 256] {

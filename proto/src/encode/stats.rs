@@ -1,7 +1,7 @@
 //! The `stats` object of query answers: the union of the interface's flat fields
 //! and Loki's nested ones, which do not collide.
 //!
-//! A [`QueryStats`] holds only what a query really counted; sums and rates are
+//! A [`QueryStats`] holds only counters of a query; sums and rates are
 //! derived here. Fields of Loki that have no counterpart (all but two of its
 //! caches, its second engine) are written as zeros, because clients read them.
 
@@ -9,7 +9,7 @@ use std::io::Write;
 
 use crate::encode::Commas;
 
-/// What reading data cost, on one side of the store.
+/// The cost of reading data, on one side of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StoreStats {
     /// Blocks that the index named for the query.
@@ -62,7 +62,7 @@ impl StoreStats {
     }
 }
 
-/// What the shards did with data they still hold in memory.
+/// Counters of the shards for data that is still in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IngesterStats {
     /// Shards asked.
@@ -75,11 +75,11 @@ pub struct IngesterStats {
     pub lines_sent: u64,
     /// Time spent waiting for their results, in nanoseconds.
     pub wait_time_ns: u64,
-    /// What reading cost.
+    /// The cost of reading.
     pub store: StoreStats,
 }
 
-/// What a query cost.
+/// The cost of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryStats {
     /// Time from the start of execution to its end, in nanoseconds.
@@ -94,7 +94,7 @@ pub struct QueryStats {
     pub entries_returned: u64,
     /// Streams that the index named.
     pub streams_matched: u64,
-    /// Bytes that the query was thought to read before it ran, if somebody asked.
+    /// Bytes that the query was thought to read before it ran, if that was asked for.
     pub estimated_bytes: Option<u64>,
     /// Data in memory.
     pub ingester: IngesterStats,
@@ -106,14 +106,14 @@ pub struct QueryStats {
     pub result_cache: CacheStats,
 }
 
-/// What a cache did for a query.
+/// Counters of a cache for a query.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CacheStats {
-    /// Things that were looked for.
+    /// Lookups.
     pub lookups: u64,
-    /// Those of them that were there.
+    /// Lookups that found an entry.
     pub hits: u64,
-    /// Those that were put there.
+    /// Entries that were inserted.
     pub stored: u64,
     /// How much of the time that was asked for came from there, in nanoseconds; of answers
     /// only.
@@ -121,7 +121,7 @@ pub struct CacheStats {
 }
 
 impl CacheStats {
-    /// Adds what it did for another part of the query.
+    /// Adds the counters of another part of the query.
     pub fn merge(&mut self, other: &CacheStats) {
         self.lookups += other.lookups;
         self.hits += other.hits;
@@ -132,7 +132,7 @@ impl CacheStats {
 
 impl QueryStats {
     /// Adds what another part of the query counted. Times of the whole query
-    /// (`exec_time_ns`, `queue_time_ns`) are set by whoever runs the whole query.
+    /// (`exec_time_ns`, `queue_time_ns`) are set by the caller that runs the whole query.
     pub fn merge(&mut self, other: &QueryStats) {
         self.splits += other.splits;
         self.shards += other.shards;

@@ -12,7 +12,7 @@ pub(super) struct Token<'a> {
     pub(super) kind: Kind<'a>,
 }
 
-/// What a token is.
+/// The kind of a token.
 pub(super) enum Kind<'a> {
     End,
     LeftBrace,

@@ -229,7 +229,7 @@ fn cmp_printed(a: (&str, &str), b: (&str, &str)) -> Ordering {
     if a.0 != b.0 {
         return a.0.bytes().chain([b'=']).cmp(b.0.bytes().chain([b'=']));
     }
-    // What is equal in both is printed alike. Where the first bytes that differ stand for
+    // Equal beginnings are printed alike. Where the first bytes that differ stand for
     // themselves, or for the closing quote, they decide.
     let same = a.1.bytes().zip(b.1.bytes()).take_while(|(a, b)| a == b).count();
     let printed = |value: &str| match value.as_bytes().get(same) {

@@ -25,7 +25,7 @@ pub enum LabelParseError {
         line: usize,
         /// Byte column of the offending token, from 1.
         column: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A name is given twice. The text is well formed, so this costs the stream

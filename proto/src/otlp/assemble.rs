@@ -14,7 +14,7 @@ use crate::otlp::message::{Attributes, LogRecord, ResourceLogs, ScopeLogs};
 use crate::otlp::value::AnyValue;
 use crate::push::{EntryRef, MetadataRef, Text};
 
-/// What becomes of an attribute.
+/// The use of an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// It is a label of the stream.
@@ -210,7 +210,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Adds the attributes of a resource, scope or record of `len_bytes` that become metadata.
-    /// Those that become labels are checked as well.
+    /// Attributes that become labels are checked as well.
     fn add_attributes(
         &mut self,
         attributes: Attributes<'a>,

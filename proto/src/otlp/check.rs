@@ -8,7 +8,7 @@ use crate::otlp::message::{LogRecord, read_attribute};
 use crate::otlp::value::{AnyValue, read_any};
 use crate::push::protobuf::{Fields, ProtobufError};
 
-/// What a request holds.
+/// Counts of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Totals {
     pub(super) resources: u64,

@@ -179,7 +179,7 @@ pub struct LogRecord<'a> {
     pub severity_number: i32,
     /// The sender's own word for that.
     pub severity_text: &'a [u8],
-    /// What is logged.
+    /// The message.
     pub body: AnyValue<'a>,
     /// Attributes that the sender left out.
     pub dropped_attributes_count: u32,
@@ -189,7 +189,7 @@ pub struct LogRecord<'a> {
     pub trace_id: &'a [u8],
     /// Id of the span.
     pub span_id: &'a [u8],
-    /// What kind of event it is.
+    /// The kind of the event.
     pub event_name: &'a [u8],
 }
 

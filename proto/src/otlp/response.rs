@@ -9,7 +9,7 @@
 use crate::encode::write_json_text;
 use crate::varint;
 
-/// What the answer is written in.
+/// The encoding of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseFormat {
     /// Protobuf.

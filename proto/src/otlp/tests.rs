@@ -38,7 +38,7 @@ impl AttributeRules for Rules {
 const RULES: Rules = Rules { severity_label: false };
 const NOW_NS: i64 = 99;
 
-/// What becomes of a request: labels, then an entry a line.
+/// The outcome of a request: labels, then an entry a line.
 fn print(message: &[u8]) -> Result<String, ProtobufError> {
     let request = LogsRequest::protobuf(message)?;
     let mut out = Vec::new();
@@ -256,7 +256,7 @@ fn malformed_json_is_refused() {
     ] {
         assert!(print_json(&with_record(record)).starts_with("! "), "{record}");
     }
-    // What nobody knows is skipped, and nothing is as good as null.
+    // Unknown fields are skipped, and an absent value counts as null.
     for json in
         ["{}", r#"{"x":[{"y":1}],"resourceLogs":null}"#, r#"{"resourceLogs":[null]} behind"#]
     {
@@ -395,7 +395,7 @@ fn what_cannot_be_stored_refuses_the_records_that_have_it() {
     // A record without a time of its own happened when it was seen.
     let seen = with_record(r#"{"observedTimeUnixNano":"18446744073709551615"}"#);
     assert!(print_json(&seen).contains("! the time of the record, 18446744073709551615 ns"));
-    // What is not stored may have any name.
+    // An attribute that is not stored may have any name.
     let json = with_record(
         r#"{"attributes":[{"key":"drop","value":{"kvlistValue":{"values":[
             {"key":"","value":{"intValue":1}}]}}}]}"#,

@@ -57,7 +57,7 @@ impl<'a> AnyValue<'a> {
     }
 
     /// Refuses a value with others in it more than [`MAX_DEPTH`] levels deep. Whatever walks
-    /// over a value asks this first: what is deeper was never checked.
+    /// over a value asks this first: deeper values were never checked.
     pub(super) fn check_depth(&self) -> Result<(), RecordError> {
         self.check_depth_from(0)
     }

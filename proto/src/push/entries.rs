@@ -9,7 +9,7 @@ use crate::push::protobuf;
 pub(super) enum EntrySource<'a> {
     /// The stream message.
     Protobuf(protobuf::Fields<'a>),
-    /// What the check of the message has found.
+    /// The findings of the check of the message.
     Listed(ListedEntries<'a>),
     /// The JSON array, from its `[` on; `None` if there is none.
     Json(Option<Cursor<'a>>, Dialect),
@@ -43,7 +43,7 @@ pub struct Entries<'a> {
     buffers: EntryBuffers<'a>,
 }
 
-/// What an entry is put together in, unless it lies in the body as it is.
+/// The buffers of an entry that does not lie in the body as it is.
 #[derive(Debug, Default)]
 pub(super) struct EntryBuffers<'a> {
     /// Texts without their escapes.
@@ -117,7 +117,7 @@ pub(super) fn unescaped<'a>(text: RawText<'a>, scratch: &mut Vec<u8>) -> Text<'a
 }
 
 /// The structured metadata of an entry as sent: in any order, with repetitions,
-/// not checked. See [`crate::push::metadata`] for what is stored.
+/// not checked. See [`crate::push::metadata`] for the stored form.
 #[derive(Clone, Copy, Debug)]
 pub struct MetadataRef<'e>(Pairs<'e>);
 

@@ -114,7 +114,7 @@ fn parse_object(object: &[u8]) -> Result<Labels, LabelParseError> {
     }
 }
 
-/// What is wrong with a set of which some name or value is malformed.
+/// The fault of a set with a malformed name or value.
 fn refusal(pairs: &[BytesPair<'_>]) -> LabelParseError {
     let mut printed = Vec::new();
     printed.push(b'{');

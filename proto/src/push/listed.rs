@@ -15,7 +15,7 @@ const ENTRIES_MAX: usize = 16 << 10;
 /// Most pairs of metadata of a list.
 const PAIRS_MAX: usize = 32 << 10;
 
-/// What a list takes at most, in bytes: these are powers of two, and so are capacities.
+/// Most bytes of a list: these are powers of two, and so are capacities.
 const LIST_MAX_BYTES: usize = ENTRIES_MAX * (size_of::<ListedEntry>() + size_of::<Counts>())
     + PAIRS_MAX * size_of::<[Span; 2]>();
 
@@ -28,7 +28,7 @@ pub struct EntryList {
     streams: Vec<Counts>,
     entries: Vec<ListedEntry>,
     pairs: Vec<[Span; 2]>,
-    /// Whether something had no room; then nothing is listed any more.
+    /// Whether an entry had no room. Nothing is listed after that.
     is_full: bool,
     /// Entries and pairs of the streams that have ended.
     ended: Counts,

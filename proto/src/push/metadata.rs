@@ -31,7 +31,7 @@ pub enum MetadataError {
     InvalidName {
         /// The name as sent; bytes that are not UTF-8 are shown as U+FFFD.
         name: String,
-        /// What became of it.
+        /// The name after rewriting.
         normalized: String,
     },
 }
@@ -286,7 +286,7 @@ impl<'m> NormalizedMetadata<'m> {
         }
     }
 
-    /// What gave way to other pairs of the same name.
+    /// The pairs that gave way to other pairs of the same name.
     #[inline]
     pub fn lost(&self) -> LostPairs {
         match self.0 {
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn of_names_that_become_one_the_rewritten_one_survives() {
-        /// Pairs, what is left of them, and how many others were lost.
+        /// Pairs, the pairs that are left, and how many others were lost.
         type Case<'c> = (&'c [Pair<'c>], &'c str, u64);
         let cases: [Case<'_>; 14] = [
             (&[("a.b", "x"), ("a_b", "keep")], "a_b=x", 1),
@@ -418,7 +418,7 @@ mod tests {
             (&[("a.b", "same"), ("a_b", "same")], "a_b=same", 0),
             // A value that is rewritten counts as a name that is.
             (&[("a_b", "p\u{fffd}"), ("a_b", "2")], "a_b=p ", 1),
-            // An empty value takes away what is in normal form.
+            // An empty value takes away pairs in normal form.
             (&[("a_b", ""), ("a_b", "1")], "", 1),
             (&[("a_b", "1"), ("a_b", "")], "", 1),
             (&[("a_b", ""), ("a.b", "1")], "a_b=1", 0),
@@ -496,7 +496,7 @@ mod tests {
         let (again, printed) = normalize(&[(b"trace_id", b"3"), (b"span_id", b"\xc3\xa9")]);
         assert_eq!((again, &*printed), (first, "span_id=\u{e9} trace_id=3"));
         assert!(first.is_some());
-        // What has to be rewritten changes nothing of what is known, but for the entry.
+        // A pair that has to be rewritten changes its entry, and not the remembered names.
         assert_eq!(
             normalize(&[(b"trace_id", b""), (b"span_id", b"2")]),
             (None, "span_id=2".into())

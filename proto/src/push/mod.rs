@@ -24,7 +24,7 @@ pub use listed::EntryList;
 use json::{JsonError, JsonPush};
 use protobuf::{ProtobufError, ProtobufPush};
 
-/// What a push holds, counted while it was checked.
+/// Counts of a push, made while it was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     /// Streams, including those without entries.
@@ -101,7 +101,7 @@ impl<'a> Push<'a> {
         Ok(Push { form: Form::Json(push), totals })
     }
 
-    /// What the push holds. Zero streams are an error of its own (422).
+    /// Counts of the push. Zero streams are an error of its own (422).
     pub fn totals(&self) -> Totals {
         self.totals
     }

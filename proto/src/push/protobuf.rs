@@ -172,7 +172,7 @@ pub struct ProtobufPush<'a> {
 }
 
 impl<'a> ProtobufPush<'a> {
-    /// Checks a message and counts what it holds.
+    /// Checks a message and counts its streams, entries and bytes.
     pub fn parse(body: &'a [u8]) -> Result<(ProtobufPush<'a>, Totals), ProtobufError> {
         let (labels_lead, totals) = check(body, &mut EntryList::full())?;
         Ok((ProtobufPush { body, labels_lead, listed: None }, totals))

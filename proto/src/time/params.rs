@@ -29,7 +29,7 @@ pub enum TimeError {
     Parameter {
         /// Its name.
         name: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         source: Box<TimeError>,
     },
     /// The `since` parameter.

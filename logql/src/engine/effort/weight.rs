@@ -56,7 +56,7 @@ const LIGHT_PATTERNS: usize = 2;
 /// States of such a pattern at most, see [`crate::syntax::go_regex::Translation::cost`].
 const LIGHT_STATES: u64 = 64;
 
-/// What a stage costs for each entry.
+/// The cost of a stage for each entry.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     is_heavy: bool,

@@ -194,7 +194,7 @@ impl LineMatcher {
         }
     }
 
-    /// What a byte of a line costs to test, see [`super::super::meter`].
+    /// The work of testing a byte of a line, see [`super::super::meter`].
     pub(crate) fn work_factor(&self) -> usize {
         match &self.test {
             Test::Everything | Test::Literal(_) | Test::Pattern(_) => 1,

@@ -21,7 +21,7 @@ use super::meter::Meter;
 use crate::syntax::ast::{LineFilter as LineFilterAst, LineFilterOp};
 use matcher::LineMatcher;
 
-/// What a line costs besides its bytes, see [`super::meter`].
+/// The work of a line besides its bytes, see [`super::meter`].
 const LINE_WORK: usize = 32;
 
 /// Work is counted when it has come to so much.
@@ -35,7 +35,7 @@ const SMALL_WORK: usize = 2 << 10;
 pub(crate) struct LineFilter {
     any_of: Vec<LineMatcher>,
     negated: bool,
-    /// What a byte of a line costs to test, see [`super::meter`].
+    /// The work of testing a byte of a line, see [`super::meter`].
     work_factor: usize,
 }
 

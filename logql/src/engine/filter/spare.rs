@@ -4,7 +4,7 @@
 use super::super::regex as patterns;
 use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand};
 
-/// What is made beside texts of any stage: lists, boxes, searchers.
+/// Bytes of a stage beside its texts: lists, boxes, searchers.
 pub(crate) const STAGE_BYTES: usize = 1 << 10;
 
 /// How often texts of a stage are copied.

@@ -13,7 +13,7 @@ use super::{ERROR, ERROR_DETAILS, EntryLabels, NONE, NameId, PRESERVE_ERROR};
 pub(crate) enum Wanted {
     /// All labels, as they are part of the result.
     All,
-    /// Those listed. For each name with the suffix `_extracted` the list also
+    /// The listed labels. For each name with the suffix `_extracted` the list also
     /// holds the name without it.
     Only {
         /// Sorted, without duplicates.
@@ -107,8 +107,8 @@ impl EntryLabels {
             })
     }
 
-    /// True when somebody may look at structured metadata with one of the names that
-    /// `may_have` knows, or at what it does to other labels.
+    /// True when the answer may depend on structured metadata with one of the names that
+    /// `may_have` knows, by itself or through other labels.
     pub(crate) fn reads_metadata(&self, may_have: impl Fn(&str) -> bool) -> bool {
         let Some(names) = &self.wants.names else { return true };
         // Names that were never metadata of any entry cannot matter; that of an
@@ -120,14 +120,14 @@ impl EntryLabels {
     }
 
     /// The label that a parser is to set for a field with that sanitised name.
-    /// `None` when nobody looks at it, or when it was written before.
+    /// `None` when the query does not look at it, or when it was written before.
     pub(crate) fn target(&mut self, name: &[u8]) -> Option<NameId> {
         let id = self.field_id(name)?;
         self.target_of(id)
     }
 
-    /// The label of a field with that sanitised name; `None` when nobody looks at
-    /// it, with or without the suffix. Says the same for every entry.
+    /// The label of a field with that sanitised name; `None` when the query
+    /// does not look at it, with or without the suffix. The answer is the same for every entry.
     pub(crate) fn field_id(&mut self, name: &[u8]) -> Option<NameId> {
         if self.wants.names.is_none() {
             return self.new_name_id(name);

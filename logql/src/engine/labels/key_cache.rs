@@ -63,8 +63,8 @@ impl KeyCache {
     /// Heap memory of each.
     pub(crate) const BYTES: usize = size_of::<[(Packed, Option<NameId>); SLOTS]>();
 
-    /// What `find` said of the key before, or says now: its label, or `None` when
-    /// nobody looks at that label. `find` always says the same of a key.
+    /// The answer of `find` for the key, remembered or new: its label, or `None` when
+    /// the query does not look at that label. `find` always says the same of a key.
     #[inline(always)]
     pub(crate) fn get(
         &mut self,

@@ -86,7 +86,7 @@ pub(crate) enum Category {
     Parsed = 2,
 }
 
-/// What is known of a name.
+/// The state of a name.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// Number of the entry for which the second half of the fields holds.
@@ -141,7 +141,7 @@ pub(crate) struct EntryLabels {
     metadata_names: KeyCache,
     /// Scratch for derived names.
     name_buffer: Vec<u8>,
-    /// What the stages may still take.
+    /// The memory and the work that the stages may still take.
     meter: Meter,
 }
 
@@ -191,12 +191,12 @@ impl EntryLabels {
         intern_name(&mut self.names, &mut self.rows, name, &self.meter)
     }
 
-    /// What counts the memory and the work of the stages.
+    /// The meter, which counts the memory and the work of the stages.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// The same when the labels are not needed any more.
+    /// The same, consuming the labels.
     pub(crate) fn into_meter(self) -> Meter {
         self.meter
     }
@@ -275,7 +275,7 @@ impl EntryLabels {
         self.wants.start();
     }
 
-    /// What is known of a name, for this entry.
+    /// The state of a name within this entry.
     fn row(&mut self, name: NameId) -> &mut Row {
         let row = &mut self.rows[name.0 as usize];
         if row.entry != self.entry {
@@ -435,7 +435,7 @@ impl EntryLabels {
         self.error_details().is_some() && !self.is_untouched()
     }
 
-    /// Gives back what an outlier among the entries has made large.
+    /// Gives back buffers that an outlier among the entries has made large.
     pub(crate) fn recycle(&mut self) {
         self.meter.recycle(&mut self.arena);
         self.meter.recycle(&mut self.name_buffer);

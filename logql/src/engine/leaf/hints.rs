@@ -11,7 +11,7 @@ use super::super::plan::LeafPlan;
 
 /// Shorter texts stand in too many lines.
 const MIN_LEN_BYTES: usize = 2;
-/// What compiling a hint may take, and what per byte of its texts.
+/// Bytes that compiling a hint may take, and bytes per byte of its texts.
 const HINT_BYTES: usize = 64 << 10;
 const HINT_FACTOR: usize = 512;
 /// Blocks that a hint rests for when it kept most lines of one.
@@ -34,7 +34,7 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// What follows from the label filters of a leaf.
+    /// The line filters that follow from the label filters of a leaf.
     pub(super) fn new(plan: &LeafPlan, labels: &mut EntryLabels) -> Self {
         let mut hints = Vec::new();
         for item in plan.required_text() {

@@ -22,7 +22,7 @@ pub(super) struct SeriesGuard {
     max_series: usize,
     /// Series, or groups of them, that have a value.
     count: usize,
-    /// What tells the groups apart, if it is these that count.
+    /// The labels of the groups, if groups are counted.
     groups: Option<Groups>,
 }
 

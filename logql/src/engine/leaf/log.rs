@@ -25,7 +25,7 @@ use super::super::params::Direction;
 /// Thinning looks for entries to drop when it holds this many.
 const THIN_AT_LEAST: usize = 1024;
 
-/// The canonical text of labels, and what it takes to make it, in lengths of the labels.
+/// The canonical text of labels, and the bytes that making it takes, in lengths of the labels.
 const KEY_TEXT_FACTOR: usize = 6;
 
 /// Order of streams whose entries have equal times.
@@ -341,7 +341,7 @@ impl LogCollector {
     }
 }
 
-/// What an entry costs besides its bytes where it is only moved, see [`crate::engine::meter`].
+/// The work of moving an entry besides its bytes, see [`crate::engine::meter`].
 const ENTRY_WORK: usize = 32;
 
 /// Memory of an entry besides its line: the tree's nodes may be half empty.
@@ -372,7 +372,7 @@ pub(crate) fn thinned(
     })
 }
 
-/// What a shard found for a log query, in result order.
+/// The partial result of a shard for a log query, in result order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LogPartial {
     /// The source streams, as in [`StreamKey`].

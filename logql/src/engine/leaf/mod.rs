@@ -66,7 +66,7 @@ impl Needs {
     }
 }
 
-/// What a leaf has done so far.
+/// Counters of the work of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeafStats {
     /// Entries within the leaf's time range that were looked at.
@@ -92,7 +92,7 @@ impl LeafStats {
     }
 }
 
-/// What an executor knows of one stream.
+/// The state of one stream within an executor.
 #[derive(Debug)]
 pub struct StreamState {
     base: Arc<BaseLabels>,
@@ -127,7 +127,7 @@ impl StreamState {
     }
 }
 
-/// What a leaf found on one core. Owned and `Send`.
+/// The partial result of a leaf on one core. Owned and `Send`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeafResult {
     pub(crate) leaf: usize,

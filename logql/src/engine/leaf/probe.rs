@@ -95,7 +95,7 @@ impl Probe {
         self.labels.meter().stop()
     }
 
-    /// Gives back what outliers have made large, and notes what is held behind a block.
+    /// Gives back buffers that outliers have made large, and sets the bytes in use.
     pub(super) fn reconcile(&mut self) {
         let meter = self.labels.meter();
         if meter.is_reconciled() {

@@ -9,7 +9,7 @@ use super::super::plan::EntryValue;
 use super::runs::{Runs, SumPoint};
 use logsvc_proto::Labels;
 
-/// What it costs to add to a series, see [`crate::engine::meter`].
+/// The work of adding to a series, see [`crate::engine::meter`].
 const CELL_WORK: usize = 32;
 
 /// Collects the samples of a range aggregation.
@@ -19,7 +19,7 @@ pub(crate) struct RangeCollector {
     value: EntryValue,
     /// By label set id.
     series: Vec<Runs>,
-    /// Ids of series that got their first entry, until somebody takes them.
+    /// Ids of series that got their first entry, until the caller takes them.
     pub(super) fresh: Vec<u32>,
     /// The cell of the entry before: most entries fall into the same one.
     cell: Cell,

@@ -43,9 +43,9 @@ pub(crate) struct Runs {
     last: usize,
 }
 
-/// What it costs to put a run into its place, see [`crate::engine::meter`].
+/// The work of inserting a run, see [`crate::engine::meter`].
 const RUN_WORK: usize = 64;
-/// What a point costs.
+/// The work of a point.
 const POINT_WORK: usize = 16;
 
 /// Runs that are never joined early.
@@ -115,7 +115,7 @@ impl Runs {
     }
 
     /// The steps that see at least one entry, with the sum of the values. Those that there is
-    /// memory for; what the runs took is free then.
+    /// memory for; the memory of the runs is free then.
     pub(crate) fn points(mut self, meter: &Meter) -> Vec<SumPoint> {
         self.join(meter);
         let leaving_bytes = size_of_val(self.runs.as_slice());

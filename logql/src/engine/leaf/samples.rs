@@ -16,7 +16,7 @@ use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
 use super::log::StreamKey;
 
-/// What it costs to put a sample into its place, see [`crate::engine::meter`].
+/// The work of inserting a sample, see [`crate::engine::meter`].
 const SAMPLE_WORK: usize = 128;
 
 /// A sample with its place among the entries of equal time.
@@ -32,7 +32,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What samples are ordered by, once the streams are.
+    /// The sort key of samples within a stream.
     pub(crate) fn order(&self) -> (i64, u32, u64, u32) {
         (self.timestamp_ns, self.stream, self.arrival, self.index)
     }
@@ -46,7 +46,7 @@ pub(crate) struct SampleCollector {
     streams: Vec<StreamKey>,
     /// By label set id.
     series: Vec<Vec<Sample>>,
-    /// Ids of series that got their first sample, until somebody takes them.
+    /// Ids of series that got their first sample, until the caller takes them.
     pub(super) fresh: Vec<u32>,
     sample_bytes: usize,
     /// Memory of the texts of the streams' keys.

@@ -11,7 +11,7 @@
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn};
 use crate::engine::meter::Meter;
 
-/// What is known of one stream's metadata.
+/// The known bytes of one stream's metadata.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     /// Blocks that were offered by their directory entries.
@@ -21,7 +21,7 @@ struct Share {
     bytes: u64,
 }
 
-/// What is known of the metadata of all streams of a leaf.
+/// The known bytes of metadata of all streams of a leaf.
 #[derive(Debug, Default)]
 pub(crate) struct MetadataShares {
     streams: Vec<Share>,

@@ -14,7 +14,7 @@ use super::super::plan::StreamLabels;
 #[derive(Debug)]
 pub(super) struct StreamGroups {
     by: StreamLabels,
-    /// What a group is known by: see [`StreamGroups::group`].
+    /// The keys of groups, see [`StreamGroups::group`].
     keys: BytesInterner,
     /// Scratch.
     key: Vec<u8>,

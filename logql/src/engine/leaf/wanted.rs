@@ -23,7 +23,7 @@ pub(crate) fn wanted(kind: &LeafKind, log: &LogExpr, labels: &mut EntryLabels) -
     };
     let mut names = Names { labels, names: Vec::new() };
     match series {
-        // Those of streams are there without a parser.
+        // The labels of streams are there without a parser.
         SeriesLabels::All | SeriesLabels::Stream(_) => return Wanted::All,
         SeriesLabels::Grouped(grouping) if grouping.kind == GroupingKind::Without => {
             return Wanted::All;
@@ -48,7 +48,7 @@ struct Names<'l> {
 }
 
 impl Names<'_> {
-    /// These, and what the stages read.
+    /// These labels, and the labels that the stages read.
     fn wanted_with(mut self, stages: &[Stage]) -> Wanted {
         for stage in stages {
             if !self.add_stage(stage) {
@@ -76,7 +76,7 @@ impl Names<'_> {
         }
     }
 
-    /// Adds what a template reads; false when that may be anything, or there is no memory.
+    /// Adds the labels that a template reads; false when these may be any, or there is no memory.
     fn add_template(&mut self, template: &[u8]) -> bool {
         let compiling_bytes = compiling_bytes(template);
         if !self.labels.meter().admit(compiling_bytes) {

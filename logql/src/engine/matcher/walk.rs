@@ -28,7 +28,7 @@ const AUTOMATON_MAX_BYTES: usize = 1 << 20;
 /// Size of all states that the automaton turns out to have.
 const STATES_MAX_BYTES: usize = 1 << 20;
 
-/// What a pattern says about a value.
+/// The outcome of a pattern for a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It matches.
@@ -117,8 +117,8 @@ impl<'v> Automaton<'v> {
         Some(Automaton { dfa, cache, last: &[], states: vec![start] })
     }
 
-    /// `None` if it would need more memory than it may have, or cannot tell; then its
-    /// states are not good any more.
+    /// `None` if it would need more memory than it may have, or cannot tell. Its states are of
+    /// no use then.
     fn test(&mut self, value: &'v [u8]) -> Option<Verdict> {
         let known = common_len(self.last, value).min(self.states.len() - 1);
         self.last = value;

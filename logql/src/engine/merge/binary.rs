@@ -93,7 +93,7 @@ fn apply(op: BinaryOp, return_bool: bool, left: f64, right: f64) -> Option<f64> 
     }
 }
 
-/// Applies a function to all points and drops what it drops.
+/// Applies a function to all points and drops the points that it drops.
 fn map(meter: &Meter, mut series: Vec<Series>, apply: impl Fn(f64) -> Option<f64>) -> Vec<Series> {
     for one in &mut series {
         if !meter.work(one.work()) {
@@ -196,10 +196,10 @@ fn unique_points(
 /// comparison dropped a pair, which still counts as a match.
 type Results = Vec<(Labels, BTreeMap<u32, Option<f64>>)>;
 
-/// What a value of [`Results`] takes in a tree, and as a point of a list that doubles.
+/// Bytes of a value of [`Results`] in a tree, and as a point of a list that doubles.
 const RESULT_BYTES: usize = 2 * size_of::<(u32, Option<f64>)>() + 3 * size_of::<Point>();
 
-/// What any of the results takes besides its labels: places in a table and in lists that double.
+/// Bytes of a result besides its labels: entries of a table and of lists that double.
 const RESULTS_BYTES: usize = 3 * size_of::<(Labels, usize)>()
     + 3 * size_of::<(Labels, BTreeMap<u32, Option<f64>>)>()
     + 3 * size_of::<Series>()

@@ -10,10 +10,10 @@ use super::grouping::non_empty;
 use super::series::Series;
 
 /// Longest value that is made: matching a pattern against it takes a good part of a second, and
-/// nobody can look in between.
+/// a match cannot be interrupted.
 const VALUE_MAX_BYTES: usize = 4 << 20;
 
-/// What a byte of a value costs that a pattern is matched against, for [`Meter::work`].
+/// The work of matching a byte of a value against a pattern, for [`Meter::work`].
 const MATCH_WORK: usize = 64;
 
 /// Relabels every series. Series that end with equal labels stay apart. A meter that is
@@ -82,7 +82,7 @@ fn replaced(
     Ok(Some(builder.build_result()))
 }
 
-/// What a label set takes while it is made besides its texts, about.
+/// Bytes of a label set while it is made, besides its texts, about.
 const LABELS_BYTES: usize = 1024;
 
 /// Why a replacement has no value.

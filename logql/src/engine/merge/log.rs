@@ -20,19 +20,19 @@ pub(crate) struct LogMerge {
     pub(crate) categorize_labels: bool,
 }
 
-/// Where an entry is: its partial, and its place there.
+/// The position of an entry: the index of its partial, and its index there.
 type EntryIndex = (usize, usize);
 
-/// What an entry takes while it is put in order: two places in lists that double.
+/// Bytes of an entry while entries are ordered: two indices in lists that double.
 const ORDER_BYTES: usize = 6 * size_of::<EntryIndex>();
 
-/// What it takes in a list of results that doubles.
+/// Bytes of an entry in a list of results that doubles.
 const RESULT_BYTES: usize = 3 * size_of::<ResultEntry>();
 
-/// What it costs to compare two entries by their places in the order.
+/// The work of comparing two entries.
 const COMPARE_WORK: usize = 64;
 
-/// What a label set takes in the lists of the merge, besides its texts.
+/// Bytes of a label set in the lists of the merge, besides its texts.
 const SET_BYTES: usize = 3 * size_of::<OutputSet>()
     + size_of::<EntryCategories>()
     + 3 * size_of::<(&Labels, Vec<ResultEntry>)>()
@@ -62,48 +62,46 @@ impl LogMerge {
 
     /// The first `limit` entries in their order.
     fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> Vec<EntryIndex> {
-        let mut order: Vec<(usize, usize)> = partials
+        let mut order: Vec<EntryIndex> = partials
             .iter()
             .enumerate()
             .flat_map(|(p, partial)| (0..partial.entries.len()).map(move |e| (p, e)))
             .collect();
-        let entry = |&(p, e): &(usize, usize)| &partials[p].entries[e];
-        let stream =
-            |place: &(usize, usize)| &partials[place.0].streams[entry(place).stream as usize];
-        let labels =
-            |place: &(usize, usize)| &partials[place.0].label_sets[entry(place).label_set as usize];
+        let entry = |&(p, e): &EntryIndex| &partials[p].entries[e];
+        let stream = |one: &EntryIndex| &partials[one.0].streams[entry(one).stream as usize];
+        let labels = |one: &EntryIndex| &partials[one.0].label_sets[entry(one).label_set as usize];
         order.sort_unstable_by(|a, b| {
-            // Who sorts cannot end early.
+            // A sort cannot end early.
             meter.work(COMPARE_WORK);
             let (x, y) = (entry(a), entry(b));
             (x.rank, stream(a), x.arrival, x.index).cmp(&(y.rank, stream(b), y.arrival, y.index))
         });
-        let same_instant = |a: &(usize, usize), b: &(usize, usize)| {
+        let same_instant = |a: &EntryIndex, b: &EntryIndex| {
             entry(a).rank == entry(b).rank && stream(a) == stream(b)
         };
-        let mut kept: Vec<(usize, usize)> = Vec::new();
-        let is_duplicate = |kept: &[(usize, usize)], place: &(usize, usize)| {
-            kept.iter().rev().take_while(|other| same_instant(other, place)).any(|other| {
-                // A stopped merge has no answer: the question is not asked any more.
+        let mut kept: Vec<EntryIndex> = Vec::new();
+        let is_duplicate = |kept: &[EntryIndex], one: &EntryIndex| {
+            kept.iter().rev().take_while(|other| same_instant(other, one)).any(|other| {
+                // A stopped merge has no answer, so duplicates do not matter.
                 !meter.work(COMPARE_WORK)
-                    || (entry(other).line == entry(place).line && labels(other) == labels(place))
+                    || (entry(other).line == entry(one).line && labels(other) == labels(one))
             })
         };
         if self.interval_ns > 0 {
-            let ranks = order.iter().map(|place| entry(place).rank);
+            let ranks = order.iter().map(|one| entry(one).rank);
             let mut wanted = thinned(ranks, self.interval_ns).take(self.limit).peekable();
-            for place in &order {
-                if wanted.next_if_eq(&entry(place).rank).is_some() {
-                    kept.push(*place);
+            for one in &order {
+                if wanted.next_if_eq(&entry(one).rank).is_some() {
+                    kept.push(*one);
                 }
             }
         } else {
-            for place in order {
+            for one in order {
                 if kept.len() == self.limit {
                     break;
                 }
-                if !is_duplicate(&kept, &place) {
-                    kept.push(place);
+                if !is_duplicate(&kept, &one) {
+                    kept.push(one);
                 }
             }
         }

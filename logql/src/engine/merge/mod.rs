@@ -40,10 +40,10 @@ use log::LogMerge;
 use samples::MergedSamples;
 use series::{Point, SERIES_WORK, Series, Value};
 
-/// What a series takes in a tree of series, besides its labels and points.
+/// Bytes of a series in a tree of series, besides its labels and points.
 const MAP_ENTRY_BYTES: usize = 2 * size_of::<(PairOrder, Vec<SumPoint>)>() + size_of::<usize>();
 
-/// What the shards have found for one leaf so far.
+/// The merged results of the shards for one leaf so far.
 #[derive(Debug, Default)]
 struct LeafState {
     logs: Vec<LogPartial>,
@@ -207,7 +207,7 @@ impl MergeState {
                 shape(meter, value, node, grid, is_instant, *max_series)?
             }
         };
-        // What there is of parts that were not made a part of the answer is gone.
+        // Partial results that did not enter the answer are dropped.
         meter.reconcile(result.held_bytes());
         Ok((result, meter.into_allowance()?))
     }
@@ -219,7 +219,7 @@ impl From<Stop> for EvalError {
     }
 }
 
-/// What it costs to join a byte of patterns.
+/// The work of joining a byte of patterns.
 const PATTERN_WORK: usize = 16;
 
 /// Adds points to points, steps ascending on both sides.

@@ -59,7 +59,7 @@ impl MergedSamples {
     }
 }
 
-/// What a stream takes while the numbers of all are made the same, besides its text.
+/// Bytes of a stream while streams are renumbered, besides its text.
 const STREAM_BYTES: usize = 3 * size_of::<((u64, Box<str>), u32)>();
 
 /// The samples of parts, each of which is in order, in their one order.
@@ -123,10 +123,10 @@ fn spans(windows: &Windows, samples: &[WindowSample]) -> Spans {
     spans
 }
 
-/// What a window of a series takes while it is evaluated: in a list that doubles, and folded.
+/// Bytes of a window of a series while it is evaluated: in a list that doubles, and aggregated.
 const SPAN_BYTES: usize = 3 * size_of::<(u32, usize, usize)>();
 
-/// What a sample takes that a function sorts or folds.
+/// Bytes of a sample that a function sorts or aggregates.
 const READ_BYTES: usize = 3 * size_of::<Summary>();
 
 /// Evaluates a function over all windows of all series. A meter that is stopped ends it early.

@@ -56,16 +56,16 @@ pub(crate) fn extreme(
         .collect()
 }
 
-/// What a sample takes in a ranking of its step, the ranking included, in lists that double.
+/// Bytes of a sample in a ranking of its step, the ranking included, in lists that double.
 const RANKING_BYTES: usize = size_of::<Vec<(usize, f64)>>() + 4 * size_of::<(usize, f64)>();
 
-/// What a sample takes in a list that doubles, and to sort it.
+/// Bytes of a sample in a list that doubles, and to sort it.
 const SAMPLE_BYTES: usize = 4 * size_of::<(u32, usize, f64)>();
 
-/// What looking at a member costs.
+/// The work of reading a member.
 const MEMBER_WORK: usize = 64;
 
-/// What the points take that are kept of so many, in lists that double.
+/// Bytes of the points that are kept of so many, in lists that double.
 fn kept_bytes(k: usize, points: usize) -> usize {
     // A list has room for four points at least.
     if k == 0 { 0 } else { 4 * points * size_of::<Point>() }

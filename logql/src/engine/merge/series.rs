@@ -28,13 +28,13 @@ impl Series {
             + self.points.capacity() * size_of::<Point>()
     }
 
-    /// What reading it once costs, for [`Meter::work`].
+    /// The work of reading it once, for [`Meter::work`].
     pub(crate) fn work(&self) -> usize {
         SERIES_WORK + self.labels.as_bytes().len() + self.points.len() * size_of::<Point>()
     }
 }
 
-/// What any series costs in addition: it is allocated, hashed or compared.
+/// Addition for each series: it is allocated, hashed or compared.
 pub(crate) const SERIES_WORK: usize = 256;
 
 /// The value of an expression.
@@ -65,13 +65,13 @@ pub(crate) struct Groups {
     pub(crate) members: Vec<Vec<usize>>,
 }
 
-/// What a group takes besides its keys: places in a table and two lists that double, and its first
-/// members.
+/// Bytes of a group besides its keys: entries of a table and of two lists that double, and its
+/// first members.
 const GROUP_BYTES: usize = 3 * (size_of::<(Labels, usize)>() + size_of::<Labels>())
     + 3 * size_of::<Vec<usize>>()
     + 4 * size_of::<usize>();
 
-/// What a further member takes in a list that doubles.
+/// Bytes of a further member in a list that doubles.
 const MEMBER_BYTES: usize = 3 * size_of::<usize>();
 
 impl Groups {

@@ -26,7 +26,7 @@ pub(crate) fn evaluate(
     }
 }
 
-/// What it costs to sort a step into many.
+/// The work of sorting a step into many.
 const SORT_WORK: usize = 32;
 
 /// The samples whose signature occurs (`present`) or does not occur in `other`.

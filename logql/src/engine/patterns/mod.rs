@@ -131,7 +131,7 @@ fn level_of(block: &EntryBlock<'_>, i: usize) -> u8 {
     level.unwrap_or(0) as u8
 }
 
-/// Joins what the leaves found, whatever the order of arrival, and gives the series,
+/// Joins the results of leaves in any order, and gives the series,
 /// most frequent first.
 pub(crate) fn merge(mut found: Vec<FoundTemplate>, step_ns: i64) -> Vec<MatrixSeries> {
     let total = |one: &FoundTemplate| {

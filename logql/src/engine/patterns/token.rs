@@ -18,10 +18,10 @@ const WORDS_MIN: usize = 4;
 /// Stands for a word in a skeleton. Not a separator.
 pub(super) const WORD: u8 = 0;
 
-/// What a byte of a line costs to cut, see [`crate::engine::meter`].
+/// The work of cutting a byte of a line, see [`crate::engine::meter`].
 const CUT_FACTOR: usize = 4;
 
-/// What comes to the skeleton of a line that is a JSON object.
+/// The start of the skeleton of a line that is a JSON object.
 const KEY_MAX_BYTES: usize = 16;
 
 /// A line in pieces; reused from line to line.

@@ -22,16 +22,16 @@ const CLOSE_TEMPLATES: usize = 16;
 /// Templates with the same separators before they are joined in any case.
 const ALIKE_TEMPLATES: usize = 64;
 
-/// What a template costs beside its text and its samples.
+/// Bytes of a template beside its text and its samples.
 const TEMPLATE_BYTES: usize = size_of::<FoundTemplate>() + SAMPLES_BYTES;
 
 /// The first node of a template's samples.
 const SAMPLES_BYTES: usize = 11 * size_of::<(i64, u64)>() + 32;
 
-/// What a further sample costs at most, as nodes may be half empty.
+/// Most bytes of a further sample, as nodes may be half empty.
 const SAMPLE_BYTES: usize = 2 * size_of::<(i64, u64)>() + 8;
 
-/// What comparing a word costs, see [`crate::engine::meter`].
+/// The work of comparing a word, see [`crate::engine::meter`].
 const WORD_WORK: usize = 8;
 
 /// Words with the places of the variable ones left open, and how often they were seen.
@@ -42,7 +42,7 @@ pub(super) struct Template {
     samples: BTreeMap<i64, u64>,
 }
 
-/// What lines must share before their words are compared: the level of severity, and
+/// The properties that lines must share before their words are compared: the level of severity, and
 /// the separators.
 type Shape = (u8, Box<[u8]>);
 
@@ -168,7 +168,7 @@ impl Tree {
             self.samples += template.samples.len() - before;
             return;
         }
-        // What is stopped must not take the line for one of a new template.
+        // A stopped search must not take the line for one of a new template.
         if !has_room || meter.is_stopped() || !self.admits(line.len(), meter) {
             return;
         }
@@ -263,7 +263,7 @@ impl Tree {
             if !meter.work(templates.len() * templates.len() * WORD_WORK) {
                 return Vec::new();
             }
-            // The most general ones come first and take what they cover.
+            // The most general ones come first and take the templates that they cover.
             templates.sort_by_key(|template| template.words.iter().flatten().count());
             let mut kept: Vec<Template> = Vec::new();
             for template in templates {

@@ -26,7 +26,7 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// Compiles the stages of a log query; not all of them where the meter is stopped. Parsers extract
-    /// the labels that are `wanted`. Without `keeps_line` nobody looks at the final line; a
+    /// the labels that are `wanted`. Without `keeps_line` the query does not look at the final line; a
     /// `line_format` that no parser and no line filter follows is then left out unread, and so
     /// cannot fail, as in Loki.
     ///
@@ -59,11 +59,11 @@ impl Pipeline {
                 break;
             }
             let is_unread = match effects.line {
-                // Nobody looks at labels, and nothing behind at the line.
+                // The query looks at no label, and no stage behind looks at the line.
                 LineUse::Parses if effects.rewrites_line => {
                     wanted.is_nothing() && last_reader < Some(i)
                 }
-                // Nobody looks at the line that it would write.
+                // No stage behind looks at the line that it would write, and the query does not either.
                 LineUse::Shows if effects.rewrites_line => !keeps_line && last_parser < Some(i),
                 _ => false,
             };
@@ -75,7 +75,7 @@ impl Pipeline {
                 match compile(stage, guards_errors, wanted, labels) {
                     Ok(compiled) => {
                         if effects.line != LineUse::Filters {
-                            // What is there is there; it ends the leaf if it is too much.
+                            // The memory is allocated already. It ends the leaf if it is too much.
                             let _ = labels.meter().admit(compiled.held_bytes());
                         }
                         if wanted.is_nothing() && effects.only_parses() {
@@ -104,7 +104,7 @@ impl Pipeline {
             + self.stages.iter().map(Stage::held_bytes).sum::<usize>()
     }
 
-    /// Gives back what an outlier among the entries has made large.
+    /// Gives back buffers that an outlier among the entries has made large.
     pub(crate) fn recycle(&mut self, meter: &Meter) {
         self.stages.iter_mut().for_each(|stage| stage.recycle(meter));
     }

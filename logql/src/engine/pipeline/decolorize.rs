@@ -15,9 +15,9 @@ pub(super) const SEQUENCE: &str = concat!(
     r"|(?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))",
 );
 
-/// What a sequence costs, see [`super::super::meter`].
+/// The work of a sequence, see [`super::super::meter`].
 const HIT_WORK: usize = 64;
-/// What a byte costs to search.
+/// The work of searching a byte.
 const SEARCH_FACTOR: usize = 2;
 
 /// [`SEQUENCE`], compiled once for all stages.

@@ -13,7 +13,7 @@ struct Item {
     matcher: Option<CompiledMatcher>,
 }
 
-/// What comparing a label with an item costs, see [`super::super::meter`].
+/// The work of comparing a label with an item, see [`super::super::meter`].
 const ITEM_WORK: usize = 16;
 
 fn items_bytes(items: &Vec<Item>) -> usize {

@@ -7,7 +7,7 @@ use crate::syntax::ast::{
     Extraction, LabelFilter, LabelFormat, LabelFormatValue, LineFilter, NameOrMatcher, Text,
 };
 
-/// What a stage does.
+/// The effects of a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effects<'s> {
     /// How it uses the line.
@@ -16,7 +16,7 @@ pub(crate) struct Effects<'s> {
     pub(crate) rewrites_line: bool,
     /// The labels that it writes.
     pub(crate) labels: LabelWrites,
-    /// What the query gives it to do.
+    /// The arguments that the query gives it.
     pub(crate) arguments: Arguments<'s>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum LabelWrites {
     Any,
 }
 
-/// What a query gives to a stage, by how it is compiled and what it costs.
+/// The arguments of a stage, by how they are compiled and how much that takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arguments<'s> {
     /// Nothing.
@@ -67,7 +67,7 @@ pub(crate) enum Arguments<'s> {
     Captures(&'s Text),
     /// A template.
     Template(&'s Text),
-    /// Labels and what they are set to.
+    /// Labels and their new values.
     Formats(&'s [LabelFormat]),
     /// Labels that are dropped or kept.
     Names(&'s [NameOrMatcher]),

@@ -4,7 +4,7 @@ use super::super::labels::EntryLabels;
 use super::super::meter::Meter;
 use super::super::template::Input;
 
-/// What a stage costs besides the bytes of the line, see [`super::super::meter`].
+/// The work of a stage besides the bytes of the line, see [`super::super::meter`].
 const STAGE_WORK: usize = 64;
 
 /// An entry on its way through the stages.
@@ -45,7 +45,7 @@ impl<'e> Entry<'e> {
         Self { timestamp_ns, now_ns, ..self }
     }
 
-    /// What templates see.
+    /// The input of templates.
     pub(super) fn template_input(&self) -> Input<'_> {
         Input {
             labels: self.labels,
@@ -66,7 +66,7 @@ impl<'e> Entry<'e> {
         (line, self.labels)
     }
 
-    /// What counts the memory and the work of the stages.
+    /// The meter, which counts the memory and the work of the stages.
     pub(crate) fn meter(&self) -> &Meter {
         self.labels.meter()
     }

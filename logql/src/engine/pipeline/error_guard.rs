@@ -156,7 +156,7 @@ mod tests {
             r#"x="""#,
             r#"__error__="" or x > 5"#,
         ] {
-            // What holds for every text is found where the form shows it.
+            // A rule that holds for every text is found where the form shows it.
             let holds = filter == r#"__error__!~"a?..*""#;
             assert_eq!(guards(filter), holds, "{filter}");
         }

@@ -25,17 +25,17 @@ const MAX_LITERALS: usize = 16;
 /// The error of a value that cannot be converted.
 const FILTER_ERROR: &[u8] = b"LabelFilterErr";
 
-/// What a test costs besides the bytes of the value, see [`super::super::meter`].
+/// The work of a test besides the bytes of the value, see [`super::super::meter`].
 const TEST_WORK: usize = 16;
-/// What a byte of a value costs.
+/// The work of a byte of a value.
 const TEST_FACTOR: usize = 2;
 
-/// What a string is compared with.
+/// The right-hand side of a comparison of strings.
 #[derive(Debug)]
 enum Text {
     /// Any of these.
     Literals(Vec<Box<[u8]>>),
-    /// What the pattern of the matcher accepts. With its size in bytes, about.
+    /// The pattern of the matcher, with its size in bytes, about.
     Pattern(Box<CompiledMatcher>, usize),
 }
 
@@ -74,7 +74,7 @@ impl Text {
     }
 }
 
-/// What a label is compared with.
+/// The right-hand side of a comparison.
 #[derive(Debug)]
 enum Test {
     Text { text: Text, is_negated: bool },

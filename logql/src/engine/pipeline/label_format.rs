@@ -15,7 +15,7 @@ use crate::syntax::ast::{self, LabelFormatValue};
 #[derive(Debug)]
 pub(crate) struct LabelFormat {
     items: Vec<Item>,
-    /// Scratch: what the templates wrote, values and error messages.
+    /// Scratch: the output of the templates, values and error messages.
     written: Vec<u8>,
     /// Scratch: whether a template succeeded, and where its text in `written` ends.
     outcomes: Vec<(bool, usize)>,

@@ -1,4 +1,4 @@
-//! `| line_format "template"`: the line becomes what the template writes.
+//! `| line_format "template"`: the line becomes the output of the template.
 //!
 //! When the template fails the line stays, and the error labels say why.
 

@@ -54,7 +54,7 @@ pub(crate) trait CompiledStage {
     /// Heap memory in bytes, about.
     fn held_bytes(&self) -> usize;
 
-    /// Gives back what an outlier among the entries has made large.
+    /// Gives back buffers that an outlier among the entries has made large.
     fn recycle(&mut self, _meter: &Meter) {}
 
     /// False where a stage of its kind may look at the line, and this one does not.
@@ -63,7 +63,7 @@ pub(crate) trait CompiledStage {
     }
 }
 
-/// What a stage says of an entry.
+/// The outcome of a stage for an entry.
 pub(crate) trait Outcome {
     /// Whether the entry is kept.
     fn keeps(self) -> bool;
@@ -115,7 +115,7 @@ stages! {
     LabelFilter, LineFormat, LabelFormat, Drop, Keep, Decolorize,
 }
 
-/// What a stage of a query does.
+/// The effects of a stage of a query: one row for each stage.
 pub(crate) fn effects(stage: &ast::Stage) -> Effects<'_> {
     use Arguments as A;
     use LabelWrites as W;

@@ -22,7 +22,7 @@ struct Capture {
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// What a line must begin with; empty when the pattern begins with a capture.
+    /// The beginning of every line that matches; empty when the pattern begins with a capture.
     prefix: Box<[u8]>,
     captures: Vec<Capture>,
 }

@@ -8,7 +8,7 @@ use super::super::regex as patterns;
 use super::{CompiledStage, Entry};
 use crate::syntax::go_regex::compile_capturing;
 
-/// What a byte costs to search for groups, see [`super::super::meter`].
+/// The work of searching a byte for groups, see [`super::super::meter`].
 const CAPTURE_FACTOR: usize = 4;
 
 /// A compiled `regexp`.

@@ -12,7 +12,7 @@ use super::{CompiledStage, Entry};
 /// The field that holds the line.
 const ENTRY: &[u8] = b"_entry";
 
-/// What a field costs besides its bytes, see [`super::super::meter`].
+/// The work of a field besides its bytes, see [`super::super::meter`].
 const FIELD_WORK: usize = 32;
 
 /// A list of fields up to this size is kept from entry to entry.
@@ -29,7 +29,7 @@ struct Span {
 /// A compiled `unpack`.
 #[derive(Debug, Default)]
 pub(crate) struct Unpack {
-    /// Nobody looks at labels: only the line is unpacked.
+    /// The query looks at no label: only the line is unpacked.
     line_only: bool,
     /// Scratch: the string fields of the line, keys and values.
     fields: Vec<(Span, Span)>,

@@ -140,7 +140,7 @@ fn of_line(any_of: Vec<Literal>) -> RequiredText {
     RequiredText { any_of, unless_labels: Vec::new() }
 }
 
-/// What every line holds that matches an operand of a positive operator.
+/// The texts of every line that matches an operand of a positive operator.
 fn operand_items(op: LineFilterOp, operand: &LineOperand) -> Vec<Vec<Literal>> {
     let (LineOperand::Text(text) | LineOperand::Ip(text)) = operand;
     match op {
@@ -160,7 +160,7 @@ fn operand_items(op: LineFilterOp, operand: &LineOperand) -> Vec<Vec<Literal>> {
     }
 }
 
-/// What every line holds in which an address of a set is found.
+/// The text of every line in which an address of a set is found.
 fn addresses(pattern: &Text) -> Option<Vec<Literal>> {
     exact(IpSet::parse(pattern.as_str()?)?.common_text()?.as_bytes())
 }
@@ -174,7 +174,7 @@ fn required_by_pattern(pattern: &[u8], anchoring: Anchoring) -> Vec<Vec<Literal>
     patterns::compile(pattern, anchoring).map_or(Vec::new(), |p| required_by(&p.hir))
 }
 
-/// What lines hold whose parsed labels pass a filter.
+/// The texts of lines whose parsed labels pass a filter.
 fn label_items(filter: &LabelFilter, parsers: Parsers) -> Vec<RequiredText> {
     match filter {
         LabelFilter::And(left, right) => {

@@ -67,7 +67,7 @@ pub(super) struct Pipe {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) position: usize,
-    /// Not empty; the first decides what the command is.
+    /// Not empty; the first decides the kind of the command.
     pub(super) args: Vec<Arg>,
 }
 

@@ -15,7 +15,7 @@ const MAX_STEPS: u32 = 100_000;
 const MAX_WORK_BYTES: usize = 16 << 20;
 /// So many steps are counted at once.
 const COUNTED_STEPS: u32 = 64;
-/// What a step costs, see [`crate::engine::meter`].
+/// The work of a step, see [`crate::engine::meter`].
 const STEP_WORK: usize = 64;
 /// Bytes of output, beyond twice the length of the line.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
@@ -29,7 +29,7 @@ pub(crate) struct Input<'v> {
     pub(crate) line: &'v [u8],
     /// Time of the entry in nanoseconds.
     pub(crate) timestamp_ns: i64,
-    /// What `now` gives, in nanoseconds.
+    /// The time that `now` gives, in nanoseconds.
     pub(crate) now_ns: i64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Execution<'v> {
     pub(super) regexes: &'v RefCell<RegexCache>,
     steps: Cell<u32>,
     work_bytes: Cell<usize>,
-    /// What was admitted until the execution ends.
+    /// Bytes that were admitted until the execution ends.
     kept_bytes: Cell<usize>,
 }
 
@@ -69,7 +69,7 @@ impl<'v> Execution<'v> {
         }
     }
 
-    /// What counts memory and work of the leaf.
+    /// The meter of the leaf's memory and work.
     pub(super) fn meter(&self) -> &'v Meter {
         self.input.labels.meter()
     }
@@ -142,7 +142,7 @@ impl<'v> Execution<'v> {
     /// Lets a function write a new string.
     ///
     /// # Errors
-    /// Those of `write`, or when the string is too long.
+    /// As `write` fails, or when the string is too long.
     pub(super) fn build(
         &self,
         write: impl FnOnce(&mut Out<'_>) -> Result<(), String>,

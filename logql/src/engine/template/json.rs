@@ -41,7 +41,7 @@ pub(super) fn parse(text: &[u8], meter: &Meter) -> (Option<Json>, usize) {
     (value.filter(|_| is_whole), parser.kept_bytes)
 }
 
-/// What a value costs besides its bytes, see [`crate::engine::meter`].
+/// The work of a value besides its bytes, see [`crate::engine::meter`].
 const VALUE_WORK: usize = 64;
 
 /// Memory of the counts that a shared value has.
@@ -198,7 +198,7 @@ impl Parser<'_> {
             self.digits()?;
         }
         let text = std::str::from_utf8(&self.text[start..self.position]).ok()?;
-        // What was read as a number fails only beyond the range of float64. Go then
+        // A number fails only beyond the range of float64. Go then
         // takes the number of that sign which is nearest.
         let nearest = if text.starts_with('-') { f64::MIN } else { f64::MAX };
         Some(Json::Number(parse_float(text).unwrap_or(nearest)))

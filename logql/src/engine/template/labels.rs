@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::engine::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId};
 
-/// What it costs to put a name into its place, see [`crate::engine::meter`].
+/// The work of inserting a name, see [`crate::engine::meter`].
 const SORT_WORK: usize = 64;
 
 /// The labels of the entry at hand, with their names put in order once the template

@@ -41,7 +41,7 @@ use functions::RegexCache;
 use labels::LabelMap;
 use out::ENDED;
 
-/// What a byte of a template costs to compile, see [`super::meter`].
+/// The work of compiling a byte of a template, see [`super::meter`].
 const COMPILE_FACTOR: usize = 64;
 
 /// A compiled template.
@@ -60,11 +60,11 @@ pub(crate) struct Template {
     is_plain: bool,
 }
 
-/// What the tree of a template takes per byte of its text at most: arguments are of one byte and
+/// Most bytes of the tree of a template per byte of its text: arguments are of one byte and
 /// the space before it.
 const TREE_FACTOR: usize = 160;
 
-/// What compiling a template may take, in bytes.
+/// Bytes that compiling a template may take.
 pub(crate) fn compiling_bytes(text: &[u8]) -> usize {
     let has_actions = memchr::memmem::find(text, b"{{").is_some();
     text.len().saturating_mul(if has_actions { TREE_FACTOR } else { 4 })
@@ -89,7 +89,7 @@ impl Template {
         }
         let trees = parser::parse(name, text, &mut |ident| labels.name_id(ident))?;
         let own_bytes = text.len() + size::of_trees(&trees);
-        // The stage counts what it holds.
+        // The stage counts its memory.
         labels.meter().release(compiling_bytes);
         let is_plain = plain::is_plain(&trees[0].1);
         let regexes = RefCell::default();

@@ -2,7 +2,7 @@
 
 use crate::engine::meter::{Meter, Reservation};
 
-/// What a piece costs besides its bytes, see [`crate::engine::meter`].
+/// The work of a piece besides its bytes, see [`crate::engine::meter`].
 const PIECE_WORK: usize = 8;
 
 /// Work is counted when it has come to so much.
@@ -11,7 +11,7 @@ const COUNTED_WORK: usize = 8 << 10;
 /// So much is filled between two looks.
 const FILL_BYTES: usize = 64 << 10;
 
-/// The error of a leaf that has to end; nobody reads it.
+/// The error of a leaf that has to end. It is never shown.
 pub(super) const ENDED: &str = "the leaf has ended";
 
 /// Collects output; refuses what would exceed the limit, or the memory that there is.
@@ -72,7 +72,7 @@ impl<'o> Out<'o> {
         let first = len_bytes.min(bytes.len());
         self.work(first)?;
         self.bytes.extend_from_slice(&bytes[..first]);
-        // What is there is copied behind itself, whole times what is repeated, until it is long.
+        // The text is copied behind itself, in whole repetitions, until it is long.
         while self.bytes.len() < end {
             let written = self.bytes.len() - start;
             let whole = written.min(FILL_BYTES.max(bytes.len()) / bytes.len() * bytes.len());
@@ -91,7 +91,7 @@ impl<'o> Out<'o> {
         self.meter.hold(bytes).ok_or_else(|| ENDED.to_owned())
     }
 
-    /// What counts memory and work.
+    /// The meter of memory and work.
     pub(super) fn meter(&self) -> &'o Meter {
         self.meter
     }

@@ -11,7 +11,7 @@ use super::out::ENDED;
 /// So many nodes are less than an execution may look at.
 const NODES_MAX: usize = 1000;
 
-/// What a node costs besides its bytes, see [`crate::engine::meter`].
+/// The work of a node besides its bytes, see [`crate::engine::meter`].
 const NODE_WORK: usize = 16;
 
 /// Whether a tree has nothing but text and labels.

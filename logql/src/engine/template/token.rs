@@ -1,6 +1,6 @@
 //! Tokens of a template.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The lexer gave up; the token's message says why.

@@ -20,7 +20,7 @@ pub(super) enum Text<'v> {
 #[derive(Debug)]
 pub(super) struct Owned<'v> {
     bytes: Vec<u8>,
-    /// What has admitted them, unless they are few.
+    /// The reservation of their memory, unless they are few.
     meter: Option<&'v Meter>,
 }
 
@@ -99,7 +99,7 @@ impl<'v> Value<'v> {
         Self::Text(text.into())
     }
 
-    /// What an interface value holds.
+    /// The value within an interface value.
     pub(super) fn unwrapped(self) -> Self {
         match self {
             Self::Element(json) => match json {

@@ -46,7 +46,7 @@ pub struct LineFeeder {
     fed: u64,
 }
 
-/// What executors keep of labels is given up after so many inputs.
+/// Executors drop the label sets that they keep after so many inputs.
 const FEEDER_INPUTS_MAX: u64 = 2_000;
 
 impl Default for LineFeeder {

@@ -98,7 +98,7 @@ pub struct VectorAggregation {
     /// The `k` of `topk`, `bottomk` and `approx_topk`, at least 1 and at most
     /// `i64::MAX`; `None` for every other function.
     pub parameter: Option<u64>,
-    /// What is aggregated.
+    /// The operand.
     pub expr: Box<MetricExpr>,
     /// The parser writes `by ()` as `None`: both mean one group.
     pub grouping: Option<Grouping>,

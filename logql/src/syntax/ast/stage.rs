@@ -64,7 +64,7 @@ pub struct LogfmtParser {
 pub struct LabelFormat {
     /// The label that is set.
     pub label: String,
-    /// What it is set to.
+    /// The value that it is set to.
     pub value: LabelFormatValue,
 }
 

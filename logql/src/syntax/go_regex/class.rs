@@ -3,7 +3,7 @@
 use super::failure::{Code, failure};
 use super::translate::{Translator, UNICODE_CLASS_COST};
 
-/// What a pattern for no character at all looks like.
+/// A pattern that matches no character.
 const NOTHING: &str = r"[^\x00-\x{10FFFF}]";
 const ANYTHING: &str = r"[\x00-\x{10FFFF}]";
 

@@ -33,7 +33,7 @@ pub const MAX_COST: u64 = 300_000;
 /// Compiled size at which the `regex` crate gives up, in bytes.
 pub const SIZE_LIMIT_BYTES: usize = 10 << 20;
 
-/// What a compiled pattern keeps of the states that texts lead it through, in bytes, in either
+/// Most bytes of the states that a compiled pattern keeps, in either
 /// direction; it forgets them then. Patterns that people write have tenths of that.
 pub const STATES_LIMIT_BYTES: usize = 512 << 10;
 

@@ -24,7 +24,7 @@ pub struct Translation {
     pub cost: u64,
 }
 
-/// What a pattern is translated for.
+/// The use of a translated pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// To be searched for; groups capture nothing.
@@ -110,7 +110,7 @@ pub(super) struct Group {
     cost: u64,
     /// Largest product of nested repeat counts in its content.
     pub(super) factor: u32,
-    /// What a repetition operator would apply to.
+    /// The operand of a repetition operator.
     pub(super) last: Option<Atom>,
 }
 

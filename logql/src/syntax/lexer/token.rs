@@ -14,7 +14,7 @@ pub(in crate::syntax) struct Token<'a> {
     pub(in crate::syntax) col: u32,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::syntax) enum Kind {
     End,

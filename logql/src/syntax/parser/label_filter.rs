@@ -12,7 +12,7 @@ use logsvc_proto::go::float::parse_float;
 /// A filter and its depth.
 type Operand = (LabelFilter, usize);
 
-/// What waits for its right-hand side.
+/// An operator that waits for its right-hand side.
 #[derive(Clone, Copy, PartialEq)]
 enum Pending {
     Parenthesis,
@@ -23,7 +23,7 @@ enum Pending {
 }
 
 const TERM: &str = "IDENTIFIER or (";
-/// What may follow the sign of a value.
+/// The tokens that may follow the sign of a value.
 const UNSIGNED: &str = "NUMBER or DURATION or BYTES";
 
 impl Parser<'_> {

@@ -59,7 +59,7 @@ pub fn parse_bytes(query: &[u8]) -> Result<Expr, ParseError> {
     }
 }
 
-/// What even the smallest pattern adds to the sum.
+/// Addition to the sum for the smallest pattern.
 const REGEX_BASE_COST: u64 = 20;
 
 /// Why a text is not the kind of query that an endpoint takes.

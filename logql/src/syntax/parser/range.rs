@@ -5,7 +5,7 @@ use crate::syntax::ParseError;
 use crate::syntax::ast::{LogExpr, LogRange, Unwrap, UnwrapConversion};
 use crate::syntax::lexer::{Fixed, Kind};
 
-/// What the text inside a range aggregation can turn out to be.
+/// The kinds of text inside a range aggregation.
 pub(super) enum Range {
     Complete(LogRange),
     Open { log: LogExpr, unwrap: Option<Unwrap> },
@@ -87,7 +87,7 @@ impl Parser<'_> {
         offset_ns.ok_or_else(|| self.unexpected("DURATION"))
     }
 
-    /// What follows `| unwrap`.
+    /// The arguments of `| unwrap`.
     fn unwrap(&mut self) -> Result<Unwrap, ParseError> {
         let conversion = match self.peek()?.kind {
             Kind::Fixed(Fixed::BytesConversion) => UnwrapConversion::Bytes,

@@ -30,7 +30,7 @@ pub(in crate::push) struct RawEntry<'a> {
 }
 
 impl<'a> JsonPush<'a> {
-    /// Checks a document and counts what it holds.
+    /// Checks a document and counts its streams, entries and bytes.
     pub fn parse(body: &'a [u8], dialect: Dialect) -> Result<(JsonPush<'a>, Totals), JsonError> {
         let (streams, totals) = check(body, dialect, &mut EntryList::full())?;
         Ok((JsonPush { streams, dialect, listed: None }, totals))
@@ -73,7 +73,7 @@ impl<'a> Iterator for Streams<'_, 'a> {
     }
 }
 
-/// The streams of a document that have labels or entries, and what it holds in all.
+/// The streams of a document that have labels or entries, and the counts of the document.
 fn check<'a>(
     body: &'a [u8],
     dialect: Dialect,
@@ -87,7 +87,7 @@ fn check<'a>(
     if cursor.take_null()? {
         return Ok((streams, totals));
     }
-    // What follows the top-level value is not looked at.
+    // The text behind the top-level value is not read.
     cursor.object(|cursor, name| {
         if !name.is_ignoring_case("streams") {
             return cursor.skip_value().map(|_| ());

@@ -6,7 +6,7 @@
 //! checked for UTF-8 and not copied unless they hold escapes.
 //!
 //! Accepted beyond the JSON standard: raw control characters inside strings.
-//! Values that nobody asks for are checked, at most [`MAX_DEPTH`] levels deep,
+//! Values of unknown fields are checked, at most [`MAX_DEPTH`] levels deep,
 //! without recursion.
 
 mod cursor;
@@ -37,7 +37,7 @@ pub enum JsonError {
     Invalid {
         /// Where, from 0.
         offset_bytes: usize,
-        /// What was expected.
+        /// The problem, in words.
         message: &'static str,
     },
 }

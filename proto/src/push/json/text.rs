@@ -11,7 +11,7 @@ pub struct RawText<'a> {
     decoded_len_bytes: usize,
 }
 
-/// What is wrong with a string, and how far into it.
+/// The fault of a string, and its offset.
 pub(super) struct TextError {
     pub(super) offset_bytes: usize,
     pub(super) message: &'static str,
@@ -78,7 +78,7 @@ impl<'a> RawText<'a> {
         const WORD_LEN: usize = size_of::<u64>();
         let raw = self.raw;
         let start = out.len();
-        // Escapes are longer than what they stand for, so whole words have room everywhere.
+        // Escapes are longer than their values, so whole words have room everywhere.
         out.resize(start + raw.len() + WORD_LEN, 0);
         let text = &mut out[start..];
         let (mut read, mut written) = (0, 0);
@@ -138,7 +138,7 @@ impl<'a> RawText<'a> {
     }
 }
 
-/// What the letters behind a backslash stand for; 0 if they do not stand for one byte.
+/// The bytes for the letters behind a backslash; 0 if a letter does not stand for one byte.
 const SHORT_ESCAPES: [u8; 256] = {
     let mut stands_for = [0; 256];
     stands_for[b'"' as usize] = b'"';

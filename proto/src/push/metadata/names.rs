@@ -36,7 +36,7 @@ impl Default for KnownNames {
 
 impl KnownNames {
     /// Remembers the names of these pairs, unless they are those that are known. False if
-    /// they lack more than an order; what was known is still known then.
+    /// they lack more than an order; the remembered names stay then.
     #[inline]
     pub(super) fn learn(&mut self, pairs: &[(&[u8], &[u8])]) -> bool {
         self.are_of(pairs) || self.learn_new(pairs)

@@ -24,7 +24,7 @@ pub enum ProtobufError {
     /// A known field has the wire type of something else.
     #[error("proto: wrong wireType = {wire_type} for field {field}")]
     WrongWireType {
-        /// What the tag says.
+        /// The wire type of the tag.
         wire_type: u8,
         /// Name of the field.
         field: &'static str,
@@ -34,7 +34,7 @@ pub enum ProtobufError {
     OutOfRange {
         /// Name of the field.
         field: &'static str,
-        /// What was sent.
+        /// The value that was sent.
         number: i128,
     },
     /// A timestamp whose parts are out of their ranges, or which signed 64-bit
@@ -45,7 +45,7 @@ pub enum ProtobufError {
         seconds: i64,
         /// Nanoseconds within the second.
         nanos: i32,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
 }

@@ -9,7 +9,7 @@ use crate::engine::leaf::series::series_of;
 use crate::engine::pipeline::Entry;
 use crate::engine::plan::EntryValue;
 
-/// What an entry costs besides its bytes, see [`crate::engine::meter`].
+/// The work of an entry besides its bytes, see [`crate::engine::meter`].
 const ENTRY_WORK: usize = 64;
 
 impl LeafExecutor {

@@ -48,7 +48,7 @@ pub struct LeafExecutor {
     pipeline: Pipeline,
     hints: Hints,
     probe: Option<Probe>,
-    /// Whether metadata that nobody looks at is left alone.
+    /// Whether metadata that the query does not look at is left alone.
     skips_metadata: bool,
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
@@ -67,9 +67,9 @@ pub struct LeafExecutor {
     guard: Option<SeriesGuard>,
     selection: Selection,
     set_cache: SetCache,
-    /// Where the size of entries is asked for: what is known of their metadata.
+    /// The known bytes of metadata, where the size of entries is asked for.
     sizes: MetadataShares,
-    /// The key of streams whose order nobody asks for.
+    /// The key of streams whose order does not matter.
     no_key: StreamKey,
     line_buffer: Vec<u8>,
     /// Memory of the states that were given out.
@@ -100,7 +100,7 @@ impl LeafExecutor {
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
         let meter = Meter::new(allowance);
-        // Nobody may wait for it any more.
+        // The client may be gone.
         meter.look();
         // The executor itself, wherever it is put.
         let _is_admitted = meter.admit(size_of::<Self>());
@@ -139,7 +139,7 @@ impl LeafExecutor {
             pipeline.is_front_only() && !matches!(collector, Collector::Samples { .. });
         let is_counted = matches!(&collector, Collector::Range(range)
             if range.value() != EntryValue::StoredSize);
-        // Metadata is renamed where the stream has a label of its name, whoever asks for that.
+        // Metadata is renamed where the stream has a label of its name, in every kind of leaf.
         let has_renamed = |listed: &[NameId]| {
             listed.iter().any(|&name| labels.name(name).ends_with(b"_extracted"))
         };
@@ -281,7 +281,7 @@ impl LeafExecutor {
     }
 
     /// False when no entry within these times (both included) can change the
-    /// result any more, so that blocks of that range need not be read.
+    /// result, so that blocks of that range need not be read.
     #[must_use]
     pub fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
         let (start_ns, end_ns) = self.plan.entry_bounds_ns();
@@ -330,7 +330,7 @@ impl LeafExecutor {
         self.labels.meter().work(bytes) && self.labels.meter().admit(bytes)
     }
 
-    /// Gives back what outliers among the entries have made large, and notes what is held.
+    /// Gives back buffers that outliers have made large, and sets the bytes in use.
     fn reconcile(&mut self) {
         if let Some(probe) = &mut self.probe {
             probe.reconcile();
@@ -594,7 +594,7 @@ impl LeafExecutor {
         }
         let (result, meter) = self.into_result();
         if let Some(stop) = meter.stop() {
-            // What there is of it goes before its memory is given back.
+            // The incomplete result is dropped before its memory is given back.
             drop(result);
             return Err(stop);
         }
@@ -602,7 +602,7 @@ impl LeafExecutor {
         meter.into_allowance().map(|allowance| (result, allowance))
     }
 
-    /// What the leaf found; of no use if it was stopped.
+    /// The result of the leaf; of no use if it was stopped.
     #[must_use]
     pub fn finish(self) -> LeafResult {
         self.into_result().0

@@ -168,7 +168,7 @@ fn an_automaton_that_grows_too_large_is_given_up() {
     let large = regex_syntax::parse(r"\pL{300}").expect("a pattern");
     assert!(Automaton::new(&large, STATES_MAX_BYTES).is_none(), "too large before any state");
 
-    // Whoever walks does not notice.
+    // The caller does not notice.
     let matcher = matcher(text);
     let mut walk = matcher.pattern_walk(values.len());
     let automaton = walk.automaton.as_mut().expect("many values");

@@ -19,7 +19,7 @@ use crate::syntax::ast::Extraction;
 
 /// So many bytes of a line are counted at once, see [`super::super::super::meter`].
 const COUNTED_BYTES: usize = 32 << 10;
-/// What it costs to compare a key with a path.
+/// The work of comparing a key with a path.
 const PATH_WORK: usize = 8;
 
 /// A listed part.
@@ -140,7 +140,7 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// Walks over the line, counting braces; what is malformed ends the search.
+    /// Walks over the line, counting braces; malformed text ends the search.
     fn run(&mut self) {
         let line = self.line;
         // The number of objects that are open.

@@ -24,7 +24,7 @@ pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
 
 /// So many bytes of fields are counted at once, see [`super::super::meter`].
 const COUNTED_BYTES: usize = 16 << 10;
-/// What a byte of fields costs: there may be one in six bytes.
+/// The work of a byte of fields: there may be one field in six bytes.
 const FIELD_FACTOR: usize = 4;
 /// So many underscores may come to a part of a name.
 const UNDERSCORES: usize = 2;

@@ -11,7 +11,7 @@ type Visit<'v> = dyn FnMut(&[u8], &[Vec<u8>]) + 'v;
 /// suffix, and the keys that lead to it. Ends where `| json` would report an error.
 pub(crate) fn for_each_path(line: &[u8], visit: &mut Visit<'_>) {
     let mut walk = Walk { name: Vec::new(), path: Vec::new(), visit };
-    // What is malformed ends the walk.
+    // A malformed value ends the walk.
     let _ = walk.object(line, 0);
 }
 

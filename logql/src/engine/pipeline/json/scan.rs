@@ -13,7 +13,7 @@ use logsvc_proto::words::quote_or_backslash;
 /// Levels of nested objects that are read.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// What is wrong with a text, in the words of Loki.
+/// The fault of a text, in the words of Loki.
 pub(crate) type Failure = &'static str;
 
 pub(crate) const MALFORMED: Failure = "Malformed JSON error";
@@ -25,7 +25,7 @@ pub(crate) const UNKNOWN_VALUE: Failure = "Unknown value type";
 pub(crate) const BAD_ESCAPE: Failure = "Encountered an invalid escape sequence in a string";
 pub(crate) const TOO_DEEP: Failure = "Objects are nested more than 64 levels deep";
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// The text is what stands between the quotes.

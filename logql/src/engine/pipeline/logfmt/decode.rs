@@ -17,7 +17,7 @@ pub(crate) struct Pair<'l> {
     pub(crate) end: usize,
 }
 
-/// What is wrong at a place of a line.
+/// A fault at a position of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SyntaxError {
     /// From 1, in bytes.
@@ -46,12 +46,12 @@ impl<'l> Decoder<'l> {
         Self { line, at: 0 }
     }
 
-    /// The position behind what was read.
+    /// The position of the next byte to read.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next pair, or what is wrong with it; reading goes on behind it.
+    /// The next pair, or its fault; reading goes on behind it.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Result<Pair<'l>, SyntaxError>> {
         let line = self.line;
@@ -121,7 +121,7 @@ impl<'l> Decoder<'l> {
 }
 
 /// Appends a quoted value without its escapes, U+FFFD and invalid bytes as spaces.
-/// False when an escape does not exist; what was appended then means nothing.
+/// False when an escape does not exist; the appended text means nothing then.
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, mut text: &[u8]) -> bool {
     while let Some(at) = memchr::memchr(b'\\', text) {
         push_clean(out, &text[..at]);

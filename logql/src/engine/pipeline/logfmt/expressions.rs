@@ -12,9 +12,9 @@ use super::{COUNTED_BYTES, sanitized, set_error, set_value, unescape};
 use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::LogfmtParser;
 
-/// What a pair costs, see [`super::super::super::meter`].
+/// The work of a pair, see [`super::super::super::meter`].
 const PAIR_WORK: usize = 32;
-/// What it costs to compare a key with a listed one, see [`super::super::super::meter`].
+/// The work of comparing a key with a listed one, see [`super::super::super::meter`].
 const LISTED_WORK: usize = 8;
 
 #[derive(Debug)]

@@ -102,7 +102,7 @@ impl CompiledStage for Logfmt {
 
 /// So many bytes of pairs are counted at once, see [`super::super::meter`].
 const COUNTED_BYTES: usize = 16 << 10;
-/// What a byte of pairs costs: there may be one in four bytes.
+/// The work of a byte of pairs: there may be one pair in four bytes.
 const PAIR_FACTOR: usize = 4;
 
 /// The label that a key stands for, if anybody looks at it.

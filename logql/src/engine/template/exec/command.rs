@@ -7,7 +7,7 @@ use crate::engine::template::json::Json;
 use crate::engine::template::value::{Text, Value};
 
 impl<'v> Exec<'v, '_> {
-    /// The value of a command; `last` is what the command before it gave.
+    /// The value of a command; `last` is the value of the command before it.
     pub(super) fn command(
         &mut self,
         dot: &Value<'v>,
@@ -175,7 +175,7 @@ impl<'v> Exec<'v, '_> {
         }))
     }
 
-    /// What stands in front of the fields of a chain.
+    /// The expression in front of the fields of a chain.
     fn untyped(&mut self, dot: &Value<'v>, arg: &'v Arg) -> Result<Value<'v>, String> {
         match self.reference(dot, arg)? {
             Some(value) => Ok(value),

@@ -21,7 +21,7 @@ use super::value::{Text, Value};
 /// Deepest nesting.
 const MAX_DEPTH: usize = 200;
 
-/// What follows a statement.
+/// The control flow behind a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flow {
     Next,
@@ -38,7 +38,7 @@ struct Exec<'v, 'o> {
     name: &'v [u8],
     /// The node that an error points at: the last one that was looked at.
     place: Option<ErrorNode<'v>>,
-    /// The variable `$`: what the template at hand was called with.
+    /// The variable `$`: the argument of the template at hand.
     root: Value<'v>,
     variables: Vec<(&'v str, Value<'v>)>,
     /// Arguments of the calls at hand.

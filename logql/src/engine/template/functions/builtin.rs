@@ -148,7 +148,7 @@ fn slice<'v>(run: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, S
     })
 }
 
-/// What `call` says, since no value is a function.
+/// The error of `call`, since no value is a function.
 pub(in super::super) fn call_error(name: &str, value: &Value<'_>) -> String {
     match value {
         Value::Nothing => "call of nil".to_owned(),

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Any value as an integer; 0 for what is none.
+/// Any value as an integer; 0 for a value that is no number.
 pub(super) fn to_int(value: &Value<'_>) -> i64 {
     match value {
         Value::Bool(value) => i64::from(*value),
@@ -50,7 +50,7 @@ fn text_to_int(text: &str) -> i64 {
     parse_int(whole).unwrap_or(0)
 }
 
-/// Any value as a float; 0 for what is none.
+/// Any value as a float; 0 for a value that is no number.
 pub(super) fn to_float(value: &Value<'_>) -> f64 {
     match value {
         Value::Bool(value) => f64::from(u8::from(*value)),

@@ -9,7 +9,7 @@ use logsvc_proto::go::quote::quoted_bytes;
 /// Bytes of work that looking up a zone and reading a time stand for.
 const READ_WORK_BYTES: usize = 2048;
 
-/// What a message may take that shows a value, in lengths of it.
+/// Bytes of a message that shows a value, in lengths of the value.
 const MESSAGE_FACTOR: usize = 10;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -57,7 +57,7 @@ pub(super) fn format<'v>(
     run.build(|out| time.write_format(layout, out)).map(Value::text)
 }
 
-/// What is no date is Go's zero time.
+/// A text that is no date gives Go's zero time.
 fn read<'v>(layout: &[u8], text: &[u8], zone: Zone) -> Value<'v> {
     Value::Time(parse(layout, text, zone).unwrap_or_else(Time::zero))
 }

@@ -22,7 +22,7 @@ const MAX_CACHED: usize = 16;
 const MAX_PATTERN_COST: u64 = 10_000;
 /// How much slower a search is than copying the text.
 const SEARCH_FACTOR: usize = 8;
-/// What translating takes per byte of a pattern, and the longest pattern that is.
+/// Bytes that translating takes per byte of a pattern, and the longest pattern that is translated.
 const TRANSLATION_FACTOR: usize = 16;
 const TRANSLATED_MAX_BYTES: usize = 64 << 10;
 /// Bytes of work that compiling stands for, per unit of cost.
@@ -64,7 +64,7 @@ type Compiled = Result<Arc<CapturingRegex>, String>;
 pub(in super::super) struct RegexCache {
     /// With the size of each in bytes, about.
     entries: Vec<(Box<[u8]>, Compiled, usize)>,
-    /// Memory of the patterns and of what they are compiled to.
+    /// Memory of the patterns and of the compiled patterns.
     bytes: usize,
 }
 
@@ -121,7 +121,7 @@ fn searching(run: &Execution<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
     compiled(run, pattern)
 }
 
-/// What a search costs that may go to the end of a text, see [`crate::engine::meter`]. Most end
+/// The work of a search that may go to the end of a text, see [`crate::engine::meter`]. Most end
 /// sooner; those that don't must not keep the leaf from looking.
 fn search_work(rest_bytes: usize) -> usize {
     64 + rest_bytes / 8

@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 100;
 /// A template and those it defines, by name.
 pub(super) type Trees = Vec<(Box<[u8]>, List)>;
 
-/// What ends a list.
+/// The end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ListEnd {
     End,
@@ -59,7 +59,7 @@ impl BranchKind {
     }
 }
 
-/// What belongs to one definition: the variables in scope and the open loops.
+/// The state of one definition: the variables in scope and the open loops.
 struct Scope {
     variables: Vec<Box<str>>,
     open_ranges: usize,

@@ -4,7 +4,7 @@ use logsvc_proto::go::float::format_float;
 
 use super::{Printer, Value};
 
-/// What a float takes that is put together, in lengths of its digits.
+/// Bytes that printing a float takes, in lengths of its digits.
 const FLOAT_FACTOR: usize = 8;
 
 impl Printer<'_, '_> {

@@ -113,7 +113,7 @@ impl Printer<'_, '_> {
     }
 }
 
-/// What quoting a text may take, in bytes: in a list that doubles if there is something to escape,
+/// Bytes that quoting a text may take: in a list that doubles if there is something to escape,
 /// and once more in ASCII.
 fn quoting_bytes(text: &[u8], is_ascii: bool) -> usize {
     let quoted_len = |byte: &u8| match byte {

@@ -72,7 +72,7 @@ const OFFSETS: [(&[u8], Element); 10] = [
     (b"Z07", Offset::element(true, false, false, false)),
 ];
 
-/// The next element of a layout: its place, its length in bytes, and what it is.
+/// The next element of a layout: its position, its length in bytes, and its kind.
 pub(super) fn next_element(layout: &[u8]) -> Option<(usize, usize, Element)> {
     (0..layout.len()).find_map(|start| {
         let (skipped, len, element) = element_at(&layout[start..])?;

@@ -6,7 +6,7 @@ use super::calendar::{MONTHS, WEEKDAYS};
 use super::layout::{Element, Offset, next_element};
 use super::{Time, Zone};
 
-/// What was read so far.
+/// The fields that were read so far.
 #[derive(Default)]
 struct Fields {
     year: i64,

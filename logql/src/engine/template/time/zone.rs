@@ -37,7 +37,7 @@ impl Zone {
         (zone.iana_name() == Some(name)).then_some(Self::Named(zone))
     }
 
-    /// Seconds east of UTC at an instant; 0 beyond what the database covers.
+    /// Seconds east of UTC at an instant; 0 beyond the times of the database.
     pub(super) fn offset_at(&self, seconds: i64) -> i32 {
         match self {
             Self::Utc => 0,
