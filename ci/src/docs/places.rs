@@ -1,4 +1,4 @@
-//! Everything that a newcomer looks for has its place in a document.
+//! Each crate, each route and each page of `docs/` has its place in a document.
 
 use super::{Document, paths};
 use crate::process;

@@ -1,4 +1,4 @@
-//! Derives an order of modules from their imports, for whoever writes an order down.
+//! Derives an order of modules from their imports, as a draft for the table of orders.
 
 use super::judge;
 use super::modules::Tree;

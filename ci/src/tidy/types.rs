@@ -1,8 +1,7 @@
 //! Types: how many fields a struct has, and where its methods lie.
 //!
-//! Inherent methods lie near the definition, so that whoever reads a type finds everything
-//! that it does: in the folder of the file that defines the type, or in the folder of that
-//! file's own module. Code for tests is exempt.
+//! Inherent methods lie in the folder of the file that defines their type, or in the folder of
+//! that file's own module, so that a reader finds them. Code for tests is exempt.
 
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::Span;
