@@ -15,8 +15,8 @@ use std::ops::{Range, RangeInclusive};
 use logsvc_runtime::{Budget, BufferPool, Owner, Reservation};
 
 use crate::chunked::{ChunkedDecoder, Decoded};
+use crate::config::IDLE_BUFFER_BYTES;
 use crate::framing::Framing;
-use crate::input::IDLE_BUFFER_BYTES;
 use crate::input::InputBuffer;
 use crate::refusal::Refusal;
 

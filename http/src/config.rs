@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use logsvc_runtime::{Budget, BufferPool};
 
+use crate::head::HeadLimits;
 use crate::limit::ConnectionLimit;
-use crate::scan::HeadLimits;
+
+/// What an idle connection keeps in buffers, and the size of a first read.
+pub const IDLE_BUFFER_BYTES: usize = 4096;
 
 /// Limits and timeouts of the server of one core.
 #[derive(Clone)]

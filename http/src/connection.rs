@@ -15,13 +15,12 @@ use logsvc_runtime::{Listener, Monotonic, Owner, Runtime, Writer};
 
 use crate::accept::accepts_gzip;
 use crate::body::{Body, BodyReader};
-use crate::config::ServerConfig;
+use crate::config::{IDLE_BUFFER_BYTES, ServerConfig};
 use crate::date::DateCache;
 use crate::framing::Framing;
 use crate::gzip::Compressors;
 use crate::head::{HeadDecoder, RequestHead};
 use crate::inbound::{Fill, Inbound, uninterrupted, until};
-use crate::input::IDLE_BUFFER_BYTES;
 use crate::input::InputBuffer;
 use crate::receiving::{Receiving, Ticket};
 use crate::refusal::Refusal;

@@ -15,17 +15,33 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Version};
 use logsvc_runtime::{Budget, Owner, Reservation};
 
+use crate::config::IDLE_BUFFER_BYTES;
 use crate::framing::{self, Framing};
-use crate::input::{IDLE_BUFFER_BYTES, InputBuffer};
+use crate::input::InputBuffer;
 use crate::percent;
 use crate::refusal::Refusal;
-use crate::scan::{HeadLimits, HeadScanner};
+use crate::scan::HeadScanner;
 
 /// Fields that are parsed without an allocation, and held without a reservation.
 const USUAL_FIELDS: usize = 64;
 /// What a field takes in the map of headers, and while it is parsed: at most twice the room
 /// of an entry and of its place in the index, since both grow by doubling.
 const FIELD_BYTES: u64 = 320;
+
+/// Limits of a request head.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    /// Longest request target; over it the answer is 414.
+    pub max_target_bytes: usize,
+    /// Longest header block, with its line ends; over it the answer is 431.
+    pub max_headers_bytes: usize,
+}
+
+impl Default for HeadLimits {
+    fn default() -> HeadLimits {
+        HeadLimits { max_target_bytes: 256 * 1024, max_headers_bytes: 64 * 1024 }
+    }
+}
 
 /// The head of a request.
 #[derive(Debug)]

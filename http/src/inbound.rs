@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use logsvc_runtime::{Budget, Monotonic, Reader, Runtime};
 
 use crate::body::BodyReader;
-use crate::input::IDLE_BUFFER_BYTES;
+use crate::config::IDLE_BUFFER_BYTES;
 use crate::input::InputBuffer;
 use crate::refusal::Refusal;
 use crate::signal::{Disconnect, Signal};

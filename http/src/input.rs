@@ -2,10 +2,8 @@
 
 use logsvc_runtime::{Budget, Owner, Reservation};
 
+use crate::config::IDLE_BUFFER_BYTES;
 use crate::refusal::Refusal;
-
-/// What an idle connection keeps in buffers, and the size of a first read.
-pub const IDLE_BUFFER_BYTES: usize = 4096;
 
 /// Received bytes in one buffer that travels into read operations and back.
 #[derive(Default)]

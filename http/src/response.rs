@@ -37,7 +37,7 @@ pub enum ResponseBody {
     /// they go out plain and the connection's end is the body's end.
     Chunks(Box<dyn ChunkSource>),
     /// The connection becomes a WebSocket. Made by
-    /// [`crate::Handshake::accept`].
+    /// [`crate::websocket::Handshake::accept`].
     WebSocket(Upgrade),
 }
 

@@ -8,22 +8,8 @@
 
 use std::ops::Range;
 
+use crate::head::HeadLimits;
 use crate::refusal::Refusal;
-
-/// Limits of a request head.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadLimits {
-    /// Longest request target; over it the answer is 414.
-    pub max_target_bytes: usize,
-    /// Longest header block, with its line ends; over it the answer is 431.
-    pub max_headers_bytes: usize,
-}
-
-impl Default for HeadLimits {
-    fn default() -> HeadLimits {
-        HeadLimits { max_target_bytes: 256 * 1024, max_headers_bytes: 64 * 1024 }
-    }
-}
 
 /// Method and version and the spaces around the target.
 const REQUEST_LINE_OVERHEAD_BYTES: usize = 64;

@@ -10,13 +10,19 @@ use serde_json::Value;
 
 /// Every package of the workspace with the packages it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("logsvc-proto", &[]),
+    // What tests and benchmarks share.
+    ("logsvc-testkit", &[]),
+    ("logsvc-proto", &["logsvc-testkit"]),
     ("logsvc-runtime", &[]),
     ("logsvc-logql", &["logsvc-proto"]),
     ("logsvc-http", &["logsvc-runtime"]),
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
-    ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
+    ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-testkit"]),
+    (
+        "logsvc-shards",
+        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-testkit"],
+    ),
     (
         "logsvc-server",
         &[
@@ -25,11 +31,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-logql",
             "logsvc-tls",
             "logsvc-http",
+            "logsvc-segment",
             "logsvc-shards",
+            "logsvc-testkit",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.
-    ("logsvc-bench", &["logsvc-proto", "logsvc-logql", "logsvc-shards"]),
+    (
+        "logsvc-bench",
+        &["logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-shards", "logsvc-testkit"],
+    ),
     ("logsvc-ci", &[]),
     ("logsvc-fuzz-bodies", &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http"]),
 ];
@@ -111,7 +122,9 @@ mod tests {
             ("logsvc-proto", "logsvc-runtime"),
             ("logsvc-runtime", "logsvc-proto"),
             ("logsvc-http", "logsvc-proto"),
+            ("logsvc-segment", "logsvc-shards"),
             ("logsvc-shards", "logsvc-http"),
+            ("logsvc-testkit", "logsvc-proto"),
             ("logsvc-bench", "logsvc-server"),
             ("logsvc-ci", "logsvc-proto"),
         ] {

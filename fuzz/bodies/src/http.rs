@@ -4,10 +4,10 @@
 
 use logsvc_runtime::{Budget, BufferPool};
 
-use logsvc_http::websocket::{Event, MessageDecoder};
+use logsvc_http::websocket::{Event, Handshake, MessageDecoder};
 use logsvc_http::{
-    BodyReader, ChunkedDecoder, Decoded, Handshake, HeadDecoder, HeadLimits, InputBuffer, Params,
-    Refusal, accepts_gzip, clean_path, escape,
+    BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
+    accepts_gzip, clean_path, escape,
 };
 
 /// Longest body that [`parse_requests`] admits.

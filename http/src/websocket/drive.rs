@@ -11,9 +11,8 @@ use super::frame::Opcode;
 use super::message::{Event, MessageDecoder};
 use super::socket::{State, Upgrade, WebSocket};
 use super::{CloseReason, code};
-use crate::config::ServerConfig;
+use crate::config::{IDLE_BUFFER_BYTES, ServerConfig};
 use crate::inbound::{Fill, Inbound, uninterrupted};
-use crate::input::IDLE_BUFFER_BYTES;
 use crate::signal::Signal;
 
 /// Write buffers up to this size are used again.

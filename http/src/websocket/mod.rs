@@ -1,13 +1,15 @@
-//! WebSocket (RFC 6455), the server's side: frames, messages and the closing
-//! handshake as state machines, and a driver that runs them over a connection. No
-//! extensions, no subprotocols. The opening handshake is [`crate::Handshake`].
+//! WebSocket (RFC 6455), the server's side: handshake, frames, messages and the
+//! closing handshake as state machines, and a driver that runs them over a
+//! connection. No extensions, no subprotocols.
 
 mod drive;
 mod frame;
+mod handshake;
 mod message;
 mod socket;
 
 pub use frame::{FrameHeader, Opcode, encode_frame, parse_header, unmask};
+pub use handshake::{Handshake, NotAWebSocket, accept_key};
 pub use message::{Event, MessageDecoder};
 pub use socket::{Closed, TrySendError, Upgrade, WebSocket, WebSocketConfig};
 

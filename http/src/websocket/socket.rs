@@ -72,7 +72,7 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    pub(crate) fn new<H, F>(config: WebSocketConfig, handler: H) -> Upgrade
+    pub(super) fn new<H, F>(config: WebSocketConfig, handler: H) -> Upgrade
     where
         H: FnOnce(WebSocket) -> F + 'static,
         F: Future<Output = ()> + 'static,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
-use logsvc_http::Handshake;
-use logsvc_http::websocket::{Message, WebSocket, WebSocketConfig};
+use logsvc_http::websocket::{Handshake, Message, WebSocket, WebSocketConfig};
 use logsvc_http::{
     Admission, ChunkError, ChunkSource, Observation, Params, Request, RequestHead, Response,
     ServerConfig, Service, Signal, serve,

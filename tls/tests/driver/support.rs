@@ -7,8 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::StatusCode;
-use logsvc_http::Handshake;
-use logsvc_http::websocket::{WebSocket, WebSocketConfig};
+use logsvc_http::websocket::{Handshake, WebSocket, WebSocketConfig};
 use logsvc_http::{
     Admission, Observation, Request, RequestHead, Response, ServerConfig, Service, Signal, serve,
 };

@@ -31,8 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::SEC_WEBSOCKET_VERSION;
-use logsvc_http::Handshake;
-use logsvc_http::websocket::{WebSocketConfig, code};
+use logsvc_http::websocket::{Handshake, WebSocketConfig, code};
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::QueryTime;
 use logsvc_logql::syntax;

@@ -1,4 +1,4 @@
-//! The opening handshake of a WebSocket (RFC 6455, section 4.2).
+//! The opening handshake (RFC 6455, section 4.2).
 
 use std::future::Future;
 
@@ -11,10 +11,10 @@ use http::header::{
 use http::{Method, StatusCode};
 use sha1::{Digest, Sha1};
 
+use super::socket::{Upgrade, WebSocket, WebSocketConfig};
 use crate::framing::{Framing, has_token};
 use crate::head::RequestHead;
 use crate::response::{Response, ResponseBody};
-use crate::websocket::{Upgrade, WebSocket, WebSocketConfig};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
