@@ -1,5 +1,5 @@
-//! The subcommands against the fake server: what arrives is what the source holds,
-//! what is acknowledged is in the ledger, and `verify` notices what is not there.
+//! Tests of the subcommands against the fake server: it receives all lines of the source, the
+//! ledger holds all acknowledged lines, and `verify` notices missing lines.
 
 use crate::fake::{Fake, PushFate, Stored};
 use crate::get::{self, GetArgs};

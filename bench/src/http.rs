@@ -1,7 +1,7 @@
-//! A minimal blocking HTTP/1.1 client: one connection, kept alive, one request at
-//! a time. It is a load generator's client: requests are bytes that were prepared
-//! before, an error closes the connection, and the next request opens a new one.
-//! It never sends a request twice by itself; who may repeat one knows better.
+//! A minimal blocking HTTP/1.1 client: one connection, kept alive, one request at a time. The
+//! caller prepares the bytes of a request in advance. An error closes the connection, and the
+//! next request opens a new one. The client never repeats a request by itself: only its caller
+//! knows whether that is safe.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

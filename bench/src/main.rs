@@ -1,19 +1,18 @@
-//! `bench`: load for any server that speaks the Loki push and query API, and the
-//! proof that what was acknowledged can be read back.
+//! `bench`: load for any server that speaks the Loki push and query API, and the proof that
+//! acknowledged lines can be read back.
 //!
-//! - `bench push` sends generated or real log lines, as fast as the server takes
-//!   them or at a fixed rate, and reports throughput, latency and the server's
-//!   own consumption.
+//! - `bench push` sends generated or real log lines, as fast as the server takes them or at a
+//!   fixed rate, and reports throughput, latency and the server's own consumption.
 //! - `bench verify` reads the same lines back and compares them one by one.
-//! - `bench compare` measures writing, reading and restarting in one run, checks the
-//!   answers, and writes a table.
+//! - `bench compare` measures writing, reading and restarting in one run, checks the answers,
+//!   and writes a table.
 //! - `bench micro` measures single stages of the server's own code, without a server.
 //! - `bench query` times LogQL queries, `bench get` plain GET requests.
 //!
-//! The tool shares the machine with the server it measures, so it prepares its
-//! requests before the clock starts and reports its own CPU time beside the
-//! server's. What must be absent: what loads and judges a server uses nothing of the
-//! server's code but the wire messages; only `bench micro` does.
+//! The tool shares the machine with the server that it measures, so it prepares its requests
+//! before the clock starts and reports its own CPU time beside the server's. What must be
+//! absent: code of the server in the parts that load and judge it, besides the wire messages.
+//! Only `bench micro` uses the server's code.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,6 +1,6 @@
-//! What a process has used, read from `/proc` (proc_pid_stat(5), proc_pid_io(5)).
-//! Parsing is apart from reading, so that it is tested on fixed texts. A figure
-//! that the kernel does not show is absent, never zero.
+//! The resources that a process has used, read from `/proc` (proc_pid_stat(5), proc_pid_io(5)).
+//! Parsing is separate from reading, so that tests use fixed texts. A figure that the kernel
+//! does not show is absent, never zero.
 
 use std::path::Path;
 

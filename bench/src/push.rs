@@ -1,9 +1,8 @@
 //! `bench push`: sends the bodies of a source and measures.
 //!
-//! The work goes in rounds. A round's bodies are generated, encoded and framed
-//! first, up to `--prepare-bytes` of memory; then the clock starts and one thread
-//! per connection sends them. So the figures hold the cost of sending only, and
-//! no timestamp is ever sent twice.
+//! The work passes in rounds. First the bodies of a round are generated, encoded and framed, up
+//! to `--prepare-bytes` of memory; then the clock starts and one thread per connection sends
+//! them. So the figures hold only the cost of sending, and no timestamp is sent twice.
 
 use crate::http::{Client, Response};
 use crate::labels::Labels;

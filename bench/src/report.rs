@@ -1,4 +1,4 @@
-//! What a push run has measured, and how it is printed.
+//! The measurements of a push run, and their printed form.
 
 use crate::http::Response;
 use crate::latency::Latencies;

@@ -1,4 +1,4 @@
-//! What the tests share: a folder of their own, and parsed options.
+//! Helpers of the tests: a folder for each test, and parsed options.
 
 use crate::source::SourceArgs;
 use clap::Parser;

@@ -1,9 +1,8 @@
-//! `bench verify`: makes the lines of a source again, reads the same stretch of
-//! time back through `query_range`, and compares line by line.
+//! `bench verify`: makes the lines of a source again, reads the same stretch of time back
+//! through `query_range`, and compares line by line.
 //!
-//! Pages are windows of time. A page that comes back full may have been cut, so it
-//! is halved and asked for again; no line is ever taken for missing because of a
-//! limit.
+//! Pages are windows of time. A full page may have been cut, so it is halved and requested
+//! again: a limit never makes a line look missing.
 
 use crate::http::{Client, encode_query};
 use crate::ledger::Ledger;

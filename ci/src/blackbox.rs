@@ -1,9 +1,9 @@
-//! Runs the black-box corpus against the built server: an empty data folder, a
-//! free port, the corpus's own configuration, its runner's `load` and `check`.
+//! Runs the black-box corpus against the built server: an empty data folder, a free port, the
+//! corpus's own configuration, its runner's `load` and `check`.
 //!
-//! The corpus does not belong to the repository; where it or Python is missing the
-//! check says so and is skipped. Everything else that goes wrong is a failure, and
-//! then the server's log is shown.
+//! The corpus is not part of the repository. The check is skipped, with a message, where the
+//! corpus or Python is missing. Everything else that goes wrong is a failure, and the check
+//! shows the server's log.
 
 use crate::areas::{self, Corpus};
 use crate::server::{DataFolder, Server, free_ports};

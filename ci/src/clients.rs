@@ -1,10 +1,9 @@
-//! Runs real clients of the API against the built server: clients of the package
-//! registries of Python and Node, pinned in `ci/clients`, whose tests push with them
-//! and find again what they sent.
+//! Runs real clients of the API against the built server: clients of the package registries of
+//! Python and Node, pinned in `ci/clients`. Their tests push entries and find them again.
 //!
-//! Where Python, Node or their registry is missing, the part says so and is skipped.
-//! Everything else that goes wrong is a failure, and then the server's log is shown.
-//! What is installed stays in the target folder until the list of clients changes.
+//! A language is skipped, with a message, where it or its registry is missing. Everything else
+//! that goes wrong is a failure, and the check shows the server's log. Installed clients stay in
+//! the target folder until the list of clients changes.
 
 use crate::process;
 use crate::server::{DataFolder, Server, free_ports};

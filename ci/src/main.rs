@@ -1,8 +1,8 @@
-//! `ci`: the project's checks, as commands that say what they found.
+//! `ci`: the project's checks, as commands that print what they found.
 //!
-//! Every check ends with exit status 0 or 1 and can be run alone; `all` runs them
-//! from the cheapest to the dearest and stops at the first that fails. The checks
-//! know the repository's rules and nothing of the code's meaning.
+//! Every check ends with exit status 0 or 1 and can run alone. `all` runs them from the
+//! cheapest to the most expensive and stops at the first failure. The checks know the rules of
+//! the repository and nothing of the meaning of the code.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,7 +1,7 @@
-//! A server for checks from outside: an empty data folder, free ports, a start that is
-//! noticed when it fails, an orderly stop, and a log that can be shown.
+//! A server for checks from outside: an empty data folder, free ports, a start whose failure is
+//! noticed, an orderly stop, and a log to show.
 //!
-//! Nothing stays behind: a server that is dropped is killed, and its folder removed.
+//! Nothing stays behind: dropping a server kills it and removes its folder.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;

@@ -190,7 +190,7 @@ fn inspect_command() -> Command {
 /// One flag for each row of the table.
 fn setting_args() -> impl Iterator<Item = Arg> {
     SETTINGS.iter().map(|setting| {
-        let notation = setting.slot(&mut Config::default()).notation();
+        let notation = setting.field(&mut Config::default()).notation();
         let default = setting.default_value();
         let arg = Arg::new(setting.path)
             .long(setting.flag)

@@ -1,5 +1,5 @@
-//! A verifier that takes any certificate of a client, as the policies do that ask for
-//! one without checking who issued it.
+//! A verifier that accepts any client certificate, for the policies that ask for a certificate
+//! without checking its issuer.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};

@@ -1,8 +1,8 @@
 //! TLS over the runtime's connections: `rustls`, driven by the same read and write
 //! operations that everything else uses.
 //!
-//! [`TlsListener`] wraps a listener and is one itself; what it accepts are a reader
-//! and a writer like any other, so a server needs to know nothing of TLS. The
+//! [`TlsListener`] wraps a listener and is one itself. It accepts readers and writers
+//! like any other, so a server needs to know nothing of TLS. The
 //! handshake happens in the first read, on the connection's own task, never in the
 //! accept loop.
 //!
@@ -11,12 +11,11 @@
 //! - TLS 1.2 and 1.3, with the suites of `ring` only: ECDHE with AES-GCM or ChaCha20.
 //!   ALPN offers `http/1.1` and nothing else.
 //! - A connection that has not finished its handshake ends at its handshake deadline;
-//!   what it holds beyond 4 KiB is counted against the budget given, and is at most
+//!   its memory beyond 4 KiB counts against the given budget, and is at most
 //!   [`MAX_HANDSHAKE_BYTES`]. An idle connection holds one buffer of 4 KiB and the
 //!   keys.
-//! - Every failure of the protocol is told to the peer by an alert, and the connection
-//!   is closed so that the alert arrives. A peer that speaks HTTP instead is told so
-//!   in HTTP.
+//! - An alert tells the peer about every failure of the protocol, and the connection
+//!   is closed so that the alert arrives. A peer that speaks HTTP gets an answer in HTTP.
 //! - [`logsvc_runtime::Writer::close`] and `shutdown` send `close_notify`.
 //!
 //! # What can go wrong

@@ -1,4 +1,4 @@
-//! What the two halves of a TLS connection share: the state of the protocol, and the
+//! The shared part of the two halves of a TLS connection: the state of the protocol, and the
 //! sending half of the transport.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! What a server with TLS needs, from texts to a configuration of `rustls`.
+//! Builds a configuration of `rustls` for a server from texts.
 
 use std::str::FromStr;
 use std::sync::Arc;

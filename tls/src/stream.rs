@@ -1,10 +1,9 @@
 //! The two halves of a TLS connection.
 //!
-//! The reader drives the handshake, and it alone sends during it. After that only the
-//! writer sends: a server reads ahead while it answers, and a read that waits must not
-//! hold what a write needs. What the protocol wants to answer to the peer's messages
-//! (new keys, refused renegotiations) therefore goes out in front of the next write,
-//! which is what the protocol permits.
+//! The reader drives the handshake, and only the reader sends during it. Afterwards only the
+//! writer sends: a server reads ahead while it answers, and a read that waits must not hold
+//! anything that a write needs. Replies of the protocol to messages of the peer (new keys,
+//! refused renegotiations) therefore go out before the next write, as the protocol permits.
 
 use std::io;
 use std::rc::Rc;

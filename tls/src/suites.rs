@@ -1,8 +1,8 @@
 //! Cipher suites by the names that configuration files use.
 //!
-//! The names are those of the IANA registry, as Go's `crypto/tls` prints them. A list
-//! restricts TLS 1.2 only: the suites of TLS 1.3 are all good, and Go's servers, whose
-//! files are read here, do not let anybody choose among them either.
+//! The names are the names of the IANA registry, as Go's `crypto/tls` prints them. A list
+//! restricts TLS 1.2 only: all suites of TLS 1.3 are strong, and Go's servers, whose files this
+//! server reads, do not let anybody choose among them either.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as ring;

@@ -1,4 +1,4 @@
-//! Answers of queries, compared with what is known of the data.
+//! Compares answers of queries with the known answers of the data set.
 
 use super::known::{Newest, hash};
 use serde_json::Value;

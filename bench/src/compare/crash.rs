@@ -1,5 +1,5 @@
-//! A crash while lines are being pushed: how long the server is away, and whether all
-//! lines that it has acknowledged are there afterwards.
+//! A crash while lines are pushed: how long the server is away, and whether it has all
+//! acknowledged lines afterwards.
 
 use super::CompareArgs;
 use super::server::{Launch, Server};

@@ -1,14 +1,14 @@
-//! The data set of a comparison: streams of a Kubernetes-like cluster over some hours
-//! of log time, made from a seed.
+//! The data set of a comparison: streams of a Kubernetes-like cluster over some hours of log
+//! time, generated from a seed.
 //!
-//! Time goes in rounds. In a round every node sends one body, and the lines of all
-//! nodes lie between each other in time, as those of a real cluster do; so a stream's
-//! lines are in order, and those of the whole data set are not. Every line has a slot
-//! of time of its own, in which its timestamp is drawn to the nanosecond: timestamps
-//! are unique, and compress as badly as real ones.
+//! Time passes in rounds. In a round every node sends one body, and the lines of all nodes
+//! interleave in time, as in a real cluster. So the lines of one stream are in order, and the
+//! lines of the whole data set are not. Every line has an interval of time of its own, in which
+//! its timestamp is drawn to the nanosecond: timestamps are unique, and compress as badly as
+//! real ones.
 //!
-//! Some lines are needles: a known id in ten lines, a message in three spellings of
-//! upper and lower case, a trace id that three neighbours share at most.
+//! Some lines are needles: a known id in ten lines, a message in three spellings of upper and
+//! lower case, a trace id that at most three neighbours share.
 
 use crate::kubernetes::{PodLines, app_of};
 use crate::labels::{self, Labels};

@@ -1,8 +1,8 @@
-//! How evenly the disk takes durable writes while nothing else is asked of it.
+//! How evenly the idle disk takes durable writes.
 //!
-//! A server that acknowledges what is on the disk cannot be faster than that. The disk of a
-//! virtual machine may stand still for hundreds of milliseconds now and then, whatever is
-//! written; what this shows is part of every latency of pushes.
+//! A server that acknowledges durable data cannot be faster than its disk. The disk of a
+//! virtual machine may stall for hundreds of milliseconds now and then, whatever a program
+//! writes. Such stalls are part of every latency of pushes.
 
 use crate::latency::Latencies;
 use anyhow::{Context, Result};

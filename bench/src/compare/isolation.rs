@@ -1,8 +1,7 @@
-//! What reading and writing do to each other: pushes at half speed while heavy queries run
-//! one after the other, and a cheap query again and again while pushes run at full speed.
+//! How reading and writing affect each other: pushes at half speed while heavy queries run one
+//! after the other, and a cheap query that repeats while pushes run at full speed.
 //!
-//! Answers are checked as everywhere. The pushes belong to jobs of their own, so they
-//! change none.
+//! All answers are checked. The pushes belong to separate jobs, so they change no answer.
 
 use super::workloads::Workload;
 use super::writes::{self, LaterPush};

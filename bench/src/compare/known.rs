@@ -1,6 +1,6 @@
-//! What the data set is known to hold: the answers of the read workloads, found by
-//! searching each line while it is made. It shares nothing with any query engine, so
-//! that a wrong answer cannot agree with a wrong expectation.
+//! The known answers of the read workloads. The generator searches each line while it makes
+//! the line. The search shares no code with a query engine, so a wrong answer cannot agree with
+//! a wrong expectation.
 
 use super::data::{DataSet, RESETS};
 use super::fields;

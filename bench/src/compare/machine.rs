@@ -1,6 +1,6 @@
-//! What the machine itself does with the same lines: rates per CPU-second, to which
-//! the server's figures are set in proportion. Measured in the same run, since a
-//! machine that is shared is not equally fast at all times.
+//! The speed of the machine on the same lines: rates per CPU-second, as a reference for the
+//! figures of the server. They are measured in the same run, because the speed of a shared
+//! machine varies.
 
 use super::tree::ThreadTime;
 use anyhow::{Context, Result, bail};

@@ -1,14 +1,13 @@
-//! `bench compare`: everything that is claimed about speed, measured in one run
-//! against one server, with the answers checked.
+//! `bench compare`: measures one server in one run, and checks its answers.
 //!
-//! The order: the data set is generated and pushed at full speed; the server settles;
-//! the read workloads run one after the other, then many at once; further lines are
-//! pushed at half speed, then the same beside a heavy query, then some at full speed beside a
-//! cheap one; the server is killed during a last push and started again.
-//! What is pushed after the data set belongs to other jobs, so it changes no answer.
+//! The order: the data set is generated and pushed at full speed; the server finishes its
+//! background work; the read workloads run one after the other, then many at once; further
+//! lines are pushed at half speed, then the same beside a heavy query, then some at full speed
+//! beside a cheap query; the server is killed during a last push and started again. Lines that
+//! are pushed after the data set belong to other jobs, so they change no answer.
 //!
-//! The run fails if an answer is wrong, a body is refused or an acknowledged line is
-//! lost: a figure for wrong work is worth nothing.
+//! The run fails if an answer is wrong, a body is refused or an acknowledged line is lost: a
+//! figure for wrong work is worthless.
 
 mod answers;
 mod crash;

@@ -1,5 +1,5 @@
-//! What a server has used: the process that was started and all that it has started
-//! in turn, read from `/proc` (proc_pid_stat(5), proc_pid_io(5)).
+//! The resources that a server has used: the process that was started and all of its children,
+//! read from `/proc` (proc_pid_stat(5), proc_pid_io(5)).
 
 use crate::procfs::Usage;
 use std::collections::BTreeMap;

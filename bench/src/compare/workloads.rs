@@ -1,4 +1,4 @@
-//! The read workloads: what is asked, and what must be answered.
+//! The read workloads: their queries, and the expected answers.
 
 use super::answers::{Expected, Grid};
 use super::data::{DataSet, RESETS};

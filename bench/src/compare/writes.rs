@@ -1,5 +1,5 @@
-//! The write measurements: the data set at full speed, then what the server still
-//! does afterwards, then a push at half of that speed.
+//! The write measurements: the data set at full speed, then the background work that remains,
+//! then a push at half of that speed.
 
 use super::data::DataSet;
 use super::known::Known;

@@ -1,14 +1,14 @@
-//! `bench micro`: what each stage of a push, of sealing and of reading costs, one stage
-//! at a time, on one thread, without network and disk.
+//! `bench micro`: the cost of each stage of a push, of sealing and of reading, one stage at a
+//! time, on one thread, without network and disk.
 //!
-//! The stages are the server's own code, run over the lines of `bench compare`. Set in
-//! proportion to what the machine copies, their figures can be compared between machines;
-//! their sum can be compared with the CPU-seconds per gigabyte of a whole server, whose
-//! difference is what the kernel, the front end and waiting cost.
+//! The stages are the server's own code, run over the lines of `bench compare`. Relative to the
+//! machine's copy rate, their figures are comparable between machines. Their sum is comparable
+//! with the CPU-seconds per gigabyte of a whole server: the difference is the cost of the
+//! kernel, the front end and waiting.
 //!
-//! What can go wrong: a stage that runs alone has all caches to itself, so it is a lower
-//! bound. Every stage checks that it has seen all lines, so that nothing is left out by
-//! the compiler or by mistake.
+//! What can go wrong: a stage that runs alone has all caches to itself, so its figure is a lower
+//! bound. Every stage checks that it has seen all lines, so that neither the compiler nor a
+//! mistake leaves work out.
 
 mod ingest;
 mod sample;

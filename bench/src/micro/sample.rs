@@ -1,4 +1,4 @@
-//! What the stages work on: the beginning of the data set, as it comes from agents.
+//! The input of the stages: the beginning of the data set, in the form that agents send.
 
 use crate::compare::{DataArgs, DataSet};
 use crate::wire::{Encoding, WireArgs};

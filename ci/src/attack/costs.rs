@@ -1,13 +1,12 @@
-//! What one query may cost the others: every stage, function and aggregation, as expensive as its
-//! limits allow, two at a time, while `/ready` is asked and pushes come.
+//! The most that one query may cost other clients: every stage, function and aggregation, as
+//! expensive as its limits allow, two at a time, beside `/ready` and pushes.
 //!
-//! Guarantees: all of it ends within [`LIMIT`]. What can go wrong, and is a failure: a query that
-//! does not end within a second of its time, `/ready` that is late, pushes that take far longer
-//! than beside nothing.
+//! Guarantee: the check ends within [`LIMIT`]. It fails if a query does not end within a second
+//! of its time, if `/ready` is late, or if pushes take far longer than without queries.
 
 use super::hostile;
 use super::http::{Request, query_form, send};
-use super::witness::{Witness, percentile};
+use super::monitor::{Monitor, percentile};
 use super::{Target, milliseconds};
 use anyhow::Result;
 use std::path::Path;
@@ -48,13 +47,13 @@ pub(super) fn check(binary: &Path) -> Result<Vec<String>> {
     let target = Target::start(binary, CEILING_MB, &[QUERY_TIMEOUT_ARGUMENT])?;
     let watched = target.watched(CEILING_MB, LIMIT + IDLE_FOR);
     hostile::load(target.port, LINES)?;
-    let witness = Witness::start(watched);
+    let monitor = Monitor::start(watched);
     std::thread::sleep(IDLE_FOR);
-    let idle = witness.finish();
+    let idle = monitor.finish();
     let queries = queries();
     let (next, slow) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let end = Instant::now() + LIMIT;
-    let witness = Witness::start(watched);
+    let monitor = Monitor::start(watched);
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
@@ -68,7 +67,7 @@ pub(super) fn check(binary: &Path) -> Result<Vec<String>> {
             });
         }
     });
-    let seen = witness.finish();
+    let seen = monitor.finish();
     let asked = next.load(Ordering::Relaxed).min(queries.len());
     let (ready, idle_ready) = (percentile(&seen.ready, 0.99), percentile(&idle.ready, 0.99));
     let (push, idle_push) = (percentile(&seen.pushes, 0.99), percentile(&idle.pushes, 0.99));

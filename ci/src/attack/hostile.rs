@@ -1,8 +1,8 @@
-//! What attackers send. Each is one of its kind: a request of some kilobytes that makes the server
-//! take memory, or time, that is not in proportion to what is stored.
+//! Hostile requests. Each is one of its kind: a request of some kilobytes that makes the server
+//! take memory, or time, out of proportion to the stored data.
 
 use super::http::{Request, connect, query_form, send};
-use super::witness::nanos_now;
+use super::monitor::nanos_now;
 use anyhow::{Result, ensure};
 use std::fmt::Write as _;
 use std::io::Write as _;

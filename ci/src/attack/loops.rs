@@ -1,4 +1,4 @@
-//! Other programs of the machine: threads that compute for nothing.
+//! Other programs of the machine: threads that only compute.
 
 use std::hint::black_box;
 use std::sync::Arc;

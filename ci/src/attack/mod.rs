@@ -1,29 +1,28 @@
 //! Attacks the built server: requests of some kilobytes that ask for more memory or time than a
 //! client may have, one at a time, many at once, and beside other programs that take all CPUs.
 //!
-//! Guarantees: each round is bounded in time, and a server that takes far more memory than it may
-//! is ended. What can go wrong, and is a failure: a request that is neither answered nor refused
-//! soon, memory above the ceiling, `/ready` or pushes that stand still or are refused meanwhile,
-//! a server that ends.
+//! Guarantees: each round has a time limit, and a server far above its memory ceiling is
+//! killed. The check fails if a request is neither answered nor refused soon, if memory exceeds
+//! the ceiling, if `/ready` or pushes stall or are refused meanwhile, or if the server ends.
 //!
-//! [`costs`] is the other half: what each stage and function may cost at most, and whether others
-//! notice.
+//! [`costs`] is the other half: the most that each stage and function may cost, and whether
+//! other clients notice.
 
 mod costs;
 mod hostile;
 mod http;
 mod loops;
-mod witness;
+mod monitor;
 
 use crate::server::{DataFolder, Server, free_ports};
 use anyhow::{Result, bail};
 use hostile::{Attack, What};
 use http::{Request, send};
 use loops::BusyLoops;
+use monitor::{Monitor, Seen, Watched, percentile};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use witness::{Seen, Watched, Witness, percentile};
 
 /// How soon a request is answered or refused.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -142,9 +141,9 @@ fn run(binary: &Path, attack: &Attack) -> Result<Vec<String>> {
         let name =
             format!("{}, {} at once, beside {} loops", attack.name, round.at_once, round.loops);
         let loops = BusyLoops::start(round.loops);
-        let witness = Witness::start(target.watched(attack.ceiling_mb, ROUND_LIMIT));
+        let monitor = Monitor::start(target.watched(attack.ceiling_mb, ROUND_LIMIT));
         let outcome = hostile::run(&attack.what, target.port, round.at_once, ROUND_LIMIT);
-        let seen = witness.finish();
+        let seen = monitor.finish();
         drop(loops);
         let (slowest, text) = match outcome {
             Ok(outcome) => (Some(outcome.slowest), outcome.text),

@@ -1,12 +1,12 @@
 //! Documents: their lengths, the paths and places that they name, and their words.
 //!
-//! - [`limits`]: no document is longer than a reader bears.
+//! - [`limits`]: no document is longer than its limit.
 //! - [`paths`]: every path and every link leads to something that exists.
 //! - [`words`]: neither documents nor comments tell the history of the code, or refer to texts
 //!   that the repository lacks.
 //! - [`places`]: each crate, each route and each page of `docs/` has its place.
 //!
-//! Each fault names file and line, as far as it has one.
+//! Each fault names its file, and its line if it has one.
 
 mod limits;
 mod paths;

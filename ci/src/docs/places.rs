@@ -1,4 +1,4 @@
-//! Everything that a newcomer looks for has its place in a document.
+//! Each crate, each route and each page of `docs/` has its place in a document.
 
 use super::{Document, paths};
 use crate::process;
@@ -15,8 +15,6 @@ const MAP: &str = "ARCHITECTURE.md";
 const ENTRIES: [&str; 2] = ["README.md", MAP];
 /// A second name of each route below `/loki/`, which the reference explains once.
 const SECOND_NAME: &str = "/logsvc/";
-/// How the common beginnings of routes end.
-const PREFIX_END: &str = "/api/v1";
 
 /// Folders of the crates of the workspace.
 pub(super) fn crates() -> Result<Vec<String>> {
@@ -75,7 +73,8 @@ pub(super) fn faults(documents: &[Document], crates: &[String], routes: &str) ->
     faults
 }
 
-/// Path literals of the table with their lines, up to its tests.
+/// Path literals of the table with their lines, up to its tests. A literal that ends with a
+/// slash is the beginning of other paths.
 fn route_paths(source: &str) -> Vec<(usize, &str)> {
     let code = source.split("#[cfg(test)]").next().unwrap_or("");
     let mut paths = Vec::new();
@@ -84,9 +83,8 @@ fn route_paths(source: &str) -> Vec<(usize, &str)> {
             continue;
         }
         let literals = line.split('"').skip(1).step_by(2);
-        let literals = literals.filter(|text| text.len() > 1 && text.starts_with('/'));
-        let named =
-            literals.filter(|text| !text.starts_with(SECOND_NAME) && !text.ends_with(PREFIX_END));
+        let literals = literals.filter(|text| text.starts_with('/') && !text.ends_with('/'));
+        let named = literals.filter(|text| !text.starts_with(SECOND_NAME));
         paths.extend(named.map(|path| (index + 1, path)));
     }
     paths
@@ -116,7 +114,7 @@ mod tests {
 
     const MAP: &str = "`storage/`: the log. [y](docs/design/wal.md)";
     const API: &str = "`POST /loki/api/v1/push`: pushes";
-    const ROUTES: &str = "// \"/comment\"\nrow(\"/push\"),\nrow(\"/logsvc/api/v1/x\"),\nrow(\"/loki/api/v1\")\n\
+    const ROUTES: &str = "// \"/comment\"\nrow(\"/push\"),\nrow(\"/logsvc/api/v1/x\"),\nrow(\"/loki/api/v1/\")\n\
                           #[cfg(test)]\nmod tests { f(\"/test\") }";
 
     #[test]

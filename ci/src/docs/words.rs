@@ -1,7 +1,7 @@
 //! Words that tell how the code once was, and references to texts that the repository lacks.
 //!
-//! The phrases are few: each hits nothing but history in sentences as they are usually written.
-//! A reader learns nothing from a state that is gone, and git keeps it.
+//! The phrases are few, and each hits only history in usual sentences. A reader learns nothing
+//! from a past state, and git keeps it.
 
 use super::prose::Paragraph;
 

@@ -1,11 +1,11 @@
-//! Derives an order of modules from their imports, for whoever writes an order down.
+//! Derives an order of modules from their imports, as a draft for the table of orders.
 
 use super::judge;
 use super::modules::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The floors below `parent`, from the bottom, each with its modules. Modules that import each
-/// other in a circle are one word with `<>` between them.
+/// other in a circle are one word, with `+` between them.
 pub(super) fn derive(tree: &Tree, parent: &[String]) -> Vec<String> {
     let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for child in tree.children(parent) {
@@ -34,7 +34,7 @@ pub(super) fn derive(tree: &Tree, parent: &[String]) -> Vec<String> {
             let both = reached[module].iter().filter(|other| reached[*other].contains(module));
             let mut names: BTreeSet<&str> = both.map(String::as_str).collect();
             names.insert(module);
-            names.into_iter().collect::<Vec<_>>().join("<>")
+            names.into_iter().collect::<Vec<_>>().join("+")
         };
         floors.push(ready.iter().map(|module| circle(module)).collect());
         placed.extend(ready);
@@ -75,6 +75,6 @@ mod tests {
             ("d", "use crate::c::X;"),
             ("e", "use crate::d::X;"),
         ]);
-        assert_eq!(derive(&tree, &[]), ["a", "b", "c<>d", "e"]);
+        assert_eq!(derive(&tree, &[]), ["a", "b", "c+d", "e"]);
     }
 }

@@ -5,6 +5,10 @@ use super::modules::{Target, Tree, module_path};
 use super::order::{Order, PARENT};
 use std::collections::BTreeMap;
 
+/// Where a module lies: the floor, and the part of the floor. Modules of one part import each
+/// other.
+type Place = (usize, usize);
+
 /// Every breach of one order, in words.
 pub(super) fn faults(tree: &Tree, order: &Order) -> Vec<String> {
     let parent = module_path(order.module);
@@ -12,9 +16,11 @@ pub(super) fn faults(tree: &Tree, order: &Order) -> Vec<String> {
     let mut faults = Vec::new();
     let mut floors = BTreeMap::new();
     for (floor, names) in order.floors.iter().enumerate() {
-        for module in names.split_whitespace() {
-            if floors.insert(module, floor).is_some() {
-                faults.push(format!("{module} has two places in the order of {name}"));
+        for (part, names) in names.split_whitespace().enumerate() {
+            for module in names.split('+') {
+                if floors.insert(module, (floor, part)).is_some() {
+                    faults.push(format!("{module} has two places in the order of {name}"));
+                }
             }
         }
     }
@@ -33,6 +39,8 @@ pub(super) fn faults(tree: &Tree, order: &Order) -> Vec<String> {
             faults.push(format!("{}:{}: {words}", found.file, found.import.line));
         }
     }
+    // One line can name several items of one module.
+    faults.dedup();
     faults
 }
 
@@ -57,24 +65,27 @@ pub(super) fn arrow(tree: &Tree, parent: &[String], import: &Import) -> Option<(
 fn judge(
     tree: &Tree,
     parent: &[String],
-    floors: &BTreeMap<&str, usize>,
+    floors: &BTreeMap<&str, Place>,
     import: &Import,
 ) -> Option<String> {
     let (from, target) = arrow(tree, parent, import)?;
     // Without a place the parent lies above all of its children.
     let floor = |name: &str| match floors.get(name) {
         Some(floor) => Some(*floor),
-        None => (name == PARENT).then_some(usize::MAX),
+        None => (name == PARENT).then_some((usize::MAX, 0)),
     };
     // A module without a place is a fault of its own.
     let (low, high) = (floor(&from)?, floor(&target)?);
+    if low == high {
+        return None;
+    }
     let whole = |name: &str| match (name, parent) {
         (PARENT, []) => "the crate's root".to_owned(),
         (PARENT, _) => parent.join("::"),
         (_, _) => [parent, &[name.to_owned()]].concat().join("::"),
     };
     let (from, target) = (whole(&from), whole(&target));
-    match low.cmp(&high) {
+    match low.0.cmp(&high.0) {
         std::cmp::Ordering::Less => {
             Some(format!("{from} must not import {target}, which lies above it"))
         }
@@ -140,6 +151,18 @@ mod tests {
     fn modules_of_one_floor_do_not_import_each_other() {
         let expected = "left.rs:2: left must not import right, which lies beside it";
         assert_eq!(with("left", "use crate::right::X;"), [expected]);
+    }
+
+    #[test]
+    fn modules_of_one_part_import_each_other() {
+        let order = Order { krate: "x", module: "", floors: &["low", "left+right other"] };
+        let sources = |left: &'static str| {
+            let root = ("", "mod low; mod left; mod right; mod other;");
+            [root, ("left", left), ("right", "use crate::left::X;"), ("low", ""), ("other", "")]
+        };
+        assert_eq!(found(&sources("use crate::right::X;"), &order), [""; 0]);
+        let expected = "left.rs:1: left must not import other, which lies beside it";
+        assert_eq!(found(&sources("use crate::other::X;"), &order), [expected]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! - [`order`]: the modules of a crate in their order, from the bottom. [`modules`] finds
 //!   each module of a crate with its [`imports`], and [`judge`] reports an import that runs
 //!   upward, a module without a place, and a place without a module.
-//! - [`floors`] derives an order from the imports, for whoever writes one down.
+//! - [`floors`] derives an order from the imports, as a draft for the table.
 //! - [`borders`]: no source file is compiled into another crate by its path.
 //!
 //! Each fault names file and line.

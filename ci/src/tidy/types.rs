@@ -1,8 +1,7 @@
 //! Types: how many fields a struct has, and where its methods lie.
 //!
-//! Inherent methods lie near the definition, so that whoever reads a type finds everything
-//! that it does: in the folder of the file that defines the type, or in the folder of that
-//! file's own module. Code for tests is exempt.
+//! Inherent methods lie in the folder of the file that defines their type, or below it, so that
+//! a reader finds them. Code for tests is exempt.
 
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::Span;
@@ -108,12 +107,17 @@ impl Types {
     }
 }
 
-/// Whether methods in `file` are near a definition in `defining`.
+/// Whether methods in `file` are near a definition in `defining`: in its folder or below. For
+/// a file in the root of a crate, the folder is the one of its own module.
 fn is_near(defining: &str, file: &str) -> bool {
     let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let own = defining.strip_suffix(".rs").unwrap_or(defining);
-    folder(file) == folder(defining)
-        || file.strip_prefix(own).is_some_and(|rest| rest.starts_with('/'))
+    let below = |folder: &str| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let home = folder(defining);
+    if home.ends_with("/src") {
+        let own = defining.strip_suffix(".rs").unwrap_or(defining);
+        return folder(file) == home || below(own);
+    }
+    below(&home)
 }
 
 fn krate(file: &str) -> &str {
@@ -170,14 +174,17 @@ mod tests {
             ("a/src/x.rs", "a/src/x/y/z.rs"),
             ("a/src/x/mod.rs", "a/src/x/y.rs"),
             ("a/src/x/y.rs", "a/src/x/z.rs"),
+            ("a/src/x/y.rs", "a/src/x/z/w.rs"),
+            ("a/src/x/mod.rs", "a/src/x/y/z.rs"),
+            ("a/src/x.rs", "a/src/y.rs"),
         ] {
             assert_eq!(found(&[(defining, "struct S<T>;"), (file, methods)]), [""; 0], "{file}");
         }
         for (defining, file) in [
-            ("a/src/x/mod.rs", "a/src/x/y/z.rs"),
+            ("a/src/x.rs", "a/src/y/z.rs"),
             ("a/src/x/mod.rs", "a/src/y.rs"),
-            ("a/src/x/y.rs", "a/src/x/z/w.rs"),
             ("a/src/x/y.rs", "a/src/z.rs"),
+            ("a/src/x/y/mod.rs", "a/src/x/z.rs"),
         ] {
             let expected = format!("{file}:2: methods of S far from {defining}");
             assert_eq!(found(&[(defining, "enum S<T> {}"), (file, methods)]), [expected]);

@@ -1,8 +1,8 @@
 //! Queries that a tenant may not send (`blocked_queries`).
 //!
-//! A rule names queries by the hash of their text, by their text, by a regular expression,
-//! or, if it says none of these, all of them; and it may be bound to types of queries. The
-//! first rule that fits blocks, whatever the rules before it say.
+//! A rule names queries by the hash of their text, by their text, by a regular expression, or,
+//! without any of these, all queries. It can apply to some types of queries only. A query is
+//! blocked if any rule fits.
 
 use logsvc_logql::syntax::go_regex;
 use regex::bytes::Regex;

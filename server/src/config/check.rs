@@ -1,4 +1,4 @@
-//! Values that their notation allows but that no node can run with.
+//! Refuses values that their notation allows but that no node can run with.
 
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //!
 //! `${VAR}` becomes the value of the variable, or nothing. `${VAR:-text}`, and likewise
 //! `${VAR:text}`, `${VAR-text}`, `${VAR:=text}` and `${VAR=text}`, become the text if the
-//! variable is missing or empty; the text may have variables of its own. `${VAR:?text}`
-//! refuses the file with the text then. `$${` stands for `${`, and two backslashes for one,
-//! as in the reference. A dollar sign without a brace stands for itself.
+//! variable is missing or empty; the text can hold variables. In the same case `${VAR:?text}`
+//! refuses the file with the text. `$${` becomes `${`, and two backslashes become one, as in the
+//! reference. A dollar sign without a brace stays.
 
 use super::yaml::TEXT_MAX_BYTES;
 

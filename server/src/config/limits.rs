@@ -1,4 +1,4 @@
-//! What a tenant may do (`limits_config`).
+//! The limits of a tenant (`limits_config`).
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 

@@ -1,4 +1,4 @@
-//! What the settings need to know of the machine.
+//! Facts of the machine on which settings depend.
 
 use std::io::{self, Read};
 

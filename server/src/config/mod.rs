@@ -1,18 +1,19 @@
-//! Settings: one value that everything reads, from the YAML file and the flags.
+//! Settings: one value for all parts of the server, from the YAML file and the flags.
 //!
-//! Guarantees: every setting is one row of [`table`], which knows its path in the
-//! file, its flag, its help and the field that it sets; reading the file, the flags,
-//! the documentation and the printed defaults all come from those rows. A flag beats
-//! the file. A [`Config`] that [`load`] returns is complete and checked.
+//! Guarantees: every setting is one row of [`table`], which names its path in the file, its
+//! flag, its help and the field that it sets. Reading the file, the flags, the documentation
+//! and the printed defaults all use these rows. A flag overrides the file. A [`Config`] that
+//! [`load`] returns is complete and checked.
 //!
-//! What can go wrong: the file cannot be read or is no YAML, values are bad, or keys are
-//! known to nobody. All such faults are reported together. Keys that only the reference
-//! has are no error; [`Loaded::ignored_keys`] names them.
+//! What can go wrong: the file is not readable or not YAML, values are bad, or keys are unknown.
+//! All such faults are reported together. Keys that only the reference has are no error:
+//! [`Loaded::ignored_keys`] names them.
 
 mod blocked;
 mod check;
 mod choice;
 mod expand;
+mod field;
 mod file;
 mod foreign;
 pub(crate) mod limits;
@@ -24,7 +25,6 @@ pub(crate) mod print;
 mod reference;
 pub(crate) mod retention;
 mod runtime_file;
-mod slot;
 pub(crate) mod table;
 mod tenants;
 #[cfg(test)]
@@ -42,6 +42,7 @@ use logsvc_shards::wal::SyncPolicy;
 
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use field::sync_text;
 pub(crate) use file::IgnoredKey;
 pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
@@ -49,7 +50,6 @@ pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use retention::StreamRetention;
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
-pub(crate) use slot::sync_text;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 pub(crate) use tls::{TlsAcceptor, TlsConfig};
 pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
@@ -367,12 +367,12 @@ fn load_text(
         if flags.iter().any(|(given, _)| given.path == setting.path) {
             continue;
         }
-        if let Err(error) = setting.slot(&mut config).set(value) {
+        if let Err(error) = setting.field(&mut config).set(value) {
             errors.push(format!("{}: {error}", setting.path));
         }
     }
     for (setting, value) in flags {
-        if let Err(error) = setting.slot(&mut config).set(value) {
+        if let Err(error) = setting.field(&mut config).set(value) {
             errors.push(format!("--{}: {error}", setting.flag));
         }
     }

@@ -1,4 +1,4 @@
-//! The known name that a mistyped one most likely meant.
+//! The known name nearest to a mistyped one.
 
 /// Longer names are no misspelling of a known one, and comparing takes time.
 const NAME_MAX_LEN: usize = 96;

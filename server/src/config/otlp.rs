@@ -1,4 +1,4 @@
-//! What becomes of the attributes of OpenTelemetry logs (`otlp_config`).
+//! Rules for the attributes of OpenTelemetry logs (`otlp_config`).
 
 use logsvc_logql::syntax::go_regex::compile_matcher;
 use logsvc_proto::otlp::{Action, AttributeRules};

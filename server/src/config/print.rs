@@ -1,11 +1,11 @@
-//! Settings as text: the YAML of `/config`, and the values of `/config/tenant/v1/limits`
-//! and `drilldown-limits`.
+//! Settings as text: the YAML of `/config`, and the values of `/config/tenant/v1/limits` and
+//! `drilldown-limits`.
 //!
-//! What is printed as YAML can be read again as a file, and gives the same settings.
+//! Guarantee: reading the printed YAML as a file gives the same settings.
 
 use logsvc_proto::encode::{write_json_text, write_text_array};
 
-use super::slot::Slot;
+use super::field::Field;
 use super::table::{SETTINGS, Setting};
 use super::{Config, Limits};
 
@@ -27,10 +27,10 @@ pub(crate) fn yaml(config: &Config, mode: Mode) -> String {
     let mut tree = Tree::default();
     // It is printed even if it is as it would be otherwise.
     let target = SETTINGS.iter().find(|setting| setting.path == "target");
-    let target = target.map(|setting| scalar(&setting.slot(&mut config)));
+    let target = target.map(|setting| scalar(&setting.field(&mut config)));
     for setting in SETTINGS.iter().filter(|setting| setting.path != "target") {
-        let value = scalar(&setting.slot(&mut config));
-        if mode != Mode::Differences || value != scalar(&setting.slot(&mut defaults)) {
+        let value = scalar(&setting.field(&mut config));
+        if mode != Mode::Differences || value != scalar(&setting.field(&mut defaults)) {
             tree.insert(setting.path, value);
         }
     }
@@ -43,7 +43,7 @@ pub(crate) fn yaml(config: &Config, mode: Mode) -> String {
 pub(crate) fn limits_yaml(limits: &Limits) -> String {
     let mut config = Config { limits: limits.clone(), ..Config::default() };
     let limits = published().map(|(name, setting)| {
-        let value = scalar(&setting.slot(&mut config));
+        let value = scalar(&setting.field(&mut config));
         format!("{name}: {value}\n")
     });
     limits.collect()
@@ -58,7 +58,7 @@ pub(crate) fn limits_json(limits: &Limits, out: &mut Vec<u8>) {
         }
         write_json_text(name, out);
         out.push(b':');
-        json(&setting.slot(&mut config), out);
+        json(&setting.field(&mut config), out);
     }
 }
 
@@ -96,9 +96,9 @@ fn published() -> impl Iterator<Item = (&'static str, &'static Setting)> {
 }
 
 /// A value as it stands behind a colon in YAML.
-fn scalar(slot: &Slot<'_>) -> String {
-    let text = slot.print();
-    if slot.is_structured() {
+fn scalar(field: &Field<'_>) -> String {
+    let text = field.print();
+    if field.is_structured() {
         return String::from_utf8_lossy(&list(&text)).into_owned();
     }
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:@%+-".contains(&byte);
@@ -122,13 +122,13 @@ fn list(text: &str) -> Vec<u8> {
     out
 }
 
-fn json(slot: &Slot<'_>, out: &mut Vec<u8>) {
-    match slot {
-        Slot::Bool(_) | Slot::Count(_) | Slot::SmallCount(_) | Slot::Megabytes(_) => {
-            out.extend_from_slice(slot.print().as_bytes());
+fn json(field: &Field<'_>, out: &mut Vec<u8>) {
+    match field {
+        Field::Bool(_) | Field::Count(_) | Field::SmallCount(_) | Field::Megabytes(_) => {
+            out.extend_from_slice(field.print().as_bytes());
         }
-        slot if slot.is_structured() => out.extend_from_slice(&list(&slot.print())),
-        slot => write_json_text(&slot.print(), out),
+        field if field.is_structured() => out.extend_from_slice(&list(&field.print())),
+        field => write_json_text(&field.print(), out),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The documentation of all settings, made from their table.
+//! The documentation of all settings, generated from their table.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub(super) fn markdown() -> String {
             writeln!(out, "\n## {title}\n\n{head}").expect("a String takes all");
         }
         let key = setting.path.split_once('.').map_or(setting.path, |(_, key)| key);
-        let notation = setting.slot(&mut Config::default()).notation().replace('|', "\\|");
+        let notation = setting.field(&mut Config::default()).notation().replace('|', "\\|");
         let (flag, default, help) = (setting.flag, setting.default_value(), setting.help);
         writeln!(out, "| `{key}` | `--{flag}` | `{notation}` | `{default}` | {help} |")
             .expect("a String takes all");

@@ -106,7 +106,7 @@ fn limits_of(section: &[Entry], others: &Limits) -> (Limits, Vec<IgnoredKey>, Ve
         let name = bare(setting.path);
         if NODE_WIDE.contains(&name) {
             faults.push(format!("{name}: it cannot be set for one tenant"));
-        } else if let Err(error) = setting.slot(&mut config).set(&text) {
+        } else if let Err(error) = setting.field(&mut config).set(&text) {
             faults.push(format!("{name}: {error}"));
         }
     }
@@ -201,7 +201,7 @@ configs:
             ];
             let value = values.into_iter().chain(structured).find(|value| {
                 // Most values suit only some settings.
-                setting.slot(&mut changed).set(value).is_ok()
+                setting.field(&mut changed).set(value).is_ok()
                     && changed != Config::default()
                     && check_limits(&changed.limits).next().is_none()
             });

@@ -1,10 +1,10 @@
 //! The settings, one row each.
 //!
-//! Paths are those of the reference's file where it has the setting, so that its
-//! files work here. A row also says whether its flag is shown by the short help.
+//! A path equals the path in the reference's file if the reference has the setting, so that its
+//! files work here. A row also says whether the short help shows its flag.
 
 use super::Config;
-use super::slot::Slot;
+use super::field::Field;
 
 /// One setting.
 #[derive(Debug)]
@@ -17,23 +17,23 @@ pub(crate) struct Setting {
     pub(crate) common: bool,
     /// One sentence or two; says the unit where the value has none.
     pub(crate) help: &'static str,
-    slot: fn(&mut Config) -> Slot<'_>,
+    field: fn(&mut Config) -> Field<'_>,
 }
 
 impl Setting {
     /// The field of `config` that this setting sets.
-    pub(crate) fn slot<'c>(&self, config: &'c mut Config) -> Slot<'c> {
-        (self.slot)(config)
+    pub(crate) fn field<'c>(&self, config: &'c mut Config) -> Field<'c> {
+        (self.field)(config)
     }
 
     /// Whether the file may have a list or a section for it.
     pub(crate) fn is_structured(&self) -> bool {
-        self.slot(&mut Config::default()).is_structured()
+        self.field(&mut Config::default()).is_structured()
     }
 
     /// The value of a node that is told nothing, as it is written in the file.
     pub(crate) fn default_value(&self) -> String {
-        self.slot(&mut Config::default()).print()
+        self.field(&mut Config::default()).print()
     }
 }
 
@@ -50,7 +50,7 @@ macro_rules! settings {
             flag: $flag,
             common: settings!(@ $($common)?),
             help: $help,
-            slot: |$c| Slot::$kind($field),
+            field: |$c| Field::$kind($field),
         }),*]
     };
     (@ common) => { true };

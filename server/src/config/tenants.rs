@@ -1,10 +1,9 @@
-//! The limits of each tenant, which all cores share and which may change while the node
-//! runs.
+//! The limits of each tenant, which all cores share and which may change while the node runs.
 //!
-//! Guarantees: a core reads its own [`LimitsView`] and touches what it shares with others
-//! only to see whether there was a change, which is one load of an atomic number. Limits
-//! that a change leaves as they were keep their [`Arc`], so whoever holds something that
-//! follows from limits may compare pointers to know whether it still holds.
+//! Guarantees: a core reads its own [`LimitsView`], and touches shared memory only to see
+//! whether the limits have changed, which is one load of an atomic number. Limits that a change
+//! leaves alone keep their [`Arc`], so a holder of a value that follows from limits can compare
+//! pointers to see whether the value is still valid.
 
 use std::cell::RefCell;
 #[expect(

@@ -36,7 +36,7 @@ fn errors_of(text: &str) -> Vec<String> {
 
 /// The value of a setting, as the file writes it.
 fn value_of(config: &Config, path: &str) -> String {
-    by_path(path).expect("a setting").slot(&mut config.clone()).print()
+    by_path(path).expect("a setting").field(&mut config.clone()).print()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn every_setting_takes_what_it_prints() {
     for setting in SETTINGS {
         let mut config = Config::default();
         let printed = setting.default_value();
-        let outcome = setting.slot(&mut config).set(&printed);
+        let outcome = setting.field(&mut config).set(&printed);
         assert_eq!(outcome, Ok(()), "{}", setting.path);
         assert_eq!(config, Config::default(), "{}", setting.path);
     }
@@ -115,7 +115,7 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
         let mut config = Config::default();
         for value in values {
             // Most values suit only some settings.
-            if setting.slot(&mut config).set(value).is_ok() && config != Config::default() {
+            if setting.field(&mut config).set(value).is_ok() && config != Config::default() {
                 break;
             }
         }

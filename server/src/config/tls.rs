@@ -1,8 +1,9 @@
-//! TLS of the HTTP server: the settings, and what is made of them at the start.
+//! TLS of the HTTP server: the settings, and the configuration that follows from them at the
+//! start.
 //!
-//! TLS is on if a certificate or a key is named. What can go wrong: words that mean
-//! nothing, which [`TlsConfig::check`] finds without looking at any file, and files
-//! that cannot be read or do not fit together, which [`TlsConfig::load`] finds.
+//! TLS is on if a certificate or a key is named. What can go wrong: unknown words, which
+//! [`TlsConfig::check`] finds without reading a file; and files that are not readable or do not
+//! fit together, which [`TlsConfig::load`] finds.
 
 /// Settings of TLS. Empty texts are those that were not set.
 #[derive(Clone, Debug, Default, PartialEq)]

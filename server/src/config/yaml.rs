@@ -1,7 +1,7 @@
 //! YAML documents of the settings: read under limits, with the line of each key.
 //!
-//! Depth, nodes and the expansion of aliases are bounded, so a document cannot take more
-//! memory or time than a few times its length; duplicate keys are errors.
+//! Depth, nodes and the expansion of aliases have limits, so a document takes at most a few
+//! times its length in memory and time. Duplicate keys are errors.
 
 use std::fmt;
 

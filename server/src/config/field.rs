@@ -1,4 +1,4 @@
-//! The field of a setting: what texts it takes, and how its value is printed.
+//! The field of a setting: the texts that it takes, and its printed form.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::StreamRetention;
 use super::choice::Choice;
 
 /// A field of [`super::Config`] with the notation of its values.
-pub(crate) enum Slot<'c> {
+pub(crate) enum Field<'c> {
     /// `true` or `false`.
     Bool(&'c mut bool),
     /// A whole number.
@@ -60,17 +60,17 @@ pub(crate) enum Slot<'c> {
     Time(&'c mut Option<i64>),
 }
 
-impl Slot<'_> {
-    /// Whether the value may be a list or a section of the file. [`Slot::set`] takes it
+impl Field<'_> {
+    /// Whether the value may be a list or a section of the file. [`Field::set`] takes it
     /// as JSON then.
     pub(crate) fn is_structured(&self) -> bool {
         matches!(
             self,
-            Slot::Words(_)
-                | Slot::Fields(_)
-                | Slot::Otlp(_)
-                | Slot::Retention(_)
-                | Slot::Blocked(_)
+            Field::Words(_)
+                | Field::Fields(_)
+                | Field::Otlp(_)
+                | Field::Retention(_)
+                | Field::Blocked(_)
         )
     }
 
@@ -80,22 +80,22 @@ impl Slot<'_> {
         let whole = text;
         let text = text.trim();
         match self {
-            Slot::Bool(field) => *field = parse_bool(text)?,
-            Slot::Count(field) => *field = parse_count(text)?,
-            Slot::SmallCount(field) => *field = parse_count(text)?,
-            Slot::MemoryBytes(field) => {
+            Field::Bool(field) => *field = parse_bool(text)?,
+            Field::Count(field) => *field = parse_count(text)?,
+            Field::SmallCount(field) => *field = parse_count(text)?,
+            Field::MemoryBytes(field) => {
                 *field = usize::try_from(parse_bytes(text)?)
                     .map_err(|_| format!("{text:?} is more than the address space"))?;
             }
-            Slot::Bytes(field) => *field = parse_bytes(text)?,
-            Slot::Nanos(field) => *field = parse_duration_ns(text)?,
-            Slot::Duration(field) => *field = parse_duration(text)?,
-            Slot::Address(field) => field.set_ip(parse_address(text)?),
-            Slot::Port(field) => field.set_port(parse_count(text)?),
-            Slot::Folder(_) if text.is_empty() => return Err("must not be empty".to_owned()),
-            Slot::Folder(field) => *field = PathBuf::from(text),
-            Slot::Sync(field) => *field = parse_sync(text)?,
-            Slot::Choice(field) => {
+            Field::Bytes(field) => *field = parse_bytes(text)?,
+            Field::Nanos(field) => *field = parse_duration_ns(text)?,
+            Field::Duration(field) => *field = parse_duration(text)?,
+            Field::Address(field) => field.set_ip(parse_address(text)?),
+            Field::Port(field) => field.set_port(parse_count(text)?),
+            Field::Folder(_) if text.is_empty() => return Err("must not be empty".to_owned()),
+            Field::Folder(field) => *field = PathBuf::from(text),
+            Field::Sync(field) => *field = parse_sync(text)?,
+            Field::Choice(field) => {
                 if !field.choose(text) {
                     return Err(format!(
                         "{text:?} is none of: {}",
@@ -103,62 +103,62 @@ impl Slot<'_> {
                     ));
                 }
             }
-            Slot::Text(field) => *field = whole.to_owned(),
-            Slot::Words(field) => *field = parse_words(text)?,
-            Slot::Fields(field) => *field = LevelFields::new(parse_words(text)?),
-            Slot::Megabytes(field) => *field = parse_megabytes(text)?,
-            Slot::Otlp(field) => *field = OtlpConfig::parse(text)?,
-            Slot::Retention(field) => *field = StreamRetention::parse(text)?,
-            Slot::Blocked(field) => *field = BlockedQueries::parse(text)?,
-            Slot::Time(field) => *field = parse_time(text)?,
+            Field::Text(field) => *field = whole.to_owned(),
+            Field::Words(field) => *field = parse_words(text)?,
+            Field::Fields(field) => *field = LevelFields::new(parse_words(text)?),
+            Field::Megabytes(field) => *field = parse_megabytes(text)?,
+            Field::Otlp(field) => *field = OtlpConfig::parse(text)?,
+            Field::Retention(field) => *field = StreamRetention::parse(text)?,
+            Field::Blocked(field) => *field = BlockedQueries::parse(text)?,
+            Field::Time(field) => *field = parse_time(text)?,
         }
         Ok(())
     }
 
-    /// The value, as [`Slot::set`] takes it.
+    /// The value, as [`Field::set`] takes it.
     pub(crate) fn print(&self) -> String {
         match self {
-            Slot::Bool(field) => field.to_string(),
-            Slot::Count(field) => field.to_string(),
-            Slot::SmallCount(field) => field.to_string(),
-            Slot::MemoryBytes(field) => format_byte_size(**field as u64),
-            Slot::Bytes(field) => format_byte_size(**field),
-            Slot::Nanos(field) => format_model_duration(**field),
-            Slot::Duration(field) => print_duration(**field),
-            Slot::Address(field) => field.ip().to_string(),
-            Slot::Port(field) => field.port().to_string(),
-            Slot::Folder(field) => field.display().to_string(),
-            Slot::Sync(field) => sync_text(**field),
-            Slot::Choice(field) => field.word().to_owned(),
-            Slot::Text(field) => (*field).clone(),
-            Slot::Words(field) => print_words(field.iter().map(String::as_str)),
-            Slot::Fields(field) => print_words(field.names()),
-            Slot::Megabytes(field) => field.to_string(),
-            Slot::Otlp(field) => field.print().to_owned(),
-            Slot::Retention(field) => field.print().to_owned(),
-            Slot::Blocked(field) => field.print().to_owned(),
-            Slot::Time(field) => print_time(**field),
+            Field::Bool(field) => field.to_string(),
+            Field::Count(field) => field.to_string(),
+            Field::SmallCount(field) => field.to_string(),
+            Field::MemoryBytes(field) => format_byte_size(**field as u64),
+            Field::Bytes(field) => format_byte_size(**field),
+            Field::Nanos(field) => format_model_duration(**field),
+            Field::Duration(field) => print_duration(**field),
+            Field::Address(field) => field.ip().to_string(),
+            Field::Port(field) => field.port().to_string(),
+            Field::Folder(field) => field.display().to_string(),
+            Field::Sync(field) => sync_text(**field),
+            Field::Choice(field) => field.word().to_owned(),
+            Field::Text(field) => (*field).clone(),
+            Field::Words(field) => print_words(field.iter().map(String::as_str)),
+            Field::Fields(field) => print_words(field.names()),
+            Field::Megabytes(field) => field.to_string(),
+            Field::Otlp(field) => field.print().to_owned(),
+            Field::Retention(field) => field.print().to_owned(),
+            Field::Blocked(field) => field.print().to_owned(),
+            Field::Time(field) => print_time(**field),
         }
     }
 
     /// What values the field takes, for the help and the documentation.
     pub(crate) fn notation(&self) -> &'static str {
         match self {
-            Slot::Bool(_) => "true|false",
-            Slot::Count(_) | Slot::SmallCount(_) => "count",
-            Slot::MemoryBytes(_) | Slot::Bytes(_) => "size",
-            Slot::Nanos(_) | Slot::Duration(_) => "duration",
-            Slot::Address(_) => "address",
-            Slot::Port(_) => "port",
-            Slot::Folder(_) => "folder",
-            Slot::Sync(_) => "always|never|duration",
-            Slot::Choice(field) => field.words(),
-            Slot::Text(_) => "text",
-            Slot::Words(_) | Slot::Fields(_) => "list",
-            Slot::Megabytes(_) => "number",
-            Slot::Otlp(_) => "section",
-            Slot::Retention(_) | Slot::Blocked(_) => "list of rules",
-            Slot::Time(_) => "time",
+            Field::Bool(_) => "true|false",
+            Field::Count(_) | Field::SmallCount(_) => "count",
+            Field::MemoryBytes(_) | Field::Bytes(_) => "size",
+            Field::Nanos(_) | Field::Duration(_) => "duration",
+            Field::Address(_) => "address",
+            Field::Port(_) => "port",
+            Field::Folder(_) => "folder",
+            Field::Sync(_) => "always|never|duration",
+            Field::Choice(field) => field.words(),
+            Field::Text(_) => "text",
+            Field::Words(_) | Field::Fields(_) => "list",
+            Field::Megabytes(_) => "number",
+            Field::Otlp(_) => "section",
+            Field::Retention(_) | Field::Blocked(_) => "list of rules",
+            Field::Time(_) => "time",
         }
     }
 }

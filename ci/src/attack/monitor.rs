@@ -1,9 +1,9 @@
-//! Who looks at a server while it is attacked: whether it answers, whether it takes pushes, and
-//! how much memory it has.
+//! Watches a server under attack: whether it answers, whether it takes pushes, and how much
+//! memory it uses.
 //!
-//! Guarantees: a server that takes far more memory than it may is ended at once, so that an
-//! attack that succeeds does not harm the machine; so is one that does not answer to the end of
-//! the round.
+//! Guarantee: a server far above its memory ceiling is killed at once, so that a successful
+//! attack does not harm the machine. So is a server that does not answer until the end of the
+//! round.
 
 use super::http::{Request, send};
 use anyhow::{Context, Result};
@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time between two looks at `/ready`, and between two pushes.
-const BETWEEN: Duration = Duration::from_millis(10);
+/// Time between two requests of `/ready`, and between two pushes.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Time between two looks at the memory.
-const BETWEEN_MEMORY: Duration = Duration::from_millis(5);
+/// Time between two readings of the memory.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A server with so many times its memory is ended.
-const TOO_MUCH: u64 = 3;
+/// A server with so many times its ceiling is killed.
+const KILL_FACTOR: u64 = 3;
 
-/// What was seen in a round.
+/// The observations of one round.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// How long `/ready` took, each time.
     pub(super) ready: Vec<Duration>,
-    /// How long pushes took that were stored.
+    /// How long each stored push took.
     pub(super) pushes: Vec<Duration>,
-    /// How many times `/ready` or a push was refused or not answered, and what was said first.
+    /// How many times `/ready` or a push was refused or not answered, and the first refusal.
     pub(super) refused: usize,
     pub(super) first_refusal: Option<String>,
     /// The most memory that the process ever had.
@@ -38,51 +38,51 @@ pub(super) struct Seen {
     pub(super) ended: Option<String>,
 }
 
-/// See the module.
-pub(super) struct Witness {
+/// The threads that watch a server, see the module.
+pub(super) struct Monitor {
     stop: Arc<AtomicBool>,
     peak_bytes: Arc<AtomicU64>,
-    ready: JoinHandle<Looks>,
-    pushes: JoinHandle<Looks>,
+    ready: JoinHandle<Samples>,
+    pushes: JoinHandle<Samples>,
     memory: JoinHandle<Option<String>>,
 }
 
 #[derive(Debug, Default)]
-struct Looks {
+struct Samples {
     took: Vec<Duration>,
     refused: Vec<String>,
 }
 
-/// The process that is looked at.
+/// The server under attack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     pub(super) port: u16,
     pub(super) pid: u32,
-    /// What it may take.
+    /// Memory that it may take.
     pub(super) ceiling_bytes: u64,
-    /// A round that takes longer is over, and the server with it.
+    /// After this time the round ends and the server is killed.
     pub(super) round_limit: Duration,
 }
 
-impl Witness {
-    pub(super) fn start(watched: Watched) -> Witness {
+impl Monitor {
+    pub(super) fn start(watched: Watched) -> Monitor {
         let stop = Arc::new(AtomicBool::new(false));
         let peak_bytes = Arc::new(AtomicU64::new(0));
         let (port, limit) = (watched.port, watched.round_limit);
         let stopped = Arc::clone(&stop);
         let ready = thread::spawn(move || {
-            look(&stopped, || send(port, &Request::get("/ready"), limit).and_then(expect(200)))
+            sample(&stopped, || send(port, &Request::get("/ready"), limit).and_then(expect(200)))
         });
         let stopped = Arc::clone(&stop);
         let pushes = thread::spawn(move || {
-            look(&stopped, || {
+            sample(&stopped, || {
                 let json = one_line(nanos_now());
                 send(port, &Request::push("witness", &json), limit).and_then(expect(204))
             })
         });
         let (stopped, peak) = (Arc::clone(&stop), Arc::clone(&peak_bytes));
         let memory = thread::spawn(move || guard(&watched, &stopped, &peak));
-        Witness { stop, peak_bytes, ready, pushes, memory }
+        Monitor { stop, peak_bytes, ready, pushes, memory }
     }
 
     /// Ends the looking and says what was seen.
@@ -109,14 +109,14 @@ fn expect(status: u16) -> impl Fn(super::http::Answer) -> Result<Duration> {
     }
 }
 
-fn look(stop: &AtomicBool, ask: impl Fn() -> Result<Duration>) -> Looks {
-    let mut looks = Looks::default();
+fn sample(stop: &AtomicBool, ask: impl Fn() -> Result<Duration>) -> Samples {
+    let mut looks = Samples::default();
     while !stop.load(Ordering::Relaxed) {
         match ask() {
             Ok(took) => looks.took.push(took),
             Err(error) => looks.refused.push(format!("{error:#}")),
         }
-        thread::sleep(BETWEEN);
+        thread::sleep(SAMPLE_INTERVAL);
     }
     looks
 }
@@ -127,12 +127,12 @@ fn guard(watched: &Watched, stop: &AtomicBool, peak_bytes: &AtomicU64) -> Option
         // The process may be gone, which all others notice.
         let Ok(now) = peak_of(watched.pid) else { return Some("the server is gone".to_owned()) };
         peak_bytes.store(now, Ordering::Relaxed);
-        let why = if now > watched.ceiling_bytes * TOO_MUCH {
+        let why = if now > watched.ceiling_bytes * KILL_FACTOR {
             format!("it had {} MB", now >> 20)
         } else if Instant::now() > end {
             format!("the round was not over after {} s", watched.round_limit.as_secs())
         } else {
-            thread::sleep(BETWEEN_MEMORY);
+            thread::sleep(MEMORY_INTERVAL);
             continue;
         };
         let killed = Command::new("kill").args(["-KILL", &watched.pid.to_string()]).status();
@@ -208,9 +208,9 @@ mod tests {
             ceiling_bytes: 1 << 40,
             round_limit: Duration::from_secs(50),
         };
-        let witness = Witness::start(watched);
+        let monitor = Monitor::start(watched);
         thread::sleep(Duration::from_millis(30));
-        let seen = witness.finish();
+        let seen = monitor.finish();
         assert!(seen.refused > 0 && seen.ready.is_empty() && seen.pushes.is_empty());
         assert!(seen.first_refusal.unwrap().contains("connecting"));
         assert_eq!(seen.ended, None);
