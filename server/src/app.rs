@@ -3,17 +3,17 @@
 //! All cores walk through the same steps; where one has to wait for the others
 //! there is a [`Barrier`]:
 //!
-//! 1. Core 0 claims the data folder and tells the others what to replay. Meanwhile
+//! 1. Core 0 claims the data folder and tells the others which logs to replay. Meanwhile
 //!    every core listens and answers that it is not ready.
 //! 2. Every core replays its part of the log and starts its shard. When all have,
 //!    the node is ready.
 //! 3. On the stop signal every core stops accepting and finishes the requests under
-//!    way. When all have, no request can reach a shard any more.
-//! 4. Every core stops its shard, which commits and syncs what it has. When all
+//!    way. When all have, no request can reach a shard.
+//! 4. Every core stops its shard, which commits and syncs its entries. When all
 //!    have, the cores return and the process ends.
 //!
-//! What can go wrong in steps 1 and 2 (folder in use, unreadable log, port taken)
-//! stops the node with one clear text, see [`NodeState::failure`].
+//! A failure in steps 1 and 2 (folder in use, unreadable log, port taken) stops the node with one
+//! clear text, see [`NodeState::failure`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -52,7 +52,7 @@ const MERGED_RUN_BYTES: u64 = 2 * 53;
 /// Merges of so many runs are made whatever the memory.
 const MERGED_RUNS_MIN: u64 = 1 << 14;
 
-/// What all cores of a node share. Cheap to clone.
+/// Everything that all cores of a node share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Boot {
     /// The state of the node.
@@ -64,7 +64,7 @@ pub(crate) struct Boot {
 
 /// Where cores wait for each other, besides [`NodeState::recovered`].
 struct Start {
-    /// What core 0 has found in the data folder; `None` if it cannot be opened.
+    /// The logs that core 0 has found in the data folder; `None` if it cannot be opened.
     plan: OnceLock<Option<NodePlan>>,
     plan_known: Latch,
     drained: Barrier,

@@ -89,7 +89,7 @@ pub(crate) struct NodeMetrics {
     cores: Vec<CoreMetrics>,
 }
 
-/// What a scrape asks besides the counters.
+/// Values of a scrape besides the counters.
 #[derive(Debug)]
 pub(crate) struct Gauges<'a> {
     /// Budgets of the node.

@@ -21,13 +21,13 @@ use crate::node::NodeState;
 /// When the lane to a shard is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-/// What the task knows of the files.
+/// The files as the task has last seen them.
 struct Seen {
     /// Hash of those that limits come from.
     used_sha256: Option<[u8; 32]>,
     /// Hash of those that were last refused.
     refused_sha256: Option<[u8; 32]>,
-    /// What was last logged.
+    /// The failure that was last logged.
     failure: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn run<R: Runtime>(
     }
 }
 
-/// What the files say, if they say something new.
+/// The limits of the files, if the files have changed.
 async fn read_again<R: Runtime>(
     runtime: &R,
     node: &NodeState,

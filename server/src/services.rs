@@ -39,7 +39,7 @@ impl Part {
         Part::RuntimeConfig,
     ];
 
-    /// What only passes requests on or needs nothing, and so works when the shards do.
+    /// Parts that only pass requests on, and so work when the shards do.
     pub(crate) const FRONT: [Part; 4] =
         [Part::Distributor, Part::Querier, Part::QueryFrontend, Part::RuntimeConfig];
 

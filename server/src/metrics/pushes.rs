@@ -1,7 +1,7 @@
-//! What tenants pushed, and what of it was refused and why.
+//! Pushed entries of tenants, and refused ones by reason.
 //!
-//! Every core counts in a table of its own. The table has a fixed number of rows, since
-//! tenants are named by clients: those that find no row are counted together.
+//! Every core counts in a table of its own. The table has a fixed number of rows, since tenants are
+//! named by clients: tenants without a row are counted together.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,7 +170,7 @@ impl Pushes {
     }
 }
 
-/// What all cores have counted of a tenant.
+/// The counts of all cores for a tenant.
 #[derive(Default)]
 struct Sums {
     received: [u64; 3],

@@ -1,4 +1,4 @@
-//! What the rooms of a core share: the runtime, settings, limits, metrics and the lanes to the
+//! The core that its rooms share: the runtime, settings, limits, metrics and the lanes to the
 //! shards.
 
 pub(super) mod errors;
@@ -25,7 +25,7 @@ pub(super) const JSON: &str = "application/json; charset=utf-8";
 pub(crate) struct Core<R: Runtime> {
     /// Of this core.
     pub(crate) runtime: R,
-    /// What all cores share.
+    /// The state that all cores share.
     pub(crate) node: Arc<NodeState>,
     /// Lanes to the shards of all cores.
     pub(crate) lanes: Caller<ShardRequest, ShardReply>,
@@ -58,8 +58,8 @@ impl<R: Runtime> Core<R> {
         self.node.metrics.core(self.runtime.core())
     }
 
-    /// What a tenant may do. They may change: whoever needs them several times for one
-    /// request takes them once.
+    /// The limits of a tenant. They may change: a request that needs them several times takes them
+    /// once.
     pub(crate) fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
         self.limits.of(tenant)
     }

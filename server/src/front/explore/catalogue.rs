@@ -1,4 +1,4 @@
-//! `labels`, label values and `series`: what streams there are.
+//! `labels`, label values and `series`: names and labels of streams.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl<R: Runtime> Explorer<R> {
         Ok((groups, memory))
     }
 
-    /// The sorted union of what the shards list, and of `more`.
+    /// The sorted union of the lists of the shards, and of `more`.
     async fn list_response(
         &self,
         context: &QueryContext<'_>,
@@ -168,7 +168,7 @@ impl<R: Runtime> Explorer<R> {
         .await
     }
 
-    /// The answer that `write` writes, of so many items: aside if these are many.
+    /// The answer that `write` writes, of so many items: on a side thread if they are many.
     pub(super) async fn written(
         &self,
         context: &QueryContext<'_>,
@@ -191,7 +191,7 @@ impl<R: Runtime> Explorer<R> {
     }
 }
 
-/// What a text takes at most in JSON; hardly more than it has, as few bytes are escaped.
+/// The expected bytes of a text in JSON: hardly more than it has, as few bytes are escaped.
 fn json_bytes(text: &str) -> usize {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     text.bytes().map(|byte| if is_plain(byte) { 1 } else { escaped_bytes(1) }).sum()

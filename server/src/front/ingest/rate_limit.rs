@@ -1,4 +1,4 @@
-//! Token buckets that all cores share, for what a tenant and a stream may push.
+//! Token buckets that all cores share, for the rates of tenants and streams.
 //!
 //! A bucket is one number, the time at which it is full again: taking bytes moves
 //! that time on, and a push is refused if it came to lie further ahead than a full
@@ -115,7 +115,7 @@ impl TokenBuckets {
         }
         let (slot, found, _) = emptiest?;
         slot.owner.compare_exchange(found, owner, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // What the former owner owed is not the new one's debt.
+        // The debt of the former owner ends with its place.
         slot.full_at_ns.store(0, Ordering::Release);
         Some(slot)
     }

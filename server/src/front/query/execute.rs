@@ -1,8 +1,7 @@
-//! Runs a plan on all shards and merges what they give.
+//! Runs a plan on all shards and merges their answers.
 //!
-//! Guarantees: shards are told when nobody waits for a plan any more; the memory of
-//! intermediate results is reserved first. What can go wrong is an [`ApiError`] that is
-//! ready for the client.
+//! Guarantees: shards stop when the request for a plan is dropped; the memory of intermediate
+//! results is reserved first. Failures are an [`ApiError`] that is ready for the client.
 
 use std::sync::Arc;
 
@@ -20,30 +19,30 @@ use super::queue::{QueryContext, QueryPermit, QueueKind};
 use crate::front::core::errors::too_busy;
 use crate::metrics::Metric;
 
-/// What a plan gave, and what it took.
+/// The answer of a plan, and its costs.
 pub(crate) struct Executed {
     /// The answer.
     pub(crate) result: QueryResult,
-    /// What the leaves did.
+    /// The work of the leaves.
     pub(crate) leaf: LeafStats,
-    /// What the shards have touched.
+    /// Blocks and bytes that the shards touched.
     pub(crate) scan: ScanStats,
     /// Shards that were asked.
     pub(crate) shards: u64,
-    /// How long its turn was waited for, in ns.
+    /// The time in the queue, in ns.
     pub(crate) queue_time_ns: u64,
     /// From the first message to the last answer, in ns.
     pub(crate) exec_time_ns: u64,
     /// The part of it that was spent waiting for shards, in ns.
     pub(crate) wait_time_ns: u64,
-    /// For the result; `None` if nothing was read for it.
+    /// The memory of the result; `None` if nothing was read for it.
     pub(crate) memory: Option<Box<dyn Allowance>>,
-    /// What was known of the answer before.
+    /// The use of kept answers.
     pub(crate) result_cache: CacheStats,
 }
 
 impl Executed {
-    /// What a plan gives that nothing was read for.
+    /// The answer of a plan that reads nothing.
     pub(crate) fn nothing(plan: &Plan) -> Result<Executed, ApiError> {
         let result = MergeState::new(plan).finish().map_err(failed)?;
         let leaf = LeafStats::default();
@@ -63,7 +62,7 @@ impl Executed {
         })
     }
 
-    /// What is said beside the answer: that a part of the data could not be read.
+    /// Warnings beside the answer: a part of the data could not be read.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match self.scan.unreadable_parts {
             0 => Vec::new(),
@@ -96,7 +95,7 @@ impl Executed {
                 batches: self.shards,
                 lines_sent: leaf.entries_kept,
                 wait_time_ns: self.wait_time_ns,
-                // Of what the leaves did, whatever was not done on sealed blocks.
+                // The work of the leaves less the work on sealed blocks.
                 store: StoreStats {
                     head_bytes: head_line_bytes + scan.head_metadata_bytes,
                     head_metadata_bytes: scan.head_metadata_bytes,
@@ -121,7 +120,7 @@ impl Executed {
             block_cache: CacheStats {
                 lookups: scan.cache_lookups,
                 hits: scan.cache_hits,
-                // What was not there is put there once it is decoded.
+                // Decoded blocks are put into the cache.
                 stored: scan.cache_lookups - scan.cache_hits,
                 served_ns: 0,
             },
@@ -131,7 +130,7 @@ impl Executed {
     }
 }
 
-/// Tells the shards to stop when nobody waits for their part of a query any more.
+/// Tells the shards to stop when it is dropped.
 pub(crate) struct CancelOnDrop(pub(crate) Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -150,7 +149,7 @@ pub(super) fn stopped(stop: Stop) -> ApiError {
 }
 
 impl<R: Runtime> Querier<R> {
-    /// Runs a plan when it is the turn of whoever asks.
+    /// Runs a plan once the request has a place in the queue.
     ///
     /// # Errors
     /// As for [`Querier::permit`], [`Querier::execute`] and [`Querier::bounded`].

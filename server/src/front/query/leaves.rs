@@ -1,10 +1,9 @@
-//! Gathers the parts of a query that shards have computed, has long ones shared, and
-//! merges them.
+//! Gathers the parts of a query that shards have computed, has all cores share long ones, and
+//! merges the parts.
 //!
-//! Guarantees: what a shard leaves unread is read by all cores together, each block
-//! once, before the answer is complete, unless one part decides it alone, at which the shards
-//! stop. Large parts are merged on a side thread: millions of samples take as long as hundreds
-//! of pushes.
+//! Guarantees: all cores together read the blocks that a shard leaves unread, each block once,
+//! before the answer is complete. If one part decides the answer alone, the shards stop. Large
+//! parts are merged on a side thread: millions of samples take as long as hundreds of pushes.
 
 use logsvc_logql::engine::{
     Allowance, EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult,
@@ -26,7 +25,7 @@ pub(crate) enum LeafError {
     /// A lane is full.
     #[error("too many outstanding requests")]
     Busy,
-    /// A shard does not answer any more: the node is going down.
+    /// A shard has stopped answering: the node is going down.
     #[error("a shard of this node is not running")]
     Gone,
 }
@@ -54,7 +53,8 @@ const SMALL_MAX_BYTES: usize = 64 << 10;
 /// The newest hundred lines that each share of a scan has found are some hundred KiB.
 const SHORT_MAX_BYTES: usize = 2 << 20;
 
-/// Where parts of so many bytes together are merged: aside, or on the core.
+/// The queue of side threads that merges parts of so many bytes together; `None` merges on the
+/// core.
 pub(crate) fn merge_queue(held_bytes: usize) -> Option<SideQueue> {
     if held_bytes <= SMALL_MAX_BYTES {
         None
@@ -69,18 +69,18 @@ pub(crate) fn merge_queue(held_bytes: usize) -> Option<SideQueue> {
 #[derive(Debug)]
 pub(crate) struct Gathered {
     parts: Vec<LeafResult>,
-    /// What they hold of the query's memory.
+    /// Memory of the parts, out of the query's memory.
     memory: Grant,
-    /// What the shards have touched for them.
+    /// Blocks and bytes that the shards touched for the parts.
     pub(crate) stats: ScanStats,
 }
 
-/// An answer, and what was done for it.
+/// An answer, its memory, and the work for it.
 #[derive(Debug)]
 pub(crate) struct Merged {
     /// The answer.
     pub(crate) result: QueryResult,
-    /// What holds its memory.
+    /// The memory of the answer.
     pub(crate) memory: Box<dyn Allowance>,
     /// The work of all parts.
     pub(crate) stats: LeafStats,
@@ -95,8 +95,8 @@ impl Gathered {
         self.parts.iter().map(LeafResult::held_bytes).sum()
     }
 
-    /// Adds the parts that come as replies. Gives what they left unread, which is nothing if one
-    /// of them decides the answer.
+    /// Adds the parts that come as replies. Returns the blocks that they left unread; none if one
+    /// part decides the answer.
     async fn add<E: From<LeafError>>(
         &mut self,
         replies: impl IntoIterator<Item: Future<Output = Result<ShardReply, Disconnected>>>,
@@ -104,7 +104,7 @@ impl Gathered {
         let (mut rests, mut is_stopped) = (Vec::new(), false);
         for reply in replies {
             let part = match part_of(reply.await) {
-                // By a part that decides the answer, which is among those to come.
+                // A part that decides the answer has stopped this one; that part is still to come.
                 Err(LeafError::Scan(ScanError::Cancelled)) => {
                     is_stopped = true;
                     continue;
@@ -123,9 +123,8 @@ impl Gathered {
         if is_stopped { Err(LeafError::Scan(ScanError::Cancelled).into()) } else { Ok(rests) }
     }
 
-    /// Puts the parts together and makes the answer, see [`MergeState`], until `cancellation`
-    /// says that nobody waits for it. What is held of the query's memory goes with it, even if
-    /// the caller goes away.
+    /// Puts the parts together and makes the answer, see [`MergeState`], until `cancellation` says
+    /// that nobody waits for it. The query's memory moves along, even if the caller goes away.
     ///
     /// # Errors
     /// There is no memory for it, or it has no answer.
@@ -158,7 +157,7 @@ pub(super) fn failed(error: EvalError) -> ApiError {
     }
 }
 
-/// Runs a computation here, or in a queue of side threads.
+/// Runs a computation on this core, or in a queue of side threads.
 pub(crate) async fn inline_or_offloaded<R: Runtime, T: Send + 'static>(
     runtime: &R,
     queue: Option<SideQueue>,
@@ -180,7 +179,7 @@ pub(crate) async fn gather_leaves<E: From<LeafError>>(
 ) -> Result<Gathered, E> {
     let mut gathered = Gathered::new(memory);
     let rests = gathered.add(replies).await?;
-    // What is long is shared by all cores, whoever owns the streams.
+    // All cores share the rest of long scans, whichever shard owns the streams.
     let mut replies = Vec::new();
     for rest in rests {
         for (core, job) in (0..cores).map(CoreId).zip(rest.divide(cores)) {

@@ -1,4 +1,4 @@
-//! The tenants of a request, and what they may do together.
+//! The tenants of a request, and their common limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl<R: Runtime> Querier<R> {
         Ok(Tenants(parse_tenant_header(tenant_header(head)?)?.into()))
     }
 
-    /// What the tenants may do together: the strictest of each limit.
+    /// The common limits of the tenants: the strictest of each.
     pub(super) fn limits_of(&self, tenants: &Tenants) -> Arc<Limits> {
         let (first, others) = match tenants.ids() {
             [first, others @ ..] => (first, others),

@@ -1,4 +1,4 @@
-//! The two schemas, as the reference has them, and what a row of each is.
+//! The two schemas, as the reference has them, and the row types of each.
 
 use std::sync::Arc;
 
