@@ -1,6 +1,6 @@
 //! How old the newest entry of a push is when it comes, by tenant and client.
 //!
-//! Clients name themselves as they like, so a core keeps a table of fixed size; clients or tenants
+//! Clients name themselves as they like, so a core keeps a table of fixed size; clients
 //! without a row are counted together.
 
 use std::sync::OnceLock;

@@ -15,7 +15,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::CoreMetrics;
 use crate::node::{Budgets, NodeState};
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 pub(super) use tenant::tenant_header;
 
 /// The media type of answers that are no results of queries.
@@ -66,6 +66,6 @@ impl<R: Runtime> Core<R> {
 
     /// False once the part of the node that takes entries was shut down.
     pub(crate) fn takes_entries(&self) -> bool {
-        self.node.services.share(self.runtime.core(), Part::Ingester) <= State::Running
+        self.node.services.share(self.runtime.core(), Component::Ingester) <= State::Running
     }
 }

@@ -407,7 +407,7 @@ mod tests {
         let (pairs, len) = stored(&limits, b"x", &[(b"z", b"1"), (b"a", b"2")]);
         assert_eq!(pairs, "a=2 detected_level=unknown z=1");
         assert_eq!(len, shared_len("unknown") + 1 + 2 * 4);
-        // Levels that are no known ones are not shared.
+        // The text of an unknown level is stored with its entry.
         let sent: &[(&[u8], &[u8])] = &[(b"detected_level", b"notice"), (b"a", b"2")];
         assert_eq!(stored(&limits, b"x", sent), ("a=2 detected_level=notice".into(), 27));
         let off = Limits { discover_log_levels: false, ..Limits::default() };

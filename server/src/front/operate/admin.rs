@@ -15,7 +15,7 @@ use crate::front::query::params;
 use crate::logging;
 
 impl<R: Runtime> Operator<R> {
-    /// One line for each part of the node.
+    /// One line for each component of the node.
     pub(crate) fn services_page(&self) -> Response {
         let lines = self
             .core

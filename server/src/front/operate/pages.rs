@@ -11,7 +11,7 @@ use logsvc_runtime::{CoreId, Runtime};
 
 use crate::front::core::JSON;
 use crate::front::operate::Operator;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -28,7 +28,7 @@ impl<R: Runtime> Operator<R> {
     fn members(&self) -> Vec<Member> {
         let member = |core: u16| Member {
             id: format!("shard-{core}"),
-            state: ring_state(self.core.node.services.share(CoreId(core), Part::Ingester)),
+            state: ring_state(self.core.node.services.share(CoreId(core), Component::Ingester)),
         };
         (0..self.core.runtime.core_count()).map(member).collect()
     }

@@ -20,7 +20,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::front::core::errors::shard_gone;
 use crate::front::operate::Operator;
 use crate::front::query::params;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
 /// The text of the marker file, for people who find it.
 const MARKER_TEXT: &[u8] = b"memory is written to segments when the server stops\n";
@@ -128,7 +128,7 @@ impl<R: Runtime> Operator<R> {
             // Before anything else, so that a failure leaves the node as it was.
             self.flush_shards().await?;
         }
-        self.core.node.services.set_whole(Part::Ingester, State::Terminated);
+        self.core.node.services.set_whole(Component::Ingester, State::Terminated);
         if flushes && let Err(error) = self.flush_shards().await {
             // Entries that came meanwhile; they are in the write-ahead log.
             tracing::warn!(error = error.message, "the last entries stay in the log");
