@@ -1,4 +1,4 @@
-//! What content codings a client takes (RFC 9110, section 12.5.3).
+//! The content codings that a client takes (RFC 9110, section 12.5.3).
 
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;

@@ -1,13 +1,13 @@
 //! Request bodies in one contiguous buffer, under a memory budget.
 //!
-//! Guarantees: memory is taken from the budget before it is allocated, and for what has come,
-//! not for what is announced: a body begins with [`FIRST_BYTES`] and at most doubles with what
-//! has come. Only while half of the budget is free, and its owner holds less than a quarter of
-//! it, a `Content-Length` allocates as much as will probably come, [`FIRST_STEP_BYTES`] at
-//! most or the memory of a body of usual size. That is kept for others on the core: memory that
-//! is touched for the first time costs a page fault for every 4 KiB. After a refusal for lack
-//! of memory nothing is lost, and the same call may be tried again. A body that the budget
-//! could not hold if it were empty is refused for good.
+//! Guarantees: memory is taken from the budget before it is allocated, and for received bytes, not
+//! for announced ones: a body begins with [`FIRST_BYTES`] and at most doubles with what has come.
+//! Only while half of the budget is free, and its owner holds less than a quarter of it, a
+//! `Content-Length` allocates as much as will probably come, [`FIRST_STEP_BYTES`] at most or the
+//! memory of a body of usual size. That is kept for others on the core: memory that is touched for
+//! the first time costs a page fault for every 4 KiB. After a refusal for lack of memory nothing is
+//! lost, and the same call may be tried again. A body that the budget could not hold if it were
+//! empty is refused for good.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -40,7 +40,7 @@ pub struct Body {
     reservation: Option<Reservation>,
     /// Where the memory goes.
     pool: Option<BufferPool>,
-    /// What was reserved for what is made of the body, where there is little memory.
+    /// Memory that was reserved for decoding the body, where there is little memory.
     headroom: Option<Reservation>,
 }
 
@@ -50,24 +50,25 @@ impl Body {
         Body { bytes, reservation, pool: None, headroom: None }
     }
 
-    /// The body's memory, and what accounts for it; keep the two together. There
-    /// is no reservation if the request had no body.
+    /// The body's memory, and its reservation; keep the two together. There is no reservation if
+    /// the request had no body.
     pub fn into_parts(mut self) -> (Vec<u8>, Option<Reservation>) {
         (std::mem::take(&mut self.bytes), self.reservation.take())
     }
 
-    /// Gives up the body's memory, but not its share of the budget: for what is made of it.
+    /// Gives up the body's memory, but not its share of the budget, which then stands for the
+    /// decoded body.
     pub fn into_reservation(mut self) -> Option<Reservation> {
         self.reservation.take()
     }
 
-    /// Keeps what was reserved for what will be made of the body.
+    /// Keeps memory that was reserved for decoding the body.
     pub(crate) fn set_headroom(&mut self, headroom: Reservation) {
         self.headroom = Some(headroom);
     }
 
-    /// What was reserved for what will be made of the body, besides the body itself; it goes
-    /// with the body otherwise. There is some only where memory is scarce.
+    /// Memory that was reserved for decoding the body, besides the body itself; it goes with the
+    /// body otherwise. There is some only where memory is scarce.
     pub fn take_headroom(&mut self) -> Option<Reservation> {
         self.headroom.take()
     }
@@ -128,8 +129,8 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// Starts a body, whose memory comes from the pool if it can, and goes there. A declared
-    /// length over `max_bytes`, or over what the budget can ever hold, is refused.
+    /// Starts a body, whose memory comes from the pool if it can, and goes there. A declared length
+    /// over `max_bytes`, or over the whole budget, is refused.
     pub fn new(
         framing: Framing,
         max_bytes: u64,
@@ -183,7 +184,7 @@ impl BodyReader {
         self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
-    /// Consumes what belongs to this body. True once the body is complete.
+    /// Consumes the bytes that belong to this body. True once the body is complete.
     pub fn decode(&mut self, input: &mut InputBuffer) -> Result<bool, Refusal> {
         while !input.unread().is_empty() && !self.is_done() {
             let unread = input.unread();
@@ -197,7 +198,7 @@ impl BodyReader {
                 Progress::Chunked { decoder, unplaced } => match unplaced.take() {
                     Some(unplaced) => unplaced,
                     None => match decoder.decode(unread)? {
-                        // Data is the end of what was consumed.
+                        // Data is the end of the consumed bytes.
                         (consumed, Decoded::Data(piece)) => {
                             (consumed, consumed - piece.len()..consumed)
                         }
@@ -235,8 +236,8 @@ impl BodyReader {
         }
     }
 
-    /// How much to read into the input buffer at a time where a read does not go straight to
-    /// the body: in proportion to what has come.
+    /// How much to read into the input buffer at a time where a read does not go straight to the
+    /// body: in proportion to the received bytes.
     pub fn read_bytes(&self) -> usize {
         match self.progress {
             Progress::Length(_) => IDLE_BUFFER_BYTES,
@@ -264,7 +265,7 @@ impl BodyReader {
         Body { bytes: self.data, reservation: self.reservation, pool, headroom: None }
     }
 
-    /// Whether there is so much memory that some may be taken for what has yet to come.
+    /// Whether there is so much memory that some may be taken for bytes that are still to come.
     fn is_memory_free(&self) -> bool {
         let max_bytes = self.budget.max_bytes();
         self.budget.used_bytes() < max_bytes / 2
@@ -312,7 +313,7 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Takes what is missing of `bytes` from the budget.
+    /// Takes the missing part of `bytes` from the budget.
     fn reserve(&mut self, bytes: usize) -> Result<(), Refusal> {
         let bytes = bytes as u64;
         let granted = match &mut self.reservation {
@@ -409,7 +410,7 @@ mod tests {
         assert_eq!(fitting.decode(&mut input), Ok(true));
     }
 
-    /// Bodies that are announced to be large take memory for what has come of them.
+    /// Bodies that are announced to be large take memory for their received bytes.
     #[test]
     fn little_memory_is_taken_for_what_has_yet_to_come() {
         let budget = Budget::with_owners("test", 64 << 20);
@@ -440,7 +441,7 @@ mod tests {
             }
             let last_bytes = readers.last().expect("there are some").held_bytes();
             assert!(last_bytes <= most_bytes, "{last_bytes} bytes for {sent_bytes}");
-            // What is taken at once, as long as there is much, is bounded.
+            // The memory taken at once, as long as there is much, is bounded.
             let all_bytes = readers.len() as u64 * most_bytes + budget.max_bytes() / 4 + (1 << 20);
             assert!(budget.used_bytes() <= all_bytes, "{} bytes", budget.used_bytes());
         }
@@ -469,7 +470,7 @@ mod tests {
         drop(first);
         assert_eq!(budget.used_bytes(), 0);
         assert_eq!(pool.kept_bytes() as u64, reserved_bytes);
-        // Another one finds it, and what stands for it outlives it.
+        // Another body finds the memory, and its reservation outlives it.
         let second = receive(700_000);
         assert_eq!((second.len(), second.as_ptr().addr()), (700_000, address));
         let reserved = second.into_reservation();
@@ -478,7 +479,7 @@ mod tests {
         // Small and large ones leave it alone.
         drop((receive(1000), receive(3_000_000)));
         assert_eq!(pool.kept_bytes() as u64, reserved_bytes);
-        // What is taken away does not come back.
+        // Removed memory does not come back.
         drop(receive(500_000).into_vec());
         assert_eq!((pool.kept_bytes(), budget.used_bytes()), (0, 0));
     }

@@ -30,7 +30,7 @@ enum State {
     Done,
 }
 
-/// What a decoder found in its input.
+/// The result of a decoder for its input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded<'i> {
     /// A piece of the body.

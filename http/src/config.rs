@@ -7,7 +7,7 @@ use logsvc_runtime::{Budget, BufferPool};
 use crate::limit::ConnectionLimit;
 use crate::scan::HeadLimits;
 
-/// What an idle connection keeps in buffers, and the size of a first read.
+/// Bytes of the buffers of an idle connection, and of a first read.
 pub const IDLE_BUFFER_BYTES: usize = 4096;
 
 /// Limits and timeouts of the server of one core.

@@ -22,7 +22,7 @@ pub(crate) enum BodyMark {
     Upgrade,
 }
 
-/// What the driver adds to a response's own headers.
+/// Headers that the driver adds to a response's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadParts<'a> {
     pub(crate) status: StatusCode,

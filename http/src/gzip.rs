@@ -45,7 +45,7 @@ pub(crate) struct Gzip {
 }
 
 impl Gzip {
-    /// Compresses `input`; what comes out already is appended to `out`.
+    /// Compresses `input`; the compressed bytes so far are appended to `out`.
     pub(crate) fn write(&mut self, input: &[u8], out: &mut Vec<u8>) {
         self.crc.update(input);
         self.buffered |= !input.is_empty();

@@ -1,11 +1,11 @@
 //! Request heads: request line and headers.
 //!
-//! Guarantees: a head that is given out is unambiguous. It has exactly one way
-//! to find its body's end, its names and values have no control characters, and
-//! its path is valid UTF-8. The shapes that make two parsers disagree (RFC 9112,
-//! section 11.2) are refused. Heads are limited by their bytes alone, however many fields
-//! they have. What the fields of a larger head take in memory is reserved before they are
-//! parsed; after a refusal for lack of memory the same call may be tried again.
+//! Guarantees: a head that is given out is unambiguous. It has exactly one way to find its body's
+//! end, its names and values have no control characters, and its path is valid UTF-8. The shapes
+//! that make two parsers disagree (RFC 9112, section 11.2) are refused. Heads are limited by their
+//! bytes alone, however many fields they have. The memory of the fields of a larger head is
+//! reserved before they are parsed; after a refusal for lack of memory the same call may be tried
+//! again.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -24,8 +24,8 @@ use crate::scan::{HeadLimits, HeadScanner};
 
 /// Fields that are parsed without an allocation, and held without a reservation.
 const USUAL_FIELDS: usize = 64;
-/// What a field takes in the map of headers, and while it is parsed: at most twice the room
-/// of an entry and of its place in the index, since both grow by doubling.
+/// Bytes of a field in the map of headers, and while it is parsed: at most twice the room of an
+/// entry and of its place in the index, since both grow by doubling.
 const FIELD_BYTES: u64 = 320;
 
 /// The head of a request.
@@ -38,7 +38,7 @@ pub struct RequestHead {
     pub path: String,
     /// The path as it was sent.
     pub raw_path: String,
-    /// What follows the first `?` of the target, as it was sent.
+    /// The text behind the first `?` of the target, as it was sent.
     pub query: Option<String>,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,

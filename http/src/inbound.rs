@@ -38,7 +38,7 @@ pub(crate) enum Fill {
     NoMemory,
 }
 
-/// What ends waiting for bytes besides the deadline; otherwise it has the task woken.
+/// An event that ends waiting for bytes besides the deadline; otherwise it has the task woken.
 pub(crate) trait Interrupt: FnMut(&mut Context<'_>) -> Option<Fill> {}
 
 impl<F: FnMut(&mut Context<'_>) -> Option<Fill>> Interrupt for F {}
@@ -224,7 +224,7 @@ impl<Rd: Reader> Inbound<Rd> {
         self.ended && self.reader.is_some()
     }
 
-    /// Whether a read was cut off, so that nothing can be read any more.
+    /// Whether a read was cut off, so that nothing can be read.
     pub(crate) fn was_cut_off(&self) -> bool {
         self.ended && self.reader.is_none()
     }
@@ -240,8 +240,8 @@ impl<Rd: Reader> Inbound<Rd> {
         }
     }
 
-    /// Nothing may be read any more: a read was cut off. Others get the memory at once,
-    /// however long the client takes to read why.
+    /// Nothing may be read: a read was cut off. Others get the memory at once, however long the
+    /// client takes to read why.
     fn give_up(&mut self, fill: Fill) -> Fill {
         self.ended = true;
         self.input = InputBuffer::new();
@@ -252,7 +252,7 @@ impl<Rd: Reader> Inbound<Rd> {
     }
 }
 
-/// Reads until bytes come or the wait is interrupted, after which nothing may be read any more.
+/// Reads until bytes come or the wait is interrupted, after which nothing may be read.
 async fn read<Rd: Reader>(
     reader: &mut Rd,
     buffer: Vec<u8>,

@@ -18,7 +18,7 @@ pub(crate) fn decode_escape(text: &[u8]) -> Option<u8> {
     Some(hex_digit(*high)? << 4 | hex_digit(*low)?)
 }
 
-/// Decodes a path. A `+` stays a plus sign. Errors say what is wrong.
+/// Decodes a path. A `+` stays a plus sign. Errors name the fault.
 pub(crate) fn decode_path(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     if !raw.contains('%') {
         return Ok(Cow::Borrowed(raw));

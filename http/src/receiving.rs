@@ -1,15 +1,16 @@
-//! What a core is receiving: heads and bodies that are not complete yet.
+//! Heads and bodies that a core is receiving, and that are not complete yet.
 //!
-//! A client decides how long its request takes to arrive, and the request holds memory
-//! meanwhile. Guarantees: a body that comes slower than [`ServerConfig::pace_min_bytes`] in
-//! each [`ServerConfig::pace_window`] is ended; when seven eighths of the memory for bodies
-//! are used, slow ones are ended, the one first that has been slow for longest, until there is
-//! room, and where nobody lacks memory only those that have been slow for a second; and while somebody wants memory, who holds more than its share of it
-//! gives some back. What can go wrong: everybody sends fast and nobody is over its share; then
-//! a request waits for room for [`ServerConfig::room_patience`] and is refused.
+//! A client decides how long its request takes to arrive, and the request holds memory meanwhile.
+//! Guarantees: a body that comes slower than [`ServerConfig::pace_min_bytes`] in each
+//! [`ServerConfig::pace_window`] is ended; when seven eighths of the memory for bodies are used,
+//! slow ones are ended, the one first that has been slow for longest, until there is room, and
+//! where nobody lacks memory, only bodies that have been slow for a second; and while a client
+//! wants memory, clients over their share give some back. Failure: all clients send fast and none
+//! is over its share; then a request waits for room for [`ServerConfig::room_patience`] and is
+//! refused.
 //!
-//! Each core looks at its own requests only, every 50 ms while it has some; what they hold
-//! together is known from the budget.
+//! Each core looks at its own requests only, every 50 ms while it has some; the budget knows the
+//! memory of all together.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -29,11 +30,11 @@ use crate::refusal::Refusal;
 const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 /// Over this time it is measured whether a request comes slowly.
 const PACE_INTERVAL: Duration = Duration::from_millis(250);
-/// Who has been slow for so long is ended even if nobody lacks memory.
+/// A request that has been slow for so long is ended even if nobody lacks memory.
 const SLOW_TIME: Duration = Duration::from_secs(1);
-/// How often who waits for room looks for it.
+/// How often a request that waits for room looks for it.
 const ROOM_INTERVAL: Duration = Duration::from_millis(10);
-/// How long others keep to their shares for somebody who found no room.
+/// How long others keep to their shares for a client that found no room.
 const WANT_TIME: Duration = Duration::from_millis(500);
 
 /// The requests that one core is receiving.
@@ -161,7 +162,7 @@ impl<R: Runtime> Receiving<R> {
         }
     }
 
-    /// Ends what has to end. False if nothing is being received.
+    /// Ends slow requests. False if nothing is being received.
     fn sweep(&self) -> bool {
         let (now, budget) = (self.runtime.now(), &self.config.body_budget);
         let mut entries = self.entries.borrow_mut();
@@ -260,7 +261,7 @@ impl<R> ReceivingGuard<R> {
         look(self.receiving.entries.borrow_mut().entry(self.place))
     }
 
-    /// Says how much has come, and what is reserved for it.
+    /// Notes the received bytes, and the memory that is reserved for them.
     pub(crate) fn note(&self, received_bytes: u64, held_bytes: u64) {
         self.with(|entry| {
             entry.received_bytes = received_bytes.max(entry.received_bytes);
@@ -296,8 +297,8 @@ impl<R: Runtime> ReceivingGuard<R> {
             entry.waits_for_room = true;
             (entry.owner, entry.held_bytes)
         });
-        // Those that hold much must not wait for each other: what the first to give up
-        // leaves is for those that have nothing yet.
+        // Requests that hold much must not wait for each other: the memory of the first to give up
+        // is for requests that have nothing yet.
         let is_large = held_bytes > FIRST_BYTES as u64;
         let patience = if is_large { config.room_patience / 4 } else { config.room_patience };
         if now.since(*since.get_or_insert(now)) >= patience {

@@ -7,7 +7,7 @@ use http::StatusCode;
 /// follows on it cannot be trusted or was not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The bytes are no valid HTTP/1.1 request; the text says what is wrong.
+    /// The bytes are no valid HTTP/1.1 request; the text names the error.
     #[error("{0}")]
     BadRequest(&'static str),
     /// The head did not arrive in time.
@@ -19,13 +19,13 @@ pub enum Refusal {
     /// The body is longer than the route admits.
     #[error("request body is larger than the limit of {max_bytes} bytes")]
     BodyTooLarge {
-        /// What the route admits.
+        /// The longest body of the route.
         max_bytes: u64,
     },
     /// The request target is longer than the server accepts.
     #[error("request target is longer than the limit of {max_bytes} bytes")]
     TargetTooLong {
-        /// What the server accepts.
+        /// The limit of the server.
         max_bytes: usize,
     },
     /// `Expect` names something other than `100-continue`.

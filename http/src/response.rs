@@ -9,8 +9,8 @@ use http::{HeaderMap, StatusCode};
 
 use crate::websocket::{Handshake, Upgrade, WebSocket, WebSocketConfig};
 
-/// A response. The driver adds `Date`, `Content-Length` or
-/// `Transfer-Encoding`, `Connection`, and what compression needs.
+/// A response. The driver adds `Date`, `Content-Length` or `Transfer-Encoding`, `Connection`, and
+/// the headers of compression.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

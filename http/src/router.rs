@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use http::Method;
 
-/// What a path and method lead to.
+/// The target of a path and method.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Match<'r, 'p, T> {
     /// A route, with the values of its pattern's names in order.

@@ -1,10 +1,9 @@
 //! Finds the end of a request head in bytes that arrive in pieces.
 //!
-//! Each byte is looked at once, however small the pieces, and lines are judged
-//! in order of arrival, so that the result does not depend on where the pieces
-//! were cut. A line that ends in anything but CR LF, or has a CR inside, is
-//! refused here, because parsers disagree about such lines and that is what
-//! request smuggling is made of.
+//! Each byte is looked at once, however small the pieces, and lines are judged in order of arrival,
+//! so that the result does not depend on where the pieces were cut. A line that ends in anything
+//! but CR LF, or has a CR inside, is refused here, because parsers disagree about such lines, which
+//! allows request smuggling.
 
 use std::ops::Range;
 

@@ -185,7 +185,7 @@ fn refuse<R: Runtime, S: Service>(
     }
 }
 
-/// What the log was told lately.
+/// The lines that were logged lately.
 #[derive(Default)]
 struct Warnings {
     too_many: Warning,

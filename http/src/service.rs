@@ -1,4 +1,4 @@
-//! What a program plugs into the server.
+//! The interface between the server and the program that uses it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Request {
     pub disconnect: Disconnect,
 }
 
-/// What becomes of a request, decided on its head.
+/// The decision about a request, by its head.
 #[derive(Debug)]
 pub enum Admission {
     /// The body is read, up to this length.
@@ -69,10 +69,9 @@ pub trait Service: 'static {
     /// answered only after this admits the body.
     fn admit(&self, head: &RequestHead) -> Admission;
 
-    /// Answers a request. The future always runs to completion, also when
-    /// [`Request::disconnect`] says that nobody waits for it any more, because a
-    /// push that has begun should end in a defined way. It is dropped only when
-    /// the server stops and the drain timeout has passed.
+    /// Answers a request. The future always runs to completion, also when [`Request::disconnect`]
+    /// says that the client is gone, because a push that has begun should end in a defined way. It
+    /// is dropped only when the server stops and the drain timeout has passed.
     async fn call(&self, request: Request) -> Response;
 
     /// Makes the response for a refusal by the protocol layer. The connection

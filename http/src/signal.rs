@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A flag that starts unset, is set at most once, and wakes all who wait for it.
-/// Clones share the flag. Stays on its core.
+/// A flag that starts unset, is set at most once, and wakes all waiting tasks. Clones share the
+/// flag. Stays on its core.
 #[derive(Clone, Default)]
 pub struct Signal {
     shared: Rc<Shared>,

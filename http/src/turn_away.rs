@@ -1,5 +1,5 @@
-//! What becomes of connections over the limit, and of those for which there is no descriptor:
-//! they are told, as far as that is cheap.
+//! The fate of connections over the limit, and of connections without a descriptor: they are told,
+//! as far as that is cheap.
 
 use std::time::Duration;
 

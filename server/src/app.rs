@@ -234,10 +234,10 @@ async fn start_shard<R: Runtime>(
         },
         compaction: CompactionPolicy {
             enabled: node.config.compaction_enabled,
-            // A merge holds about 7 % of what it makes: filters and the directory.
+            // A merge holds about 7 % of its output: filters and the directory.
             target_line_bytes: (node.config.memory_max_bytes / cores)
                 .min(CompactionPolicy::default().target_line_bytes),
-            // It holds the directory of what it makes, and those of what it reads.
+            // A merge holds the directories of its output and of its inputs.
             max_runs: (node.config.directory_budget_bytes / cores / MERGED_RUN_BYTES)
                 .clamp(MERGED_RUNS_MIN, CompactionPolicy::default().max_runs),
             ..CompactionPolicy::default()
@@ -307,7 +307,7 @@ async fn stop_shard<R: Runtime>(
     }
 }
 
-/// The answer of this core's shard; `None` if it does not answer any more.
+/// The answer of this core's shard; `None` if it has stopped answering.
 async fn ask_own_shard<R: Runtime>(
     runtime: &R,
     caller: &Caller<ShardRequest, ShardReply>,

@@ -11,10 +11,10 @@ use crate::front::Front;
 use crate::node::NodeState;
 use crate::services::{Component, State};
 
-/// Fewest and most files that are kept for what is no connection.
+/// Fewest and most open files that are kept for other uses than connections.
 const OWN_FILES: RangeInclusive<u64> = 64..=4096;
 
-/// One connection for so much of the memory: eight times what an idle one takes.
+/// One connection for so much of the memory: eight times the memory of an idle one.
 const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
 
 /// Listens and begins to serve; the task ends when the node stops. `None` if the port

@@ -168,7 +168,7 @@ impl NodeState {
     /// Keeps the first failure and ends the node.
     pub(crate) fn fail(&self, text: String) {
         tracing::error!("{text}");
-        // Only the first failure matters; those that follow are its echoes.
+        // Only the first failure matters; later ones follow from it.
         let _ = self.failure.set(text);
         self.stop.trigger();
     }

@@ -42,7 +42,7 @@ const UNPACKED_MIN_BYTES: u64 = 256 << 10;
 /// Of the memory for bodies, the part that is waited for at most.
 const HEADROOM_PART: u64 = 16;
 
-/// What all connections of one server share.
+/// State that all connections of one server share.
 pub(crate) struct Shared<R, S> {
     pub(crate) runtime: R,
     pub(crate) service: Rc<S>,
@@ -61,13 +61,13 @@ pub(crate) struct Connection<R: Runtime, L: Listener, S> {
     pub(crate) inbound: Inbound<L::Reader>,
     pub(crate) writer: L::Writer,
     peer: SocketAddr,
-    /// Who holds the memory of heads.
+    /// The owner of the memory of heads.
     owner: Owner,
     pub(crate) disconnect: Disconnect,
     heads: HeadDecoder,
 }
 
-/// What is needed of a request after its head went to the service.
+/// The parts of a request that are used after its head went to the service.
 pub(crate) struct Exchange {
     /// `None` if no head could be parsed.
     pub(crate) method: Option<Method>,
@@ -78,7 +78,7 @@ pub(crate) struct Exchange {
     pub(crate) received_bytes: u64,
 }
 
-/// What happens to the connection after a response.
+/// The next step of the connection after a response.
 pub(crate) enum After {
     NextRequest,
     Close,
@@ -206,7 +206,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         }
     }
 
-    /// Begins to watch what is received.
+    /// Begins to watch the receiving of a head or body.
     fn track(&self, owner: Owner, is_body: bool) -> ReceivingGuard<R> {
         self.shared.receiving.begin(owner, is_body)
     }
@@ -381,10 +381,9 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         }
     }
 
-    /// Reserves memory for what the service will make of a complete body, as far as the driver
-    /// can know, and waits for it if there is none. It is the service that refuses the request
-    /// if there is none in the end. While half of the memory is free the service finds some
-    /// itself.
+    /// Reserves memory for the decoding of a complete body by the service, as far as the driver can
+    /// know, and waits for it if there is none. It is the service that refuses the request if there
+    /// is none in the end. While half of the memory is free the service finds some itself.
     async fn make_headroom(&self, body: &mut Body, owner: Owner, guard: Option<ReceivingGuard<R>>) {
         let budget = &self.shared.config.body_budget;
         let wanted_bytes = (body.len() as u64).saturating_mul(UNPACKED_FACTOR);
@@ -441,8 +440,8 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
     }
 }
 
-/// What tells clients apart by their addresses. Of IPv6 that is the network, since one client
-/// has as many addresses of it as it likes.
+/// The key of a client by its address. For IPv6 it is the network, since one client has as many
+/// addresses of it as it likes.
 fn address_key(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),

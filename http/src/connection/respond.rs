@@ -196,7 +196,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         self.write(outgoing, stream.out).await
     }
 
-    /// Sends what the source gives, until it ends.
+    /// Sends the pieces of the source, until it ends.
     async fn pump(
         &mut self,
         outgoing: &mut Outgoing<'_>,
@@ -215,7 +215,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             let item = match ready.await {
                 Some(item) => item,
                 None => {
-                    // The client gets what there is before the source is waited for.
+                    // The client gets all written bytes before the source is waited for.
                     stream.flush();
                     if !stream.out.is_empty() {
                         let out = std::mem::take(&mut stream.out);

@@ -56,9 +56,8 @@ pub(crate) async fn drive<R: Runtime, Rd: Reader, W: Writer>(
     let _ = writer.shutdown().await;
 }
 
-/// Reads until the client closes or the connection ends. After a breach of the
-/// protocol it reads on and drops what comes, so that the client gets to see the
-/// close frame.
+/// Reads until the client closes or the connection ends. After a breach of the protocol it reads on
+/// and drops the bytes, so that the client gets to see the close frame.
 async fn read_loop<R: Runtime, Rd: Reader>(
     runtime: &R,
     config: &ServerConfig,

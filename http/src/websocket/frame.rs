@@ -2,7 +2,7 @@
 
 use super::{CloseReason, code};
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opcode {
     /// A later fragment of a message.
@@ -57,7 +57,7 @@ pub(crate) const MAX_CONTROL_BYTES: usize = 125;
 pub struct FrameHeader {
     /// Whether it ends its message.
     pub fin: bool,
-    /// What it is.
+    /// Its kind.
     pub opcode: Opcode,
     /// The masking key.
     pub mask: [u8; 4],

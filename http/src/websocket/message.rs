@@ -3,7 +3,7 @@
 use super::frame::{FrameHeader, MAX_CONTROL_BYTES, Opcode, parse_header, unmask};
 use super::{CloseReason, Message, code};
 
-/// What a client said.
+/// A message or a control frame of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A complete message.

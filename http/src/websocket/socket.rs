@@ -47,7 +47,7 @@ impl Default for WebSocketConfig {
     }
 }
 
-/// The WebSocket is closed, or closing; nothing can be sent any more.
+/// The WebSocket is closed, or closing; nothing can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the WebSocket is closed")]
 pub struct Closed;
@@ -65,7 +65,7 @@ pub enum TrySendError {
 
 type Handler = Box<dyn FnOnce(WebSocket) -> LocalBoxFuture<'static, ()>>;
 
-/// What the driver needs to run a WebSocket.
+/// A WebSocket to be run by the driver.
 pub struct Upgrade {
     pub(super) config: WebSocketConfig,
     pub(super) handler: Handler,
@@ -118,7 +118,7 @@ impl WebSocket {
         }
     }
 
-    /// Ready when a message may be queued, or nothing can be sent any more.
+    /// Ready when a message may be queued, or the WebSocket is closed.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         self.state.poll_room(cx)
     }
@@ -151,7 +151,7 @@ impl WebSocket {
     }
 }
 
-/// What handler and driver share.
+/// State that handler and driver share.
 pub(super) struct State {
     config: WebSocketConfig,
     inner: RefCell<Inner>,
@@ -164,7 +164,7 @@ struct Inner {
     /// Bytes of the write under way.
     writing_bytes: usize,
     closed: Option<CloseReason>,
-    /// Whoever waits for any change. They are few, usually one task.
+    /// Tasks that wait for a change: few, usually one.
     wakers: Vec<Waker>,
 }
 
@@ -185,7 +185,7 @@ impl State {
         Rc::new(State { config, inner: RefCell::default() })
     }
 
-    /// Applies a change and wakes all who wait, outside of the borrow.
+    /// Applies a change and wakes all waiting tasks, outside of the borrow.
     fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let (result, wakers) = {
             let mut inner = self.inner.borrow_mut();
@@ -242,7 +242,7 @@ impl State {
         }
     }
 
-    /// Nothing can be written any more.
+    /// The connection takes no bytes.
     pub(super) fn fail(&self) {
         self.change(|inner| {
             inner.out = Vec::new();

@@ -20,7 +20,7 @@ const PROBES: usize = 16;
 /// The tenants without a row; no tenant can have this name.
 pub(super) const OTHERS: &str = "(others)";
 
-/// Why entries are refused; the names are those of the reference.
+/// Why entries are refused, with the names of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "their names say it")]
 pub(crate) enum Reason {

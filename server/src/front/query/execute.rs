@@ -166,8 +166,8 @@ impl<R: Runtime> Querier<R> {
         self.bounded(context, work).await
     }
 
-    /// Runs the leaves of a plan on all shards at once and merges what they give. When
-    /// it is dropped before its end, the shards stop.
+    /// Runs the leaves of a plan on all shards at once and merges their parts. When it is dropped
+    /// before its end, the shards stop.
     ///
     /// # Errors
     /// A part of it failed, there is no memory for it now, or the node is too busy.

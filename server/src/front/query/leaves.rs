@@ -209,7 +209,7 @@ mod tests {
     use logsvc_runtime::sim::Simulation;
     use logsvc_runtime::{Account, Budget};
 
-    /// What a shard finds that has a stream of each of `apps` with `count` lines.
+    /// The part of a shard that has a stream of each of `apps` with `count` lines.
     fn part(plan: &Plan, apps: &[&str], count: usize) -> LeafResult {
         let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("a leaf");
         let timestamps_ns: Vec<i64> = (0..count as i64).collect();

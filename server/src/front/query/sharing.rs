@@ -7,8 +7,8 @@
 //!
 //! Guarantees: nobody gets an answer that lacks an entry whose push was acknowledged before the
 //! question came. A run that still waits for its turn may be joined by everybody; one that has
-//! begun only as long as nothing was stored on the node since. Failures: those of the run; all who
-//! wait get the error.
+//! begun only as long as nothing was stored on the node since. Failures of the run go to all
+//! requests that wait for it.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

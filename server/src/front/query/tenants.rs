@@ -53,12 +53,12 @@ impl Tenants {
         })
     }
 
-    /// Their streams, those of several told apart by a label.
+    /// Their streams. A label tells the streams of several tenants apart.
     pub(crate) fn labelled(&self) -> TenantScope {
         TenantScope::labelled(Arc::clone(&self.0))
     }
 
-    /// Their streams as if they were those of one tenant.
+    /// Their streams as if one tenant had them all.
     pub(crate) fn merged(&self) -> TenantScope {
         TenantScope::merged(Arc::clone(&self.0))
     }
