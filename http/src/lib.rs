@@ -3,9 +3,10 @@
 //!
 //! # Layers
 //!
-//! - State machines without I/O: [`HeadDecoder`], [`BodyReader`], [`ChunkedDecoder`] and
-//! [`websocket::MessageDecoder`] turn bytes, in pieces of any size, into requests and messages.
-//! Their output does not depend on where the pieces were cut.
+//! - State machines without I/O: [`HeadDecoder`], [`BodyReader`],
+//!   [`ChunkedDecoder`] and [`websocket::MessageDecoder`] turn bytes, in pieces
+//!   of any size, into requests and messages. Their output does not depend on
+//!   where the pieces were cut.
 //! - The driver: [`serve`] accepts connections, reads requests, hands them to a
 //!   [`Service`], and sends its responses.
 //! - Helpers for services: [`Params`], [`Router`].

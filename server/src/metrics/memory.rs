@@ -35,7 +35,7 @@ pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
 
 /// Writes the sizes of the caches of segments.
 pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
-    let families: [ShardFamily; 11] = [
+    let families: &[ShardFamily] = &[
         (
             "logsvc_segment_directory_bytes",
             "gauge",
@@ -82,5 +82,5 @@ pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
             s.cache.held_bytes
         }),
     ];
-    expose_each_shard(out, shards, &families);
+    expose_each_shard(out, shards, families);
 }

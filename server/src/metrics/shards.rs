@@ -43,7 +43,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in named.chain((others > 0).then_some((OTHERS, others))) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant)], streams as f64);
     }
-    let families: [ShardFamily; 35] = [
+    let families: &[ShardFamily] = &[
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -209,7 +209,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             |s| s.lane.waited,
         ),
     ];
-    expose_each_shard(out, shards, &families);
+    expose_each_shard(out, shards, families);
     let name = "logsvc_push_pauses_seconds_total";
     out.family(name, "counter", "Time in which at least one push waited for such memory.");
     for (shard, status) in shards.iter().enumerate() {

@@ -25,8 +25,8 @@ use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 
 use crate::front::explore::Explorer;
 use crate::front::query::answer::shared_json_response;
-use crate::front::query::compile::bad_selector;
 use crate::front::query::endpoints::{AnswerForm, Evaluated};
+use crate::front::query::errors::bad_selector;
 use crate::front::query::execute::Executed;
 use crate::front::query::leaves::{inline_or_offloaded, merge_queue};
 use crate::front::query::limits::check_length;

@@ -17,7 +17,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Reservation};
 use logsvc_shards::messages::Cancellation;
 
-use super::execute::stopped;
+use super::errors::{stopped, too_large};
 use crate::front::core::errors::too_busy;
 
 /// Answers up to this size are not counted: a connection needs about as much for
@@ -166,12 +166,6 @@ impl AnswerMemory {
 pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError> {
     let max_bytes = budget.max_bytes();
     if len_bytes <= max_bytes { Ok(()) } else { Err(too_large(len_bytes, max_bytes)) }
-}
-
-/// There can never be so much memory for one answer.
-pub(super) fn too_large(len_bytes: u64, max_bytes: u64) -> ApiError {
-    let text = format!("response larger than the max message size ({len_bytes} vs {max_bytes})");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// Memory for an answer of this size.

@@ -9,9 +9,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams, Stop};
+use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams};
 use logsvc_logql::syntax::ast::{Expr, Selector};
-use logsvc_logql::syntax::{self, ParseError, SelectorError};
+use logsvc_logql::syntax::{self, ParseError};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::messages::Cancellation;
@@ -19,7 +19,8 @@ use logsvc_shards::scan::PartAllowance;
 
 use super::Querier;
 use super::answer::check_size;
-use super::execute::{CancelOnDrop, stopped};
+use super::errors::{bad_selector, unplanned};
+use super::execute::CancelOnDrop;
 use super::leaves::inline_or_offloaded;
 use crate::front::core::errors::too_busy;
 
@@ -175,25 +176,8 @@ pub(super) fn executable(text: &str) -> Result<Expr, ApiError> {
     Ok(expr)
 }
 
-/// Why a text is no selector, as its client reads it.
-pub(crate) fn bad_selector(error: SelectorError) -> ApiError {
-    ApiError::bad_request(error.to_string())
-}
-
 /// The matchers of a selector, compiled.
 fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
     let matchers: Result<Vec<_>, _> = selector.matchers.iter().map(CompiledMatcher::new).collect();
     matchers.map_err(ApiError::bad_request)
-}
-
-/// Why a query has no plan, as its client reads it.
-pub(super) fn unplanned(error: PlanError) -> ApiError {
-    match error {
-        // It can never be compiled; others that find no memory may try again.
-        PlanError::Stopped(Stop::TooLarge { .. }) => ApiError::bad_request(error.to_string()),
-        PlanError::Stopped(stop) => stopped(stop),
-        // As the reference answers for a part of the language that it switches off.
-        PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
-        error => ApiError::bad_request(error.to_string()),
-    }
 }

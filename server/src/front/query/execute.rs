@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult, Stop};
+use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
@@ -13,10 +13,9 @@ use logsvc_shards::messages::{Cancellation, LeafRequest, ScanStats, ShardRequest
 use logsvc_shards::scope::TenantScope;
 
 use super::Querier;
-use super::answer::too_large;
-use super::leaves::{Merged, failed, gather_leaves};
+use super::errors::failed;
+use super::leaves::{Merged, gather_leaves};
 use super::queue::{QueryContext, QueryPermit, QueueKind};
-use crate::front::core::errors::too_busy;
 use crate::metrics::Metric;
 
 /// The answer of a plan, and its costs.
@@ -136,15 +135,6 @@ pub(crate) struct CancelOnDrop(pub(crate) Cancellation);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
-    }
-}
-
-/// Why a query is stopped, as its client reads it.
-pub(super) fn stopped(stop: Stop) -> ApiError {
-    match stop {
-        Stop::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
-        Stop::Busy => too_busy(),
-        Stop::Ended => ApiError::unavailable(stop.to_string()),
     }
 }
 

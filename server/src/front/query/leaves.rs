@@ -5,16 +5,14 @@
 //! before the answer is complete. If one part decides the answer alone, the shards stop. Large
 //! parts are merged on a side thread: millions of samples take as long as hundreds of pushes.
 
-use logsvc_logql::engine::{
-    Allowance, EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult,
-};
+use logsvc_logql::engine::{Allowance, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
 use logsvc_shards::messages::{Cancellation, LeafReply, ScanStats, ShardReply, ShardRequest};
 use logsvc_shards::scan::{PartAllowance, ScanError, ScanJob};
 
-use super::execute::stopped;
+use super::errors::failed;
 
 /// Why an answer cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -146,14 +144,6 @@ impl Gathered {
             Ok(Merged { result, memory, stats })
         };
         inline_or_offloaded(runtime, queue, merge).await.map_err(failed)
-    }
-}
-
-/// Why a query has no answer, as its client reads it.
-pub(super) fn failed(error: EvalError) -> ApiError {
-    match error {
-        EvalError::Stopped(stop) => stopped(stop),
-        error => ApiError::bad_request(error.to_string()),
     }
 }
 

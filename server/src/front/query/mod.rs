@@ -4,6 +4,7 @@ pub(super) mod answer;
 pub(super) mod compile;
 pub(super) mod encode;
 pub(super) mod endpoints;
+pub(super) mod errors;
 pub(super) mod execute;
 mod format_query;
 pub(super) mod leaves;

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::StatusCode;
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
@@ -23,7 +22,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
 use super::Querier;
-use super::execute::stopped;
+use super::errors::{client_gone, stopped};
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
@@ -254,10 +253,4 @@ impl<R: Runtime> Querier<R> {
         })
         .await
     }
-}
-
-/// Nobody reads this answer; it is counted under its status.
-fn client_gone() -> ApiError {
-    let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
-    ApiError::new(status, "the request was cancelled by the client")
 }

@@ -24,8 +24,9 @@ use logsvc_shards::messages::{Cancellation, ScanStats, TimeRange};
 use logsvc_shards::scan::PartAllowance;
 
 use super::Querier;
-use super::execute::{Executed, stopped};
-use super::leaves::{failed, inline_or_offloaded, merge_queue};
+use super::errors::{failed, stopped};
+use super::execute::Executed;
+use super::leaves::{inline_or_offloaded, merge_queue};
 use super::queue::QueryPermit;
 use super::tenants::Tenants;
 use crate::metrics::Metric;

@@ -25,7 +25,7 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use crate::front::explore::Explorer;
 use crate::front::query::answer::json_response;
-use crate::front::query::compile::bad_selector;
+use crate::front::query::errors::bad_selector;
 use crate::front::query::limits::{check_entries, check_length};
 use crate::front::query::params;
 use fields::{FIELDS_MAX, Fields, line_bytes, values_of};
