@@ -3,17 +3,17 @@
 //! All cores walk through the same steps; where one has to wait for the others
 //! there is a [`Barrier`]:
 //!
-//! 1. Core 0 claims the data folder and tells the others what to replay. Meanwhile
+//! 1. Core 0 claims the data folder and tells the others which logs to replay. Meanwhile
 //!    every core listens and answers that it is not ready.
 //! 2. Every core replays its part of the log and starts its shard. When all have,
 //!    the node is ready.
 //! 3. On the stop signal every core stops accepting and finishes the requests under
-//!    way. When all have, no request can reach a shard any more.
-//! 4. Every core stops its shard, which commits and syncs what it has. When all
+//!    way. When all have, no request can reach a shard.
+//! 4. Every core stops its shard, which commits and syncs its entries. When all
 //!    have, the cores return and the process ends.
 //!
-//! What can go wrong in steps 1 and 2 (folder in use, unreadable log, port taken)
-//! stops the node with one clear text, see [`NodeState::failure`].
+//! A failure in steps 1 and 2 (folder in use, unreadable log, port taken) stops the node with one
+//! clear text, see [`NodeState::failure`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -37,7 +37,7 @@ use crate::listen;
 use crate::metrics::NodeMetrics;
 use crate::node::{Barrier, NodeState};
 use crate::reload;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
 /// Calls that one core may have in flight to all shards together.
 const INFLIGHT_PER_CORE: usize = 4096;
@@ -52,7 +52,7 @@ const MERGED_RUN_BYTES: u64 = 2 * 53;
 /// Merges of so many runs are made whatever the memory.
 const MERGED_RUNS_MIN: u64 = 1 << 14;
 
-/// What all cores of a node share. Cheap to clone.
+/// Everything that all cores of a node share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Boot {
     /// The state of the node.
@@ -64,7 +64,7 @@ pub(crate) struct Boot {
 
 /// Where cores wait for each other, besides [`NodeState::recovered`].
 struct Start {
-    /// What core 0 has found in the data folder; `None` if it cannot be opened.
+    /// The logs that core 0 has found in the data folder; `None` if it cannot be opened.
     plan: OnceLock<Option<NodePlan>>,
     plan_known: Latch,
     drained: Barrier,
@@ -107,7 +107,7 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     drop(runtime.spawn(caller.pump_replies()));
     let (core, node) = (runtime.core(), Arc::clone(&boot.node));
     let services = &node.services;
-    services.set_some(core, &Part::FRONT, State::Starting);
+    services.set_some(core, &Component::FRONT, State::Starting);
     let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), caller.clone());
     let serving = listen::start(&runtime, &node, &front);
 
@@ -119,7 +119,7 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         _ => false,
     };
     if shard_runs {
-        services.set_some(core, &Part::FRONT, State::Running);
+        services.set_some(core, &Component::FRONT, State::Running);
     }
     node.recovered.arrive();
     if runtime.core().0 == 0 {
@@ -135,13 +135,13 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     }
 
     node.stop.wait().await;
-    services.set_some(core, &Part::FRONT, State::Stopping);
+    services.set_some(core, &Component::FRONT, State::Stopping);
     if let Some(serving) = serving {
-        services.set(core, Part::Server, State::Stopping);
+        services.set(core, Component::Server, State::Stopping);
         serving.await;
-        services.set(core, Part::Server, State::Terminated);
+        services.set(core, Component::Server, State::Terminated);
     }
-    services.set_some(core, &Part::FRONT, State::Terminated);
+    services.set_some(core, &Component::FRONT, State::Terminated);
     boot.start.drained.arrive();
     boot.start.drained.wait().await;
     if shard_runs {
@@ -150,7 +150,7 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     boot.start.stopped.arrive();
     boot.start.stopped.wait().await;
     if folder.is_some() {
-        node.services.set_whole(Part::Store, State::Terminated);
+        node.services.set_whole(Component::Store, State::Terminated);
     }
     drop(folder);
 }
@@ -184,11 +184,11 @@ async fn open_folder<R: Runtime>(runtime: &R, node: &NodeState) -> Result<Node<R
 }
 
 async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
-    boot.node.services.set_whole(Part::Store, State::Starting);
+    boot.node.services.set_whole(Component::Store, State::Starting);
     let opened = open_folder(runtime, &boot.node).await;
     let (plan, node) = match opened {
         Ok(node) => {
-            boot.node.services.set_whole(Part::Store, State::Running);
+            boot.node.services.set_whole(Component::Store, State::Running);
             match was_prepared(runtime, &boot.node.config.data_dir).await {
                 Ok(is_set) => boot.node.prepared.store(is_set, Ordering::Release),
                 Err(error) => boot.node.fail(format!("cannot read the data folder: {error}")),
@@ -196,7 +196,7 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
             (Some(node.plan.clone()), Some(node))
         }
         Err(error) => {
-            boot.node.services.set_whole(Part::Store, State::Failed);
+            boot.node.services.set_whole(Component::Store, State::Failed);
             boot.node.fail(error.to_string());
             (None, None)
         }
@@ -215,7 +215,7 @@ async fn start_shard<R: Runtime>(
     inbox: Inbox<ShardRequest, ShardReply>,
 ) -> bool {
     let core = runtime.core();
-    node.services.set(core, Part::Ingester, State::Starting);
+    node.services.set(core, Component::Ingester, State::Starting);
     let cores = u64::from(node.config.cores);
     let config = HostConfig {
         wal: WalConfig {
@@ -234,10 +234,10 @@ async fn start_shard<R: Runtime>(
         },
         compaction: CompactionPolicy {
             enabled: node.config.compaction_enabled,
-            // A merge holds about 7 % of what it makes: filters and the directory.
+            // A merge holds about 7 % of its output: filters and the directory.
             target_line_bytes: (node.config.memory_max_bytes / cores)
                 .min(CompactionPolicy::default().target_line_bytes),
-            // It holds the directory of what it makes, and those of what it reads.
+            // A merge holds the directories of its output and of its inputs.
             max_runs: (node.config.directory_budget_bytes / cores / MERGED_RUN_BYTES)
                 .clamp(MERGED_RUNS_MIN, CompactionPolicy::default().max_runs),
             ..CompactionPolicy::default()
@@ -268,11 +268,11 @@ async fn start_shard<R: Runtime>(
             }
             let took_us = runtime.now().since(begun).as_micros();
             node.replay_us.fetch_max(u64::try_from(took_us).unwrap_or(u64::MAX), Ordering::AcqRel);
-            node.services.set(core, Part::Ingester, State::Running);
+            node.services.set(core, Component::Ingester, State::Running);
             true
         }
         Err(error) => {
-            node.services.set(core, Part::Ingester, State::Failed);
+            node.services.set(core, Component::Ingester, State::Failed);
             node.fail(format!("shard {core}: {error}"));
             false
         }
@@ -285,7 +285,7 @@ async fn stop_shard<R: Runtime>(
     caller: &Caller<ShardRequest, ShardReply>,
 ) {
     let core = runtime.core();
-    node.services.set(core, Part::Ingester, State::Stopping);
+    node.services.set(core, Component::Ingester, State::Stopping);
     if node.prepared.load(Ordering::Acquire)
         && let Some(ShardReply::Flushed(Err(cause))) =
             ask_own_shard(runtime, caller, || ShardRequest::Flush).await
@@ -301,13 +301,13 @@ async fn stop_shard<R: Runtime>(
         Some(_) | None => Some(format!("shard {core} did not stop in order")),
     };
     let state = if failure.is_none() { State::Terminated } else { State::Failed };
-    node.services.set(core, Part::Ingester, state);
+    node.services.set(core, Component::Ingester, state);
     if let Some(text) = failure {
         node.fail(text);
     }
 }
 
-/// The answer of this core's shard; `None` if it does not answer any more.
+/// The answer of this core's shard; `None` if it has stopped answering.
 async fn ask_own_shard<R: Runtime>(
     runtime: &R,
     caller: &Caller<ShardRequest, ShardReply>,

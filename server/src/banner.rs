@@ -1,4 +1,4 @@
-//! What a new user reads first: that the server runs, and what to do next.
+//! The first text for a new user: the server runs, and the next steps.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -34,7 +34,7 @@ pub(crate) fn ready(config: &Config, driver: &str, address: SocketAddr) {
     }
 }
 
-/// Commands to paste, with what each is for.
+/// Commands to paste, with the purpose of each.
 fn first_steps(config: &Config, url: &str) -> [(&'static str, String); 3] {
     let tenant = if config.auth_enabled { " -H 'X-Scope-OrgID: demo'" } else { "" };
     let push = format!(

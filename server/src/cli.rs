@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction, Command};
 use crate::config::table::SETTINGS;
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Cli {
     /// The YAML file.
@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     pub(crate) flags: Vec<GivenFlag>,
     /// Flags that only the reference has.
     pub(crate) ignored_flags: Vec<IgnoredKey>,
-    /// What to do instead of serving.
+    /// The tool to run instead of serving.
     pub(crate) tool: Option<Tool>,
 }
 
@@ -208,8 +208,8 @@ fn setting_args() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// Gives long flags their second dash. What follows `--` is left alone, and so is what
-/// does not begin like a name, such as a negative number.
+/// Gives long flags their second dash. Arguments behind `--` are left alone, and so are arguments
+/// that do not begin like a name, for example negative numbers.
 fn with_two_dashes(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut flags_ended = false;
     args.map(move |arg| {
@@ -334,7 +334,7 @@ mod tests {
             own("target", "all"),
         ];
         assert_eq!(flags, expected);
-        // What follows the end of flags is none.
+        // Arguments behind the end of flags are no flags.
         assert!(parse_line("-- --memberlist.join=a").is_err());
     }
 

@@ -9,12 +9,12 @@ use logsvc_runtime::{Listener, Runtime};
 use crate::config::Config;
 use crate::front::Front;
 use crate::node::NodeState;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
-/// Fewest and most files that are kept for what is no connection.
+/// Fewest and most open files that are kept for other uses than connections.
 const OWN_FILES: RangeInclusive<u64> = 64..=4096;
 
-/// One connection for so much of the memory: eight times what an idle one takes.
+/// One connection for so much of the memory: eight times the memory of an idle one.
 const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
 
 /// Listens and begins to serve; the task ends when the node stops. `None` if the port
@@ -54,7 +54,7 @@ fn spawn<R: Runtime, L: Listener>(
 
 fn listen<R: Runtime>(runtime: &R, node: &NodeState) -> Option<R::Listener> {
     let (core, services) = (runtime.core(), &node.services);
-    services.set(core, Part::Server, State::Starting);
+    services.set(core, Component::Server, State::Starting);
     let mut address = node.config.http_address;
     // With port 0 the first core to listen chooses for all.
     if address.port() == 0
@@ -69,11 +69,11 @@ fn listen<R: Runtime>(runtime: &R, node: &NodeState) -> Option<R::Listener> {
     });
     match listener {
         Ok(listener) => {
-            services.set(core, Part::Server, State::Running);
+            services.set(core, Component::Server, State::Running);
             Some(listener)
         }
         Err(error) => {
-            services.set(core, Part::Server, State::Failed);
+            services.set(core, Component::Server, State::Failed);
             node.fail(format!("cannot listen on {address}: {error}"));
             None
         }

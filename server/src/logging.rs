@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::config::{LogFormat, LogLevel};
 
-/// What changes the level of a process that logs.
+/// The handle that changes the level of a process that logs.
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// The level that is in force: a place in [`LEVELS`].
@@ -48,7 +48,7 @@ pub(crate) fn lines() -> impl Iterator<Item = (LogLevel, u64)> {
 /// Panics that the process has outlived.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// From now on panics are counted, besides what becomes of them anyway.
+/// Has panics counted, besides their usual handling.
 pub(crate) fn count_panics() {
     let earlier = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -107,7 +107,7 @@ fn remember(level: LogLevel) {
 /// Which lines are written. All crates of this project begin with `logsvc`.
 fn targets(level: LogLevel) -> Targets {
     let own = level_filter(level);
-    // Libraries tell at `info` what helps only those who work on them.
+    // Lines of libraries at `info` help only their authors.
     Targets::new().with_default(own.min(LevelFilter::WARN)).with_target("logsvc", own)
 }
 

@@ -32,7 +32,7 @@ use crate::cli::Cli;
 use crate::config::print::{self, Mode};
 use crate::config::{Config, Loaded, Machine, RuntimeChoice};
 
-/// What systems grant if the limit of open files is not known.
+/// The usual limit of open files, if it is not known.
 const OPEN_FILES_USUAL: u64 = 1024;
 
 fn main() -> ExitCode {

@@ -49,9 +49,9 @@ pub(crate) struct CoreMetrics {
     pub(crate) requests: Requests,
     /// Queries.
     pub(crate) queries: Queries,
-    /// What tenants pushed.
+    /// Pushed entries of tenants.
     pub(crate) pushes: Pushes,
-    /// How old it was.
+    /// Ages of pushes.
     pub(crate) lags: Lags,
     /// Lengths of stored lines.
     pub(crate) line_lengths: LineLengths,
@@ -89,7 +89,7 @@ pub(crate) struct NodeMetrics {
     cores: Vec<CoreMetrics>,
 }
 
-/// What a scrape asks besides the counters.
+/// Values of a scrape besides the counters.
 #[derive(Debug)]
 pub(crate) struct Gauges<'a> {
     /// Budgets of the node.
@@ -127,7 +127,7 @@ impl NodeMetrics {
         &self.cores[core.index()]
     }
 
-    /// Pushes stored since the start. Who was told of a push finds it counted.
+    /// Pushes stored since the start. A push is counted before its client gets the answer.
     pub(crate) fn stored_pushes(&self) -> u64 {
         self.cores.iter().map(|core| core.stored_pushes.load(Ordering::Relaxed)).sum()
     }

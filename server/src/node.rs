@@ -1,7 +1,7 @@
-//! What all cores of a node share, below the rooms of the front.
+//! State that all cores of a node share, below the rooms of the front.
 //!
-//! One value is made before the cores start and lives until the last of them has ended. What
-//! changes in it are atomics, latches and cells that are set once.
+//! One value is made before the cores start and lives until the last of them has ended. Only
+//! atomics, latches, and cells that are set once change in it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -90,9 +90,9 @@ impl Budgets {
 pub(crate) struct NodeState {
     /// Settings.
     pub(crate) config: Arc<Config>,
-    /// What tenants may do.
+    /// Limits of tenants.
     pub(crate) limits: Arc<TenantLimits>,
-    /// What connections with TLS need; `None` if they have none.
+    /// Certificates and keys of TLS; `None` if connections are plain.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
     pub(crate) tls: Option<TlsAcceptor>,
     /// How many connections may be open.
@@ -105,9 +105,9 @@ pub(crate) struct NodeState {
     pub(crate) metrics: NodeMetrics,
     /// Outcomes of reading the files with the limits of tenants again.
     pub(crate) reloads: Reloads,
-    /// How far the parts of the node have come.
+    /// The states of the parts of the node.
     pub(crate) services: Services,
-    /// What the shards have changed, for those who keep answers.
+    /// Changes of the shards, for the cache of answers.
     pub(crate) changes: NodeChanges,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
@@ -168,7 +168,7 @@ impl NodeState {
     /// Keeps the first failure and ends the node.
     pub(crate) fn fail(&self, text: String) {
         tracing::error!("{text}");
-        // Only the first failure matters; those that follow are its echoes.
+        // Only the first failure matters; later ones follow from it.
         let _ = self.failure.set(text);
         self.stop.trigger();
     }

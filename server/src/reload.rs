@@ -1,9 +1,9 @@
 //! Reads the files with the limits of tenants again while the node runs.
 //!
-//! Guarantees: core 0 does it, through the runtime's files, and takes their text apart
-//! beside its other work on the side thread. Only a change of the text is looked at. Files
-//! that cannot be read or are wrong change nothing: what held goes on to hold, the log says
-//! once why, and the metrics show it until the files are good again.
+//! Guarantees: core 0 does it, through the runtime's files, and takes their text apart beside its
+//! other work on the side thread. Only a change of the text is looked at. Files that cannot be read
+//! or are wrong change nothing: the last good limits stay, the log says once why, and the metrics
+//! show it until the files are good again.
 
 use std::io;
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::node::NodeState;
 /// When the lane to a shard is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-/// What the task knows of the files.
+/// The files as the task has last seen them.
 struct Seen {
-    /// Hash of those that limits come from.
+    /// Hash of the files that the limits come from.
     used_sha256: Option<[u8; 32]>,
-    /// Hash of those that were last refused.
+    /// Hash of the files that were last refused.
     refused_sha256: Option<[u8; 32]>,
-    /// What was last logged.
+    /// The failure that was last logged.
     failure: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn run<R: Runtime>(
     }
 }
 
-/// What the files say, if they say something new.
+/// The limits of the files, if the files have changed.
 async fn read_again<R: Runtime>(
     runtime: &R,
     node: &NodeState,
@@ -114,7 +114,7 @@ async fn read<R: Runtime>(runtime: &R, path: &str) -> Result<String, String> {
     text.map_err(|error| format!("cannot read {path}: {error}"))
 }
 
-/// Lets new limits hold, first for the cores and then for what shards remove.
+/// Applies new limits, first to the cores and then to the retention of shards.
 async fn apply<R: Runtime>(
     runtime: &R,
     node: &NodeState,

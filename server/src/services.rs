@@ -1,6 +1,6 @@
-//! The parts of a node and the state of each, as `/services` shows them.
+//! The components of a node and the state of each, as `/services` shows them.
 //!
-//! Every core reports the state of its share of a part; a part runs when it runs on
+//! Every core reports the state of its share of a component; a component runs when it runs on
 //! all cores. States only go forward: New, Starting, Running, Stopping, Terminated;
 //! Failed ends any of them.
 
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use logsvc_runtime::CoreId;
 
-/// A part of the node.
+/// A component of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum Component {
     /// Accepts connections.
     Server,
     /// Holds the data folder.
@@ -28,35 +28,39 @@ pub(crate) enum Part {
     RuntimeConfig,
 }
 
-impl Part {
-    const ALL: [Part; 7] = [
-        Part::Server,
-        Part::Store,
-        Part::Ingester,
-        Part::Distributor,
-        Part::Querier,
-        Part::QueryFrontend,
-        Part::RuntimeConfig,
+impl Component {
+    const ALL: [Component; 7] = [
+        Component::Server,
+        Component::Store,
+        Component::Ingester,
+        Component::Distributor,
+        Component::Querier,
+        Component::QueryFrontend,
+        Component::RuntimeConfig,
     ];
 
-    /// What only passes requests on or needs nothing, and so works when the shards do.
-    pub(crate) const FRONT: [Part; 4] =
-        [Part::Distributor, Part::Querier, Part::QueryFrontend, Part::RuntimeConfig];
+    /// Parts that only pass requests on, and so work when the shards do.
+    pub(crate) const FRONT: [Component; 4] = [
+        Component::Distributor,
+        Component::Querier,
+        Component::QueryFrontend,
+        Component::RuntimeConfig,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            Part::Server => "server",
-            Part::Store => "store",
-            Part::Ingester => "ingester",
-            Part::Distributor => "distributor",
-            Part::Querier => "querier",
-            Part::QueryFrontend => "query-frontend",
-            Part::RuntimeConfig => "runtime-config",
+            Component::Server => "server",
+            Component::Store => "store",
+            Component::Ingester => "ingester",
+            Component::Distributor => "distributor",
+            Component::Querier => "querier",
+            Component::QueryFrontend => "query-frontend",
+            Component::RuntimeConfig => "runtime-config",
         }
     }
 }
 
-/// The state of a part.
+/// The state of a component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum State {
     /// Not begun yet.
@@ -100,11 +104,11 @@ impl State {
     }
 }
 
-/// The states of all parts on all cores.
+/// The states of all components on all cores.
 #[derive(Debug)]
 pub(crate) struct Services {
     cores: usize,
-    /// By part, then by core.
+    /// By component, then by core.
     states: Box<[AtomicU8]>,
 }
 
@@ -112,39 +116,39 @@ impl Services {
     /// All new.
     pub(crate) fn new(cores: u16) -> Services {
         let cores = usize::from(cores);
-        let states = (0..cores * Part::ALL.len()).map(|_| AtomicU8::new(State::New as u8));
+        let states = (0..cores * Component::ALL.len()).map(|_| AtomicU8::new(State::New as u8));
         Services { cores, states: states.collect() }
     }
 
-    fn cell(&self, core: usize, part: Part) -> &AtomicU8 {
-        &self.states[part as usize * self.cores + core]
+    fn cell(&self, core: usize, component: Component) -> &AtomicU8 {
+        &self.states[component as usize * self.cores + core]
     }
 
-    /// A core's share of a part has come so far. What goes back is ignored.
-    pub(crate) fn set(&self, core: CoreId, part: Part, state: State) {
-        self.cell(usize::from(core.0), part).fetch_max(state as u8, Ordering::AcqRel);
+    /// A core's share of a component has come so far. A step back is ignored.
+    pub(crate) fn set(&self, core: CoreId, component: Component, state: State) {
+        self.cell(usize::from(core.0), component).fetch_max(state as u8, Ordering::AcqRel);
     }
 
-    /// Some parts of a core have come so far.
-    pub(crate) fn set_some(&self, core: CoreId, parts: &[Part], state: State) {
-        parts.iter().for_each(|&part| self.set(core, part, state));
+    /// Some components of a core have come so far.
+    pub(crate) fn set_some(&self, core: CoreId, components: &[Component], state: State) {
+        components.iter().for_each(|&component| self.set(core, component, state));
     }
 
-    /// A part that the node has once has come so far.
-    pub(crate) fn set_whole(&self, part: Part, state: State) {
+    /// All shares of a component have come so far.
+    pub(crate) fn set_whole(&self, component: Component, state: State) {
         for core in 0..self.cores {
-            self.cell(core, part).fetch_max(state as u8, Ordering::AcqRel);
+            self.cell(core, component).fetch_max(state as u8, Ordering::AcqRel);
         }
     }
 
     /// The state of a core's share.
-    pub(crate) fn share(&self, core: CoreId, part: Part) -> State {
-        State::of(self.cell(usize::from(core.0), part).load(Ordering::Acquire))
+    pub(crate) fn share(&self, core: CoreId, component: Component) -> State {
+        State::of(self.cell(usize::from(core.0), component).load(Ordering::Acquire))
     }
 
-    /// The state of a part.
-    pub(crate) fn state(&self, part: Part) -> State {
-        let shares = (0..self.cores).map(|core| self.cell(core, part).load(Ordering::Acquire));
+    /// The state of a component.
+    pub(crate) fn state(&self, component: Component) -> State {
+        let shares = (0..self.cores).map(|core| self.cell(core, component).load(Ordering::Acquire));
         let (mut least, mut most) = (State::Failed, State::New);
         for share in shares.map(State::of) {
             least = least.min(share);
@@ -158,12 +162,12 @@ impl Services {
         }
     }
 
-    /// Names and states of all parts.
+    /// Names and states of all components.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, State)> {
-        Part::ALL.into_iter().map(|part| (part.name(), self.state(part)))
+        Component::ALL.into_iter().map(|component| (component.name(), self.state(component)))
     }
 
-    /// How many parts are in each state, if one does not work any more.
+    /// How many components are in each state, if one has stopped or failed.
     pub(crate) fn not_running(&self) -> Option<BTreeMap<&'static str, usize>> {
         self.all().any(|(_, state)| state > State::Running).then(|| {
             let mut counts = BTreeMap::new();
@@ -178,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_where_its_slowest_core_is() {
+    fn a_component_is_where_its_slowest_core_is() {
         let services = Services::new(2);
         let (first, second) = (CoreId(0), CoreId(1));
         let steps = [
@@ -191,25 +195,25 @@ mod tests {
             (second, State::Running, State::Stopping),
             (second, State::Terminated, State::Terminated),
         ];
-        assert_eq!(services.state(Part::Ingester), State::New);
+        assert_eq!(services.state(Component::Ingester), State::New);
         for (core, state, expected) in steps {
-            services.set(core, Part::Ingester, state);
-            assert_eq!(services.state(Part::Ingester), expected, "{core} {state:?}");
+            services.set(core, Component::Ingester, state);
+            assert_eq!(services.state(Component::Ingester), expected, "{core} {state:?}");
         }
-        assert_eq!(services.share(first, Part::Ingester), State::Terminated);
-        services.set(first, Part::Ingester, State::Starting);
-        assert_eq!(services.state(Part::Ingester), State::Terminated, "nothing goes back");
+        assert_eq!(services.share(first, Component::Ingester), State::Terminated);
+        services.set(first, Component::Ingester, State::Starting);
+        assert_eq!(services.state(Component::Ingester), State::Terminated, "nothing goes back");
     }
 
     #[test]
-    fn one_failure_fails_the_part() {
+    fn one_failure_fails_the_component() {
         let services = Services::new(3);
-        services.set_whole(Part::Store, State::Running);
+        services.set_whole(Component::Store, State::Running);
         assert_eq!(services.not_running(), None);
-        services.set(CoreId(1), Part::Store, State::Failed);
-        services.set(CoreId(1), Part::Store, State::Running);
-        assert_eq!(services.state(Part::Store), State::Failed);
-        let counts = services.not_running().expect("a part that failed");
+        services.set(CoreId(1), Component::Store, State::Failed);
+        services.set(CoreId(1), Component::Store, State::Running);
+        assert_eq!(services.state(Component::Store), State::Failed);
+        let counts = services.not_running().expect("a component that failed");
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 6)]);
     }
 }

@@ -1,5 +1,4 @@
-//! What the binary does besides serving: it verifies a stopped store and prints
-//! segments.
+//! Tools of the binary besides serving: it verifies a stopped store and prints segments.
 //!
 //! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot
 //! tell, be it of some files that another version has written. `inspect` exits with 0 or, if the file is damaged or cannot be read, 1.

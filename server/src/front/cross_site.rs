@@ -1,9 +1,9 @@
-//! Keeps the pages of other sites from what changes the server.
+//! Keeps pages of other sites from changing the server.
 //!
-//! A browser lets any page send requests to any server, with whatever the browser and its
-//! network may do: it only keeps the answer from the page. Browsers say where a request comes
-//! from, in headers that pages cannot set: `Sec-Fetch-Site`, and `Origin` with everything but
-//! plain GETs. Other clients send neither.
+//! A browser lets any page send requests to any server, with all rights of the browser and its
+//! network. It only keeps the answer from the page. Browsers say where a request comes from, in
+//! headers that pages cannot set: `Sec-Fetch-Site`, and `Origin` with everything but plain GETs.
+//! Other clients send neither.
 //!
 //! Guarantees: a request that a page of another origin caused does not get through to a route
 //! that changes state, nor to a tail. Another port, another scheme's host name, a sibling
@@ -61,7 +61,7 @@ fn is_from_another_origin(headers: &HeaderMap) -> bool {
             _ => return true,
         }
     }
-    // Proxies may have changed the host, but not what the browser says of it.
+    // Proxies may change the host, but they leave the headers of the browser.
     !is_same_origin && headers.get_all(ORIGIN).iter().any(|o| !is_own(o.as_bytes(), headers))
 }
 

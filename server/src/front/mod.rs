@@ -1,8 +1,8 @@
-//! The HTTP front of one core: routes, tenants, and what every handler shares.
+//! The HTTP front of one core: admits requests and hands them to the rooms.
 //!
-//! Guarantees: a request is answered by this core alone, which asks the shards
-//! through the lanes; nothing here holds a borrow across a wait. What can go wrong
-//! is an [`ApiError`], whose text and status go to the client.
+//! Guarantees: a request is answered by this core alone, which asks the shards through the lanes;
+//! nothing here holds a borrow across a wait. Failures are an [`ApiError`], whose text and status
+//! go to the client.
 
 mod core;
 mod cross_site;
@@ -40,7 +40,7 @@ pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
 use tail::{TailCounts, Tails};
 
-/// What the rooms of all cores share. Cheap to clone.
+/// State that the rooms of all cores share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Shared {
     rates: Rates,
@@ -91,8 +91,8 @@ impl<R: Runtime> Front<R> {
         })
     }
 
-    /// The longest body of which there can be `max_bytes`: what the memory cannot hold even if
-    /// nothing else is there is refused for good.
+    /// The longest body that is admitted: a body over the whole memory for bodies is refused for
+    /// good.
     fn body_max_bytes(&self, max_bytes: u64) -> u64 {
         max_bytes.min(self.core.budgets().bodies.max_bytes())
     }
@@ -128,7 +128,7 @@ impl<R: Runtime> Service for Front<R> {
             {
                 Admission::Refuse(route.error_response(&error).with_route(route.row().metric_name))
             }
-            // A push that says nothing of a body is one whose sender forgot it.
+            // A push without a length has no body: its sender forgot it.
             Match::Found(route, _) if route.row().is_push() && !says_length(head) => {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
                 Admission::Refuse(route.error_response(&error.with_newline()))

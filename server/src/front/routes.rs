@@ -18,7 +18,7 @@ use super::cross_site::CrossSite;
 use super::operate::{admin, operations, pages};
 use super::{ingest, tail};
 
-/// What a route is for, as far as requests of several routes are treated alike.
+/// The purpose of a route, by which requests of several routes are treated alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
     /// Takes log entries: large bodies, whose length or encoding the client must tell.
@@ -40,7 +40,7 @@ pub(super) struct Traits {
     /// Whether the route works before the write-ahead logs are replayed.
     before_ready: bool,
     pub(super) cross_site: CrossSite,
-    /// Links of the landing page: what follows the path, and what is to be seen there.
+    /// Links of the landing page: the text behind the path, and the purpose of the page.
     links: &'static [(&'static str, &'static str)],
 }
 
@@ -104,7 +104,7 @@ macro_rules! routes {
         $($route:ident $metric_name:literal $methods:ident [$($path:literal),+] ($traits:expr)
             => $answer:expr;)+
     ) => {
-        /// What a path leads to.
+        /// The endpoint that a path leads to.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(super) enum Route {
             $($route,)+
@@ -269,7 +269,7 @@ impl Row {
         self.traits.before_ready
     }
 
-    /// All paths: those of the row, and those that they have under the name of this server.
+    /// All paths: the ones of the row, and their twins under [`OWN_PREFIX`].
     fn all_paths(&self) -> impl Iterator<Item = String> {
         let own = |path: &str| Some(format!("{OWN_PREFIX}{}", path.strip_prefix(LOKI_PREFIX)?));
         self.paths.iter().flat_map(move |path| [Some((*path).to_owned()), own(path)]).flatten()

@@ -36,7 +36,7 @@ impl Latencies {
         self.0.observe(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// What was counted, in microseconds.
+    /// The counts, in microseconds.
     pub(super) fn histogram(&self) -> &Histogram {
         &self.0
     }
@@ -85,13 +85,13 @@ impl LineLengths {
         add(&self.0.sum, lines.sum_bytes);
     }
 
-    /// What was counted, in bytes.
+    /// The counts, in bytes.
     pub(super) fn histogram(&self) -> &Histogram {
         &self.0
     }
 }
 
-/// What several histograms of the same bounds have counted together.
+/// The sum of several histograms of the same bounds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Upper bounds, ascending.
@@ -116,7 +116,7 @@ impl Histogram {
         add(&self.sum, value);
     }
 
-    /// What histograms have counted together; `None` if there is none.
+    /// The sum of histograms; `None` if there is none.
     pub(super) fn sum<'h>(histograms: impl Iterator<Item = &'h Histogram>) -> Option<Counted> {
         let mut sum: Option<Counted> = None;
         for histogram in histograms {

@@ -1,7 +1,7 @@
 //! How old the newest entry of a push is when it comes, by tenant and client.
 //!
-//! Clients name themselves as they like, so a core keeps a table of fixed size; those that
-//! find no row are counted together.
+//! Clients name themselves as they like, so a core keeps a table of fixed size; clients
+//! without a row are counted together.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

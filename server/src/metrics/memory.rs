@@ -1,4 +1,4 @@
-//! Metrics of what memory is used for.
+//! Metrics of the uses of memory.
 
 use logsvc_runtime::Budget;
 use logsvc_shards::messages::ShardStatus;
@@ -6,7 +6,7 @@ use logsvc_shards::messages::ShardStatus;
 use super::Exposition;
 use super::shards::{ShardFamily, expose_each_shard};
 
-/// Writes what is reserved from budgets.
+/// Writes the reserved bytes of budgets.
 pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
     type Read = fn(&Budget) -> u64;
     let families: [(&str, &str, &str, Read); 4] = [
@@ -33,9 +33,9 @@ pub(super) fn expose_budgets(out: &mut Exposition, budgets: &[&Budget]) {
     }
 }
 
-/// Writes what cores keep of segments in memory.
+/// Writes the sizes of the caches of segments.
 pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
-    let families: [ShardFamily; 11] = [
+    let families: &[ShardFamily] = &[
         (
             "logsvc_segment_directory_bytes",
             "gauge",
@@ -82,5 +82,5 @@ pub(super) fn expose_caches(out: &mut Exposition, shards: &[ShardStatus]) {
             s.cache.held_bytes
         }),
     ];
-    expose_each_shard(out, shards, &families);
+    expose_each_shard(out, shards, families);
 }

@@ -1,7 +1,7 @@
 //! Metrics that are one number for each core and have no labels: one row for each.
 //!
-//! A row names the metric in the code, says whether it is a counter or a gauge, and has its
-//! name and its help for scrapes. Scrapes list the rows in this order. Who counts calls
+//! A row names the metric in the code, says whether it is a counter or a gauge, and has its name
+//! and its help for scrapes. Scrapes list the rows in this order. Code that counts calls
 //! [`Numbers::add`] or [`Numbers::set`] with the metric of the row.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
-//! What the system says of the process: the standard `process_*` metrics.
+//! The standard `process_*` metrics, as the system tells them.
 
 use std::io::{self, Read};
 
 use super::Exposition;
 
-/// What Linux counts processor time in for programs, whatever its own clock.
+/// The unit of processor time in `/proc`, whatever the clock of the kernel.
 const TICKS_PER_S: f64 = 100.0;
 
 /// Numbers of the process.
@@ -16,7 +16,7 @@ struct Process {
     resident_bytes: u64,
 }
 
-/// Writes what is known; without `/proc` that is the time of the start.
+/// Writes the known metrics; without `/proc`, only the time of the start.
 pub(super) fn expose(started_ns: i64, out: &mut Exposition) {
     let start = "Start of the process, in seconds since the Unix epoch.";
     out.family("process_start_time_seconds", "gauge", start);

@@ -1,7 +1,7 @@
-//! What tenants pushed, and what of it was refused and why.
+//! Pushed entries of tenants, and refused ones by reason.
 //!
-//! Every core counts in a table of its own. The table has a fixed number of rows, since
-//! tenants are named by clients: those that find no row are counted together.
+//! Every core counts in a table of its own. The table has a fixed number of rows, since tenants are
+//! named by clients: tenants without a row are counted together.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ const PROBES: usize = 16;
 /// The tenants without a row; no tenant can have this name.
 pub(super) const OTHERS: &str = "(others)";
 
-/// Why entries are refused; the names are those of the reference.
+/// Why entries are refused, with the names of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "their names say it")]
 pub(crate) enum Reason {
@@ -170,7 +170,7 @@ impl Pushes {
     }
 }
 
-/// What all cores have counted of a tenant.
+/// The counts of all cores for a tenant.
 #[derive(Default)]
 struct Sums {
     received: [u64; 3],

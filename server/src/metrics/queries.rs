@@ -18,7 +18,7 @@ const SPEED_BOUNDS: [u64; 8] = [
     5_000_000_000,
 ];
 
-/// What a query asks for.
+/// The kind of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueryKind {
     /// Numbers.

@@ -1,4 +1,4 @@
-//! The queues of queries: how many run and wait, and how long they have waited.
+//! The queues of queries: running and waiting requests, and the times of waiting.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::histogram::{Histogram, Latencies};
 /// Numbers of one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueStatus {
-    /// What waits in it.
+    /// The kind of its requests.
     pub(crate) work: &'static str,
-    /// How many may run.
+    /// Requests that may run.
     pub(crate) places: usize,
-    /// How many do.
+    /// Requests that run.
     pub(crate) running: usize,
-    /// How many wait, by the tenants of the request.
+    /// Requests that wait, by their tenants.
     pub(crate) waiting: Vec<(String, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! How often the files with the limits of tenants were read again, and with which outcome.
+//! Outcomes of reading the files with the limits of tenants again.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 

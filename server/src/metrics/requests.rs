@@ -1,4 +1,4 @@
-//! Requests by method, route and status: how many, how long, how many are under way.
+//! Requests by method, route and status: counts, durations, and requests under way.
 //!
 //! Every core counts in a table of its own, whose rows are made when they are first
 //! needed: most routes are never asked for.
@@ -78,7 +78,7 @@ impl Requests {
         histogram.get_or_init(|| Box::new(Histogram::new(&LATENCY_BOUNDS_US))).observe(us);
     }
 
-    /// Counts a request until what is returned is dropped.
+    /// Counts a request as under way until the guard is dropped.
     pub(crate) fn begin(&self, method: &Method, route: &str) -> UnderWay<'_> {
         debug_assert!(self.routes.contains(&route), "{route} is not in the list of routes");
         let count = &self.under_way[self.row(Some(method), route)];

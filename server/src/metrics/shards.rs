@@ -1,4 +1,4 @@
-//! What the shards have done, each with its number, and what a compactor would tell.
+//! Metrics of shards, and the metrics of the reference's compactor.
 
 use logsvc_proto::TenantId;
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
@@ -30,7 +30,8 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in shards.iter().flat_map(|shard| &shard.streams) {
         *per_tenant.entry(tenant).or_insert(0) += streams;
     }
-    // Those with fewest streams are counted together where there are too many for one answer.
+    // If there are too many tenants for one answer, the ones with fewest streams are counted
+    // together.
     let mut per_tenant: Vec<(&TenantId, u64)> = per_tenant.into_iter().collect();
     let mut others = 0;
     if per_tenant.len() > TENANTS_MAX {
@@ -42,7 +43,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     for (tenant, streams) in named.chain((others > 0).then_some((OTHERS, others))) {
         out.sample("loki_ingester_memory_streams", &[("tenant", tenant)], streams as f64);
     }
-    let families: [ShardFamily; 35] = [
+    let families: &[ShardFamily] = &[
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
         (
@@ -208,7 +209,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             |s| s.lane.waited,
         ),
     ];
-    expose_each_shard(out, shards, &families);
+    expose_each_shard(out, shards, families);
     let name = "logsvc_push_pauses_seconds_total";
     out.family(name, "counter", "Time in which at least one push waited for such memory.");
     for (shard, status) in shards.iter().enumerate() {
@@ -228,7 +229,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
     }
 }
 
-/// What the compactor of the reference tells, for its dashboards and alerts.
+/// Metrics of the reference's compactor, for its dashboards and alerts.
 pub(super) fn expose_compactor(out: &mut Exposition, gauges: &Gauges<'_>) {
     let name = "loki_boltdb_shipper_compactor_running";
     out.single(name, "gauge", "Whether segments are merged here.", u64::from(gauges.compacts));

@@ -24,7 +24,7 @@ pub(crate) fn too_many_bytes() -> ApiError {
     ApiError::too_many_requests("too many bytes of requests in flight", 1)
 }
 
-/// A shard does not answer any more: the node is going down.
+/// A shard has stopped answering: the node is going down.
 pub(crate) fn shard_gone() -> ApiError {
     ApiError::unavailable("a shard of this node is not running")
 }

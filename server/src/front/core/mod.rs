@@ -1,4 +1,4 @@
-//! What the rooms of a core share: the runtime, settings, limits, metrics and the lanes to the
+//! The core that its rooms share: the runtime, settings, limits, metrics and the lanes to the
 //! shards.
 
 pub(super) mod errors;
@@ -15,7 +15,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::CoreMetrics;
 use crate::node::{Budgets, NodeState};
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 pub(super) use tenant::tenant_header;
 
 /// The media type of answers that are no results of queries.
@@ -25,7 +25,7 @@ pub(super) const JSON: &str = "application/json; charset=utf-8";
 pub(crate) struct Core<R: Runtime> {
     /// Of this core.
     pub(crate) runtime: R,
-    /// What all cores share.
+    /// The state that all cores share.
     pub(crate) node: Arc<NodeState>,
     /// Lanes to the shards of all cores.
     pub(crate) lanes: Caller<ShardRequest, ShardReply>,
@@ -58,14 +58,14 @@ impl<R: Runtime> Core<R> {
         self.node.metrics.core(self.runtime.core())
     }
 
-    /// What a tenant may do. They may change: whoever needs them several times for one
-    /// request takes them once.
+    /// The limits of a tenant. They may change: a request that needs them several times takes them
+    /// once.
     pub(crate) fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
         self.limits.of(tenant)
     }
 
     /// False once the part of the node that takes entries was shut down.
     pub(crate) fn takes_entries(&self) -> bool {
-        self.node.services.share(self.runtime.core(), Part::Ingester) <= State::Running
+        self.node.services.share(self.runtime.core(), Component::Ingester) <= State::Running
     }
 }

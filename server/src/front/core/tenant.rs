@@ -24,16 +24,16 @@ impl<R: Runtime> Core<R> {
         Ok(parse_single_tenant_header(tenant_header(head)?)?)
     }
 
-    /// Whom the memory of a request's body is counted for: its tenant as the header has it,
-    /// if there are tenants.
+    /// The account of the memory of a request's body: its tenant as the header has it, if there are
+    /// tenants.
     pub(crate) fn account_of(&self, head: &RequestHead) -> Option<u64> {
         let header = header_of(head).filter(|_| self.config().auth_enabled)?;
         Some(RandomState::with_seeds(17, 18, 19, 20).hash_one(header))
     }
 }
 
-/// The header that names tenants. Several of them must say the same: who reads another one than
-/// the proxy in front would let its clients choose.
+/// The header that names tenants. Several of them must be equal: if the proxy in front read another
+/// one than this server, clients could choose their tenant.
 pub(crate) fn tenant_header(head: &RequestHead) -> Result<Option<&[u8]>, ApiError> {
     let first = header_of(head);
     if head.headers.get_all(TENANT_HEADER).iter().any(|value| Some(value.as_bytes()) != first) {

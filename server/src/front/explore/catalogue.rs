@@ -1,4 +1,4 @@
-//! `labels`, label values and `series`: what streams there are.
+//! `labels`, label values and `series`: names and labels of streams.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use logsvc_shards::types::{Cancellation, TimeRange};
 use crate::front::core::errors::shard_gone;
 use crate::front::explore::Explorer;
 use crate::front::query::answer::{AnswerMemory, shared_json_response};
-use crate::front::query::compile::bad_selector;
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
+use crate::front::query::errors::bad_selector;
 use crate::front::query::execute::CancelOnDrop;
 use crate::front::query::leaves::inline_or_offloaded;
 use crate::front::query::limits::check_length;
@@ -140,7 +140,7 @@ impl<R: Runtime> Explorer<R> {
         Ok((groups, memory))
     }
 
-    /// The sorted union of what the shards list, and of `more`.
+    /// The sorted union of the lists of the shards, and of `more`.
     async fn list_response(
         &self,
         context: &QueryContext<'_>,
@@ -169,7 +169,7 @@ impl<R: Runtime> Explorer<R> {
         .await
     }
 
-    /// The answer that `write` writes, of so many items: aside if these are many.
+    /// The answer that `write` writes, of so many items: on a side thread if they are many.
     pub(super) async fn written(
         &self,
         context: &QueryContext<'_>,
@@ -192,7 +192,7 @@ impl<R: Runtime> Explorer<R> {
     }
 }
 
-/// What a text takes at most in JSON; hardly more than it has, as few bytes are escaped.
+/// The expected bytes of a text in JSON: hardly more than it has, as few bytes are escaped.
 fn json_bytes(text: &str) -> usize {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     text.bytes().map(|byte| if is_plain(byte) { 1 } else { escaped_bytes(1) }).sum()

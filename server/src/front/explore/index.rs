@@ -62,7 +62,7 @@ impl<R: Runtime> Explorer<R> {
         Ok((selector, range))
     }
 
-    /// Counts what the selected streams hold in the part of the range that may be seen.
+    /// Counts entries and bytes of the selected streams in the visible part of the range.
     async fn index_size(
         &self,
         context: &QueryContext<'_>,

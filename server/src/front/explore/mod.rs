@@ -1,4 +1,4 @@
-//! Which streams, labels, fields and patterns there are, and how much streams hold.
+//! Streams, labels, fields and patterns of tenants, and the volume of streams.
 
 mod catalogue;
 mod detected;

@@ -1,7 +1,7 @@
 //! `patterns`: the templates that the lines of streams follow, with counts over time.
 //!
-//! They are mined from what is stored when somebody asks ([`Plan::patterns`]), so the
-//! endpoint knows all lines, also those from before a restart.
+//! A request mines them from the stored lines ([`Plan::patterns`]), so they cover all lines,
+//! whenever the node was started.
 
 use http::StatusCode;
 use logsvc_http::{Request, Response};
@@ -67,7 +67,7 @@ impl<R: Runtime> Explorer<R> {
     }
 }
 
-/// What a sample takes at most: two numbers of up to twenty digits.
+/// The most bytes of a sample: two numbers of up to twenty digits.
 const SAMPLE_BYTES: usize = 48;
 
 fn write_patterns(

@@ -1,8 +1,8 @@
 //! `index/volume` and `index/volume_range`: how many bytes streams hold, by their
 //! labels.
 //!
-//! A volume is a metric query like any other ([`Plan::volume`]); what is special is
-//! how its series are named and ordered, which is decided here.
+//! A volume is a metric query like any other ([`Plan::volume`]); this module names and orders its
+//! series.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use logsvc_shards::types::TimeRange;
 
 use crate::front::explore::Explorer;
 use crate::front::query::answer::shared_json_response;
-use crate::front::query::compile::bad_selector;
 use crate::front::query::endpoints::{AnswerForm, Evaluated};
+use crate::front::query::errors::bad_selector;
 use crate::front::query::execute::Executed;
 use crate::front::query::leaves::{inline_or_offloaded, merge_queue};
 use crate::front::query::limits::check_length;
@@ -106,7 +106,7 @@ impl<R: Runtime> Explorer<R> {
     }
 }
 
-/// What the bytes are added up by.
+/// The grouping of bytes.
 struct Aggregation {
     /// The streams.
     selector: Selector,
@@ -151,8 +151,8 @@ impl Aggregation {
         }
     }
 
-    /// What tells streams apart. Streams that have labels of the same names add to the same
-    /// series of an answer by names, so their values are not asked for.
+    /// The labels that tell streams apart. Streams that have labels of the same names add to the
+    /// same series of an answer by names, so their values are not asked for.
     fn stream_labels(&self) -> StreamLabels {
         let mut names = self.names.clone();
         if let Some(names) = &mut names {

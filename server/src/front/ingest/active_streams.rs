@@ -1,11 +1,11 @@
-//! Which streams got entries lately, and how many of each tenant: what the limit on
-//! active streams counts. All cores share one table and never wait for each other.
+//! Streams that got entries lately, and their number for each tenant, for the limit on active
+//! streams. All cores share one table and never wait for each other.
 //!
-//! The table has a fixed size and a few places for each stream. A stream that got no
-//! entries for [`ACTIVE_FOR`] may lose its place. If all places that a new stream may
-//! have are taken by active ones, it is let in and not counted: the limit errs on the
-//! generous side. Counts of tenants are mended whenever a tenant reaches its limit, so
-//! what racing cores count wrongly does not last. After a restart all count from zero.
+//! The table has a fixed size and a few places for each stream. A stream that got no entries for
+//! [`ACTIVE_FOR`] may lose its place. If all places that a new stream may have are taken by active
+//! ones, it is let in and not counted: the limit errs on the generous side. The streams of a tenant
+//! are counted anew whenever the tenant reaches its limit, so wrong counts of racing cores do not
+//! last. After a restart all counts begin at zero.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const NEIGHBOURS: usize = 16;
 /// A place is not written again sooner, so that cores do not fight for it.
 const SEEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Counts are not mended more often than this.
+/// Streams are not counted anew more often than this.
 const RECOUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -159,7 +159,7 @@ impl ActiveStreams {
         })
     }
 
-    /// Frees the places of idle streams, and counts those of a tenant anew.
+    /// Frees the places of idle streams, and counts the streams of a tenant anew.
     fn recount(&self, tenant: u64, count: &TenantCount, now: Monotonic) {
         let recounted_ns = self.recounted_ns.load(Ordering::Relaxed);
         if recounted_ns != 0 && now.since(Monotonic(recounted_ns)) < RECOUNT_INTERVAL {
@@ -210,7 +210,7 @@ fn count_one_more(count: &TenantCount, limit: u64) -> bool {
 }
 
 fn count_one_less(count: &TenantCount) {
-    // Below zero nothing is counted; mending makes up for it.
+    // Below zero nothing is counted; counting anew makes up for it.
     let less = |streams: u64| streams.checked_sub(1);
     let _ = count.streams.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
 }
@@ -274,7 +274,7 @@ mod tests {
                 (0..4).map(|thread| scope.spawn(move || pusher(thread).count() as u64)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
-        // Mending while others count may let a few too many in, never too few.
+        // Counting anew while others count may let a few too many in, never too few.
         assert!((1_500..1_600).contains(&admitted), "{admitted}");
     }
 }

@@ -1,8 +1,8 @@
 //! Whether the limits on rates and on active streams let a push in, before anything of
 //! it is stored.
 //!
-//! What counts is what would be stored, so every entry is checked once more for this;
-//! without limits nothing of it is done.
+//! The limits count the entries that would be stored, so every entry is checked twice; without
+//! limits, once.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ struct RateLimited {
     wait: Duration,
 }
 
-/// What the limits say of a push that they do not refuse as a whole.
+/// The streams that the limits refuse of a push.
 #[derive(Default)]
 pub(super) struct LimitCheck {
     /// Places in the push of streams that are refused, ascending.
@@ -45,9 +45,9 @@ pub(super) struct LimitCheck {
     too_fast: Vec<RateLimited>,
     /// Streams that are one too many.
     too_many: Vec<Rc<CachedStream>>,
-    /// What streams have that are one too many.
+    /// Entries of streams over the limit on active streams.
     pub(super) too_many_streams: Amount,
-    /// What streams have that are pushed to too fast.
+    /// Entries of streams over their rate limit.
     pub(super) too_fast_streams: Amount,
 }
 
@@ -70,27 +70,25 @@ impl LimitCheck {
     }
 }
 
-impl Limits {
-    fn tenant_rate(&self) -> Option<Rate> {
-        const MB: f64 = (1 << 20) as f64;
-        (self.ingestion_rate_mb > 0.0).then_some(Rate {
-            bytes_per_s: self.ingestion_rate_mb * MB,
-            burst_bytes: self.ingestion_burst_size_mb * MB,
-        })
-    }
+fn tenant_rate(limits: &Limits) -> Option<Rate> {
+    const MB: f64 = (1 << 20) as f64;
+    (limits.ingestion_rate_mb > 0.0).then_some(Rate {
+        bytes_per_s: limits.ingestion_rate_mb * MB,
+        burst_bytes: limits.ingestion_burst_size_mb * MB,
+    })
+}
 
-    /// The stricter of the two limits; on one node they mean the same.
-    fn max_active_streams(&self) -> Option<u64> {
-        let limits = [self.max_streams_per_user, self.max_global_streams_per_user];
-        limits.into_iter().filter(|&limit| limit > 0).min().map(|limit| limit as u64)
-    }
+/// The stricter of the two limits; on one node they mean the same.
+fn max_active_streams(limits: &Limits) -> Option<u64> {
+    let limits = [limits.max_streams_per_user, limits.max_global_streams_per_user];
+    limits.into_iter().filter(|&limit| limit > 0).min().map(|limit| limit as u64)
+}
 
-    fn stream_rate(&self) -> Option<Rate> {
-        (self.per_stream_rate_limit_bytes > 0).then_some(Rate {
-            bytes_per_s: self.per_stream_rate_limit_bytes as f64,
-            burst_bytes: self.per_stream_rate_limit_burst_bytes as f64,
-        })
-    }
+fn stream_rate(limits: &Limits) -> Option<Rate> {
+    (limits.per_stream_rate_limit_bytes > 0).then_some(Rate {
+        bytes_per_s: limits.per_stream_rate_limit_bytes as f64,
+        burst_bytes: limits.per_stream_rate_limit_burst_bytes as f64,
+    })
 }
 
 impl<R: Runtime> Ingest<R> {
@@ -105,8 +103,8 @@ impl<R: Runtime> Ingest<R> {
         streams: &[(S, Rc<CachedStream>)],
         kind: PushKind<'_>,
     ) -> Result<LimitCheck, ApiError> {
-        let (tenant_rate, stream_rate) = (limits.tenant_rate(), limits.stream_rate());
-        let max_active = limits.max_active_streams();
+        let (tenant_rate, stream_rate) = (tenant_rate(limits), stream_rate(limits));
+        let max_active = max_active_streams(limits);
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
             return Ok(LimitCheck::default());
         }

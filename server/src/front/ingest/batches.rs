@@ -1,5 +1,4 @@
-//! From checked streams to one batch per shard. What becomes of them is found out in
-//! [`super::outcome`].
+//! From checked streams to one batch per shard. [`super::outcome`] waits for the shards.
 //!
 //! Each line is copied twice on its way: out of the compressed body into a buffer that
 //! is reused, and from there into its shard's batch. Nothing is allocated per line.
@@ -31,13 +30,13 @@ use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 /// memory nor a core to itself.
 const BATCH_TARGET_BYTES: usize = 4 << 20;
 
-/// A push waits for what the shards say of its first batches once it has so many bytes on
-/// their way: less than a log lets wait, so that a large push that comes alone is stored at the
-/// speed of the disk and not refused.
+/// A push waits for the replies to its first batches once it has so many bytes on their way: less
+/// than a log lets wait, so that a large push that comes alone is stored at the speed of the disk
+/// and not refused.
 const ON_THE_WAY_MAX_BYTES: u64 = 16 << 20;
 
-/// The same as a part of the memory for recent entries: what is not in the log yet cannot make
-/// way for what comes behind it.
+/// The same as a part of the memory for recent entries: entries that are not in the log yet cannot
+/// make room for later ones.
 const ON_THE_WAY_SHARE: u64 = 4;
 
 /// A stream of a push, whatever form the push has.
@@ -57,7 +56,7 @@ pub(super) trait EntryCursor {
     fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>>;
 }
 
-/// What was sent as an entry and cannot be stored as one.
+/// Something that was sent as an entry and cannot be stored as one.
 #[derive(Debug)]
 pub(super) struct BadEntry {
     /// Its bytes as sent.
@@ -84,7 +83,7 @@ impl EntryCursor for Entries<'_> {
     }
 }
 
-/// What holds for a push as a whole.
+/// Properties of a push as a whole.
 #[derive(Clone, Copy)]
 pub(super) struct PushKind<'r> {
     /// Entries as sent, for the metrics.
@@ -93,13 +92,13 @@ pub(super) struct PushKind<'r> {
     pub(super) bytes: u64,
     /// Whether old entries are welcome.
     pub(super) is_backfill: bool,
-    /// What the client calls itself, for the metrics.
+    /// The client's name for itself, for the metrics.
     pub(super) user_agent: &'r str,
     /// The protocol, for the metrics.
     pub(super) format: PushFormat,
 }
 
-/// A push whose body is not needed any more.
+/// A push whose body may be dropped.
 pub(super) enum Ingested<'r> {
     /// Nothing of it is stored, and this is the answer.
     Answered(Response),
@@ -144,7 +143,7 @@ impl OpenBatch {
     }
 }
 
-/// What a batch has for an entry besides its line and metadata, in bytes, roughly.
+/// Bytes of an entry in a batch besides its line and metadata, roughly.
 const ENTRY_OVERHEAD_BYTES: u64 = 20;
 
 /// How many bytes the batch of each shard will probably have: streams are taken for equally
@@ -158,7 +157,7 @@ fn expected_bytes<S>(
     let most = BATCH_TARGET_BYTES as u64;
     let mut of_shards = vec![0_u64; shard_count];
     streams.iter().for_each(|(_, resolved)| of_shards[resolved.shard.index()] += 1);
-    // A push may have none: what lacks labels is no stream.
+    // A push may have no stream: entries without labels belong to none.
     let stream_count = streams.len().max(1) as u128;
     let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * stream_count);
     let share = |count| share(count).min(u128::from(most)) as usize;
@@ -239,8 +238,7 @@ impl<R: Runtime> Ingest<R> {
         Err(ApiError::new(status, text).with_newline())
     }
 
-    /// Sends the entries of all streams to their shards, until one of them cannot take what it
-    /// gets.
+    /// Sends the entries of all streams to their shards, until a shard cannot take a batch.
     async fn store<S: PushedStream>(
         &self,
         tenant: &TenantId,
@@ -384,7 +382,7 @@ fn amount_of<S: PushedStream>(stream: &S) -> Amount {
 }
 
 impl OpenBatch {
-    /// Makes sure that the shard learns what the stream is.
+    /// Makes sure that the shard gets the definition of the stream.
     fn note_stream(&mut self, stream: &Rc<CachedStream>) {
         if !stream.announced.get() {
             self.definitions_len += stream.labels.as_bytes().len() + 64;
@@ -393,16 +391,16 @@ impl OpenBatch {
     }
 }
 
-/// What became of the entries of a push on the way to their shards.
+/// The entries of a push on the way to their shards.
 #[derive(Default)]
 pub(super) struct SentEntries {
     /// The batches that are on their way, the oldest first.
     pub(super) sent: VecDeque<SentBatch>,
     on_the_way_bytes: usize,
-    /// What has become of those before them.
+    /// Replies to the batches before them.
     pub(super) stored: Stored,
     pub(super) refusals: Refusals,
-    /// What went on its way, in bytes as sent.
+    /// Entries that were sent to shards, in bytes as the client sent them.
     pub(super) good: Amount,
     /// Bytes of the metadata in it.
     pub(super) metadata_bytes: u64,

@@ -1,5 +1,5 @@
-//! Checks pushed entries against the limits of their tenant, and completes the good
-//! ones with what is found out about them.
+//! Checks pushed entries against the limits of their tenant, and adds detected levels to the good
+//! ones.
 //!
 //! Nothing is allocated for an entry that is accepted as it was sent.
 
@@ -22,7 +22,7 @@ use crate::metrics::{Amount, Reason};
 /// into a batch beside others.
 const ENTRY_HARD_MAX_BYTES: usize = BATCH_MAX_BYTES - (8 << 20);
 
-/// What the memory for recent entries is divided by for the largest entry.
+/// The largest entry is the memory for recent entries divided by this.
 const LARGEST_ENTRY_SHARE: u64 = 2;
 
 /// Most bytes of line and metadata that an entry may have, if the node has so much memory for
@@ -54,8 +54,8 @@ pub(super) struct EntryCheck<'c> {
     cut: Vec<u8>,
     /// Lines that were cut, and the bytes that they lost.
     pub(super) shortened: Amount,
-    /// Entries whose metadata had several values for what became one name, and the bytes of
-    /// those that were not kept.
+    /// Entries whose metadata had names that became one, and the bytes of the values that were
+    /// dropped.
     pub(super) merged: Amount,
     previous: Previous,
 }
@@ -85,7 +85,7 @@ pub(super) struct Accepted<'e> {
 }
 
 impl Accepted<'_> {
-    /// What counts against the rate limits: the bytes of the line and the metadata.
+    /// Bytes for the rate limits: the line and the metadata.
     pub(super) fn len_bytes(&self) -> u64 {
         let metadata_len: usize = match &self.pairs {
             None => self.level.map_or(0, |level| DETECTED_LEVEL.len() + level.len()),
@@ -125,7 +125,7 @@ impl Accepted<'_> {
 }
 
 impl<'c> EntryCheck<'c> {
-    /// For a push that arrives at `now_ns`. Those of a backfill may be of any age. No entry may
+    /// For a push that arrives at `now_ns`. Entries of a backfill may be of any age. No entry may
     /// have more than `entry_max_bytes`.
     pub(super) fn new(
         limits: &'c Limits,
@@ -407,7 +407,7 @@ mod tests {
         let (pairs, len) = stored(&limits, b"x", &[(b"z", b"1"), (b"a", b"2")]);
         assert_eq!(pairs, "a=2 detected_level=unknown z=1");
         assert_eq!(len, shared_len("unknown") + 1 + 2 * 4);
-        // What anybody may send is not shared.
+        // The text of an unknown level is stored with its entry.
         let sent: &[(&[u8], &[u8])] = &[(b"detected_level", b"notice"), (b"a", b"2")];
         assert_eq!(stored(&limits, b"x", sent), ("a=2 detected_level=notice".into(), 27));
         let off = Limits { discover_log_levels: false, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Pushes: from the bytes of a request to what the shards say of its entries.
+//! Pushes: from the bytes of a request to the replies of the shards.
 
 mod active_streams;
 mod admission;
@@ -25,20 +25,19 @@ use push::PushBuffers;
 use rate_limit::TokenBuckets;
 use stream_cache::StreamCache;
 
-/// Tenants and streams whose rates are known at a time; those that push slowly need
-/// no place.
+/// Tenants and streams whose rates are known at a time; slow ones need no place.
 const TENANT_RATES: usize = 4096;
 const STREAM_RATES: usize = 16384;
 
 /// Streams that are counted for the limit on active streams.
 const ACTIVE_STREAMS: usize = 1 << 17;
 
-/// What all cores count for the limits on rates and on active streams. Cheap to clone.
+/// Counters of all cores for the limits on rates and on active streams. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Rates {
-    /// What tenants may still push.
+    /// Token buckets of tenants.
     tenants: Arc<TokenBuckets>,
-    /// What may still be pushed to streams.
+    /// Token buckets of streams.
     streams: Arc<TokenBuckets>,
     /// Streams that got entries lately.
     active_streams: Arc<ActiveStreams>,
@@ -60,7 +59,7 @@ pub(super) struct Ingest<R: Runtime> {
     core: Rc<Core<R>>,
     rates: Rates,
     streams: RefCell<StreamCache>,
-    /// Decoding pushes takes turns with what else the core does.
+    /// Decoding pushes takes turns with other work of the core.
     turns: Turns,
     /// Buffers that no push uses at the moment.
     spare_buffers: RefCell<Vec<PushBuffers>>,

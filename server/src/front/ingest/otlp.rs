@@ -1,12 +1,12 @@
 //! OpenTelemetry logs over HTTP: from the bytes of a request to its streams, and the
 //! form in which the SDKs expect errors.
 //!
-//! Guarantees: a request that does not decode stores nothing. Of one that does, what cannot be
-//! stored refuses the records that have it; the others are stored, and the answer is a partial
-//! success. An error means that nothing was stored, or that it may be sent again.
+//! Guarantees: a request that does not decode stores nothing. Of a request that decodes, records
+//! with bad content are refused; the others are stored, and the answer is a partial success. An
+//! error means that nothing was stored, or that it may be sent again.
 //!
-//! All records of a resource belong to one stream, unless rules make labels of what
-//! single records say; then every run of records with the same labels is a stream.
+//! All records of a resource belong to one stream, unless rules make labels of attributes of single
+//! records; then every run of records with the same labels is a stream.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,8 +34,7 @@ use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
 use crate::metrics::PushFormat;
 
-/// What a protobuf message takes at most for each byte of the JSON text that it is made
-/// of.
+/// The most bytes of a protobuf message for each byte of the JSON text that it is made of.
 const TRANSCODED_FACTOR: u64 = 2;
 const TRANSCODED_ALLOWANCE_BYTES: u64 = 64;
 
@@ -165,7 +164,7 @@ impl<R: Runtime> Ingest<R> {
     }
 }
 
-/// Records of one resource that belong to one stream: those from a place on.
+/// Records of one resource that belong to one stream, from a place on.
 struct OtlpStream<'r, 'a> {
     resource: ResourceLogs<'a>,
     /// The scopes behind `scope`.

@@ -1,11 +1,10 @@
-//! From the shards' answers to a push to one.
+//! Waits for the shards that store a push, and makes one answer of theirs.
 //!
-//! Guarantees: of every request the good entries are stored, and the answer reports
-//! the worst that happened to the others: a limit on rates or streams before what the shards say,
-//! that before what the limits say of streams and entries, and that before blocked
-//! ingestion. Success means that every entry is committed. An error that asks for another
-//! attempt says so if some entries were stored: it is given when nothing of the push is on its
-//! way any more.
+//! Guarantees: of every request the good entries are stored, and the answer reports the worst
+//! refusal of the others: first a limit on rates or on the number of streams, then refusals by
+//! shards, then limits of single streams and entries, and last blocked ingestion. Success means
+//! that every entry is committed. An error that asks for another attempt says so if some entries
+//! were stored: it is given once no batch of the push is on its way.
 
 use http::StatusCode;
 use logsvc_http::Response;
@@ -24,7 +23,7 @@ use crate::metrics::{Amount, Mutation, Reason, add};
 /// When a client may try again for whose streams there is no memory, in seconds.
 const TOO_MANY_STREAMS_RETRY_S: u32 = 60;
 
-/// What became of a push that need not be sent again.
+/// The outcome of a push that need not be sent again.
 pub(super) enum PushOutcome {
     /// This is the answer.
     Answered(Response),
@@ -45,10 +44,10 @@ pub(super) struct PartlyRefused {
 }
 
 impl<R: Runtime> Ingest<R> {
-    /// Waits for the shards that store a push, and tells what has become of it.
+    /// Waits for the shards that store a push, and returns its outcome.
     ///
     /// # Errors
-    /// What was refused may be stored when it is sent again.
+    /// The refused entries may be stored when they are sent again.
     pub(super) async fn outcome(
         &self,
         tenant: &TenantId,
@@ -87,8 +86,8 @@ impl<R: Runtime> Ingest<R> {
         }
         counters.discarded(Reason::StreamLimit, limit_check.too_many_streams);
         counters.discarded(Reason::PerStreamRateLimit, limit_check.too_fast_streams);
-        // What a shard refuses or takes it tells in entries: their bytes are those of the
-        // average entry of the push.
+        // A shard counts entries that it takes or refuses: their bytes are estimated by the average
+        // entry of the push.
         let share = |bytes: u64, entries: u64| {
             let bytes = u128::from(bytes) * u128::from(entries) / u128::from(good.entries.max(1));
             u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -101,8 +100,8 @@ impl<R: Runtime> Ingest<R> {
         if let Some(error) = stored.failure {
             return Err(telling_what_is_stored(error, stored.accepted, kind.entries));
         }
-        // A client sends again what is refused with 429 and gives up what is refused
-        // with 400; what was stored meanwhile is a duplicate then and dropped.
+        // A client sends a push again after a 429 and gives up after a 400; entries that are stored
+        // already are dropped as duplicates.
         if let Some(error) = limit_check.into_error(tenant) {
             return Err(error);
         }
@@ -122,7 +121,7 @@ impl<R: Runtime> Ingest<R> {
         }
     }
 
-    /// Waits until it is known what has become of a batch.
+    /// Waits for the reply to a batch.
     pub(super) async fn take_reply(&self, tenant: &TenantId, sent: SentBatch, stored: &mut Stored) {
         let SentBatch { shard, reply, streams, .. } = sent;
         let mut reply = reply.await;
@@ -152,7 +151,7 @@ impl<R: Runtime> Ingest<R> {
     }
 }
 
-/// The error for a push that could not be stored as a whole, with what is true of the rest.
+/// The error for a push that could not be stored as a whole, with the number of stored entries.
 fn telling_what_is_stored(mut error: ApiError, stored: u64, sent: u64) -> ApiError {
     if stored > 0 {
         error.message.push_str(&format!(
@@ -163,7 +162,7 @@ fn telling_what_is_stored(mut error: ApiError, stored: u64, sent: u64) -> ApiErr
     error
 }
 
-/// What the shards said of a push.
+/// The replies of the shards to a push.
 #[derive(Default)]
 pub(super) struct Stored {
     accepted: u64,

@@ -1,7 +1,7 @@
 //! The push endpoints: from the bytes of a request to its streams.
 //!
-//! Guarantees: a request whose body or labels do not parse stores nothing. What
-//! happens to the others is said in [`super::outcome`].
+//! Guarantees: a request whose body or labels do not parse stores nothing. [`super::outcome`] has
+//! the outcomes of the others.
 
 use std::rc::Rc;
 
@@ -61,8 +61,8 @@ impl<R: Runtime> Ingest<R> {
                 self.push_decoded(&tenant, &head, &body, dialect, memory, buffers).await
             })
             .await;
-        // The next push finds this memory in the caches of the CPU. What is reserved for it
-        // stands for the batches from here on.
+        // The next push finds this memory in the caches of the CPU. From here on its reservation
+        // stands for the batches.
         let _reserved = body.into_reservation();
         let pushed = match ingested {
             Ok((ingested, _reserved)) => self.outcome(&tenant, ingested).await,
@@ -87,7 +87,7 @@ impl<R: Runtime> Ingest<R> {
         if !self.core.takes_entries() {
             return Err(ApiError::unavailable("empty ring"));
         }
-        // What the push before has begun goes to the disk while this one is decoded.
+        // The writes of the last push go to the disk while this one is decoded.
         self.turns.next(&self.core.runtime).await;
         let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
         let result = push(&mut buffers).await;
@@ -162,7 +162,7 @@ impl<R: Runtime> Ingest<R> {
     }
 }
 
-/// What a client calls itself.
+/// The client's name for itself.
 pub(super) fn user_agent(head: &RequestHead) -> &str {
     head.header("user-agent").unwrap_or_default()
 }

@@ -1,11 +1,10 @@
-//! The memory of one push: its body, what is unpacked from it, and what else is made of it
-//! before it is stored.
+//! The memory of one push: its body, the unpacked body, and all that is made of it before it is
+//! stored.
 //!
-//! Guarantees: memory is reserved before it is used. A push that would take more than the
-//! whole memory for bodies is refused for good (413), whoever else holds some of it; one that
-//! finds too little at the moment may be sent again (429). So a push that is no larger than
-//! that memory gets in when the node is idle. Unpacking takes turns with what else the core
-//! does.
+//! Guarantees: memory is reserved before it is used. A push that would take more than the whole
+//! memory for bodies is refused for good (413), even if others hold a part of it; one that finds
+//! too little at the moment may be sent again (429). So a push that is no larger than that memory
+//! gets in when the node is idle. Unpacking takes turns with other work of the core.
 
 use logsvc_http::Body;
 use logsvc_proto::body::{BodyBuffers, BodyError, Decoder, Unpacker};
@@ -19,26 +18,25 @@ use crate::front::core::errors::too_many_bytes;
 /// Bodies that are longer get rid of memory that they do not need.
 const TRIMMED_MIN_BYTES: usize = 1 << 20;
 
-/// Least memory that is reserved for what comes out of a compressed body.
+/// Least memory that is reserved for an unpacked body.
 const UNPACKED_MIN_BYTES: u64 = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct PushMemory {
-    /// What the body itself holds.
+    /// Bytes of the body itself.
     body_bytes: u64,
-    /// What is reserved besides.
+    /// Memory that is reserved besides.
     more: Reservation,
-    /// What of that is in use.
+    /// The used part of it.
     used_bytes: u64,
-    /// What was reserved from the start.
+    /// The part that was reserved from the start.
     headroom_bytes: u64,
     max_bytes: u64,
 }
 
 impl PushMemory {
-    /// The memory of a push of which nothing but the body is there. What is reserved already for
-    /// what is made of it is used first.
+    /// The memory of a push of which only the body is there. `headroom` is used first.
     pub(super) fn new(
         budget: &Budget,
         body_bytes: u64,
@@ -52,7 +50,7 @@ impl PushMemory {
         Ok(PushMemory { body_bytes, more, used_bytes: 0, headroom_bytes, max_bytes })
     }
 
-    /// What the push may still take if nobody else takes any.
+    /// Bytes that the push may still take if nobody else takes any.
     fn room_bytes(&self) -> u64 {
         self.max_bytes.saturating_sub(self.body_bytes).saturating_sub(self.used_bytes)
     }
@@ -94,7 +92,7 @@ impl PushMemory {
         self.more.shrink_to(self.used_bytes.max(self.headroom_bytes));
     }
 
-    /// What is held besides the body, for as long as it is needed.
+    /// The memory besides the body, to be held for as long as it is used.
     pub(super) fn into_reservation(mut self) -> Reservation {
         self.more.shrink_to(self.used_bytes);
         self.more

@@ -1,4 +1,4 @@
-//! Token buckets that all cores share, for what a tenant and a stream may push.
+//! Token buckets that all cores share, for the rates of tenants and streams.
 //!
 //! A bucket is one number, the time at which it is full again: taking bytes moves
 //! that time on, and a push is refused if it came to lie further ahead than a full
@@ -41,11 +41,11 @@ impl Rate {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TokenBuckets {
-    slots: Box<[Slot]>,
+    buckets: Box<[Bucket]>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct Bucket {
     /// Whose bucket it is; 0 if nobody's.
     owner: AtomicU64,
     /// When it is full again, on the monotonic clock.
@@ -56,7 +56,7 @@ impl TokenBuckets {
     /// A table with at least this many places.
     pub(crate) fn new(places: usize) -> TokenBuckets {
         let places = places.max(NEIGHBOURS).next_power_of_two();
-        TokenBuckets { slots: (0..places).map(|_| Slot::default()).collect() }
+        TokenBuckets { buckets: (0..places).map(|_| Bucket::default()).collect() }
     }
 
     /// Takes `bytes` from the bucket of `owner`, a hash.
@@ -75,14 +75,14 @@ impl TokenBuckets {
         let cost_ns = rate.fill_time_ns(bytes as f64);
         let burst_ns = rate.fill_time_ns(rate.burst_bytes);
         for _ in 0..ROUNDS_MAX {
-            let Some(slot) = self.place(owner, now) else { continue };
-            let full_at_ns = slot.full_at_ns.load(Ordering::Acquire);
+            let Some(bucket) = self.place(owner, now) else { continue };
+            let full_at_ns = bucket.full_at_ns.load(Ordering::Acquire);
             let then_ns = full_at_ns.max(now.0).saturating_add(cost_ns);
             let ahead_ns = then_ns - now.0;
             if ahead_ns > burst_ns {
                 return Err(Duration::from_nanos(ahead_ns - burst_ns));
             }
-            let exchanged = slot.full_at_ns.compare_exchange(
+            let exchanged = bucket.full_at_ns.compare_exchange(
                 full_at_ns,
                 then_ns,
                 Ordering::AcqRel,
@@ -97,27 +97,27 @@ impl TokenBuckets {
 
     /// The place of a bucket, newly taken if it has none. `None`: another core was
     /// faster, look again.
-    fn place(&self, owner: u64, now: Monotonic) -> Option<&Slot> {
-        let mask = self.slots.len() - 1;
+    fn place(&self, owner: u64, now: Monotonic) -> Option<&Bucket> {
+        let mask = self.buckets.len() - 1;
         // Hashes of streams choose their shard by other bits than these.
         let first = owner as usize;
-        let neighbours = (0..NEIGHBOURS).map(|step| &self.slots[(first + step) & mask]);
-        let mut emptiest: Option<(&Slot, u64, u64)> = None;
-        for slot in neighbours {
-            let found = slot.owner.load(Ordering::Acquire);
+        let neighbours = (0..NEIGHBOURS).map(|step| &self.buckets[(first + step) & mask]);
+        let mut emptiest: Option<(&Bucket, u64, u64)> = None;
+        for bucket in neighbours {
+            let found = bucket.owner.load(Ordering::Acquire);
             if found == owner {
-                return Some(slot);
+                return Some(bucket);
             }
-            let full_at_ns = slot.full_at_ns.load(Ordering::Acquire).max(now.0);
+            let full_at_ns = bucket.full_at_ns.load(Ordering::Acquire).max(now.0);
             if emptiest.is_none_or(|(_, _, least_ns)| full_at_ns < least_ns) {
-                emptiest = Some((slot, found, full_at_ns));
+                emptiest = Some((bucket, found, full_at_ns));
             }
         }
-        let (slot, found, _) = emptiest?;
-        slot.owner.compare_exchange(found, owner, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // What the former owner owed is not the new one's debt.
-        slot.full_at_ns.store(0, Ordering::Release);
-        Some(slot)
+        let (bucket, found, _) = emptiest?;
+        bucket.owner.compare_exchange(found, owner, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        // The debt of the former owner ends with its place.
+        bucket.full_at_ns.store(0, Ordering::Release);
+        Some(bucket)
     }
 }
 

@@ -14,9 +14,9 @@ const TEXTS_MAX: usize = 100;
 /// Why an entry, or all of a stream, is refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Under which it is counted.
+    /// The reason that it is counted under.
     pub(super) reason: Reason,
-    /// What the client is told.
+    /// The text for the client.
     pub(super) text: String,
 }
 
@@ -32,7 +32,7 @@ impl Refusal {
 pub(super) struct Refusals {
     by_text: BTreeMap<String, u64>,
     total: u64,
-    /// What was refused, for each reason that occurred.
+    /// Refused entries, for each reason that occurred.
     pub(super) discarded: Vec<(Reason, Amount)>,
 }
 

@@ -1,10 +1,10 @@
-//! Remembers what the label strings of pushed streams resolve to, so that the
-//! labels of a known stream are never parsed again.
+//! Maps the label strings of pushed streams to resolved streams, so that the labels of a known
+//! stream are never parsed again.
 //!
-//! Label strings are told apart by 128 bits of a hash with a random seed, so that they
-//! need not be kept themselves. Bounded: when the younger of two generations is full it becomes the older one
-//! and what was not used meanwhile is forgotten. What was resolved with other limits
-//! than those of today is forgotten, too. Forgetting costs a parse, never an answer.
+//! Label strings are told apart by 128 bits of a hash with a random seed, so that they need not be
+//! kept themselves. Bounded: when the younger of two generations is full, it becomes the older one,
+//! and streams of the old one that were not used are forgotten. Streams that were resolved with
+//! former limits are forgotten, too. A forgotten stream costs a parse, never an answer.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,10 +23,10 @@ use crate::config::Limits;
 /// Bytes that one generation may hold at most, roughly, whatever the memory.
 const GENERATION_MAX_BYTES: usize = 32 << 20;
 
-/// What a stream costs besides its labels, in bytes, roughly.
+/// Bytes of a stream besides its labels, roughly.
 const STREAM_OVERHEAD_BYTES: usize = 192;
 
-/// What a tenant costs in a generation besides its streams, in bytes, roughly.
+/// Bytes of a tenant in a generation besides its streams, roughly.
 const TENANT_OVERHEAD_BYTES: usize = 640;
 
 /// A resolved stream.
@@ -36,17 +36,17 @@ pub(super) struct CachedStream {
     /// The shard that owns it.
     pub(super) shard: CoreId,
     pub(super) labels: Arc<Labels>,
-    /// Whether the owner has stored entries of it, so that it need not be told
-    /// again what the id stands for.
+    /// Whether the owner has stored entries of it, so that the definition of the id need not be
+    /// sent again.
     pub(super) announced: Cell<bool>,
-    /// What its labels say of the level of all its entries, if anything.
+    /// The level of all its entries, if its labels tell one.
     pub(super) level: Option<Box<[u8]>>,
     /// Why the labels break the tenant's limits, if they do.
     pub(super) refusal: Option<Box<Refusal>>,
 }
 
 impl CachedStream {
-    /// What a shard has to know of it.
+    /// The definition for its shard.
     pub(super) fn definition(&self, tenant: &TenantId) -> StreamDefinition {
         let labels = Arc::clone(&self.labels);
         StreamDefinition { id: self.id, tenant: tenant.clone(), labels }
@@ -58,11 +58,11 @@ type Generation = HashMap<TenantId, TenantStreams>;
 /// The streams of a tenant in a generation.
 #[derive(Debug)]
 struct TenantStreams {
-    /// Those that the streams were resolved with.
+    /// The limits that the streams were resolved with.
     limits: Arc<Limits>,
     /// By the form of the label strings and their hash.
     by_form: [HashMap<u128, Rc<CachedStream>>; 4],
-    /// What they and their tenant count for in their generation.
+    /// Bytes of the streams and their tenant in their generation.
     bytes: usize,
 }
 
@@ -114,8 +114,7 @@ impl StreamCache {
         xxh3_128_with_seed(source.bytes, self.seed)
     }
 
-    /// What the labels of a tenant's stream resolve to under these limits, if that is
-    /// remembered.
+    /// The stream of a tenant with these labels under these limits, if it is known.
     pub(super) fn get(
         &mut self,
         tenant: &TenantId,

@@ -23,7 +23,7 @@ const BACKFILL: &str = "__backfill__";
 const BACKFILL_SHARD: &str = "__backfill_shard__";
 
 impl<R: Runtime> Ingest<R> {
-    /// What the labels of a stream resolve to.
+    /// The stream with these labels.
     ///
     /// # Errors
     /// They do not parse or have reserved names, which refuses the whole request.
@@ -71,8 +71,8 @@ impl<R: Runtime> Ingest<R> {
         Ok(stream)
     }
 
-    /// What the labels of a stream resolve to that belongs to a part of a backfill. It is
-    /// kept apart from the stream that it fills.
+    /// The stream with these labels in a part of a backfill. It is kept apart from the stream that
+    /// it fills.
     pub(super) fn resolve_backfill(
         &self,
         tenant: &TenantId,
@@ -109,7 +109,7 @@ fn check_labels(tenant: &TenantId, labels: &Labels, limits: &Limits) -> Option<R
         let text = "error at least one label pair is required per stream";
         return Some(Refusal::new(Reason::MissingLabels, text));
     }
-    // The service may be added by the server, so it comes on top of what is allowed.
+    // The service may be added by the server, so it comes on top of the allowed number.
     let counted = labels.len() - usize::from(labels.get(SERVICE_NAME).is_some());
     let max_names = limits.max_label_names_per_series;
     if max_names > 0 && counted > max_names {

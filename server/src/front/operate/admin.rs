@@ -1,4 +1,4 @@
-//! `log_level`, `services`, `config`, and what clients may know of limits.
+//! `log_level`, `services`, `config`, and the limits of a tenant.
 
 use http::{Method, StatusCode};
 use logsvc_http::{Request, Response};
@@ -15,7 +15,7 @@ use crate::front::query::params;
 use crate::logging;
 
 impl<R: Runtime> Operator<R> {
-    /// One line for each part of the node.
+    /// One line for each component of the node.
     pub(crate) fn services_page(&self) -> Response {
         let lines = self
             .core
@@ -41,7 +41,7 @@ impl<R: Runtime> Operator<R> {
         Ok(Response::text(StatusCode::OK, print::limits_yaml(&self.core.limits(&tenant))))
     }
 
-    /// What Grafana Logs Drilldown asks before anything else.
+    /// The limits and features that Grafana Logs Drilldown reads at its start.
     pub(crate) fn drilldown_limits(&self, request: &Request) -> Result<Response, ApiError> {
         let tenant = self.core.tenant(&request.head)?;
         let mut body = b"{\"limits\":{".to_vec();

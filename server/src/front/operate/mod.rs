@@ -12,7 +12,7 @@ use logsvc_runtime::Runtime;
 use super::core::Core;
 use super::query::Queries;
 
-/// Answers those who operate the node.
+/// Answers requests of operators, for one core.
 pub(super) struct Operator<R: Runtime> {
     core: Rc<Core<R>>,
     queries: Queries,

@@ -1,4 +1,4 @@
-//! `ready`, `metrics`, `status/buildinfo` and the number of caches outside of the node.
+//! `ready`, `metrics`, `status/buildinfo`, and the generation of caches outside of the node.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -11,11 +11,11 @@ use logsvc_runtime::{CoreId, Runtime};
 
 use crate::front::core::JSON;
 use crate::front::operate::Operator;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// What a ring page says when nothing was ever read-only.
+/// The time on a ring page that stands for never.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// A member of a ring.
@@ -28,12 +28,12 @@ impl<R: Runtime> Operator<R> {
     fn members(&self) -> Vec<Member> {
         let member = |core: u16| Member {
             id: format!("shard-{core}"),
-            state: ring_state(self.core.node.services.share(CoreId(core), Part::Ingester)),
+            state: ring_state(self.core.node.services.share(CoreId(core), Component::Ingester)),
         };
         (0..self.core.runtime.core_count()).map(member).collect()
     }
 
-    /// The members as a page, or as JSON for those who ask for it.
+    /// The members as a page, or as JSON if the client accepts JSON.
     pub(crate) fn ring_page(&self, request: &Request) -> Response {
         // The button of the page; there is nobody to forget.
         if request.head.method == Method::POST {

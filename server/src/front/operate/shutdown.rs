@@ -1,10 +1,10 @@
 //! `flush`, and the ways to end the node or its part that takes entries:
 //! `ingester/prepare_shutdown`, `ingester/shutdown` and `ingester/flush_shutdown`.
 //!
-//! Guarantees: 204 to a flush means that everything that was in memory when the request
-//! came is in segments on stable storage. What was prepared survives a restart: a marker
-//! file in the data folder says so. What can go wrong: segments or the marker cannot be
-//! written (500); then nothing has changed.
+//! Guarantees: 204 to a flush means that all entries that were in memory at the start of the
+//! request are in segments on stable storage. A prepared shutdown survives a restart: a marker file
+//! in the data folder records it. Failures: segments or the marker cannot be written (500); then
+//! the node is as it was.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use crate::front::core::errors::shard_gone;
 use crate::front::operate::Operator;
 use crate::front::query::params;
-use crate::services::{Part, State};
+use crate::services::{Component, State};
 
-/// What the marker file holds, for people who find it.
+/// The text of the marker file, for people who find it.
 const MARKER_TEXT: &[u8] = b"memory is written to segments when the server stops\n";
 
 /// The file that says that the node is prepared for a shutdown.
@@ -74,8 +74,8 @@ impl<R: Runtime> Operator<R> {
         Ok(())
     }
 
-    /// `ingester/prepare_shutdown`: from POST to DELETE, stopping the node writes what
-    /// is in memory to segments, whatever the settings say.
+    /// `ingester/prepare_shutdown`: from POST to DELETE, stopping the node writes entries in memory
+    /// to segments, whatever the settings say.
     pub(crate) async fn prepare_shutdown(&self, request: &Request) -> Result<Response, ApiError> {
         let path = marker_path(&self.core.config().data_dir);
         let unwritable = |error: io::Error| {
@@ -128,7 +128,7 @@ impl<R: Runtime> Operator<R> {
             // Before anything else, so that a failure leaves the node as it was.
             self.flush_shards().await?;
         }
-        self.core.node.services.set_whole(Part::Ingester, State::Terminated);
+        self.core.node.services.set_whole(Component::Ingester, State::Terminated);
         if flushes && let Err(error) = self.flush_shards().await {
             // Entries that came meanwhile; they are in the write-ahead log.
             tracing::warn!(error = error.message, "the last entries stay in the log");
@@ -141,7 +141,7 @@ impl<R: Runtime> Operator<R> {
     }
 }
 
-/// A parameter that is true or false; what is neither means the default.
+/// A parameter that is true or false; any other value means the default.
 fn flag(params: &Params, name: &str, default: bool) -> bool {
     match params.get(name).map(str::to_ascii_lowercase).as_deref() {
         Some("t" | "true" | "1") => true,

@@ -1,10 +1,9 @@
 //! Answers of the query family.
 //!
-//! Guarantees: a large answer counts against the memory for queries until the
-//! client has taken it or is gone, so clients that do not read cannot use up the
-//! machine; and it goes out in pieces, so a client that takes none of it for the
-//! write timeout is let go, however long the answer is. What can go wrong: there
-//! is no memory for the answer; then the query is refused instead.
+//! Guarantees: a large answer counts against the memory for queries until the client has taken it
+//! or is gone, so clients that do not read cannot use up the machine; and it goes out in pieces, so
+//! a client that takes none of it for the write timeout is let go, however long the answer is.
+//! Failure: there is no memory for the answer; then the query is refused instead.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Budget, Reservation};
 use logsvc_shards::types::Cancellation;
 
-use super::execute::stopped;
+use super::errors::{stopped, too_large};
 use crate::front::core::errors::too_busy;
 
 /// Answers up to this size are not counted: a connection needs about as much for
@@ -36,7 +35,7 @@ pub(crate) fn json_response(body: Vec<u8>, budget: &Budget) -> Result<Response, 
     Ok(shared_json_response(Arc::new(AnswerBody::new(body, budget)?)))
 }
 
-/// The answer with a body that other answers may have, too.
+/// The answer with a body that several answers share.
 pub(crate) fn shared_json_response(held: Arc<AnswerBody>) -> Response {
     let mut response = Response::new(StatusCode::OK).compressible();
     let media_type = HeaderValue::from_static("application/json; charset=UTF-8");
@@ -79,7 +78,7 @@ fn with_held(response: Response, held: Arc<AnswerBody>) -> Response {
 /// Memory for an answer while it is written: reserved before it is allocated.
 pub(crate) struct AnswerMemory {
     budget: Budget,
-    /// What the result itself holds of the budget.
+    /// Bytes of the budget that the result itself holds.
     result_bytes: u64,
     reservation: Option<Reservation>,
     cancellation: Cancellation,
@@ -169,12 +168,6 @@ pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError
     if len_bytes <= max_bytes { Ok(()) } else { Err(too_large(len_bytes, max_bytes)) }
 }
 
-/// There can never be so much memory for one answer.
-pub(super) fn too_large(len_bytes: u64, max_bytes: u64) -> ApiError {
-    let text = format!("response larger than the max message size ({len_bytes} vs {max_bytes})");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-}
-
 /// Memory for an answer of this size.
 ///
 /// # Errors
@@ -243,7 +236,7 @@ mod tests {
         assert!(out.len() > 1 << 18 && out.capacity() <= 1 << 20);
         let held = room.finish(out).expect("what is there is reserved");
         assert!(budget.used_bytes() > 1 << 18);
-        // Others may not have what is held.
+        // Held memory is not there for others.
         let (mut room, mut out) = (AnswerMemory::new(&budget, 0), Vec::new());
         let refused = room.reserve_for(&mut out, 900_000).expect_err("no room now");
         assert_eq!((refused.status, out.capacity()), (StatusCode::TOO_MANY_REQUESTS, 0));

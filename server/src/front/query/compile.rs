@@ -1,18 +1,17 @@
-//! Reading queries: from a text to a tree, and from there to a plan.
+//! Parses and plans queries: from a text to a tree, and from the tree to a plan.
 //!
 //! A text of 130 kilobytes may hold ten thousand patterns, whose tree takes megabytes and whose
-//! plan takes seconds. What takes long is done aside, see [`Effort`].
+//! plan takes seconds. Side threads do the long work, see [`Effort`].
 //!
-//! Guarantees: memory is reserved before it is taken, and held as long as what was made of it; a
-//! request that ends meanwhile is not planned any further. What can go wrong: the query is bad,
-//! or there is no memory for it.
+//! Guarantees: memory is reserved before it is taken, and held as long as the tree or plan lives;
+//! planning stops when the request ends. Failures: the query is bad, or there is no memory for it.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams, Stop};
+use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams};
 use logsvc_logql::syntax::ast::{Expr, Selector};
-use logsvc_logql::syntax::{self, ParseError, SelectorError};
+use logsvc_logql::syntax::{self, ParseError};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::scan::PartAllowance;
@@ -20,7 +19,8 @@ use logsvc_shards::types::Cancellation;
 
 use super::Querier;
 use super::answer::check_size;
-use super::execute::{CancelOnDrop, stopped};
+use super::errors::{bad_selector, unplanned};
+use super::execute::CancelOnDrop;
 use super::leaves::inline_or_offloaded;
 use crate::front::core::errors::too_busy;
 
@@ -28,7 +28,7 @@ use crate::front::core::errors::too_busy;
 /// buffers.
 const SMALL_MAX_BYTES: u64 = 64 << 10;
 
-/// What was made of a text, and the memory that it holds.
+/// The value that a text was parsed to, and the memory that the value holds.
 #[derive(Debug)]
 pub(crate) struct Parsed<T> {
     value: T,
@@ -37,19 +37,19 @@ pub(crate) struct Parsed<T> {
 }
 
 impl<T> Parsed<T> {
-    /// What was made, and its memory.
+    /// The value and its memory.
     pub(crate) fn into_parts(self) -> (T, Option<Reservation>) {
         (self.value, self.memory)
     }
 
-    /// The same with something else that was made of it.
+    /// The same memory with another value.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Parsed<U> {
         Parsed { value: change(self.value), memory: self.memory }
     }
 }
 
 impl<T, E> Parsed<Result<T, E>> {
-    /// What was made, or why it was not.
+    /// The value, or the error.
     pub(crate) fn transposed(self) -> Result<Parsed<T>, E> {
         Ok(Parsed { value: self.value?, memory: self.memory })
     }
@@ -64,16 +64,16 @@ impl<T> Deref for Parsed<T> {
 }
 
 impl<R: Runtime> Querier<R> {
-    /// Has `read` make something of the text of a query.
+    /// Parses the text of a query with `read`, on a side thread if that takes long.
     ///
     /// # Errors
-    /// Those of `read`, or there is no memory for what it makes.
+    /// Errors of `read`, or there is no memory for the value.
     pub(crate) async fn parse<T: Send + 'static>(
         &self,
         text: &str,
         read: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<Parsed<T>, ApiError> {
-        // What is too long is refused before anything is made of it.
+        // Texts that are too long are refused before they are parsed.
         let is_refused = text.len() >= syntax::MAX_QUERY_LEN_BYTES;
         let effort = if is_refused { Effort::default() } else { Effort::of_text(text) };
         let memory = self.reserved(effort.bytes)?;
@@ -116,7 +116,7 @@ impl<R: Runtime> Querier<R> {
         inline_or_offloaded(&self.core.runtime, queue, compile).await
     }
 
-    /// Memory for what is compiled, unless it is small.
+    /// Memory for compiled patterns, unless they are small.
     fn reserved(&self, bytes: u64) -> Result<Option<Reservation>, ApiError> {
         if bytes <= SMALL_MAX_BYTES {
             return Ok(None);
@@ -125,17 +125,17 @@ impl<R: Runtime> Querier<R> {
         self.core.budgets().queries.try_reserve(bytes).map(Some).ok_or_else(too_busy)
     }
 
-    /// The most that one query may hold besides its tree, in bytes: what no other query stands
-    /// in the way of. Whoever needs more is told so, and need not try again.
+    /// The most that one query may hold besides its tree, in bytes. No other query can take this
+    /// memory away for good. A query that needs more is refused for good.
     pub(super) fn query_max_bytes(&self) -> u64 {
         let max_bytes = self.core.budgets().queries.max_bytes();
         max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
     }
 
-    /// Plans a query: `plan` makes it, of what takes so much.
+    /// Plans a query with `plan`, which takes `effort`.
     ///
     /// # Errors
-    /// Those of `plan`, or there is no memory for it.
+    /// Errors of `plan`, or there is no memory for it.
     pub(crate) async fn planned(
         &self,
         effort: Effort,
@@ -176,25 +176,8 @@ pub(super) fn executable(text: &str) -> Result<Expr, ApiError> {
     Ok(expr)
 }
 
-/// Why a text is no selector, as its client reads it.
-pub(crate) fn bad_selector(error: SelectorError) -> ApiError {
-    ApiError::bad_request(error.to_string())
-}
-
 /// The matchers of a selector, compiled.
 fn compiled(selector: &Selector) -> Result<Vec<CompiledMatcher>, ApiError> {
     let matchers: Result<Vec<_>, _> = selector.matchers.iter().map(CompiledMatcher::new).collect();
     matchers.map_err(ApiError::bad_request)
-}
-
-/// Why a query has no plan, as its client reads it.
-pub(super) fn unplanned(error: PlanError) -> ApiError {
-    match error {
-        // It can never be compiled; others that find no memory may try again.
-        PlanError::Stopped(Stop::TooLarge { .. }) => ApiError::bad_request(error.to_string()),
-        PlanError::Stopped(stop) => stopped(stop),
-        // As the reference answers for a part of the language that it switches off.
-        PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
-        error => ApiError::bad_request(error.to_string()),
-    }
 }

@@ -1,8 +1,8 @@
 //! The JSON text of answers.
 //!
-//! Guarantees: memory is reserved before it is allocated, for the longest text that an
-//! entry, its labels or a number may become, so answers never take more than the memory for
-//! queries. What can go wrong is that there is none; then the query is refused.
+//! Guarantees: memory is reserved before it is allocated, for the longest text that an entry, its
+//! labels or a number may become, so answers never take more than the memory for queries. Failure:
+//! there is no memory; then the query is refused.
 
 use logsvc_logql::engine::{QueryResult, StreamResult};
 use logsvc_proto::Labels;
@@ -13,30 +13,30 @@ use logsvc_proto::error::ApiError;
 
 use super::answer::{AnswerBody, AnswerMemory};
 
-/// What an entry takes at most in an answer, without its texts.
+/// The most bytes of an entry in an answer, without its texts.
 const ENTRY_BYTES: usize = 96;
-/// What a number takes at most: doubles are written without an exponent.
+/// The most bytes of a number: doubles are written without an exponent.
 const SAMPLE_BYTES: usize = 384;
 /// So many samples are written before there is made room again.
 const SAMPLES_AT_ONCE: usize = 64;
-/// What a label or a pair of metadata takes at most, without its texts.
+/// The most bytes of a label or a pair of metadata, without its texts.
 pub(crate) const PAIR_BYTES: usize = 16;
 
-/// What the statistics and the end of an answer take at most.
+/// The most bytes of the statistics and the end of an answer.
 const END_BYTES: usize = 16 << 10;
 
-/// What the end of an answer takes at most.
+/// The most bytes of the end of an answer.
 fn end_bytes(warnings: &[&str]) -> usize {
     let texts = warnings.iter().map(|text| escaped_bytes(text.len()) + PAIR_BYTES);
     END_BYTES + texts.sum::<usize>()
 }
 
-/// What a text takes at most in JSON, when each byte is escaped.
+/// The most bytes of a text in JSON, if each byte is escaped.
 pub(crate) fn escaped_bytes(len: usize) -> usize {
     6 * len
 }
 
-/// What labels take at most as JSON, or as a selector in JSON.
+/// The most bytes of labels as JSON, or as a selector in JSON.
 pub(crate) fn labels_bytes(labels: &Labels) -> usize {
     let pairs = labels.iter().count();
     2 * escaped_bytes(labels.as_bytes().len()) + PAIR_BYTES * (pairs + 4)
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// What writing something appends.
+    /// The number of bytes that `write` appends.
     fn added(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let before = out.len();
         write(out);

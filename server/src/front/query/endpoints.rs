@@ -181,7 +181,7 @@ impl<R: Runtime> Querier<R> {
         Ok(PreparedQuery { plan, is_visible, takes_parts, by_step })
     }
 
-    /// Runs a query when it is its turn; `begins` is called when it is.
+    /// Runs a query once it has a place in the queue; `begins` is called then.
     async fn evaluate(
         &self,
         tenants: &Tenants,
@@ -298,20 +298,20 @@ pub(super) struct PreparedQuery {
     /// Whether its time is not further back than queries see.
     is_visible: bool,
     takes_parts: bool,
-    /// How its answer may be put together from one that is known.
+    /// How its answer may be put together from one that was kept.
     by_step: Option<StepReuse>,
 }
 
-/// How a client wants its answer.
+/// Options of a client for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct AnswerOptions {
     /// See [`takes_parts`].
     pub(super) takes_parts: bool,
-    /// Whether what is known may be used again.
+    /// Whether kept answers may be used.
     pub(super) reuses: bool,
 }
 
-/// What a query is counted as.
+/// The kind that a query is counted as.
 fn kind_of(expr: &Expr) -> QueryKind {
     match expr {
         Expr::Metric(_) => QueryKind::Metric,
@@ -335,8 +335,8 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
     header.filter(|value| !value.is_empty()).map_or(Vec::new(), |value| value.split(',').collect())
 }
 
-/// Whether the client would rather have a part of the series than none: Grafana Logs
-/// Drilldown says who it is.
+/// Whether the client prefers a part of the series to an error: Grafana Logs Drilldown, which names
+/// itself in a header.
 fn takes_parts(request: &Request) -> bool {
     let tags = request.head.header("x-query-tags").unwrap_or_default();
     tags.split(',').any(|tag| tag.trim() == "Source=grafana-lokiexplore-app")

@@ -1,12 +1,11 @@
-//! Runs a plan on all shards and merges what they give.
+//! Runs a plan on all shards and merges their answers.
 //!
-//! Guarantees: shards are told when nobody waits for a plan any more; the memory of
-//! intermediate results is reserved first. What can go wrong is an [`ApiError`] that is
-//! ready for the client.
+//! Guarantees: shards stop when the request for a plan is dropped; the memory of intermediate
+//! results is reserved first. Failures are an [`ApiError`] that is ready for the client.
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult, Stop};
+use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
@@ -16,36 +15,35 @@ use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::{Cancellation, ScanStats};
 
 use super::Querier;
-use super::answer::too_large;
-use super::leaves::{Merged, failed, gather_leaves};
+use super::errors::failed;
+use super::leaves::{Merged, gather_leaves};
 use super::queue::{QueryContext, QueryPermit, QueueKind};
-use crate::front::core::errors::too_busy;
 use crate::metrics::Metric;
 
-/// What a plan gave, and what it took.
+/// The answer of a plan, and its costs.
 pub(crate) struct Executed {
     /// The answer.
     pub(crate) result: QueryResult,
-    /// What the leaves did.
+    /// The work of the leaves.
     pub(crate) leaf: LeafStats,
-    /// What the shards have touched.
+    /// Blocks and bytes that the shards touched.
     pub(crate) scan: ScanStats,
     /// Shards that were asked.
     pub(crate) shards: u64,
-    /// How long its turn was waited for, in ns.
+    /// The time in the queue, in ns.
     pub(crate) queue_time_ns: u64,
     /// From the first message to the last answer, in ns.
     pub(crate) exec_time_ns: u64,
     /// The part of it that was spent waiting for shards, in ns.
     pub(crate) wait_time_ns: u64,
-    /// For the result; `None` if nothing was read for it.
+    /// The memory of the result; `None` if nothing was read for it.
     pub(crate) memory: Option<Box<dyn Allowance>>,
-    /// What was known of the answer before.
+    /// The use of kept answers.
     pub(crate) result_cache: CacheStats,
 }
 
 impl Executed {
-    /// What a plan gives that nothing was read for.
+    /// The answer of a plan that reads nothing.
     pub(crate) fn nothing(plan: &Plan) -> Result<Executed, ApiError> {
         let result = MergeState::new(plan).finish().map_err(failed)?;
         let leaf = LeafStats::default();
@@ -65,7 +63,7 @@ impl Executed {
         })
     }
 
-    /// What is said beside the answer: that a part of the data could not be read.
+    /// Warnings beside the answer: a part of the data could not be read.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match self.scan.unreadable_parts {
             0 => Vec::new(),
@@ -98,7 +96,7 @@ impl Executed {
                 batches: self.shards,
                 lines_sent: leaf.entries_kept,
                 wait_time_ns: self.wait_time_ns,
-                // Of what the leaves did, whatever was not done on sealed blocks.
+                // The work of the leaves less the work on sealed blocks.
                 store: StoreStats {
                     head_bytes: head_line_bytes + scan.head_metadata_bytes,
                     head_metadata_bytes: scan.head_metadata_bytes,
@@ -123,7 +121,7 @@ impl Executed {
             block_cache: CacheStats {
                 lookups: scan.cache_lookups,
                 hits: scan.cache_hits,
-                // What was not there is put there once it is decoded.
+                // Decoded blocks are put into the cache.
                 stored: scan.cache_lookups - scan.cache_hits,
                 served_ns: 0,
             },
@@ -133,7 +131,7 @@ impl Executed {
     }
 }
 
-/// Tells the shards to stop when nobody waits for their part of a query any more.
+/// Tells the shards to stop when it is dropped.
 pub(crate) struct CancelOnDrop(pub(crate) Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -142,17 +140,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Why a query is stopped, as its client reads it.
-pub(super) fn stopped(stop: Stop) -> ApiError {
-    match stop {
-        Stop::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
-        Stop::Busy => too_busy(),
-        Stop::Ended => ApiError::unavailable(stop.to_string()),
-    }
-}
-
 impl<R: Runtime> Querier<R> {
-    /// Runs a plan when it is the turn of whoever asks.
+    /// Runs a plan once the request has a place in the queue.
     ///
     /// # Errors
     /// As for [`Querier::permit`], [`Querier::execute`] and [`Querier::bounded`].
@@ -169,8 +158,8 @@ impl<R: Runtime> Querier<R> {
         self.bounded(context, work).await
     }
 
-    /// Runs the leaves of a plan on all shards at once and merges what they give. When
-    /// it is dropped before its end, the shards stop.
+    /// Runs the leaves of a plan on all shards at once and merges their parts. When it is dropped
+    /// before its end, the shards stop.
     ///
     /// # Errors
     /// A part of it failed, there is no memory for it now, or the node is too busy.

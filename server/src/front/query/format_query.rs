@@ -28,7 +28,7 @@ impl<R: Runtime> Querier<R> {
     }
 }
 
-/// What is said of the text of a query: its status, and what its fields say.
+/// The answer to the text of a query: its status and its fields.
 fn formatted(text: &str) -> (StatusCode, [(&'static str, String); 2]) {
     match syntax::parse(text) {
         Ok(expr) => {

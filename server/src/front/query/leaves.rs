@@ -1,14 +1,11 @@
-//! Gathers the parts of a query that shards have computed, has long ones shared, and
-//! merges them.
+//! Gathers the parts of a query that shards have computed, has all cores share long ones, and
+//! merges the parts.
 //!
-//! Guarantees: what a shard leaves unread is read by all cores together, each block
-//! once, before the answer is complete, unless one part decides it alone, at which the shards
-//! stop. Large parts are merged on a side thread: millions of samples take as long as hundreds
-//! of pushes.
+//! Guarantees: all cores together read the blocks that a shard leaves unread, each block once,
+//! before the answer is complete. If one part decides the answer alone, the shards stop. Large
+//! parts are merged on a side thread: millions of samples take as long as hundreds of pushes.
 
-use logsvc_logql::engine::{
-    Allowance, EvalError, LeafResult, LeafStats, MergeState, Plan, QueryResult,
-};
+use logsvc_logql::engine::{Allowance, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
@@ -16,7 +13,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::{LeafReply, PartAllowance, ScanError, ScanJob};
 use logsvc_shards::types::{Cancellation, ScanStats};
 
-use super::execute::stopped;
+use super::errors::failed;
 
 /// Why an answer cannot be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +24,7 @@ pub(crate) enum LeafError {
     /// A lane is full.
     #[error("too many outstanding requests")]
     Busy,
-    /// A shard does not answer any more: the node is going down.
+    /// A shard has stopped answering: the node is going down.
     #[error("a shard of this node is not running")]
     Gone,
 }
@@ -55,7 +52,8 @@ const SMALL_MAX_BYTES: usize = 64 << 10;
 /// The newest hundred lines that each share of a scan has found are some hundred KiB.
 const SHORT_MAX_BYTES: usize = 2 << 20;
 
-/// Where parts of so many bytes together are merged: aside, or on the core.
+/// The queue of side threads that merges parts of so many bytes together; `None` merges on the
+/// core.
 pub(crate) fn merge_queue(held_bytes: usize) -> Option<SideQueue> {
     if held_bytes <= SMALL_MAX_BYTES {
         None
@@ -70,18 +68,18 @@ pub(crate) fn merge_queue(held_bytes: usize) -> Option<SideQueue> {
 #[derive(Debug)]
 pub(crate) struct Gathered {
     parts: Vec<LeafResult>,
-    /// What they hold of the query's memory.
+    /// Memory of the parts, out of the query's memory.
     memory: Grant,
-    /// What the shards have touched for them.
+    /// Blocks and bytes that the shards touched for the parts.
     pub(crate) stats: ScanStats,
 }
 
-/// An answer, and what was done for it.
+/// An answer, its memory, and the work for it.
 #[derive(Debug)]
 pub(crate) struct Merged {
     /// The answer.
     pub(crate) result: QueryResult,
-    /// What holds its memory.
+    /// The memory of the answer.
     pub(crate) memory: Box<dyn Allowance>,
     /// The work of all parts.
     pub(crate) stats: LeafStats,
@@ -96,8 +94,8 @@ impl Gathered {
         self.parts.iter().map(LeafResult::held_bytes).sum()
     }
 
-    /// Adds the parts that come as replies. Gives what they left unread, which is nothing if one
-    /// of them decides the answer.
+    /// Adds the parts that come as replies. Returns the blocks that they left unread; none if one
+    /// part decides the answer.
     async fn add<E: From<LeafError>>(
         &mut self,
         replies: impl IntoIterator<Item: Future<Output = Result<ShardReply, Disconnected>>>,
@@ -105,7 +103,7 @@ impl Gathered {
         let (mut rests, mut is_stopped) = (Vec::new(), false);
         for reply in replies {
             let part = match part_of(reply.await) {
-                // By a part that decides the answer, which is among those to come.
+                // A part that decides the answer has stopped this one; that part is still to come.
                 Err(LeafError::Scan(ScanError::Cancelled)) => {
                     is_stopped = true;
                     continue;
@@ -124,9 +122,8 @@ impl Gathered {
         if is_stopped { Err(LeafError::Scan(ScanError::Cancelled).into()) } else { Ok(rests) }
     }
 
-    /// Puts the parts together and makes the answer, see [`MergeState`], until `cancellation`
-    /// says that nobody waits for it. What is held of the query's memory goes with it, even if
-    /// the caller goes away.
+    /// Puts the parts together and makes the answer, see [`MergeState`], until `cancellation` says
+    /// that nobody waits for it. The query's memory moves along, even if the caller goes away.
     ///
     /// # Errors
     /// There is no memory for it, or it has no answer.
@@ -151,15 +148,7 @@ impl Gathered {
     }
 }
 
-/// Why a query has no answer, as its client reads it.
-pub(super) fn failed(error: EvalError) -> ApiError {
-    match error {
-        EvalError::Stopped(stop) => stopped(stop),
-        error => ApiError::bad_request(error.to_string()),
-    }
-}
-
-/// Runs a computation here, or in a queue of side threads.
+/// Runs a computation on this core, or in a queue of side threads.
 pub(crate) async fn inline_or_offloaded<R: Runtime, T: Send + 'static>(
     runtime: &R,
     queue: Option<SideQueue>,
@@ -181,7 +170,7 @@ pub(crate) async fn gather_leaves<E: From<LeafError>>(
 ) -> Result<Gathered, E> {
     let mut gathered = Gathered::new(memory);
     let rests = gathered.add(replies).await?;
-    // What is long is shared by all cores, whoever owns the streams.
+    // All cores share the rest of long scans, whichever shard owns the streams.
     let mut replies = Vec::new();
     for rest in rests {
         for (core, job) in (0..cores).map(CoreId).zip(rest.divide(cores)) {
@@ -211,7 +200,7 @@ mod tests {
     use logsvc_runtime::sim::Simulation;
     use logsvc_runtime::{Account, Budget};
 
-    /// What a shard finds that has a stream of each of `apps` with `count` lines.
+    /// The part of a shard that has a stream of each of `apps` with `count` lines.
     fn part(plan: &Plan, apps: &[&str], count: usize) -> LeafResult {
         let mut executor = LeafExecutor::new(&plan.leaves()[0]).expect("a leaf");
         let timestamps_ns: Vec<i64> = (0..count as i64).collect();

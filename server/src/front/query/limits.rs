@@ -1,4 +1,4 @@
-//! What a query may ask for, checked before any data is read.
+//! Limits of queries, checked before any data is read.
 
 use http::StatusCode;
 use logsvc_logql::engine::{Plan, QueryTime, SizeOf};

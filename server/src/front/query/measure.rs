@@ -1,4 +1,4 @@
-//! How much streams hold, by what is known of their blocks.
+//! How much streams hold, from the directories of their blocks.
 
 use logsvc_logql::engine::{Effort, Plan, QueryResult, SizeOf, StreamLabels};
 use logsvc_logql::syntax::ast::Selector;
@@ -14,7 +14,7 @@ use super::queue::QueryPermit;
 use super::tenants::Tenants;
 
 impl<R: Runtime> Querier<R> {
-    /// Counts what the selected streams hold in the range.
+    /// Counts entries and bytes of the selected streams in the range.
     pub(crate) async fn measure(
         &self,
         tenants: &Tenants,

@@ -4,6 +4,7 @@ pub(super) mod answer;
 pub(super) mod compile;
 pub(super) mod encode;
 pub(super) mod endpoints;
+pub(super) mod errors;
 pub(super) mod execute;
 mod format_query;
 pub(super) mod leaves;
@@ -29,12 +30,12 @@ use queue::Queues;
 use results::ResultCache;
 use sharing::QueryRuns;
 
-/// What the queries of all cores share. Cheap to clone.
+/// State that the queries of all cores share. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Queries {
-    /// Who may query now.
+    /// The queues of requests.
     pub(super) queues: Queues,
-    /// Queries that run, for those that ask for the same.
+    /// Queries that run, for equal queries to join.
     runs: QueryRuns,
     /// Answers to queries, to be used again.
     results: ResultCache,

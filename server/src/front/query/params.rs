@@ -26,14 +26,14 @@ const DEFAULT_LIMIT: u32 = 100;
 /// `limit` of detected fields without a value.
 const DEFAULT_FIELD_LIMIT: u32 = 1000;
 
-/// Most points per series, and what the default step aims at.
+/// Most points per series, and the number of points that the default step gives.
 const MAX_POINTS: i64 = 11_000;
 const DEFAULT_POINTS: i64 = 250;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The parameters of a request: of the form body, if there is one, and of the URL. Only what
-/// is posted is a form: a body that came with GET says nothing.
+/// The parameters of a request: of the form body, if there is one, and of the URL. Only the body of
+/// a POST is a form: the body of a GET is ignored.
 pub(crate) fn of(request: &Request) -> Result<Params, ApiError> {
     let is_form = request.head.method == Method::POST && request.head.has_form_body();
     let form = is_form.then_some(&*request.body);

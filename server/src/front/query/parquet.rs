@@ -1,13 +1,12 @@
 //! Answers as Parquet files, for clients that ask for them by `Accept`.
 //!
-//! Guarantees: the header is taken literally, so a list of media types gets JSON; the
-//! file counts against the memory for queries from its first bytes on, until the client
-//! has taken it; other tasks of the core run between batches of rows. What can go wrong:
-//! there is no memory for the file, or the program was built without the feature
-//! `parquet`; then the query is refused.
+//! Guarantees: the header is taken literally, so a list of media types gets JSON; the file counts
+//! against the memory for queries from its first bytes on, until the client has taken it; other
+//! tasks of the core run between batches of rows. Failures: there is no memory for the file, or the
+//! program was built without the feature `parquet`; then the query is refused.
 //!
-//! What a file cannot say: the statistics of a query. Its warnings are in the metadata of
-//! the file, as a JSON array under `warnings`.
+//! A file has no place for the statistics of a query. Its warnings are in the metadata of the file,
+//! as a JSON array under `warnings`.
 
 #[cfg(feature = "parquet")]
 mod file;

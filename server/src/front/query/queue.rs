@@ -1,14 +1,13 @@
-//! Which queries run, and which wait for their turn.
+//! Which queries run, and which wait in a queue.
 //!
-//! There are two queues on the node: one for queries that read entries, and one for
-//! questions that the index answers alone or nearly so, such as labels. Each has
-//! places of its own, so cheap questions never wait behind queries; in each of them
-//! places are shared fairly between tenants, see [`FairQueue`]. Several tenants in
-//! one request count as a tenant of its own. Pushes and tails wait in neither.
+//! There are two queues on the node: one for queries that read entries, and one for lookups, which
+//! the index answers alone or nearly so. Each queue has places of its own, so lookups never wait
+//! behind queries; each queue shares its places fairly between tenants, see [`FairQueue`]. Several
+//! tenants in one request count as a tenant of its own. Pushes and tails wait in neither.
 //!
-//! Guarantees: what waits is gone with its client or when its time is up, and the
-//! time in the queue is part of the time that a query may take. What can go wrong:
-//! the queue of the tenant is full, or it may not query at all.
+//! Guarantees: a request leaves the queue when its client goes away or its time is up, and the time
+//! in the queue is part of the time that a query may take. Failures: the queue of the tenant is
+//! full, or the tenant may not query at all.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -16,7 +15,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::StatusCode;
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
@@ -24,7 +22,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
 use super::Querier;
-use super::execute::stopped;
+use super::errors::{client_gone, stopped};
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
@@ -32,16 +30,16 @@ use crate::config::{Config, Limits};
 use crate::front::core::errors::too_busy;
 use crate::metrics::{Metric, QueueStatus};
 
-/// How long who has a place waits for its first memory, and how often it looks.
+/// How long a request with a place waits for its first memory, and how often it looks.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(1);
 const MEMORY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a request does when it has its turn.
+/// The queue of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QueueKind {
-    /// It reads entries.
+    /// The request reads entries.
     Query,
-    /// It looks up streams, or adds up what is known of their blocks.
+    /// The request looks up streams, or adds up the directories of their blocks.
     Lookup,
 }
 
@@ -82,7 +80,7 @@ impl Queues {
     }
 }
 
-/// A request of the query family: for whom it is, and within which limits.
+/// A request of the query family: its tenants and its limits.
 pub(crate) struct QueryContext<'r> {
     pub(crate) tenants: Tenants,
     pub(crate) limits: Arc<Limits>,
@@ -100,17 +98,17 @@ pub(crate) struct QueryPermit {
     pub(crate) account: Account,
 }
 
-/// What shards know without reading entries.
+/// Answers of all shards that took no reading of entries.
 #[derive(Debug)]
 pub(crate) struct LookupReplies {
     /// An answer of each.
     pub(crate) replies: Vec<ShardReply>,
-    /// What they hold of the memory for queries.
+    /// Memory of the answers, out of the memory for queries.
     pub(crate) memory: Grant,
 }
 
 impl<R: Runtime> Querier<R> {
-    /// Who asks. Its time runs from here on.
+    /// Tenants, limits and deadline of a request. Its time runs from here on.
     ///
     /// # Errors
     /// The tenants are missing or bad.
@@ -147,7 +145,7 @@ impl<R: Runtime> Querier<R> {
         QueryContext { tenants, limits, deadline, disconnect: &request.disconnect }
     }
 
-    /// Waits for the turn of these tenants.
+    /// Waits for a place in the queue of these tenants.
     ///
     /// # Errors
     /// Too many wait already, or they may not query.
@@ -186,8 +184,8 @@ impl<R: Runtime> Querier<R> {
         Ok(QueryPermit { _place: place, waited, account })
     }
 
-    /// An account with these first bytes. What was computed aside for who had the place before
-    /// ends within a moment, and gives its memory back.
+    /// An account with these first bytes. The query that had the place may still run on a side
+    /// thread for a moment; then it gives its memory back.
     async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
         let give_up = self.core.runtime.now().after(MEMORY_WAIT_MAX);
         loop {
@@ -204,8 +202,7 @@ impl<R: Runtime> Querier<R> {
         }
     }
 
-    /// Asks all shards what they know without reading entries, when it is the turn of
-    /// whoever asks.
+    /// Asks all shards for answers that take no reading of entries, once the request has a place.
     ///
     /// # Errors
     /// As for [`Querier::permit`] and [`Querier::bounded`], or there is no memory for the answers.
@@ -225,11 +222,10 @@ impl<R: Runtime> Querier<R> {
         self.bounded(context, work).await
     }
 
-    /// Runs `work` until it ends, its time is up, or the client goes away; then it is
-    /// dropped.
+    /// Runs `work` until it ends, its time is up, or the client goes away; then drops it.
     ///
     /// # Errors
-    /// Those of `work`, and that it did not end.
+    /// Errors of `work`, or it did not end.
     pub(crate) async fn bounded<T>(
         &self,
         context: &QueryContext<'_>,
@@ -257,10 +253,4 @@ impl<R: Runtime> Querier<R> {
         })
         .await
     }
-}
-
-/// Nobody reads this answer; it is counted under its status.
-fn client_gone() -> ApiError {
-    let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
-    ApiError::new(status, "the request was cancelled by the client")
 }

@@ -1,8 +1,8 @@
 //! Limits that a request sets for itself (`X-Loki-Query-Limits`).
 //!
-//! They are heeded with `querier.per_request_limits_enabled`, and only ever make a limit
-//! stricter. A header that does not parse is ignored, as the reference does: it comes from
-//! a proxy more often than from the one who asks.
+//! They are heeded with `querier.per_request_limits_enabled`, and only ever make a limit stricter.
+//! A header that does not parse is ignored, as the reference does: the header comes from a proxy
+//! more often than from the user.
 
 use logsvc_http::RequestHead;
 use logsvc_proto::time::{parse_byte_size, parse_model_duration_ns};
@@ -26,8 +26,7 @@ struct Raw {
     max_query_bytes_read: Option<serde_json::Value>,
 }
 
-/// What the header of a request says, as limits of a tenant that has no others; `None` if
-/// it says nothing that makes sense.
+/// The header of a request as limits of a tenant that has no others; `None` if it does not parse.
 pub(super) fn of(head: &RequestHead) -> Option<Limits> {
     parse(head.header(HEADER)?)
 }

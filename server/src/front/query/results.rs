@@ -1,17 +1,15 @@
-//! Answers to metric range queries are kept, and used again step by step.
+//! Keeps answers to metric range queries, and reuses them step by step.
 //!
-//! A dashboard asks the same again and again, each time for a few steps more. Of what is
-//! asked, the steps that are known and of whose entries none has changed since are taken
-//! from the last answer to the same query; the others run, from the first to the last of
-//! them. What is put together so is kept for the next time.
+//! A dashboard repeats its queries, each time for a few steps more. Steps whose entries have not
+//! changed come from the last answer to the same query. The query runs from the first to the last
+//! of the other steps. The whole answer is kept for the next time.
 //!
-//! Guarantees: an answer is the one that a run over all steps would give. The stamp of the
-//! changes ([`logsvc_shards::changes`]) is taken before anything is read, so whatever
-//! changes while a query runs is found out when its answer is to be used; late entries,
-//! retention and whatever else changes what is stored are no special cases. An answer that
-//! lacks something that could not be read is not kept.
+//! Guarantees: an answer is the one that a run over all steps would give. The stamp of the changes
+//! ([`logsvc_shards::changes`]) is taken before anything is read, so a change during a query is
+//! found when the answer is used again; late entries and retention are no special cases. An answer
+//! without some unreadable blocks is not kept.
 //!
-//! What is kept never takes more than its budget, and one answer an eighth of it at most.
+//! Kept answers never take more than their budget, and one answer an eighth of it at most.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,8 +24,9 @@ use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
 
 use super::Querier;
-use super::execute::{Executed, stopped};
-use super::leaves::{failed, inline_or_offloaded, merge_queue};
+use super::errors::{failed, stopped};
+use super::execute::Executed;
+use super::leaves::{inline_or_offloaded, merge_queue};
 use super::queue::QueryPermit;
 use super::tenants::Tenants;
 use crate::metrics::Metric;
@@ -38,7 +37,7 @@ const LARGEST_PART: u64 = 8;
 /// Answers of the whole node.
 pub(crate) type ResultCache = SharedCache<ResultKey, CachedResult>;
 
-/// What the steps of an answer depend on besides the data and their times.
+/// Everything that the steps of an answer depend on besides the data and their times.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ResultKey {
     tenants: Tenants,
@@ -49,11 +48,11 @@ pub(crate) struct ResultKey {
     /// The order of magnitude of the number of steps: the last hour and the last day, seen
     /// side by side, do not push each other out.
     steps_log2: u32,
-    /// See [`crate::app::Boot::cache_generation`].
+    /// See [`super::Queries::cache_generation`].
     generation: i64,
 }
 
-/// An answer, and what had changed when its entries were read.
+/// An answer, and the stamp of the changes when its entries were read.
 #[derive(Debug)]
 pub(crate) struct CachedResult {
     steps: KnownSteps,
@@ -118,7 +117,7 @@ impl<R: Runtime> Querier<R> {
         let (scope, wanted) = (tenants.labelled(), &by_step.steps);
         let all = 0..wanted.count();
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
-        // Before anything is read: what changes from now on makes another stamp.
+        // Before anything is read: a later change makes another stamp.
         let stamp = self.core.node.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
         let Some(stamp) = stamp else { return self.execute(&scope, plan, permit).await };
         let known = self.shared.results.get(&by_step.key);
@@ -154,7 +153,7 @@ impl<R: Runtime> Querier<R> {
         Ok(executed)
     }
 
-    /// Adds the steps that are known to those that were missing.
+    /// Adds the kept steps to the steps that ran.
     async fn complete(
         &self,
         executed: &mut Executed,
@@ -186,7 +185,7 @@ impl<R: Runtime> Querier<R> {
         if bytes > self.shared.results.budget().max_bytes() / LARGEST_PART {
             return false;
         }
-        // The copy is a part of the query until it is one of what is kept.
+        // The copy counts for the query until the cache has it.
         let has_memory = match &mut executed.memory {
             Some(memory) => memory.take(series_bytes).is_ok(),
             None => true,
@@ -209,7 +208,7 @@ impl<R: Runtime> Querier<R> {
 }
 
 impl Executed {
-    /// What has asked no shard: an empty answer, to be completed.
+    /// An empty answer that took no shard, to be completed.
     fn known(permit: &QueryPermit) -> Executed {
         Executed {
             result: QueryResult::Matrix(Vec::new()),

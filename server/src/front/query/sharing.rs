@@ -1,14 +1,14 @@
 //! Equal queries at the same time run once.
 //!
-//! The first one that asks has the query run in a task of its core; all that ask for
-//! the same while it runs, on any core, get its answer, encoded once and counted once
-//! in the memory for queries. Each request has its own time limit, and its client may
-//! go away, the first one's too; the run ends early only when nobody waits any more.
+//! The first one that asks has the query run in a task of its core; all that ask for the same while
+//! it runs, on any core, get its answer, encoded once and counted once in the memory for queries.
+//! Each request has its own time limit, and its client may go away, the first one's too; the run
+//! ends early when nobody waits for it.
 //!
-//! Guarantees: nobody gets an answer that lacks an entry whose push was acknowledged
-//! before the question came. A run that still waits for its turn may be joined by
-//! everybody; one that has begun only as long as nothing was stored on the node since.
-//! What can go wrong is what can go wrong with the run, and everybody is told.
+//! Guarantees: nobody gets an answer that lacks an entry whose push was acknowledged before the
+//! question came. A run that still waits for its turn may be joined by everybody; one that has
+//! begun only as long as nothing was stored on the node since. Failures of the run go to all
+//! requests that wait for it.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -72,7 +72,7 @@ impl QueryKey {
     }
 }
 
-/// What everybody gets who asks for the same.
+/// The answer that all equal queries get.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedAnswer {
     /// The text.

@@ -1,4 +1,4 @@
-//! The tenants of a request, and what they may do together.
+//! The tenants of a request, and their common limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,12 +53,12 @@ impl Tenants {
         })
     }
 
-    /// Their streams, those of several told apart by a label.
+    /// Their streams. A label tells the streams of several tenants apart.
     pub(crate) fn labelled(&self) -> TenantScope {
         TenantScope::labelled(Arc::clone(&self.0))
     }
 
-    /// Their streams as if they were those of one tenant.
+    /// Their streams as if one tenant had them all.
     pub(crate) fn merged(&self) -> TenantScope {
         TenantScope::merged(Arc::clone(&self.0))
     }
@@ -93,7 +93,7 @@ impl<R: Runtime> Querier<R> {
         Ok(Tenants(parse_tenant_header(tenant_header(head)?)?.into()))
     }
 
-    /// What the tenants may do together: the strictest of each limit.
+    /// The common limits of the tenants: the strictest of each.
     pub(super) fn limits_of(&self, tenants: &Tenants) -> Arc<Limits> {
         let (first, others) = match tenants.ids() {
             [first, others @ ..] => (first, others),

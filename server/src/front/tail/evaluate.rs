@@ -39,7 +39,7 @@ impl TailPipeline {
         Ok(TailPipeline { expr, params, plan, reads_clock, streams_only })
     }
 
-    /// What is asked of the engine.
+    /// The parameters for the engine.
     pub(super) fn params(log: &LogExpr, form: Form, now_ns: i64) -> QueryParams {
         let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
         QueryParams {
@@ -70,7 +70,7 @@ impl TailPipeline {
         Ok(PipelineRun { plan: self.plan.clone(), streams_only: self.streams_only })
     }
 
-    /// Whether a run over these parts had better be made aside.
+    /// Whether a run over these parts belongs on a side thread.
     pub(super) fn is_long(&self, parts: &[TailPart]) -> bool {
         let entries = parts.iter().map(|part| part.block.entry_count()).sum::<usize>();
         let bytes = parts.iter().map(|part| part.block.held_bytes()).sum::<usize>();
@@ -98,7 +98,7 @@ impl PipelineRun {
         allowance: &dyn Allowance,
     ) -> Result<Vec<Entry>, String> {
         let mut merge = MergeState::with_allowance(&self.plan, allowance.sibling(), 0);
-        // What is merged is there until the entries are.
+        // The memory of parts is held until the entries are made.
         let mut held = Vec::new();
         for leaf in self.plan.leaves() {
             let executor = LeafExecutor::with_allowance(leaf, allowance.sibling());
@@ -126,8 +126,8 @@ fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
     log.stages.is_empty() && form != Form::Categorized
 }
 
-/// The entries of a result in order of time, oldest first. Those of a stream with equal
-/// times keep their order.
+/// The entries of a result in order of time, oldest first. Entries of a stream with equal times
+/// keep their order.
 pub(super) fn flatten(streams: Vec<StreamResult>, streams_only: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(streams.iter().map(|s| s.entries.len()).sum());
     for StreamResult { labels, entries: of_stream } in streams {

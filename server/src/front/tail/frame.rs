@@ -37,7 +37,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What it takes in memory, about.
+    /// Its bytes in memory, about.
     pub(super) fn held_bytes(&self) -> u64 {
         (self.line.len() + 160) as u64
     }
@@ -47,7 +47,7 @@ impl Entry {
     }
 }
 
-/// What names entries that were dropped.
+/// Times and labels of dropped entries.
 pub(super) fn missed_list(entries: &[Rc<Entry>]) -> Rc<[MissedEntry]> {
     entries.iter().take(super::missed::LISTED_MAX).map(|entry| entry.missed()).collect()
 }
@@ -61,7 +61,7 @@ pub(super) struct Frame {
     /// Entries that all clients missed before this frame, written out.
     missed_text: String,
     missed: Missed,
-    /// What a client misses that does not get the frame.
+    /// The entries that a client misses if it does not get the frame.
     entries: Rc<[MissedEntry]>,
     _memory: Reservation,
 }
@@ -107,13 +107,13 @@ impl Frame {
         self.missed.count()
     }
 
-    /// Adds to `missed` what a client misses that does not get the frame.
+    /// Adds to `missed` the entries that a client misses if it does not get the frame.
     pub(super) fn add_to(&self, missed: &mut Missed) {
         missed.add_all(&self.missed);
         missed.add(&self.entries, self.entries.len() as u64);
     }
 
-    /// Hands the text in pieces to `send`; `own` lists what this client alone missed.
+    /// Hands the text in pieces to `send`; `own` lists the entries that this client alone missed.
     pub(super) fn with_text<T>(&self, own: &str, send: impl FnOnce(&[&str]) -> T) -> T {
         let end = match self.form {
             Form::Plain => "}",

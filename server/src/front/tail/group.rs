@@ -38,12 +38,12 @@ const MANY: usize = 100;
 /// A turn that takes longer has too much to do.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
-/// What may wait for the group in each shard, in bytes.
+/// Bytes of the queue for the group in each shard: at first, least and most.
 const QUEUE_BYTES: usize = 1 << 20;
 const QUEUE_MIN_BYTES: usize = 64 << 10;
 const QUEUE_MAX_BYTES: usize = 4 << 20;
 
-/// How much of what is sent may tell of missed entries.
+/// The share of sent bytes that may list missed entries: one in so many.
 const MISSED_SHARE: i64 = 4;
 const MISSED_MAX_BYTES: i64 = 128 << 10;
 
@@ -59,7 +59,7 @@ struct Joining {
     outboxes: Vec<Rc<Outbox>>,
     /// `None` once it is there.
     history: Option<History>,
-    /// History that is not due yet, and what came since.
+    /// History that is not due yet, and later entries.
     timeline: Timeline,
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn run<R: Runtime>(
 }
 
 impl<R: Runtime> Group<R> {
-    /// Asks for the histories of new clients, once for those that want the same.
+    /// Asks for the histories of new clients, once for all that want the same.
     fn begin_joins(&mut self) {
         let mut joins = self.inbox.take_joins();
         while let Some(first) = joins.first() {
@@ -177,7 +177,7 @@ impl<R: Runtime> Group<R> {
         }
     }
 
-    /// Deals with what has come, and sends what is due.
+    /// Takes new entries, and sends the due ones.
     async fn turn(&mut self) {
         let begun = self.hub.core.runtime.now();
         let (batches, is_too_much) = self.inbox.take_batches();
@@ -199,8 +199,8 @@ impl<R: Runtime> Group<R> {
         }
     }
 
-    /// What is too much anyway should be dropped before it is copied; what is not
-    /// should not be dropped.
+    /// Entries that cannot be sent anyway should be dropped before they are copied; others should
+    /// not be dropped.
     fn adapt_queue(&mut self) {
         let before = self.queue_max_bytes;
         if std::mem::take(&mut self.overloaded) {

@@ -1,4 +1,4 @@
-//! What came before a tail: the newest entries since its start.
+//! The history of a tail: the newest entries since its start.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -27,7 +27,7 @@ use crate::front::query::leaves::{LeafError, Merged, gather_leaves};
 /// The entries, oldest first, or why there are none.
 pub(super) type History = LocalBoxFuture<'static, Result<Vec<Entry>, String>>;
 
-/// What is asked, and from where on entries are followed.
+/// The query, and the point from which entries are followed.
 pub(super) struct Ask<'a> {
     pub(super) key: &'a GroupKey,
     pub(super) log: &'a LogExpr,
@@ -40,7 +40,7 @@ pub(super) struct Ask<'a> {
     pub(super) queue_max_bytes: usize,
 }
 
-/// Joins all shards, and asks them for what came before.
+/// Subscribes to all shards, and asks them for the history.
 ///
 /// # Errors
 /// The query cannot be evaluated, or the node is too busy. Some shards may have been
@@ -55,7 +55,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
         categorize_labels: ask.key.form == Form::Categorized,
         ..QueryParams::new(time)
     };
-    // Whoever joined has had it checked.
+    // The query was checked when the client joined.
     let plan = Plan::of_checked(&Expr::Log(ask.log.clone()), &params);
     let plan = plan.map_err(|error| error.to_string())?;
     let [leaf] = plan.leaves() else { return Err("only log selector is supported".to_owned()) };

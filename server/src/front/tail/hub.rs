@@ -1,8 +1,8 @@
-//! What the tails of one core share: the way to the shards, the groups of equal tails,
-//! and how much may be sent.
+//! State that the tails of one core share: subscriptions to the shards, groups of equal tails, and
+//! the limit on sent bytes.
 //!
-//! One task per shard asks that shard again and again what has come for all groups of
-//! this core; it runs while there are groups.
+//! One task per shard polls that shard for new entries of all groups of this core; it runs while
+//! there are groups.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use super::{GroupKey, TailRequest};
 use crate::front::core::Core;
 use crate::metrics::Metric;
 
-/// What all tails of a core together are sent in a second, and at once after a pause.
-/// It keeps many tails of a busy stream from taking the core from pushes.
+/// Bytes that all tails of a core together are sent in a second, and at once after a pause. It
+/// keeps many tails of a busy stream from taking the core from pushes.
 pub(super) const OUTPUT_MAX_BYTES_PER_S: i64 = 16 << 20;
 
 /// A shard that had something is asked again after this.
@@ -32,7 +32,7 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 /// When a lane is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-/// Memory of entries that wait for a group, in bytes; what comes then is missed.
+/// Memory of entries that wait for a group, in bytes; further entries are missed.
 const WAITING_MAX_BYTES: usize = 16 << 20;
 
 /// See the module.
@@ -63,7 +63,7 @@ pub(super) struct Join {
     pub(super) outbox: Rc<Outbox>,
 }
 
-/// What a group's task has to look at.
+/// The inbox of a group's task.
 #[derive(Default)]
 pub(super) struct Inbox {
     inner: RefCell<Waiting>,
@@ -249,7 +249,7 @@ impl<R: Runtime> Hub<R> {
     }
 }
 
-/// Asks a shard what has come, for as long as there are groups.
+/// Polls a shard for new entries, for as long as there are groups.
 async fn ask_shard<R: Runtime>(hub: Rc<Hub<R>>, shard: CoreId) {
     loop {
         let poll = {

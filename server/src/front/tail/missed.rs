@@ -42,7 +42,7 @@ impl Missed {
         }
     }
 
-    /// Adds what was missed elsewhere.
+    /// Adds the missed entries of another list.
     pub(super) fn add_all(&mut self, other: &Missed) {
         for list in &other.lists {
             self.add(list, 0);

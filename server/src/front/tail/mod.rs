@@ -1,17 +1,17 @@
 //! `tail`: new entries of a query as they come, over a WebSocket.
 //!
-//! A client's connection ([`session`]) joins a group ([`group`]) of equal tails on its
-//! core. The group subscribes to all shards through the hub of its core ([`hub`]), runs
-//! the query's pipeline over what comes ([`evaluate`]), puts it in order of time
-//! ([`timeline`]) and encodes it ([`frame`]) once for all of its clients. What came
-//! before the tail began is an ordinary query ([`history`]); each shard takes its
-//! snapshot and begins to follow in one step, so nothing is missed or shown twice.
+//! A client's connection ([`session`]) joins a group ([`group`]) of equal tails on its core. The
+//! group subscribes to all shards through the hub of its core ([`hub`]), runs the query's pipeline
+//! over new entries ([`evaluate`]), puts it in order of time ([`timeline`]) and encodes it
+//! ([`frame`]) once for all of its clients. The history of a tail is an ordinary query
+//! ([`history`]); each shard takes its snapshot and begins to follow in one step, so nothing is
+//! missed or shown twice.
 //!
-//! Guarantees: tails never hold pushes up. Entries on their way are bounded by the
-//! memory for tails, what a core sends by [`hub::OUTPUT_MAX_BYTES_PER_S`], and what
-//! waits for one client by [`outbox::OUTBOX_MAX_BYTES`]; what exceeds that is dropped
-//! and told in `dropped_entries`. Entries that are dropped on their way from a shard
-//! are told although the query's filters have not seen them.
+//! Guarantees: tails never hold pushes up. Entries on their way are bounded by the memory for
+//! tails, the output of a core by [`hub::OUTPUT_MAX_BYTES_PER_S`], and the queue of one client by
+//! [`outbox::OUTBOX_MAX_BYTES`]; entries over these bounds are dropped and listed in
+//! `dropped_entries`. Entries that are dropped on their way from a shard are told although the
+//! query's filters have not seen them.
 
 mod counts;
 mod evaluate;
@@ -92,7 +92,7 @@ pub(crate) struct Tails<R: Runtime> {
 }
 
 impl<R: Runtime> Tails<R> {
-    /// Without tails. `counts` are those of the node.
+    /// No tail is open. `counts` covers all cores.
     pub(crate) fn new(querier: Rc<Querier<R>>, counts: Arc<TailCounts>) -> Tails<R> {
         Tails { hub: Rc::new(Hub::new(Rc::clone(&querier.core), counts)), querier }
     }
@@ -140,9 +140,9 @@ impl<R: Runtime> Tails<R> {
         // Errors from here on are told by the close frame.
         let config = WebSocketConfig {
             max_message_bytes: 4096,
-            // What clients say is of no interest.
+            // Messages of clients are ignored.
             max_received: 0,
-            // One frame at a time: those that wait are shared with other clients.
+            // One frame at a time: waiting frames are shared with other clients.
             max_queued_bytes: 1,
             close_timeout: Duration::from_secs(5),
         };

@@ -1,4 +1,4 @@
-//! What waits for one client: frames, and the end of its tail.
+//! The queue of one client: frames, and the end of its tail.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,13 +8,13 @@ use std::task::{Context, Poll, Waker};
 use super::frame::{Form, Frame, into_text};
 use super::missed::Missed;
 
-/// Frames that wait for a client; a client that is slower misses what comes.
+/// Frames that wait for a client; a slower client misses later entries.
 pub(super) const OUTBOX_MAX_BYTES: usize = 512 << 10;
 
-/// Most bytes in which a client is told what it alone has missed.
+/// Most bytes of the list of entries that one client alone has missed.
 const MISSED_MAX_BYTES: usize = 128 << 10;
 
-/// A frame, and what this client has missed before it.
+/// A frame, and the entries that this client has missed before it.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) frame: Rc<Frame>,

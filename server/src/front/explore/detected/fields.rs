@@ -16,10 +16,10 @@ use super::value::{normalized, type_of};
 /// Fields that are told apart, whatever the request asks for.
 pub(super) const FIELDS_MAX: usize = 5000;
 
-/// Labels that tell what went wrong with a line, not what it says.
+/// Labels about errors of parsing a line, which are no fields of it.
 const ERROR_NAMES: [&str; 3] = ["__error__", "__error_details__", "__preserve_error__"];
 
-/// What is known of a field.
+/// A field, and the values that were found.
 struct Field {
     name: String,
     kind: FieldType,

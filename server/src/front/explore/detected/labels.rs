@@ -62,10 +62,10 @@ impl<R: Runtime> Explorer<R> {
     }
 }
 
-/// What a label takes in the answer besides its name, and what the answer takes besides labels.
+/// Bytes of a label in the answer besides its name, and of the answer besides labels.
 const NAME_BYTES: usize = 128;
 
-/// Labels with what their values tell.
+/// Labels, and statistics of their values.
 #[derive(Default)]
 struct Found(BTreeMap<String, Values>);
 

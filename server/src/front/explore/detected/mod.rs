@@ -1,5 +1,5 @@
-//! `detected_fields`, `detected_field/{name}/values` and `detected_labels`: what the
-//! lines and streams of a selector look like, for people who explore them.
+//! `detected_fields`, `detected_field/{name}/values` and `detected_labels`: fields and labels of
+//! the lines and streams of a selector, for people who explore them.
 //!
 //! Fields are those of the newest lines of a log query, see [`fields`]; labels come
 //! from the index alone, see [`labels`].
@@ -25,12 +25,12 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use crate::front::explore::Explorer;
 use crate::front::query::answer::json_response;
-use crate::front::query::compile::bad_selector;
+use crate::front::query::errors::bad_selector;
 use crate::front::query::limits::{check_entries, check_length};
 use crate::front::query::params;
 use fields::{FIELDS_MAX, Fields, line_bytes, values_of};
 
-/// What a field or a value takes, about.
+/// Bytes of a field or a value, about.
 const FIELD_BYTES: u64 = 4096;
 
 /// How long lines are read before the core is given back.

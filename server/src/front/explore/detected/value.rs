@@ -1,4 +1,4 @@
-//! What kind of value a text is.
+//! The type of the value that a text holds.
 
 use logsvc_logql::engine::parse_field_bytes;
 use logsvc_proto::encode::FieldType;

@@ -21,7 +21,7 @@ use parquet::schema::types::ColumnPath;
 use super::schema::{self, Row};
 use super::sink::Sink;
 
-/// Bounds of a group of rows: what a reader has to hold of it, and what the writer does.
+/// Bounds of a group of rows: a reader and the writer hold a whole group in memory.
 pub(super) const GROUP_ROWS_MAX: usize = 32 << 10;
 pub(super) const GROUP_VALUE_BYTES_MAX: usize = 8 << 20;
 

@@ -1,4 +1,4 @@
-//! The two schemas, as the reference has them, and what a row of each is.
+//! The two schemas, as the reference has them, and the row types of each.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 
-/// A row of a file: a time and a value; the labels are those of its series.
+/// A row of a file: a time and a value; its series has the labels.
 pub(super) trait Row {
     /// Name of the message type.
     const MESSAGE: &'static str;

@@ -46,7 +46,7 @@ impl Write for Sink {
         let len_bytes = self.bytes.len() + bytes.len();
         let reserved_bytes = self.reservation.bytes() as usize;
         if len_bytes > reserved_bytes {
-            // Twice as much each time, or what is needed if there is no more.
+            // Twice as much each time, or the needed bytes if there is no more.
             let wanted = [len_bytes.max(reserved_bytes * 2), len_bytes];
             let granted = wanted.into_iter().find(|&room_bytes| {
                 self.reservation.try_grow((room_bytes - reserved_bytes) as u64)

@@ -181,7 +181,7 @@ fn groups_are_bounded_by_rows_and_by_bytes() {
 #[test]
 fn a_file_without_memory_is_refused() {
     let budget = Budget::new("queries", 100_000);
-    // What does not compress.
+    // Lines that do not compress.
     let mut state = 1u64;
     let entries = (0..1000).map(|n| {
         let words = (0..25).map(|_| {
