@@ -45,7 +45,7 @@ struct Finished<F> {
     opened: Option<Rc<F>>,
 }
 
-/// What a shard needs besides its core.
+/// Settings and shared memory of a shard.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Settings of the log.
@@ -58,7 +58,7 @@ pub struct HostConfig {
     pub seal: SealPolicy,
     /// When segments are merged.
     pub compaction: CompactionPolicy,
-    /// What is not kept for ever.
+    /// How long entries stay.
     pub retention: Arc<RetentionPolicy>,
     /// Settings of scans.
     pub scan: ScanConfig,
@@ -111,7 +111,7 @@ pub async fn start<R: Runtime>(
     let disk_max_bytes = disk_max_bytes(runtime, plan, &config.retention).await?;
     let mut compaction = config.compaction;
     if let (Some(drafts), Some(disk_max_bytes)) = (&mut compaction.drafts, disk_max_bytes) {
-        // What is not encoded yet must not push out what is.
+        // Drafts must not push out encoded segments.
         let share_bytes = disk_max_bytes / DRAFTS_DISK_SHARE / u64::from(shards);
         drafts.max_line_bytes = drafts.max_line_bytes.min(share_bytes);
     }
@@ -207,7 +207,7 @@ async fn run<R: Runtime>(
     driver.log.files.give_back().await;
 }
 
-/// What the shard writes its log with.
+/// The log files of the shard.
 struct Log<R: Runtime> {
     files: Rc<LogFiles<R>>,
     sync: SyncPolicy,
@@ -226,7 +226,7 @@ struct Driver<R: Runtime> {
     /// Here while nothing is done about segments.
     compactor: Option<Compactor<R>>,
     maintaining: Running<R, MaintainEnd<R>>,
-    /// What the lane had brought at the last event.
+    /// The counters of the lane at the last event.
     lane: InboxCounters,
     /// Where the time is kept for the next start.
     clock_path: Rc<Path>,
@@ -235,10 +235,10 @@ struct Driver<R: Runtime> {
 /// A task that gives this at its end, if there is one.
 type Running<R, T> = Option<Pin<Box<<R as Runtime>::Task<T>>>>;
 
-/// The compactor, and what it has done.
+/// The compactor, and the outcome of its job.
 type MaintainEnd<R> = (Compactor<R>, Result<MaintenanceOutcome, CompactError>);
 
-/// The sealer, and what it has done.
+/// The sealer, and the outcome of its job.
 type SealEnd<R> = (Sealer<R>, io::Result<Vec<OpenedSegment>>);
 
 impl<R: Runtime> Driver<R> {
@@ -254,7 +254,7 @@ impl<R: Runtime> Driver<R> {
         match effect {
             Effect::Reply(reply_to, mut reply) => {
                 if let ShardReply::Status(status) = &mut reply {
-                    // What the core shares with the shard's scans, and the shard does not see.
+                    // The shard does not see these: they belong to the core and its scans.
                     status.cache = self.env.cache.counters();
                     status.directories = self.env.directories.counters();
                     status.lane = self.lane;
@@ -412,7 +412,7 @@ impl<R: Runtime> Driver<R> {
     }
 }
 
-/// What the segments of the node may take on the disk.
+/// The bytes that the segments of the node may take on the disk.
 async fn disk_max_bytes<R: Runtime>(
     runtime: &R,
     plan: &NodePlan,

@@ -44,7 +44,7 @@ pub struct StreamSelection {
     pub range: TimeRange,
 }
 
-/// What a front core may ask of a shard.
+/// A request of a front core to a shard.
 #[derive(Debug)]
 pub enum ShardRequest {
     /// Store entries; answered when they are committed.
@@ -63,7 +63,7 @@ pub enum ShardRequest {
     /// Follow the entries of a query from now on; answered as [`ShardRequest::Leaf`],
     /// with what came before.
     TailJoin(TailJoin),
-    /// Ask what has come for the tails of the calling core.
+    /// Ask for new entries of the tails of the calling core.
     TailPoll(TailPoll),
     /// End a subscription of the calling core.
     TailClose(u64),
@@ -74,7 +74,7 @@ pub enum ShardRequest {
     /// Write everything that is in memory to segments; answered when that is on
     /// stable storage.
     Flush,
-    /// Commit, sync and seal what is there; answered when the log is idle and durable.
+    /// Commit, sync and seal everything; answered when the log is idle and durable.
     /// Appends that arrive later are refused.
     Stop,
 }
@@ -98,7 +98,7 @@ pub struct TooFarBehind {
 /// How many refused entries a reply lists per stream.
 pub(crate) const REFUSALS_LISTED_MAX: usize = 10;
 
-/// What became of an [`AppendRequest`].
+/// The outcome of an [`AppendRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendOutcome {
     /// Entries stored (duplicates of stored ones count as stored).
@@ -160,7 +160,7 @@ pub enum ShardReply {
 }
 
 impl ShardReply {
-    /// Memory of what the shard has listed, in bytes; label sets are the shard's own.
+    /// Memory of a list of labels, values or series, in bytes; label sets are the shard's own.
     pub fn listed_bytes(&self) -> usize {
         match self {
             ShardReply::Texts(texts) => {

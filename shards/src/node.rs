@@ -22,7 +22,7 @@ use crate::wal::planned::{
 };
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 
-/// What the FORMAT file says.
+/// The contents of the FORMAT file.
 pub(crate) const FORMAT: &[u8] = b"logsvc 1\n";
 
 /// Why a data folder cannot be used.
@@ -40,7 +40,7 @@ pub enum NodeError {
     OtherFormat {
         /// The folder.
         path: PathBuf,
-        /// What its FORMAT file says.
+        /// The contents of its FORMAT file.
         found: String,
     },
     /// Another version wrote some of its files.
@@ -53,7 +53,7 @@ pub enum NodeError {
     /// An operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -82,7 +82,7 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Node
     move |source| NodeError::Io { action, path, source }
 }
 
-/// What every shard has to know about the folder.
+/// The knowledge about the folder that every shard needs.
 #[derive(Clone, Debug)]
 pub struct NodePlan {
     /// Folder of the log files.
@@ -93,7 +93,7 @@ pub struct NodePlan {
     pub epoch: u32,
     /// Log files to replay, oldest first.
     pub files: Vec<PlannedFile>,
-    /// What segments hold of these files already.
+    /// The parts of these files that segments hold already.
     pub covers: Arc<[Cover]>,
     /// The same files; removes them when all shards have sealed what they replayed.
     pub replayed: Arc<ReplayedFiles>,
@@ -103,12 +103,12 @@ pub struct NodePlan {
     /// Live segments whose files are missing or have another length. They stay in the
     /// manifest until an edit removes them.
     pub unusable_segments: Arc<[LiveSegment]>,
-    /// What the shards tell each other about segments.
+    /// The knowledge about segments that the shards share.
     pub node_segments: Arc<NodeSegments>,
     /// What the first edit of each shard has to repeat, see
     /// [`ManifestLog::with_preface`](crate::manifest::ManifestLog::with_preface).
     pub preface: Option<Arc<ManifestEdit>>,
-    /// What was found in the segments folder.
+    /// The findings in the segments folder.
     pub manifest: ManifestReport,
     /// What the clock has to go on from.
     pub clock: StartClock,
@@ -126,7 +126,7 @@ impl NodePlan {
 /// A claimed data folder. The claim ends when the value is dropped.
 pub struct Node<R: Runtime> {
     _lock: R::File,
-    /// What the shards need.
+    /// The plan of the start.
     pub plan: NodePlan,
 }
 
@@ -306,7 +306,7 @@ async fn survey<R: Runtime>(
         all.push(name);
         let is_covered = FileCovers::of(covers, name).covers_file(name);
         let found = match read_header(runtime, &path, name).await {
-            // Nobody needs what it holds.
+            // Nobody needs its contents.
             Err(_) if is_covered => FoundHeader::Bad,
             other => other.map_err(io_error("read", &path))?,
         };

@@ -20,7 +20,7 @@ use crate::index::{LabelIndex, Slot};
 /// The label that tells the tenant in answers about several.
 pub const TENANT_LABEL: &str = "__tenant_id__";
 
-/// What a stream's own label of that name is called then.
+/// The name under which a stream's own label [`TENANT_LABEL`] is shown.
 pub(crate) const ORIGINAL_TENANT_LABEL: &str = "original___tenant_id__";
 
 /// See the module. Cheap to clone.
@@ -153,7 +153,7 @@ impl TenantScope {
     }
 }
 
-/// What [`ORIGINAL_TENANT_LABEL`] is for a stream.
+/// The value of [`ORIGINAL_TENANT_LABEL`] for a stream.
 fn original(labels: &Labels) -> Option<&str> {
     labels.get(TENANT_LABEL).or_else(|| labels.get(ORIGINAL_TENANT_LABEL))
 }

@@ -60,11 +60,11 @@ pub struct ShardConfig {
     pub streams: Budget,
     /// When heads are written to segments.
     pub seal: SealPolicy,
-    /// What becomes of segments.
+    /// Merging, retention and disk space.
     pub maintenance: MaintenanceConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
     pub tails: Budget,
-    /// Where it counts what it changes.
+    /// Counts its changes for caches of answers.
     pub changes: ShardChanges,
 }
 
@@ -102,7 +102,7 @@ pub struct Shard {
     stream_memory: StreamMemory,
     /// Memory for the blocks of heads.
     pool: BlockPool,
-    /// What entries on their way through the log will cost in heads.
+    /// Bytes that entries on their way through the log will take in heads.
     in_log_bytes: u64,
     stop: Option<ReplyTo<ShardReply>>,
     stopping: bool,
@@ -158,7 +158,7 @@ impl Shard {
         })
     }
 
-    /// Takes an event and appends what has to be done to `effects`.
+    /// Takes an event and appends its effects to `effects`.
     pub fn step(&mut self, event: Event, context: StepContext, effects: &mut Vec<Effect>) {
         match event {
             Event::Request(incoming) => self.request(incoming, context, effects),
@@ -325,7 +325,6 @@ impl Shard {
             self.in_log_bytes -= waiting.reserved_bytes;
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
-            // The batch was looked at when it came.
             let sections = checked_sections(&frame[range]).flatten();
             for (section, &slot) in sections.zip(&waiting.slots) {
                 self.streams[slot as usize].in_log -= 1;
@@ -391,11 +390,11 @@ impl Shard {
         }
     }
 
-    /// Turns what a push has reserved into what its entries have come to cost.
+    /// Turns the reservation of a push into the memory that its entries take.
     fn adjust_reservation(&mut self, reserved_bytes: u64, kept_bytes: u64) {
         match kept_bytes.checked_sub(reserved_bytes) {
             None => self.release(reserved_bytes - kept_bytes),
-            // The heads of its streams were set aside meanwhile, so they need blocks of
+            // The heads of its streams were frozen meanwhile, so they need blocks of
             // their own. What finds no room is not counted on release either.
             Some(more_bytes) if !self.heads.try_grow(more_bytes) => {
                 self.sealing.uncount(more_bytes);

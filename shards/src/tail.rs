@@ -41,7 +41,7 @@ pub struct TailPoll {
     pub queue_max_bytes: Vec<(u64, usize)>,
 }
 
-/// What has come for one subscription.
+/// The new entries of one subscription.
 #[derive(Debug)]
 pub struct TailBatch {
     /// The subscription.

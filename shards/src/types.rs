@@ -13,7 +13,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 pub use partitions::StreamPartitions;
 pub(crate) use partitions::may_share_streams;
 
-/// What a stream id stands for.
+/// A stream: its id, its tenant and its labels.
 #[derive(Clone, Debug)]
 pub struct StreamDefinition {
     /// The id, computed from the other two.
@@ -56,7 +56,7 @@ impl Cancellation {
     }
 }
 
-/// What a scan has touched.
+/// The counters of a scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScanStats {
     /// Streams that matched and overlap the time range.
@@ -98,7 +98,7 @@ pub struct ScanStats {
 }
 
 impl ScanStats {
-    /// Adds what another scan has touched.
+    /// Adds the counters of another scan.
     pub fn add(&mut self, other: &ScanStats) {
         self.streams += other.streams;
         self.head_blocks += other.head_blocks;

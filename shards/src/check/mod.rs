@@ -19,7 +19,7 @@ use crate::version::UnknownVersion;
 pub use inspect::inspect_segment;
 pub use store::{CheckError, check_store};
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Everything that is worth a word, in the order in which it was met.
@@ -55,7 +55,7 @@ pub struct Finding {
     pub file: PathBuf,
     /// Where in the file.
     pub offset: u64,
-    /// What is the matter.
+    /// The fault, in words.
     pub what: String,
 }
 
@@ -106,7 +106,7 @@ impl CheckReport {
         self.find(Severity::OtherVersion, &unknown.file, 0, unknown.what.to_string());
     }
 
-    /// What is wrong with a segment.
+    /// The faults of a segment.
     fn segment(&mut self, file: &Path, offset: u64, error: &SegmentError) {
         match error.unknown_version() {
             Some(version) => self.find(Severity::OtherVersion, file, offset, version.to_string()),

@@ -30,7 +30,7 @@ pub(super) const QUEUE: SideQueue = SideQueue::Merging;
 /// poor filling makes no odds.
 pub(super) const BLOCKS_IN_A_ROW: usize = 4;
 
-/// What comes next in the segment.
+/// The next piece of the segment.
 #[derive(Debug)]
 pub(super) enum Step {
     /// The stream of what follows, and about how many line bytes of it are not copied.
@@ -76,20 +76,20 @@ pub(super) struct MergeWorker {
     stream: Option<StreamDefinition>,
 }
 
-/// What a turn on the side thread has given.
+/// The results of a batch of steps on the side thread.
 #[derive(Debug)]
 pub(super) struct StepResults {
     pub(super) worker: Box<MergeWorker>,
     /// The memory of the steps.
     pub(super) steps: Vec<Step>,
-    /// What was to be decoded.
+    /// The block that was to be decoded.
     pub(super) decoded: Option<Block>,
 }
 
 /// How far the end of a segment has come.
 #[derive(Debug)]
 pub(super) enum EndChunk {
-    /// The next bytes of the file, and what comes behind them.
+    /// The next bytes of the file, and the rest of the end.
     Some(AlignedBuffer, Box<SegmentEnd>),
     /// The end of the file.
     Last(Box<Finished>),

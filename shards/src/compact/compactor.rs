@@ -22,7 +22,7 @@ use crate::segment::{MergedPlace, WriterBuffers};
 pub(crate) struct Compactor<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
     node: Arc<NodeSegments>,
-    /// What the merge before has left to the next one.
+    /// Memory that one merge leaves to the next one.
     buffers: Spare<WriterBuffers>,
     /// An edit that failed. It may have come into force, so it is tried again before
     /// anything else.

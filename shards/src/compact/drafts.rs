@@ -64,7 +64,7 @@ impl Default for DraftPolicy {
 /// Heads that are about to be sealed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heads {
-    /// What they cost, in bytes.
+    /// Their memory, in bytes.
     pub(crate) bytes: u64,
     /// How many streams have entries in them.
     pub(crate) streams: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Heads {
     pub(crate) filled_in: Option<Duration>,
 }
 
-/// The drafts of a shard, and what decides about the next one.
+/// The drafts of a shard, and the state that decides about the next one.
 #[derive(Debug)]
 pub(crate) struct Drafts {
     /// `None`: none are written, since nobody would merge them.

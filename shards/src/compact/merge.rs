@@ -34,8 +34,8 @@ use crate::sealed::{NewSegment, SegmentFolder};
 use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 use crate::types::StreamDefinition;
 
-/// Lines that are gathered for one turn on the side thread, unless a block has to be decoded
-/// before: what takes about two milliseconds. Steps hold the blocks of so many lines besides
+/// Lines that are gathered for one batch of steps, unless a block has to be decoded
+/// before: they take about two milliseconds. Steps hold the blocks of so many lines besides
 /// those that the inputs keep.
 const STEPS_MAX_BYTES: usize = 512 << 10;
 
@@ -51,18 +51,18 @@ pub(super) struct Merge<'a, R: Runtime> {
     inputs: Vec<Input<R>>,
     keep: &'a mut dyn CompactionFilter,
     pace: Pace<'a>,
-    /// Away while a turn is under way, and for good after one that has failed.
+    /// Away while it runs steps on a side thread, and for good after it has failed.
     worker: Option<Box<MergeWorker>>,
     /// For blocks that are stored as they are.
     decoder: Decoder,
-    /// What the next turn does, and about how many bytes it looks at.
+    /// The steps that were gathered for the side thread, and about how many bytes they read.
     steps: Vec<Step>,
     gathered_bytes: usize,
     output: &'a mut NewSegment<R>,
     read: ReadTotals,
 }
 
-/// What the inputs have of the streams that were merged.
+/// The sizes of the streams that were merged, as the inputs have them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadTotals {
     pub(super) entries: u64,
@@ -130,7 +130,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
     }
 
-    /// Notes what comes next, and about how many bytes it looks at.
+    /// Gathers a step, which reads about so many bytes.
     async fn step(&mut self, step: Step, bytes: usize) -> Result<(), CompactError> {
         self.steps.push(step);
         self.gathered_bytes += bytes;
@@ -140,7 +140,7 @@ impl<'a, R: Runtime> Merge<'a, R> {
         Ok(())
     }
 
-    /// Does what was noted, and decodes a block that is wanted besides.
+    /// Runs the gathered steps, and decodes a block that is wanted besides.
     async fn run_steps(
         &mut self,
         wanted: Option<StoredBlock>,

@@ -63,7 +63,7 @@ pub struct CompactionPolicy {
     pub max_runs: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,
-    /// What is written in a hurry and encoded later; `None`: nothing.
+    /// When drafts are written and merged; `None`: no drafts.
     pub drafts: Option<DraftPolicy>,
     /// How long after a failure the next attempt is made; twice as long after each
     /// further one, up to [`RETRY_PAUSE_MAX`].
@@ -101,18 +101,18 @@ impl Default for CompactionPolicy {
 /// Segments to be merged into one, or one to be rewritten.
 #[derive(Debug)]
 pub struct MergeJob {
-    /// At least one, in their order, all with the same [`LiveSegment::day`]. No other segment of the shard that
-    /// overlaps them in time stands between them.
+    /// At least one, in their order, all with the same [`LiveSegment::day`]. No other segment of
+    /// the shard that overlaps them in time stands between them.
     pub inputs: Vec<Arc<SealedSegment>>,
     /// Segments that come before them in the order and overlap them in time.
     pub earlier: Vec<Arc<SealedSegment>>,
-    /// What stays.
+    /// Decides which entries stay.
     pub keep: Box<dyn CompactionFilter>,
-    /// What the shard does meanwhile.
+    /// Tells what the shard is doing.
     pub throttle: Arc<Throttle>,
 }
 
-/// What is to be done beside a shard.
+/// A job that is done beside a shard.
 #[derive(Debug)]
 pub enum MaintenanceJob {
     /// Merge or rewrite.
@@ -127,28 +127,28 @@ pub enum MaintenanceJob {
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
-    /// Only what a failure has left undone, if anything.
+    /// Finish the job that has failed, if there is one.
     Resume,
 }
 
-/// What has been done. It is in force and on stable storage.
+/// The outcome of a job. It is in force and on stable storage.
 #[derive(Debug, Default)]
 pub struct MaintenanceOutcome {
     /// The segment that was made; `None` if nothing was left.
     pub added: Option<OpenedSegment>,
     /// Segments that the shard does not read any more. Their files are still there.
     pub removed: Vec<RemovedSegment>,
-    /// What was to be looked at.
+    /// The segment that was to be inspected.
     pub inspected: Option<RemovedSegment>,
     /// Whether segments were merged or rewritten.
     pub is_merge: bool,
-    /// Entries and line bytes of what was read and written by that.
+    /// Entries that a merge has read.
     pub entries_in: u64,
-    /// See above.
+    /// Entries that it has written.
     pub entries_out: u64,
-    /// See above.
+    /// Line bytes that it has read.
     pub line_bytes_in: u64,
-    /// See above.
+    /// Line bytes that it has written.
     pub line_bytes_out: u64,
     /// Shared segments that left the live set.
     pub released: u64,

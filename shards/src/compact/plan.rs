@@ -27,7 +27,7 @@ use crate::types::may_share_streams;
 /// A segment of the shard, as far as the choice goes by it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
-    /// What the manifest says.
+    /// Its record in the manifest.
     pub(crate) live: LiveSegment,
     /// Rows of its directory.
     pub(crate) runs: u64,

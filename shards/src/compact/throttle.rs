@@ -16,7 +16,7 @@ use logsvc_runtime::{Monotonic, Runtime};
 /// How long a rewrite sleeps at a time while it has to wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What the shard is doing.
+/// The shard's work, as far as a rewrite depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Activity {
@@ -43,7 +43,7 @@ impl Throttle {
         self.0.store(activity as u8, Ordering::Relaxed);
     }
 
-    /// What it was told last.
+    /// The last [`Throttle::set`].
     pub(crate) fn get(&self) -> Activity {
         match self.0.load(Ordering::Relaxed) {
             0 => Activity::Idle,
@@ -71,8 +71,8 @@ impl<'a> Pace<'a> {
         Pace { throttle, since: runtime.now() }
     }
 
-    /// To be called after each turn: lets others have the core, and while the shard is busy
-    /// rests for as long as the turn took.
+    /// To be called after each batch of steps: lets others have the core, and rests for as long
+    /// as the steps took while the shard is busy.
     pub(super) async fn rest<R: Runtime>(&mut self, runtime: &R) -> Result<(), Stopped> {
         let worked = runtime.now().since(self.since);
         runtime.yield_now().await;

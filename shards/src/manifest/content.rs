@@ -14,7 +14,7 @@ use crate::wal::frames::{FrameReader, Frames};
 use super::edit::{EditError, ManifestEdit};
 use super::format::{MANIFEST_HEADER_LEN, ManifestHeader, SECTOR_LEN, next_frame_offset};
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     /// `None` if it does not check.

@@ -29,7 +29,7 @@ pub struct LiveSegment {
     pub entries: u64,
     /// Bytes of their lines, uncompressed.
     pub line_bytes: u64,
-    /// 0 for what a shard has sealed; larger for what was compacted.
+    /// 0 for a sealed segment; larger for a compacted one.
     pub level: u32,
     /// Place in arrival order: of two entries of one stream with the same timestamp
     /// that of the segment with the smaller order came first. See
@@ -56,7 +56,7 @@ pub struct LeftPart {
 pub struct ManifestEdit {
     /// Segments that become live. Their files are on stable storage.
     pub added: Vec<LiveSegment>,
-    /// Segments that are no longer live. Their files may go afterwards.
+    /// Segments that leave the live set. Their files may go afterwards.
     pub removed: Vec<SegmentName>,
     /// Parts of the write-ahead log that need not be replayed from now on.
     pub covers: Vec<Cover>,
@@ -68,7 +68,7 @@ pub struct ManifestEdit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed record at byte {offset} of the edit: {what}")]
 pub struct EditError {
-    /// What did not hold.
+    /// The condition that did not hold.
     pub what: &'static str,
     /// Where the record begins.
     pub offset: usize,

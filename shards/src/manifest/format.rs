@@ -19,7 +19,7 @@ const CHECKPOINT_MAGIC: &[u8; 8] = b"LSVC-MAN";
 const LOG_MAGIC: &[u8; 8] = b"LSVC-MLG";
 const VERSION: u32 = 1;
 
-/// What a manifest file says about itself.
+/// The header of a manifest file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ManifestHeader {
     /// Which file it is.

@@ -29,7 +29,7 @@ pub struct ManifestLog<R: Runtime> {
     /// Number of the next edit: how many have succeeded.
     edits: Cell<u64>,
     lock: TaskLock,
-    /// What the first edit has to repeat, until it is in force.
+    /// The state that the first edit has to repeat, until it is in force.
     preface: RefCell<Option<Arc<ManifestEdit>>>,
 }
 

@@ -18,19 +18,19 @@ use crate::types::StreamPartitions;
 use crate::version::UnknownVersion;
 use crate::wal::covers::Cover;
 
-/// What the manifest says.
+/// The state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestState {
     /// The live segments.
     pub live: BTreeMap<SegmentName, LiveSegment>,
-    /// Segments that are no longer live: a log says so, or all of their streams have left.
+    /// Segments that have left the live set: a log says so, or all of their streams have left.
     pub removed: BTreeSet<SegmentName>,
     /// For segments that edits have removed, or that streams have left by them: the segments
     /// that the same edits have added, which have their entries. None if they were deleted.
     pub outputs: BTreeMap<SegmentName, Vec<SegmentName>>,
     /// Streams that have left segments which were not removed.
     pub left: Vec<LeftPart>,
-    /// What is covered of the write-ahead log. Not to be heeded if there is damage.
+    /// Covers of the write-ahead log. Not to be heeded if there is damage.
     pub covers: Vec<Cover>,
     /// Whether there is a `MANIFEST`.
     pub has_checkpoint: bool,
@@ -46,7 +46,7 @@ pub struct ManifestState {
     pub torn_logs: Vec<ManifestLogName>,
     /// Files that another version of the program has written, with what is known of them.
     pub unknown: Vec<UnknownVersion>,
-    /// What is damaged.
+    /// The damaged places.
     pub damage: Vec<ManifestDamage>,
 }
 
@@ -57,7 +57,7 @@ pub struct ManifestDamage {
     pub file: String,
     /// Where in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault, in words.
     pub what: String,
 }
 

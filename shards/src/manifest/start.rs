@@ -32,7 +32,7 @@ use crate::wal::format::WalName;
 /// A manifest larger than this is not copied to the quarantine folder.
 const COPIED_MAX_BYTES: usize = 256 << 20;
 
-/// What a start found in the segments folder, for the log and the metrics.
+/// The findings of a start in the segments folder, for the log and the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestReport {
     /// Live segments that queries read.
@@ -93,7 +93,7 @@ pub(crate) struct StartedManifest {
     pub(crate) report: ManifestReport,
 }
 
-/// What is to be done with files once the checkpoint is written.
+/// The files that are removed or moved once the checkpoint is written.
 #[derive(Default)]
 struct Clearing {
     /// Files whose entries are elsewhere, or nowhere needed.

@@ -20,7 +20,7 @@ pub struct SegmentsSurvey {
     pub logs: Vec<ManifestLogName>,
     /// Left-overs of writes that did not end.
     pub temporary: Vec<PathBuf>,
-    /// What has no business there.
+    /// Files that do not belong there.
     pub strangers: Vec<PathBuf>,
 }
 

@@ -26,11 +26,11 @@ pub(crate) struct Unlisted {
     pub(crate) found: FoundSegment,
     /// Whether it has its pending name.
     pub(crate) is_pending: bool,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: UnlistedKind,
 }
 
-/// What a segment file is that is not live.
+/// The kind of a segment file that is not live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnlistedKind {
     /// An edit has removed it, and what took its place is there: its removal was cut short.

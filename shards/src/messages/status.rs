@@ -30,7 +30,7 @@ pub struct ShardStatus {
     /// Commit latency since the start, in counts per bucket of
     /// [`COMMIT_LATENCY_BOUNDS_US`] and one above.
     pub commit_latency: CommitLatency,
-    /// What recovery found at the start.
+    /// The findings of recovery at the start.
     pub recovery: RecoverySummary,
     /// Segments and sealing.
     pub seal: SealStatus,
@@ -82,11 +82,11 @@ pub struct SealStatus {
     /// Blocks written since the start whose encoded lines did not decode to what they were,
     /// so that they were stored in a simpler way.
     pub refused_blocks: u64,
-    /// What was done about segments.
+    /// Merges and removals of segments.
     pub maintenance: MaintenanceStatus,
 }
 
-/// What a shard has done about its segments since the start.
+/// Merges and removals of a shard's segments since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MaintenanceStatus {
     /// Times that segments were merged or one was rewritten.

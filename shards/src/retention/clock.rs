@@ -26,8 +26,8 @@ pub const STEADY_AFTER: Duration = Duration::from_secs(3600);
 /// away for longer waits for [`STEADY_AFTER`].
 pub(crate) const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
 
-/// By how much the two clocks may differ from one reading to the next. Clocks drift, and are set right
-/// by a little.
+/// By how much the two clocks may differ from one reading to the next. Clocks drift, and are set
+/// right by a little.
 const TOLERANCE_NS: u64 = 10_000_000_000;
 
 /// The clocks are compared with what they were so long ago at least, so that many small steps
@@ -57,7 +57,7 @@ impl Reading {
     }
 }
 
-/// What a start knows of the time.
+/// The knowledge of a start about the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartClock {
     /// When the start looked.
@@ -117,7 +117,7 @@ fn decode(text: &[u8]) -> Option<i64> {
     text.strip_prefix("logsvc clock 1\n")?.strip_suffix('\n')?.parse().ok()
 }
 
-/// Leaves a look for the next start. What can go wrong costs that start a delay.
+/// Leaves a reading for the next start. A failure costs the next start a delay.
 pub(crate) async fn keep<R: Runtime>(runtime: &R, path: &Path, unix_ns: i64) {
     let text = format!("logsvc clock 1\n{unix_ns}\n");
     if let Err(error) = runtime.replace_file(path, text.into_bytes()).await {
@@ -125,7 +125,7 @@ pub(crate) async fn keep<R: Runtime>(runtime: &R, path: &Path, unix_ns: i64) {
     }
 }
 
-/// What a look at the clocks has found out.
+/// A change of the wall clock against the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockChange {
     /// The wall clock has jumped by so many ns.
@@ -136,12 +136,12 @@ pub(crate) enum ClockChange {
     Counts,
 }
 
-/// What a look at the clocks tells.
+/// The result of reading the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockReading {
     /// The time by which entries may be removed, in ns since the Unix epoch.
     pub(crate) now_ns: i64,
-    /// What is worth a word.
+    /// A change that is worth a log line.
     pub(crate) change: Option<ClockChange>,
     /// Whether the look is to be kept for the next start.
     pub(crate) is_to_be_kept: bool,

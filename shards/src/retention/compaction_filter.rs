@@ -35,7 +35,7 @@ impl<'a> EntryView<'a> {
     }
 }
 
-/// What is known of all entries of a stream in a range of times.
+/// The decision about all entries of a stream in a range of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterDecision {
     /// All of them are kept: they need not be decoded.
@@ -46,7 +46,7 @@ pub enum FilterDecision {
     Each,
 }
 
-/// Decides what a rewrite keeps. Streams come one after another, each with
+/// Decides which entries a rewrite keeps. Streams come one after another, each with
 /// [`CompactionFilter::begin`]; the other two are about the stream that was begun last. Answers
 /// must depend on nothing but stream and entry: an entry that was stored twice may be
 /// asked about twice.
@@ -54,7 +54,7 @@ pub trait CompactionFilter: std::fmt::Debug {
     /// The stream whose entries follow.
     fn begin(&mut self, stream: &StreamDefinition);
 
-    /// What becomes of entries from `min_ns` to `max_ns`, both included.
+    /// Decides about the entries from `min_ns` to `max_ns`, both included.
     fn run(&self, min_ns: i64, max_ns: i64) -> FilterDecision;
 
     /// Whether an entry stays.

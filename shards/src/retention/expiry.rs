@@ -6,7 +6,7 @@ use super::{CompactionFilter, EntryView, FilterDecision, RetentionPolicy};
 use crate::segment::Directory;
 use crate::types::StreamDefinition;
 
-/// What an entry takes besides its line, roughly, so that empty lines count.
+/// The memory of an entry besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;
 
 /// How much of a segment has expired.
@@ -50,7 +50,7 @@ pub(crate) struct ExpiryFilter {
 }
 
 impl ExpiryFilter {
-    /// What has expired at `now_ns` since the Unix epoch.
+    /// Drops entries that have expired at `now_ns` since the Unix epoch.
     pub(crate) fn new(policy: Arc<RetentionPolicy>, now_ns: i64) -> ExpiryFilter {
         ExpiryFilter { policy, now_ns, cutoff_ns: i64::MIN }
     }

@@ -51,14 +51,14 @@ pub struct TenantPeriods {
     pub streams: Vec<StreamPeriod>,
 }
 
-/// What goes, and when. The default keeps everything.
+/// When entries go. The default keeps everything.
 #[derive(Clone, Debug, Default)]
 pub struct RetentionPolicy {
     /// Periods of tenants that have none of their own; `None`: nothing goes for its age.
     pub periods: Option<TenantPeriods>,
     /// Periods of single tenants, if `periods` is there.
     pub tenants: BTreeMap<TenantId, TenantPeriods>,
-    /// What the files of all segments may take, in bytes; `None`: anything.
+    /// The most bytes of the files of all segments; `None`: no limit.
     pub disk_max_bytes: Option<u64>,
     /// The same as a part of the file system, in percent; the smaller one counts.
     pub disk_max_percent: Option<f64>,

@@ -102,7 +102,7 @@ impl NodeSegments {
         shared.is_some_and(|shared| shared.remaining.fetch_sub(1, Ordering::AcqRel) == 1)
     }
 
-    /// Tells what a shard has.
+    /// Tells the size of a shard's segments, and their oldest day.
     pub(crate) fn publish(&self, shard: u16, file_bytes: u64, oldest: Option<Day>) {
         let Some(shard) = self.use_of_shards.get(usize::from(shard)) else { return };
         let oldest = oldest.map_or(NO_DAY, |day| i64::from(day.0));

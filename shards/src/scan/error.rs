@@ -20,7 +20,7 @@ pub enum ScanError {
         /// The limit in bytes.
         max_bytes: u64,
     },
-    /// There is no memory for what it has to look at.
+    /// There is no memory for the blocks that it has to read.
     #[error("there is no memory for the query now")]
     Busy,
     /// Nobody waits for it any more.
@@ -49,13 +49,13 @@ pub(super) enum ReadError {
         /// Why.
         error: io::Error,
     },
-    /// The bytes are not what was written.
+    /// The bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] SegmentError),
     /// The directory is not there.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// A filter's bytes are not what was written.
+    /// The bytes of a filter are damaged.
     #[error(transparent)]
     Filter(#[from] FilterError),
 }

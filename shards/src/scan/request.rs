@@ -14,7 +14,7 @@ use crate::types::{Cancellation, ScanStats};
 pub struct LeafRequest {
     /// Whose streams are read.
     pub tenants: TenantScope,
-    /// What to compute.
+    /// The part of the plan that a shard computes.
     pub plan: Arc<LeafPlan>,
     /// Ends the work early.
     pub cancellation: Cancellation,
@@ -22,15 +22,15 @@ pub struct LeafRequest {
     pub account: Account,
 }
 
-/// What a shard's part of a query gave.
+/// The reply to one shard's part of a query.
 #[derive(Debug)]
 pub struct LeafReply {
     /// The part's result.
     pub result: LeafResult,
-    /// What it holds of the query's memory.
+    /// The memory of the query that the result holds.
     pub memory: Grant,
-    /// What it has cost.
+    /// The counters of the scan.
     pub stats: ScanStats,
-    /// What is left to read, if that is so much that all cores should share it.
+    /// The rest of the scan, if it is so large that all cores should share it.
     pub rest: Option<Box<ScanJob>>,
 }

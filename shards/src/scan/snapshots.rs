@@ -16,7 +16,7 @@ pub struct StreamSnapshot {
     pub labels: Arc<Labels>,
     /// Blocks of its head that overlap the query's time range.
     pub blocks: HeadBlocks,
-    /// Whether a block of its head overlaps, in time, what was sealed or set aside
+    /// Whether a block of its head overlaps, in time, entries that were sealed or frozen
     /// before, so that it may repeat entries.
     pub head_is_late: bool,
 }

@@ -71,7 +71,7 @@ impl Cached {
     }
 }
 
-/// How often the cache had what was wanted.
+/// Hits and misses of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Columns found.

@@ -90,7 +90,7 @@ pub enum DirectoryError {
     /// The disk refuses.
     #[error("cannot read the directory: {0}")]
     Io(#[from] io::Error),
-    /// The bytes are not what was written.
+    /// The bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] SegmentError),
 }
@@ -200,7 +200,7 @@ impl<R: Runtime> Directories<R> {
         }
     }
 
-    /// What this core keeps at most, in bytes.
+    /// The most bytes that this core keeps.
     pub fn share_bytes(&self) -> u64 {
         self.share_bytes
     }

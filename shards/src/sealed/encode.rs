@@ -19,7 +19,7 @@ use crate::types::TimeRange;
 /// How far a chunk has come.
 #[derive(Debug)]
 pub(super) enum EncodedChunk {
-    /// The next bytes of the file, and what comes behind them.
+    /// The next bytes of the file, and the rest of the segment.
     Some(AlignedBuffer, Box<SegmentEncoding>),
     /// The end of the file; `None` if there are no entries.
     Last(Option<Finished>),
@@ -34,7 +34,7 @@ pub(super) struct SegmentEncoding {
     writer: SegmentWriter,
     /// The stream that comes behind the pieces.
     next_stream: usize,
-    /// What is left of the current stream, the last piece first.
+    /// The rest of the current stream, the last piece first.
     pieces: Vec<Piece>,
 }
 

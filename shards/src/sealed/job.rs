@@ -23,17 +23,17 @@ pub struct SealStream {
 /// A generation to be written.
 #[derive(Clone, Debug)]
 pub struct SealJob {
-    /// What to write; may be empty if only the log is to be given up.
+    /// The streams to write; may be empty if only the log is to be given up.
     pub streams: Vec<SealStream>,
     /// Files of this shard and start up to this index hold nothing else that is not
     /// in segments already, and neither do the files that were replayed at the start.
     pub closed_wal_index: Option<u32>,
     /// Whether to write drafts, which takes little time. It may be asked for while the job is
-    /// under way: then it holds for what is not encoded yet.
+    /// under way: then it holds for all blocks that are not encoded yet.
     pub draft: Arc<DraftFlag>,
 }
 
-/// Shared by a shard and who seals for it.
+/// Tells a sealing that its segments are to be drafts. The shard and its sealer share it.
 #[derive(Debug, Default)]
 pub struct DraftFlag(AtomicBool);
 

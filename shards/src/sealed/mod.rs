@@ -47,7 +47,7 @@ pub(crate) use write::Sealer;
 /// directory is with [`Directories`].
 #[derive(Debug)]
 pub struct SealedSegment {
-    /// What the manifest says of it.
+    /// Its record in the manifest.
     pub live: LiveSegment,
     /// Where it is.
     pub path: PathBuf,
@@ -83,7 +83,7 @@ impl SealedSegment {
         }
     }
 
-    /// Whether what it has of a stream counts.
+    /// Whether its entries of a stream count.
     pub(crate) fn has_live(&self, stream: StreamId) -> bool {
         !self.left.contains(stream)
     }

@@ -18,7 +18,7 @@ use crate::types::StreamDefinition;
 use crate::version::{UnknownPart, UnknownVersion};
 use crate::wal::restored::Restored;
 
-/// What is read at once from the end of a file: mostly the whole directory.
+/// The bytes that are read at once from the end of a file: mostly the whole directory.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Reads the directory of a segment.

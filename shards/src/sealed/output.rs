@@ -35,7 +35,7 @@ pub(super) struct CachedOutput<F> {
 #[derive(Debug)]
 pub(super) struct DirectOutput<F> {
     file: F,
-    /// What was appended.
+    /// Bytes that were appended.
     len_bytes: u64,
     /// What was written: the same, and what fills the last block.
     written: u64,

@@ -32,7 +32,7 @@ const CHUNK_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;
 #[derive(Debug)]
 pub(crate) struct Sealer<R: Runtime> {
     folder: Rc<SegmentFolder<R>>,
-    /// What the segment before has left to the next one.
+    /// Memory that one segment leaves to the next one.
     buffers: Spare<WriterBuffers>,
     /// Memory for chunks besides: one is written while another is computed.
     chunk: Spare<AlignedBuffer>,
@@ -43,7 +43,7 @@ pub(crate) struct Sealer<R: Runtime> {
     replayed: Arc<ReplayedFiles>,
     /// Whether the manifest says that they are in segments.
     replayed_is_covered: bool,
-    /// What failed and has to be tried again before anything else.
+    /// The edit that failed and has to be tried again before anything else.
     pending: Option<Pending>,
 }
 

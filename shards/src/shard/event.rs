@@ -14,7 +14,7 @@ use crate::scan::ScanJob;
 use crate::sealed::{OpenedSegment, SealJob};
 use crate::wal::writer::WalOp;
 
-/// What a step may look at besides the state.
+/// The time and the random number that a step may use besides the state.
 #[derive(Clone, Copy, Debug)]
 pub struct StepContext {
     /// The monotonic clock.
@@ -46,11 +46,11 @@ pub enum Event {
     Sealed(Result<Vec<OpenedSegment>, Arc<str>>),
     /// An [`Effect::Maintain`] has ended.
     Maintained(Box<Result<MaintenanceOutcome, CompactError>>),
-    /// The moment of [`Shard::next_wakeup`](super::Shard::next_wakeup) has come.
+    /// The time of [`Shard::next_wakeup`](super::Shard::next_wakeup) has come.
     Timer,
 }
 
-/// What the driver has to do after a step.
+/// An action that the driver performs after a step.
 #[derive(Debug)]
 pub enum Effect {
     /// Perform a log operation and report its end.

@@ -29,19 +29,19 @@ use expiry::Expiry;
 pub(super) use expiry::KnownPeriod;
 use own_totals::OwnTotals;
 
-/// What a shard keeps of its segments, and why.
+/// The rules by which a shard merges and removes segments.
 #[derive(Clone, Debug, Default)]
 pub struct MaintenanceConfig {
     /// When segments are merged.
     pub compaction: CompactionPolicy,
-    /// What goes, and when.
+    /// How long entries stay.
     pub retention: Arc<RetentionPolicy>,
     /// What the segments of the node may take on the disk, in bytes; follows from
     /// `retention`.
     pub disk_max_bytes: Option<u64>,
-    /// What the shards of the node share.
+    /// The knowledge about segments that the shards of the node share.
     pub node: Arc<NodeSegments>,
-    /// What the start knows of the time; `None`: nothing.
+    /// The knowledge of the start about the time; `None`: nothing.
     pub clock: Option<StartClock>,
 }
 
@@ -90,9 +90,9 @@ pub(super) struct Maintenance {
     failures_in_a_row: u32,
     /// Segments with damage.
     unmergeable: AHashSet<SegmentName>,
-    /// What the shard has of segments that are not its own as a whole.
+    /// The shard's own part of segments that other shards use too, or that streams have left.
     own_totals: AHashMap<SegmentName, OwnTotals>,
-    /// What is known of what expires when.
+    /// When the entries of segments expire, as far as it is known.
     expiries: AHashMap<SegmentName, Expiry>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
@@ -188,7 +188,7 @@ impl Maintenance {
 }
 
 impl Shard {
-    /// Begins what there is to do. To be called at the end of each step.
+    /// Begins the next job, if one is due. To be called at the end of each step.
     pub(super) fn maintain_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         self.retire_unused(context, effects);
         let activity = if self.stopping {
@@ -227,7 +227,7 @@ impl Shard {
         maintenance.wanted = false;
         maintenance.phase = Phase::Idle;
         self.forget_empty_streams();
-        // What a failure has left undone comes first.
+        // A job that has failed comes first.
         let job =
             if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(context, effects) };
         let maintenance = &mut self.maintenance;
@@ -244,7 +244,7 @@ impl Shard {
         }
     }
 
-    /// What is to be done first: what frees space, then what saves it.
+    /// The next job: jobs that free space come first.
     fn next_job(
         &mut self,
         context: StepContext,
@@ -344,7 +344,7 @@ impl Shard {
         choose(&candidates, &maintenance.config.compaction, drafts_are_due)
     }
 
-    /// Takes over what a job has done.
+    /// Takes over the outcome of a job.
     pub(super) fn maintained(
         &mut self,
         result: Result<MaintenanceOutcome, CompactError>,

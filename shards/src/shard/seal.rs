@@ -87,21 +87,21 @@ pub(super) struct Sealing {
     phase: Phase,
     /// Streams whose heads hold entries.
     active: Vec<Slot>,
-    /// Streams of the generation that is set aside.
+    /// Streams of the frozen generation.
     generation: Vec<Slot>,
     closed_wal_index: Option<u32>,
     draft: Arc<DraftFlag>,
-    /// Bytes that the heads cost, without what is set aside.
+    /// Bytes of the heads, without frozen ones.
     head_bytes: u64,
     generation_bytes: u64,
     /// When the oldest entry of the heads came.
     oldest: Option<Monotonic>,
     /// How long it took to fill the heads, once they are full.
     filled_in: Option<Duration>,
-    /// Bytes of the log since the last generation was set aside.
+    /// Bytes of the log since the last generation was frozen.
     wal_bytes: u64,
     wal_written_bytes: u64,
-    /// Who waits for the generation that is set aside, and for the next one.
+    /// Who waits for the frozen generation, and for the next one.
     waiting: Vec<ReplyTo<ShardReply>>,
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
@@ -160,7 +160,7 @@ impl Sealing {
             && head_and_log_bytes > self.policy.head_max_bytes.max(PAUSE_MIN_BYTES)
     }
 
-    /// What the heads cost, without what is set aside.
+    /// Bytes of the heads, without frozen ones.
     pub(super) fn head_bytes(&self) -> u64 {
         self.head_bytes
     }
@@ -245,7 +245,7 @@ impl Sealing {
 }
 
 impl Shard {
-    /// Seals what is in memory now and answers when that is done.
+    /// Seals everything in memory and answers when this is done.
     pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
         self.sealing.waiting_next.push(reply_to);
         // Whoever flushes wants to see all in its place.
@@ -311,7 +311,7 @@ impl Shard {
         }
     }
 
-    /// Sets the heads aside. No commit is under way.
+    /// Freezes the heads. No commit is under way.
     fn freeze_heads(&mut self) {
         debug_assert!(self.sealing.generation.is_empty());
         self.sealing.closed_wal_index = self.wal.rotate();
@@ -348,7 +348,7 @@ impl Shard {
         effects.push(Effect::Seal(Box::new(job)));
     }
 
-    /// Takes over what a [`SealJob`] has given.
+    /// Takes over the segments of a [`SealJob`].
     pub(super) fn sealed(
         &mut self,
         result: Result<Vec<OpenedSegment>, Arc<str>>,

@@ -83,7 +83,7 @@ pub(super) struct Defined {
     pub(super) times: u8,
 }
 
-/// What the streams cost besides their entries.
+/// The memory of the streams, besides their entries.
 #[derive(Debug)]
 pub(super) struct StreamMemory {
     pub(super) reserved: Reservation,

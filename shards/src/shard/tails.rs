@@ -29,7 +29,7 @@ use crate::tail::{
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_ENTRIES: usize = 1024;
 
-/// What an entry takes in a copy besides its line and its metadata, in bytes.
+/// The memory of an entry in a copy besides its line and its metadata, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 16;
 
 /// A core that has not asked for so long has forgotten its subscriptions.
@@ -216,7 +216,7 @@ impl Tails {
         Some(Arc::new(TailBlock::new(Arc::clone(labels), copy, memory)))
     }
 
-    /// Answers cores that wait for what there is now.
+    /// Answers cores that wait for new entries.
     pub(super) fn answer(&mut self, now: Monotonic, effects: &mut Vec<Effect>) {
         let subscriptions = &mut self.subscriptions;
         for asking in self.cores.values_mut() {

@@ -24,7 +24,7 @@ pub struct Cover {
     pub by_shard: u16,
 }
 
-/// What is covered of one log file.
+/// The covers of one log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCovers {
     /// Whose streams are covered.

@@ -173,7 +173,7 @@ pub(crate) fn batch_record_header(batch_len: usize) -> [u8; BATCH_RECORD_OVERHEA
 /// One record of a payload.
 #[derive(Debug)]
 pub enum Record<'a> {
-    /// What stream an id stands for.
+    /// The definition of a stream.
     Definition {
         /// The stream's id.
         id: StreamId,
@@ -190,7 +190,7 @@ pub enum Record<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed record at byte {offset} of the payload: {what}")]
 pub struct RecordError {
-    /// What did not hold.
+    /// The condition that did not hold.
     pub what: String,
     /// Where the record begins.
     pub offset: usize,

@@ -22,7 +22,7 @@ pub struct PlannedFile {
     pub layout: Layout,
     /// Whether its header says that bytes of an older file are behind its frames.
     pub is_reused: bool,
-    /// Whether what it says of the file before it does not check.
+    /// Whether its second header, about the previous file, does not check.
     pub has_bad_second: bool,
     /// How many of its bytes count, if a later file of the writer says so.
     pub counts_len: Option<u64>,
@@ -59,7 +59,7 @@ pub(crate) fn has_frames(headers: &[FileHeader], name: WalName) -> bool {
     counts_len(headers, name).is_some_and(|len| len > layout.first_frame())
 }
 
-/// What the beginning of a log file says.
+/// The headers of a log file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadHeader {
     pub(crate) header: FileHeader,
@@ -67,7 +67,7 @@ pub(crate) struct ReadHeader {
     pub(crate) has_bad_second: bool,
 }
 
-/// What stands at the beginning of a log file.
+/// The result of reading the header of a log file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FoundHeader {
     /// The header of the file.

@@ -25,14 +25,14 @@ use super::salvage::{keep_copy, torn_frame, write_again};
 use crate::batch::sections;
 use crate::types::StreamDefinition;
 
-/// What a shard replays, and where.
+/// The log files that a shard replays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplayTask<'a> {
     /// The log folder.
     pub wal_dir: &'a Path,
     /// All files of the folder, oldest first.
     pub files: &'a [PlannedFile],
-    /// What live segments hold of them.
+    /// The parts of these files that live segments hold.
     pub covers: &'a [Cover],
     /// The same files, to be told of damage that could not be copied.
     pub replayed: &'a ReplayedFiles,
@@ -201,7 +201,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 new_len = file_len;
             }
         }
-        // From now on queries show what was replayed, so it must not get lost any more.
+        // From here on queries show the replayed entries, so they must not get lost.
         // The process that wrote the file may have been killed before a sync. If a sync
         // failed, the kernel takes bytes and length for written although the disk lacks
         // them; only what is changed once more is written by the next sync.
@@ -322,7 +322,7 @@ impl<R: Runtime> FileReplay<'_, R> {
     }
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 struct ReplayedFrame {
     /// Whether all of it decoded, and if not, why.
     decodes: Result<(), String>,

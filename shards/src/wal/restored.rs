@@ -5,7 +5,7 @@ use logsvc_proto::StreamId;
 use crate::batch::Section;
 use crate::types::StreamDefinition;
 
-/// Takes over what recovery reads back. A shard implements it; recovery knows nothing else
+/// Takes over the streams and entries that recovery reads back. A shard implements it; recovery knows nothing else
 /// of a shard.
 pub(crate) trait Restored {
     /// Whether the id of a stream is known.
@@ -21,7 +21,7 @@ pub(crate) trait Restored {
     fn finish_log(&mut self, summary: RecoverySummary);
 }
 
-/// What recovery found. Totals of one shard, or of the node.
+/// The findings of recovery. Totals of one shard, or of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverySummary {
     /// Files that were replayed.
@@ -52,7 +52,7 @@ pub struct RecoverySummary {
 }
 
 impl RecoverySummary {
-    /// Adds what another shard found.
+    /// Adds the findings of another shard.
     pub fn add(&mut self, other: &RecoverySummary) {
         self.files += other.files;
         self.frames += other.frames;

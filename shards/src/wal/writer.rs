@@ -28,7 +28,7 @@ pub(crate) const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum WalOp {
     /// Create the file, write the header, sync it and its folder. The file
-    /// before it, if any, is no longer needed. Answer: [`WalWriter::opened`].
+    /// before it, if any, is not needed any more. Answer: [`WalWriter::opened`].
     Open {
         /// What it says about itself.
         header: FileHeader,
@@ -129,7 +129,7 @@ enum Phase {
 /// A batch on its way, and where it lies in the bytes of its frame.
 #[derive(Debug)]
 pub struct InFrame<T> {
-    /// What the owner gave with the batch.
+    /// The owner's value, given with the batch.
     pub waiting: T,
     /// The batch within the frame's bytes.
     pub range: Range<usize>,

@@ -7,7 +7,7 @@ use logsvc_runtime::{Denied, Grant, give_way};
 
 use crate::types::Cancellation;
 
-/// What the engine may take for a part of a query: memory of the query's account, and time until
+/// The engine's allowance for a part of a query: memory of the query's account, and time until
 /// nobody waits for it.
 #[derive(Debug)]
 pub struct PartAllowance {
@@ -18,14 +18,14 @@ pub struct PartAllowance {
 }
 
 impl PartAllowance {
-    /// What was taken of one of these.
+    /// The memory that was taken from an allowance of this type.
     pub(in crate::scan) fn into_grant(allowance: Box<dyn Allowance>) -> Grant {
         let own: Box<dyn Any> = allowance;
         own.downcast::<PartAllowance>().expect("parts have these").grant
     }
 }
 
-/// What memory that is denied means to a part.
+/// The reason to stop a part whose memory is denied.
 pub fn stop_of(denied: Denied) -> Stop {
     match denied {
         Denied::TooLarge { max_bytes } => Stop::TooLarge { max_bytes },

@@ -45,7 +45,7 @@ pub(in crate::scan) struct BlockWork {
     pub(in crate::scan) opened: OpenBlock,
     /// The runs that are wanted, the last one first; those that are done are gone.
     pub(in crate::scan) runs: Vec<RunWork>,
-    /// What was reserved for it.
+    /// The memory that was reserved for it.
     pub(in crate::scan) held_bytes: u64,
 }
 
@@ -92,20 +92,20 @@ pub(in crate::scan) struct Batch {
     pub(in crate::scan) fresh: Vec<(ColumnKey, Cached)>,
     /// Blocks that were given up.
     pub(in crate::scan) damages: Vec<Damage>,
-    /// What is reserved for columns.
+    /// The memory that is reserved for columns.
     pub(in crate::scan) memory: BatchMemory,
 }
 
-/// What a batch holds of the budget.
+/// The memory that a batch holds of the budget for queries.
 #[derive(Debug, Default)]
 pub(in crate::scan) struct BatchMemory {
     reservation: Option<Reservation>,
-    /// What its blocks take, of what is reserved.
+    /// The part of the reservation that its blocks use.
     held_bytes: u64,
 }
 
 impl BatchMemory {
-    /// What its blocks take, in bytes.
+    /// Memory of its blocks, in bytes.
     pub(in crate::scan) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -163,7 +163,7 @@ impl BatchMemory {
         self.give_back_surplus();
     }
 
-    /// Gives back what is reserved and not held.
+    /// Gives back memory that is reserved and not held.
     pub(in crate::scan) fn give_back_surplus(&mut self) {
         if let Some(reservation) = &mut self.reservation {
             reservation.shrink_to(self.held_bytes);

@@ -24,7 +24,7 @@ use crate::types::ScanStats;
 /// Why a column cannot be evaluated now.
 #[derive(Debug)]
 pub(in crate::scan) enum Unready {
-    /// It was not loaded; [`OpenBlock::load_missing`] does.
+    /// It was not loaded. The core loads the columns for which [`OpenBlock::is_missed`] holds.
     Missing,
     /// It cannot be read.
     Failed(ReadError),
@@ -36,7 +36,7 @@ impl From<SegmentError> for Unready {
     }
 }
 
-/// What is known of a block's lines and entries.
+/// A column of a block, or its lines in another form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::scan) enum Column {
     Timestamps,
@@ -73,7 +73,7 @@ enum ColumnState {
     Failed(ReadError),
 }
 
-/// What the core has got of a column.
+/// A column as the core supplies it.
 #[derive(Debug)]
 pub(in crate::scan) enum Loaded {
     /// Its bytes as they are stored.
@@ -109,7 +109,7 @@ pub(in crate::scan) struct OpenBlock {
     pub(in crate::scan) is_searched: bool,
     /// The lines that a search has found, once it was made.
     pub(in crate::scan) found: Option<Option<Arc<Found>>>,
-    /// What a search has found out before it missed a column.
+    /// The results of a search up to the column that it missed.
     pub(in crate::scan) judged: Option<Verdicts>,
     /// Whether it was counted, and as searched, and its metadata.
     is_counted: bool,
@@ -218,7 +218,7 @@ impl OpenBlock {
         columns.map(|column| self.column_bytes(column)).sum()
     }
 
-    /// Takes what was decoded since the last time, for the cache.
+    /// Takes the columns that were decoded since the last call, for the cache.
     pub(in crate::scan) fn take_fresh(&mut self) -> Vec<(ColumnKey, Cached)> {
         std::mem::take(&mut self.fresh)
     }
@@ -309,7 +309,7 @@ impl OpenBlock {
         }
     }
 
-    /// That the lines are not what was written.
+    /// The error that the lines are damaged.
     pub(in crate::scan) fn damaged_lines(&self) -> Unready {
         let part = Part::Column { block: self.key.block, kind: ColumnKind::Lines };
         SegmentError::new(part, "its templates do not fit").into()

@@ -32,7 +32,7 @@ const _: fn() = || {
     assert_send::<Batch>();
 };
 
-/// The engine's state, and what it needs beside columns.
+/// The engine's state, and all that it needs besides columns.
 #[derive(Debug)]
 pub(in crate::scan) struct Leaf {
     pub(in crate::scan) executor: LeafExecutor,
@@ -78,7 +78,7 @@ impl Leaf {
         self.executor.stop().map_or(Ok(()), |stop| Err(stop.into()))
     }
 
-    /// What a stream's blocks are read for.
+    /// The columns that the engine needs of a stream's blocks.
     pub(in crate::scan) fn needs(&mut self, stream: u32) -> Needs {
         self.state(stream).1.needs()
     }
@@ -141,7 +141,7 @@ impl Leaf {
         }
     }
 
-    /// What was found, and the memory of the query that it holds.
+    /// The result, and the memory of the query that it holds.
     pub(in crate::scan) fn finish(
         self: Box<Self>,
     ) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {

@@ -5,7 +5,7 @@ use logsvc_logql::engine::MetadataSets;
 use crate::batch::MetadataPairs;
 use crate::head::HeadBlock;
 
-/// What the dictionary of a block's metadata takes, about, in bytes: texts and the tables that
+/// About how many bytes the dictionary of a block's metadata takes: texts and the tables that
 /// find them, lists that double.
 pub(in crate::scan) fn dictionary_bytes(block: &HeadBlock) -> usize {
     const TEXT_FACTOR: usize = 6;

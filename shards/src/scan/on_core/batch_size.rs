@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(size.bytes, BATCH_BYTES_MAX);
         size.note(size.bytes, Duration::from_secs(1));
         assert_eq!(size.bytes, BATCH_BYTES_MIN);
-        // What a scan ends with is small.
+        // The last batch of a scan is small.
         size.note(0, Duration::ZERO);
         assert_eq!(size.bytes, BATCH_BYTES_MIN);
     }

@@ -60,7 +60,7 @@ impl ScanConfig {
     }
 }
 
-/// What scans on one core share.
+/// The state that scans on one core share.
 pub struct ScanEnv<R: Runtime> {
     /// The core.
     pub runtime: R,
@@ -68,7 +68,7 @@ pub struct ScanEnv<R: Runtime> {
     pub directories: Rc<Directories<R>>,
     /// Its decoded blocks.
     pub cache: BlockCache,
-    /// Memory for what scans work on.
+    /// Memory for the columns that scans work on.
     pub(super) queries: Budget,
     pub(super) divide_after_bytes: u64,
     pub(super) first_slice: Duration,

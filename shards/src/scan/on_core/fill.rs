@@ -19,7 +19,7 @@ use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunCol
 use crate::scan::head_blocks::arrival;
 use crate::sealed::{HeldDirectory, SealedSegment};
 
-/// What is looked at of any entry of a head: its time, and its place.
+/// The bytes that are read of any entry of a head: its time, and the end of its line.
 const ENTRY_BYTES: usize = 16;
 
 /// Runs of a block that are asked for before others get the core.
@@ -29,7 +29,7 @@ const RUNS_AT_ONCE: usize = 64;
 const STREAMS_MAX_ON_CORE: usize = 20_000;
 
 impl<R: Runtime> Scan<'_, R> {
-    /// Finds and reads what is looked at next: nothing if that is all.
+    /// Finds and reads the next units: none at the end of the scan.
     pub(super) async fn fill(
         &mut self,
         leaf: &mut Leaf,
@@ -134,7 +134,7 @@ impl<R: Runtime> Scan<'_, R> {
         if !snapshot.head_is_late && leaf.is_head_answered_by_summary(stream, part) {
             return Ok(true);
         }
-        // What is left of it is a copy.
+        // The rest of it is a copy.
         let copy_bytes = if snapshot.head_is_late { part.block.held_bytes() as u64 } else { 0 };
         if copy_bytes > 0 && !self.memory_for(leaf, batch, copy_bytes).await? {
             return Ok(false);

@@ -29,7 +29,7 @@ pub(super) enum UnitKind {
 /// Something to read.
 #[derive(Debug)]
 pub(super) struct Unit {
-    /// What the order goes by; the largest comes first.
+    /// The key of the order; the largest comes first.
     key: i64,
     pub(super) kind: UnitKind,
 }
@@ -73,7 +73,7 @@ fn key(direction: Direction, (min_ns, max_ns): (i64, i64)) -> i64 {
     }
 }
 
-/// What is still to be visited.
+/// Everything that is still to be visited.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) units: Vec<Unit>,
@@ -122,7 +122,7 @@ impl Frontier {
         Frontier { units: work.units.into(), segments, one_by_one }
     }
 
-    /// Takes out what was not visited.
+    /// Takes out everything that was not visited.
     pub(super) fn into_work(self) -> Work {
         let segments = self.segments.into_iter().map(|(_, place)| place).collect();
         Work { units: self.units.into_vec(), segments }

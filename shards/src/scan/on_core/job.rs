@@ -11,7 +11,7 @@ use crate::sealed::SealedSegment;
 /// A part of a query and the snapshot that it reads. May be run on any core.
 #[derive(Debug)]
 pub struct ScanJob {
-    /// What to compute.
+    /// The request.
     pub request: LeafRequest,
     /// Streams that match.
     pub streams: Arc<StreamSnapshots>,

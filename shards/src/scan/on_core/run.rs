@@ -99,7 +99,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     Ok(LeafReply { result, memory, stats, rest })
 }
 
-/// What a scan begins with.
+/// A scan that is ready for its first batch.
 struct StartedScan {
     job: ScanJob,
     leaf: Box<Leaf>,
@@ -134,7 +134,7 @@ impl StartedScan {
     }
 }
 
-/// What of a scan stays on its core.
+/// The part of a scan's state that stays on its core.
 pub(super) struct Scan<'a, R: Runtime> {
     pub(super) env: &'a ScanEnv<R>,
     pub(super) job: &'a ScanJob,

@@ -17,7 +17,7 @@ pub(in crate::shard) struct OwnTotals {
 }
 
 impl Maintenance {
-    /// What the shard has of a segment in its list.
+    /// The shard's own part of a segment in its list.
     pub(in crate::shard) fn totals(&self, segment: &SealedSegment) -> OwnTotals {
         let whole = &segment.footer.totals;
         self.own_totals.get(&segment.live.name).copied().unwrap_or(OwnTotals {
@@ -34,7 +34,7 @@ impl Maintenance {
 }
 
 impl Shard {
-    /// Adds up what the shard has of a segment, unless that is all of it.
+    /// Adds up the shard's own part of a segment, unless it is all of the segment.
     pub(super) fn note_own_totals(&mut self, segment: &SealedSegment, directory: &Directory) {
         if segment.left.is_empty() && !self.maintenance.is_shared(segment) {
             return;

@@ -1,4 +1,4 @@
-//! When heads are set aside, and what is visible meanwhile.
+//! When heads are frozen, and which entries are visible meanwhile.
 
 use super::*;
 use crate::compact::{Activity, DraftPolicy};

@@ -66,7 +66,7 @@ impl WalName {
     }
 }
 
-/// What a file says about itself.
+/// The header of a log file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileHeader {
     /// Repeats the file's name.
@@ -83,7 +83,7 @@ pub struct FileHeader {
     pub previous: Option<Previous>,
 }
 
-/// What a file says about the one that the writer had before.
+/// The second header of a file: about the writer's previous file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Previous {
     /// Its index.
