@@ -21,7 +21,7 @@ use logsvc_logql::syntax;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Account, Budget, CoreId, Monotonic};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scan::LeafRequest;

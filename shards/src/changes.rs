@@ -217,7 +217,7 @@ impl ShardChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     const BUCKET_NS: i64 = 1 << BUCKET_BITS;
 

@@ -68,10 +68,10 @@ pub fn manifest(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{BatchBuilder, sections};
-    use crate::testing::{Rng, SeedGuard, seeds};
     use crate::wal::format::{Layout, Previous};
     use logsvc_proto::{Labels, StreamId, TenantId};
+    use logsvc_segment::batch::{BatchBuilder, sections};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     fn random_batch(rng: &mut Rng) -> Vec<u8> {
         let mut builder = BatchBuilder::new(Vec::new());

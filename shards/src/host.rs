@@ -24,13 +24,13 @@ use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
 use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext};
-use crate::version::{UnknownVersion, describe};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::recovery::{ReplayTask, replay};
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{WalConfig, WalOp};
+use logsvc_segment::version::{UnknownVersion, describe};
 
 /// Requests taken from the lanes before the log and the timers get their turn.
 const REQUESTS_PER_TURN: usize = 64;

@@ -31,7 +31,3 @@ pub mod shard;
 pub mod tail;
 pub mod types;
 pub mod wal;
-
-pub use logsvc_segment as segment;
-pub use logsvc_segment::{batch, filter, head, version};
-pub use logsvc_testkit as testing;

@@ -23,7 +23,7 @@ pub use status::{
 /// Entries of one push for one shard.
 #[derive(Debug)]
 pub struct AppendRequest {
-    /// The entries, see [`crate::batch`].
+    /// The entries, see [`logsvc_segment::batch`].
     pub batch: Vec<u8>,
     /// The streams of the batch that the sender does not know the shard to know.
     pub definitions: Vec<StreamDefinition>,

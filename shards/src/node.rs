@@ -14,13 +14,13 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::manifest::{LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME};
 use crate::retention::{NodeSegments, StartClock, clock_path};
-use crate::version::{UnknownVersion, describe};
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
 use crate::wal::planned::{
     FoundHeader, PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header,
 };
 use crate::wal::replayed::{ReplayedFiles, remove_file};
+use logsvc_segment::version::{UnknownVersion, describe};
 
 /// The contents of the FORMAT file.
 pub(crate) const FORMAT: &[u8] = b"logsvc 1\n";

@@ -27,10 +27,8 @@ use logsvc_proto::StreamId;
 use logsvc_runtime::mesh::{Incoming, ReplyTo};
 use logsvc_runtime::{Budget, Monotonic, Reservation};
 
-use crate::batch::{Section, checked_sections};
 use crate::changes::{ShardChanges, TenantKey};
 use crate::compact::Drafts;
-use crate::head::{BlockPool, StreamHead};
 use crate::index::{LabelIndex, Slot};
 use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
 use crate::sealed::SealedSegment;
@@ -38,6 +36,8 @@ use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{InFrame, WalConfig, WalWriter};
+use logsvc_segment::batch::{Section, checked_sections};
+use logsvc_segment::head::{BlockPool, StreamHead};
 
 pub use event::{Effect, Event, StepContext};
 use maintain::Maintenance;

@@ -15,8 +15,8 @@ use logsvc_logql::engine::{EntryBlock, MetadataColumn};
 use logsvc_proto::Labels;
 use logsvc_runtime::Reservation;
 
-use crate::head::HeadBlock;
 use crate::scan::{LeafRequest, intern};
+use logsvc_segment::head::HeadBlock;
 
 /// Dropped entries that a batch lists; more are only counted.
 pub(crate) const DROPPED_LISTED_MAX: usize = 1000;

@@ -5,9 +5,9 @@ use super::ingest::heads_of;
 use super::sample::Sample;
 use anyhow::{Result, ensure};
 use logsvc_proto::{Labels, StreamId};
-use logsvc_shards::filter::BlockFilterBuilder;
-use logsvc_shards::head::StreamHead;
-use logsvc_shards::segment::{
+use logsvc_segment::filter::BlockFilterBuilder;
+use logsvc_segment::head::StreamHead;
+use logsvc_segment::{
     ColumnKind, Decoder, Directory, Entries, FOOTER_LEN, Footer, SegmentIdentity, SegmentWriter,
     stream_order,
 };
@@ -32,7 +32,7 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
             filter.add_lines(block.lines(), block.line_ends());
             bytes += block.lines().len();
             // About as often as a segment has blocks.
-            if bytes > logsvc_shards::segment::BLOCK_TARGET_LINE_BYTES {
+            if bytes > logsvc_segment::BLOCK_TARGET_LINE_BYTES {
                 black_box(filter.finish());
                 bytes = 0;
             }

@@ -6,8 +6,8 @@ use std::path::Path;
 use logsvc_runtime::{OpenMode, Runtime};
 
 use crate::manifest::{CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, read_manifest};
-use crate::segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 use crate::types::StreamPartitions;
+use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 
 use super::left::{LeftTotals, left_by_segment};
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::manifest::{ManifestState, SegmentName};
-use crate::segment::Directory;
 use crate::types::{StreamPartitions, may_share_streams};
+use logsvc_segment::Directory;
 
 /// Whose streams have left each segment.
 pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamPartitions> {

@@ -13,8 +13,8 @@ mod wal;
 
 use std::path::{Path, PathBuf};
 
-use crate::segment::SegmentError;
-use crate::version::UnknownVersion;
+use logsvc_segment::SegmentError;
+use logsvc_segment::version::UnknownVersion;
 
 pub use inspect::inspect_segment;
 pub use store::{CheckError, check_store};

@@ -7,11 +7,11 @@ use std::path::Path;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::manifest::{LiveSegment, SegmentName};
-use crate::segment::{
+use crate::types::StreamPartitions;
+use logsvc_segment::{
     ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
     SegmentIdentity,
 };
-use crate::types::StreamPartitions;
 
 use super::CheckReport;
 use super::left::LeftTotals;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use logsvc_runtime::{OpenMode, Runtime};
 
-use crate::batch::sections;
-use crate::version::UnknownVersion;
 use crate::wal::format::{
     FRAME_HEADER_LEN, FileHeader, Layout, Record, SECOND_HEADER_AT, WalName, records,
 };
 use crate::wal::frames::{FrameReader, Frames};
 use crate::wal::planned::{FoundHeader, ReadHeader, counts_len, has_frames, is_bare, read_header};
+use logsvc_segment::batch::sections;
+use logsvc_segment::version::UnknownVersion;
 
 use super::CheckReport;
 

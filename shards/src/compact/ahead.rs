@@ -105,7 +105,7 @@ mod tests {
     use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
 
     use super::*;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     const PATH: &str = "/draft";
     const BLOCK: u64 = DIRECT_BLOCK_BYTES as u64;

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use logsvc_runtime::{AlignedBuffer, SideQueue};
 
 use super::block::{Block, StoredBlock};
-use crate::filter::RegionFilters;
 use crate::sealed::WRITE_BYTES;
-use crate::segment::{
+use crate::types::StreamDefinition;
+use logsvc_segment::filter::RegionFilters;
+use logsvc_segment::{
     BLOCK_TARGET_LINE_BYTES, ColumnKind, Decoder, EncodedBlock, Finished, MergedPlace, RunInfo,
     SegmentEnd, SegmentError, SegmentIdentity, SegmentWriter, StreamKey, WriteError, WriterBuffers,
 };
-use crate::types::StreamDefinition;
 
 /// Where merges compute.
 pub(super) const QUEUE: SideQueue = SideQueue::Merging;

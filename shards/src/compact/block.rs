@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::ahead::Piece;
 use super::aside::WorkError;
-use crate::batch::MetadataPairs;
 use crate::retention::{EntryView, ViewedMetadata};
 use crate::sealed::HeldDirectory;
-use crate::segment::{
+use logsvc_segment::batch::MetadataPairs;
+use logsvc_segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, Directory, Entries, EntriesMetadata,
     PlainMetadata, RunInfo, SegmentError, StoredMetadata,
 };

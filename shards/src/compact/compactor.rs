@@ -15,7 +15,7 @@ use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedS
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
 use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder, Spare};
-use crate::segment::{MergedPlace, WriterBuffers};
+use logsvc_segment::{MergedPlace, WriterBuffers};
 
 /// Works beside one shard.
 #[derive(Debug)]

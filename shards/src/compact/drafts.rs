@@ -19,7 +19,7 @@ use std::time::Duration;
 use logsvc_runtime::Monotonic;
 
 use super::CompactionPolicy;
-use crate::segment::BLOCK_TARGET_LINE_BYTES;
+use logsvc_segment::BLOCK_TARGET_LINE_BYTES;
 
 /// The next generation is late when its heads have come to this part of their bound, as a
 /// fraction.

@@ -19,13 +19,13 @@ use super::CompactError;
 use super::ahead::ReadAhead;
 use super::aside::QUEUE;
 use super::block::{Block, StoredBlock, StoredColumns, together};
-use crate::filter::{FilterError, FilterIndex, RegionFilters};
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
-use crate::segment::{
+use crate::types::StreamDefinition;
+use logsvc_segment::filter::{FilterError, FilterIndex, RegionFilters};
+use logsvc_segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, ChunkLabels, Codec, ColumnKind,
     Decoder, Directory, OWN_BLOCK_LINE_BYTES, SegmentError,
 };
-use crate::types::StreamDefinition;
 
 /// Decoded blocks that are kept: runs that overlap are looked at in turns.
 const CACHED_BLOCKS: usize = 2;

@@ -31,8 +31,8 @@ use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
 use crate::retention::{CompactionFilter, FilterDecision};
 use crate::sealed::{NewSegment, SegmentFolder};
-use crate::segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 use crate::types::StreamDefinition;
+use logsvc_segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 
 /// Lines that are gathered for one batch of steps, unless a block has to be decoded
 /// before: they take about two milliseconds. Steps hold the blocks of so many lines besides

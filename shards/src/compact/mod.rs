@@ -40,7 +40,7 @@ pub use throttle::{Activity, Throttle};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::retention::CompactionFilter;
 use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
-use crate::segment::{SegmentError, WriteError};
+use logsvc_segment::{SegmentError, WriteError};
 
 /// When a shard merges segments.
 #[derive(Clone, Copy, Debug)]

@@ -209,7 +209,7 @@ fn class(line_bytes: u64, policy: &CompactionPolicy) -> u32 {
 mod tests {
     use super::*;
     use crate::manifest::SegmentName;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     const MB: u64 = 1 << 20;
 

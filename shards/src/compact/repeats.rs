@@ -12,7 +12,7 @@ use ahash::HashMap;
 use super::block::Block;
 use crate::retention::EntryView;
 use crate::sealed::hasher;
-use crate::segment::RunInfo;
+use logsvc_segment::RunInfo;
 
 /// As many pairs of entries of one time are compared one by one.
 const COMPARED_PAIRS: usize = 64;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::Block;
-use crate::segment::RunInfo;
+use logsvc_segment::RunInfo;
 
 /// One stream in one input.
 pub(super) struct Source {

@@ -15,10 +15,10 @@ use crate::manifest::{Day, read_manifest, survey_segments};
 use crate::node::{Node, open_node};
 use crate::retention::{EntryView, FilterDecision};
 use crate::sealed::{Directories, SegmentFolder};
-use crate::segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
-use crate::testing::{Rng, SeedGuard, seeds};
 use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
+use logsvc_segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_order};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 mod drafts;
 mod steps;
@@ -433,7 +433,7 @@ fn damage_is_told_apart_and_changes_nothing() {
             let bad = write_as(&bench.folder, &content, 0, is_draft).await;
             let bytes = disk.read(&bad.path).unwrap();
             let directory = bench.folder.directories.get(&bad).await.unwrap();
-            for kind in crate::segment::ColumnKind::ALL {
+            for kind in logsvc_segment::ColumnKind::ALL {
                 let place = directory.block(0).column(kind);
                 if place.stored_len == 0 {
                     continue;

@@ -4,7 +4,7 @@ use logsvc_logql::engine::CompiledMatcher;
 use logsvc_logql::syntax::ast::{MatchOp, Matcher};
 
 use super::*;
-use crate::testing::{Rng, SeedGuard, seeds};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 /// A matcher and what it means for one value, told without the engine.
 struct Shape {

@@ -290,7 +290,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     #[test]
     fn values_that_go_take_their_chunks_along() {

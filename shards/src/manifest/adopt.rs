@@ -5,7 +5,7 @@ use std::path::Path;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::segment::{FOOTER_LEN, Footer, SegmentError};
+use logsvc_segment::{FOOTER_LEN, Footer, SegmentError};
 
 use super::edit::LiveSegment;
 use super::survey::FoundSegment;

@@ -7,9 +7,9 @@ use std::io;
 
 use logsvc_runtime::File;
 
-use crate::version::UnknownPart;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader};
 use crate::wal::frames::{FrameReader, Frames};
+use logsvc_segment::version::UnknownPart;
 
 use super::edit::{EditError, ManifestEdit};
 use super::format::{MANIFEST_HEADER_LEN, ManifestHeader, SECTOR_LEN, next_frame_offset};

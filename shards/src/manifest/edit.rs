@@ -4,9 +4,9 @@
 //! Guarantees: decoding checks everything that other code relies on, and meets arbitrary bytes
 //! without panic. Its memory is proportional to the payload.
 
-use crate::batch::{u32_at, u64_at};
 use crate::wal::covers::Cover;
 use crate::wal::format::PAYLOAD_MAX_BYTES;
+use logsvc_segment::batch::{u32_at, u64_at};
 
 use super::names::{Day, SegmentName};
 
@@ -249,7 +249,7 @@ fn read_part(body: &[u8]) -> Result<(u16, u16), &'static str> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     pub(crate) fn random_edit(rng: &mut Rng) -> ManifestEdit {
         let name = |rng: &mut Rng| SegmentName {

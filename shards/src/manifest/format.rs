@@ -1,9 +1,9 @@
 //! Headers and frames of manifest files, as `docs/format.md` describes them. Edits
 //! inside the frames are in [`super::edit`].
 
-use crate::batch::{u32_at, u64_at};
-use crate::version::{UnknownPart, checked_version};
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Layout};
+use logsvc_segment::batch::{u32_at, u64_at};
+use logsvc_segment::version::{UnknownPart, checked_version};
 
 use super::edit::ManifestEdit;
 use super::names::ManifestLogName;

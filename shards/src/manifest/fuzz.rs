@@ -129,7 +129,7 @@ mod tests {
     use super::super::edit::tests::random_edit;
     use super::*;
     use crate::manifest::format::Role;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     #[test]
     fn decoders_keep_their_word_on_damaged_and_random_bytes() {

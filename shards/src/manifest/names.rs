@@ -208,7 +208,7 @@ pub async fn make_day_folder<R: Runtime>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     #[test]
     fn days_print_and_read_back() {

@@ -15,8 +15,8 @@ use super::edit::{LeftPart, LiveSegment, ManifestEdit};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
 use crate::types::StreamPartitions;
-use crate::version::UnknownVersion;
 use crate::wal::covers::Cover;
+use logsvc_segment::version::UnknownVersion;
 
 /// The state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,9 +25,9 @@ use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
 use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
 use crate::types::may_share_streams;
-use crate::version::UnknownVersion;
 use crate::wal::covers::Cover;
 use crate::wal::format::WalName;
+use logsvc_segment::version::UnknownVersion;
 
 /// A manifest larger than this is not copied to the quarantine folder.
 const COPIED_MAX_BYTES: usize = 256 << 20;

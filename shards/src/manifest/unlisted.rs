@@ -17,7 +17,7 @@ use super::names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName};
 use super::read::{ManifestDamage, ManifestState};
 use super::survey::{FoundSegment, SegmentsSurvey};
 use crate::types::may_share_streams;
-use crate::version::{UnknownPart, UnknownVersion};
+use logsvc_segment::version::{UnknownPart, UnknownVersion};
 
 /// A segment file that is not live.
 #[derive(Clone, Debug, PartialEq, Eq)]

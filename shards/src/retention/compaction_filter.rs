@@ -2,8 +2,8 @@
 
 use logsvc_logql::engine::MetadataSets;
 
-use crate::batch::MetadataPairs;
 use crate::types::StreamDefinition;
+use logsvc_segment::batch::MetadataPairs;
 
 /// An entry of a segment that is being rewritten.
 #[derive(Clone, Copy, Debug)]

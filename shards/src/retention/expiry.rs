@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{CompactionFilter, EntryView, FilterDecision, RetentionPolicy};
-use crate::segment::Directory;
 use crate::types::StreamDefinition;
+use logsvc_segment::Directory;
 
 /// The memory of an entry besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;

@@ -4,9 +4,9 @@ use std::io;
 
 use logsvc_logql::engine::Stop;
 
-use crate::filter::FilterError;
 use crate::sealed::DirectoryError;
-use crate::segment::SegmentError;
+use logsvc_segment::SegmentError;
+use logsvc_segment::filter::FilterError;
 
 /// Why a part of a query has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

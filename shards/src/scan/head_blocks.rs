@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::head::HeadBlock;
+use logsvc_segment::head::HeadBlock;
 
 /// Where the blocks of heads stand in the order of arrival: behind all segments.
 /// Entries that are being sealed come before those that came since.

@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::head::{BLOCK_TARGET_BYTES, BLOCK_TARGET_ENTRIES, HeadBlock};
 use crate::types::TimeRange;
+use logsvc_segment::head::{BLOCK_TARGET_BYTES, BLOCK_TARGET_ENTRIES, HeadBlock};
 
 /// A piece of a stream in time order.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ fn in_order(blocks: &[&Arc<HeadBlock>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::MetadataPairs;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_segment::batch::MetadataPairs;
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     fn block(entries: &[(i64, String)]) -> Arc<HeadBlock> {
         let mut block = HeadBlock::default();

@@ -22,7 +22,7 @@ use logsvc_runtime::{Budget, Reservation};
 
 use super::hasher;
 use crate::manifest::SegmentName;
-use crate::segment::{BlockMetadata, ColumnKind, LineParts};
+use logsvc_segment::{BlockMetadata, ColumnKind, LineParts};
 
 /// One part in so many of the cache is for columns that were never used again, at the expense
 /// of those that were.

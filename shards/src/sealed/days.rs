@@ -10,9 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::head::HeadBlock;
 use crate::manifest::Day;
 use crate::types::TimeRange;
+use logsvc_segment::head::HeadBlock;
 
 /// Segments of a generation at most.
 const SEGMENTS_MAX: usize = 32;
@@ -83,8 +83,8 @@ fn range(first: Day, last: Day, most_ns: i64) -> TimeRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::MetadataPairs;
-    use crate::testing::{Rng, SeedGuard, seeds};
+    use logsvc_segment::batch::MetadataPairs;
+    use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     fn days(numbers: impl IntoIterator<Item = i32>) -> Vec<Day> {
         numbers.into_iter().map(Day).collect()

@@ -30,7 +30,7 @@ use logsvc_runtime::{Budget, File, Latch, Reservation, Runtime};
 
 use super::{SealedSegment, SegmentFiles, hasher};
 use crate::manifest::SegmentName;
-use crate::segment::{Directory, SegmentError};
+use logsvc_segment::{Directory, SegmentError};
 
 /// A directory in memory, which is counted as long as somebody holds it.
 #[derive(Debug)]

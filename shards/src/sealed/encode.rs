@@ -11,10 +11,10 @@ use logsvc_runtime::AlignedBuffer;
 
 use super::arrange::{Piece, arrange};
 use super::job::{DraftFlag, SealStream};
-use crate::segment::{
+use crate::types::TimeRange;
+use logsvc_segment::{
     Entries, Finished, SegmentIdentity, SegmentWriter, WriteError, WriterBuffers,
 };
-use crate::types::TimeRange;
 
 /// How far a chunk has come.
 #[derive(Debug)]

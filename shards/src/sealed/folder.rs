@@ -15,8 +15,8 @@ use super::output::Output;
 use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
-use crate::segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 use crate::wal::format::WalName;
+use logsvc_segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 
 /// Bytes that are gathered before they are written to a segment's file.
 pub(crate) const WRITE_BYTES: usize = 1 << 20;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-use crate::head::HeadBlock;
+use logsvc_segment::head::HeadBlock;
 
 /// The entries of one stream in a generation.
 #[derive(Clone, Debug)]

@@ -25,8 +25,8 @@ use ahash::RandomState;
 use logsvc_proto::StreamId;
 
 use crate::manifest::LiveSegment;
-use crate::segment::Footer;
 use crate::types::StreamPartitions;
+use logsvc_segment::Footer;
 
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
@@ -59,7 +59,7 @@ pub struct SealedSegment {
     /// Those streams that may have entries in earlier segments at the times of this one,
     /// so that an entry may be there twice.
     pub(crate) late: LateRows,
-    /// See [`Finished`](crate::segment::Finished); 0 if it was not written since the start.
+    /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
     shared_directory: SharedDirectory,
     /// Tells every core that has the file open when nobody holds the segment any more.

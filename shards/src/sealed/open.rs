@@ -13,10 +13,10 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use super::{Directories, OpenedSegment, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::node::NodePlan;
-use crate::segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
 use crate::types::StreamDefinition;
-use crate::version::{UnknownPart, UnknownVersion};
 use crate::wal::restored::Restored;
+use logsvc_segment::version::{UnknownPart, UnknownVersion};
+use logsvc_segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
 
 /// The bytes that are read at once from the end of a file: mostly the whole directory.
 const TAIL_BYTES: u64 = 64 << 10;

@@ -19,11 +19,11 @@ use super::folder::{NewSegment, SegmentFolder, WRITE_BYTES};
 use super::job::{DraftFlag, SealJob, SealStream};
 use super::spare::Spare;
 use crate::manifest::ManifestEdit;
-use crate::segment::{Finished, WriterBuffers, stream_order};
 use crate::wal::covers::Cover;
 use crate::wal::files::LogFiles;
 use crate::wal::format::WalName;
 use crate::wal::replayed::ReplayedFiles;
+use logsvc_segment::{Finished, WriterBuffers, stream_order};
 
 /// The memory of a longer chunk is not kept: some entry was huge.
 const CHUNK_KEPT_MAX_BYTES: usize = 4 * WRITE_BYTES;

@@ -9,13 +9,13 @@ use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Effect, PendingAppend, Shard, StepContext};
-use crate::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 use crate::index::Slot;
 use crate::messages::{
     AppendError, AppendOutcome, AppendRequest, PauseStatus, REFUSALS_LISTED_MAX, ShardReply,
     TooFarBehind,
 };
 use crate::types::StreamDefinition;
+use logsvc_segment::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 
 /// What a section costs in a head, in bytes: lines, metadata, and the columns of
 /// timestamps and ends. Sets that entries share are counted as if the head did not have them

@@ -8,11 +8,11 @@
 use logsvc_proto::StreamId;
 
 use super::Shard;
-use crate::batch::Section;
 use crate::manifest::LiveSegment;
 use crate::sealed::{OpenedSegment, RestoredSegments};
 use crate::types::StreamDefinition;
 use crate::wal::restored::{RecoverySummary, Restored};
+use logsvc_segment::batch::Section;
 
 impl Restored for Shard {
     fn knows(&self, id: StreamId) -> bool {

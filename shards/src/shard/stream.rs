@@ -10,10 +10,10 @@ use logsvc_runtime::Reservation;
 use super::maintain::KnownPeriod;
 use super::tails::StreamSubscriptions;
 use crate::changes::TenantKey;
-use crate::head::StreamHead;
 use crate::index::Slot;
 use crate::wal::format::write_definition;
 use crate::wal::writer::FramePosition;
+use logsvc_segment::head::StreamHead;
 
 /// What a stream costs in memory besides its entries and its labels, in bytes: its
 /// state, its places in the table of ids and in the index. `benches/index.rs` measures it.

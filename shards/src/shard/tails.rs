@@ -15,14 +15,14 @@ use logsvc_runtime::mesh::ReplyTo;
 use logsvc_runtime::{Budget, CoreId, Monotonic};
 
 use super::{Effect, Shard, StreamState};
-use crate::batch::{Section, SectionEntry};
-use crate::head::HeadBlock;
 use crate::index::{LabelIndex, Slot};
 use crate::messages::ShardReply;
 use crate::scope::TenantScope;
 use crate::tail::{
     DROPPED_LISTED_MAX, TailBatch, TailBlock, TailDropped, TailJoin, TailPart, TailPoll, TailStatus,
 };
+use logsvc_segment::batch::{Section, SectionEntry};
+use logsvc_segment::head::HeadBlock;
 
 /// Copies are made in pieces of about this many bytes of lines, and of at most this
 /// many entries.

@@ -22,7 +22,6 @@ use logsvc_runtime::sim::{SimRuntime, Simulation};
 use logsvc_runtime::{Account, CoreId};
 
 use super::*;
-use crate::batch::BatchBuilder;
 use crate::changes::NodeChanges;
 use crate::messages::{AppendRequest, PauseStatus, ShardStatus, StreamSelection};
 use crate::scan::{self, LeafRequest, ScanConfig, ScanEnv};
@@ -31,6 +30,7 @@ use crate::types::{Cancellation, TimeRange};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Record, records};
 use crate::wal::writer::WalOp;
+use logsvc_segment::batch::BatchBuilder;
 
 /// Memory for tails in these tests.
 const TAILS_BUDGET_BYTES: u64 = 1 << 20;

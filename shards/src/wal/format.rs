@@ -9,7 +9,7 @@ mod header;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-use crate::batch::{u32_at, u64_at};
+use logsvc_segment::batch::{u32_at, u64_at};
 
 pub use self::header::{
     FILE_HEADER_LEN, FileHeader, HEADERS_LEN, Previous, SECOND_HEADER_AT, WalName,

@@ -8,7 +8,7 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use super::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FileHeader, HEADERS_LEN, Layout, SECOND_HEADER_AT, WalName,
 };
-use crate::version::UnknownPart;
+use logsvc_segment::version::UnknownPart;
 
 /// A log file that has to be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use super::planned::PlannedFile;
 use super::replayed::ReplayedFiles;
 use super::restored::{RecoverySummary, Restored};
 use super::salvage::{keep_copy, torn_frame, write_again};
-use crate::batch::sections;
 use crate::types::StreamDefinition;
+use logsvc_segment::batch::sections;
 
 /// The log files that a shard replays.
 #[derive(Clone, Copy, Debug)]

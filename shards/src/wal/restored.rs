@@ -2,8 +2,8 @@
 
 use logsvc_proto::StreamId;
 
-use crate::batch::Section;
 use crate::types::StreamDefinition;
+use logsvc_segment::batch::Section;
 
 /// Takes over the streams and entries that recovery reads back. A shard implements it; recovery knows nothing else
 /// of a shard.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use logsvc_runtime::{AlignedBuffer, Monotonic};
 
-use crate::batch::BATCH_MAX_BYTES;
+use logsvc_segment::batch::BATCH_MAX_BYTES;
 
 use super::SyncPolicy;
 use super::format::{

@@ -13,9 +13,9 @@ use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::{LeafReply, LeafRequest, ScanError};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::types::Cancellation;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{CACHE_MAX_BYTES, Cluster, Upkeep, call};
 use crate::ledger::Ledger;

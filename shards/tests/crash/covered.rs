@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::Simulation;
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::manifest::{ManifestEdit, ManifestLog};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::node::open_node;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::sim::Simulation;
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::types::StreamDefinition;
 use logsvc_shards::wal::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FileHeader, FrameHeader, Layout, Previous, SECOND_HEADER_AT,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
 use logsvc_shards::compact::{CompactionPolicy, DraftPolicy};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep, WAL_DIR};
 use crate::ledger::Ledger;

@@ -10,15 +10,15 @@ use std::time::Duration;
 use logsvc_logql::engine::StreamResult;
 use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::{DiskOperation, Simulation};
-use logsvc_shards::batch::{BatchBuilder, sections};
+use logsvc_segment::batch::{BatchBuilder, sections};
 use logsvc_shards::messages::AppendRequest;
-use logsvc_shards::testing::Rng;
 use logsvc_shards::wal::format::{
     BLOCK_LEN, FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, HEADERS_LEN, Layout,
     Record, SECOND_HEADER_AT, WalName, records,
 };
 use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::Rng;
 
 use crate::cluster::{Cluster, WAL_DIR, append_outcome, send_append, sleep};
 use crate::ledger::Ledger;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use logsvc_runtime::sim::{DiskOperation, Simulation};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendError, AppendOutcome, AppendRequest};
-use logsvc_shards::testing::seeds;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::seeds;
 
 use crate::cluster::{Cluster, WAL_DIR, append_outcome, send_append};
 use crate::ledger::Ledger;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendError, AppendOutcome, AppendRequest};
-use logsvc_shards::testing::Rng;
+use logsvc_testkit::Rng;
 
 use crate::cluster::{Cluster, ShardCaller, append_outcome, send_append, sleep};
 use crate::ledger::{Entry, Ledger, Outcome};

@@ -10,8 +10,8 @@ use logsvc_shards::check::check_store;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::manifest::SegmentName;
 use logsvc_shards::retention::RetentionPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep};
 use crate::ledger::Ledger;

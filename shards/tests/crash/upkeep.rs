@@ -13,7 +13,7 @@ use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::messages::{
     AppendRequest, MaintenanceStatus, ShardReply, ShardRequest, StreamSelection,
@@ -21,9 +21,9 @@ use logsvc_shards::messages::{
 use logsvc_shards::retention::{RetentionPolicy, STEADY_AFTER, StreamPeriod, TenantPeriods};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::types::{Cancellation, TimeRange};
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{
     CACHE_MAX_BYTES, Cluster, SEGMENTS_DIR, Upkeep, append_outcome, call, send_append, sleep,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use logsvc_runtime::sim::{FaultRates, SimRuntime, Simulation};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::node::{NodePlan, open_node};
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::store::{DATA_DIR, Known, SharedModel, Writer, live};
 

@@ -8,7 +8,7 @@ use logsvc_runtime::sim::{Disk, DiskOperation, Simulation};
 use logsvc_shards::check::{CheckReport, Severity, check_store};
 use logsvc_shards::manifest::{CHECKPOINT_NAME, Day, SegmentName, read_manifest, survey_segments};
 use logsvc_shards::node::{NodePlan, open_node};
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::store::{DATA_DIR, Live, SEGMENTS_DIR, SharedModel, Writer, encode_segment, live};
 

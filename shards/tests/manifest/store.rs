@@ -11,20 +11,18 @@ use std::rc::Rc;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
+use logsvc_segment::{Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter};
 use logsvc_shards::manifest::{
     Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
     make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::segment::{
-    Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter,
-};
-use logsvc_shards::testing::Rng;
 use logsvc_shards::types::StreamPartitions;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::covers::{Cover, FileCovers};
 use logsvc_shards::wal::files::LogFiles;
 use logsvc_shards::wal::format::{FileHeader, Layout, WalName};
+use logsvc_testkit::Rng;
 
 pub(crate) const DATA_DIR: &str = "/srv/data";
 pub(crate) const SEGMENTS_DIR: &str = "/srv/data/segments";

@@ -11,10 +11,10 @@ use logsvc_logql::engine::testing::{TestEntry, TestStore};
 use logsvc_logql::engine::{Direction, QueryParams, QueryResult, QueryTime};
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
-use logsvc_shards::segment::{FOOTER_LEN, Footer, HEADER_LEN};
+use logsvc_segment::{FOOTER_LEN, Footer, HEADER_LEN};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{Cluster, SEGMENTS_DIR};
 use crate::life::Life;

@@ -3,7 +3,7 @@
 use logsvc_logql::engine::testing::TestEntry;
 use logsvc_proto::time::write_rfc3339;
 use logsvc_proto::{Labels, TenantId};
-use logsvc_shards::testing::Rng;
+use logsvc_testkit::Rng;
 
 use crate::naive::Model;
 

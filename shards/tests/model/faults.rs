@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 
 use logsvc_runtime::sim::{DiskOperation, Simulation};
-use logsvc_shards::segment::{FOOTER_LEN, Footer};
+use logsvc_segment::{FOOTER_LEN, Footer};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

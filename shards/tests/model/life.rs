@@ -11,13 +11,13 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::CoreId;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::compact::{CompactionPolicy, DraftPolicy};
 use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{
     Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep, WAL_DIR, append_outcome, send_append,

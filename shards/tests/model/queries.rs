@@ -12,8 +12,8 @@ use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::{Account, CoreId};
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scan::LeafRequest;
-use logsvc_shards::testing::Rng;
 use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
+use logsvc_testkit::Rng;
 
 use crate::cluster::Cluster;
 use crate::data::{SECOND_NS, address, needle, trace};

@@ -15,8 +15,8 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::changes::Stamp;
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::retention::{RetentionPolicy, TenantPeriods};
-use logsvc_shards::testing::{Rng, SeedGuard, seeds};
 use logsvc_shards::types::{ScanStats, TimeRange};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::Cluster;
 use crate::data::SECOND_NS;

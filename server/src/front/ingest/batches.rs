@@ -14,7 +14,7 @@ use logsvc_proto::push::{Entries, EntryRef, StreamRef};
 use logsvc_proto::time::write_rfc3339_nano;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::batch::BatchBuilder;
+use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 
 use super::Ingest;

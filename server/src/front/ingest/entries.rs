@@ -11,7 +11,7 @@ use logsvc_proto::discover::{
 };
 use logsvc_proto::push::EntryRef;
 use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedIter, NormalizedMetadata};
-use logsvc_shards::batch::{BATCH_MAX_BYTES, BatchBuilder};
+use logsvc_segment::batch::{BATCH_MAX_BYTES, BatchBuilder};
 
 use super::refusals::{Refusal, rfc3339};
 use super::stream_cache::CachedStream;
@@ -365,7 +365,7 @@ mod tests {
     use logsvc_proto::push::MetadataRef;
     use logsvc_proto::{Labels, StreamId};
     use logsvc_runtime::CoreId;
-    use logsvc_shards::batch::sections;
+    use logsvc_segment::batch::sections;
     use std::cell::Cell;
     use std::sync::Arc;
 

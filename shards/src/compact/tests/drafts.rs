@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compact::block::together;
-use crate::segment::Footer;
+use logsvc_segment::Footer;
 
 /// Lines that are larger when they are encoded, for some blocks.
 fn noise(rng: &mut Rng) -> Content {

@@ -4,7 +4,7 @@ use super::*;
 use crate::compact::aside::{
     BLOCKS_IN_A_ROW, EndChunk, MergeWorker, Step, StepResults, WholeBlock, next_end_chunk,
 };
-use crate::segment::{MergedPlace, RunInfo, SegmentIdentity, WriterBuffers};
+use logsvc_segment::{MergedPlace, RunInfo, SegmentIdentity, WriterBuffers};
 
 /// All of a segment, run by run: whole blocks where `rng` says so, which is not always right,
 /// and other runs in pieces.

@@ -10,7 +10,7 @@ use logsvc_runtime::{Budget, Reservation};
 use super::columns::{OpenBlock, RunColumns};
 use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory};
-use crate::segment::RunInfo;
+use logsvc_segment::RunInfo;
 
 /// A batch that holds so much gets no further block: what has to be decoded is a megabyte
 /// or two, see `BatchSize`, and larger batches are of columns in the cache.

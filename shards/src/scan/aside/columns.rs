@@ -16,10 +16,10 @@ use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
 use super::search::Found;
 use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory, SealedSegment};
-use crate::segment::{
+use crate::types::ScanStats;
+use logsvc_segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
 };
-use crate::types::ScanStats;
 
 /// Why a column cannot be evaluated now.
 #[derive(Debug)]

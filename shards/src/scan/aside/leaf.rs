@@ -22,8 +22,8 @@ use super::metadata::{dictionary_bytes, intern, metadata_bytes};
 use super::search::Searcher;
 use crate::scan::head_blocks::arrival;
 use crate::scan::{HeadBlockRef, ScanError, StreamSnapshots};
-use crate::segment::{Decoder, RunInfo};
 use crate::types::ScanStats;
+use logsvc_segment::{Decoder, RunInfo};
 
 /// Goes from thread to thread.
 const _: fn() = || {

@@ -2,8 +2,8 @@
 
 use logsvc_logql::engine::MetadataSets;
 
-use crate::batch::MetadataPairs;
-use crate::head::HeadBlock;
+use logsvc_segment::batch::MetadataPairs;
+use logsvc_segment::head::HeadBlock;
 
 /// About how many bytes the dictionary of a block's metadata takes: texts and the tables that
 /// find them, lists that double.

@@ -21,8 +21,8 @@ use logsvc_logql::engine::{
 
 use super::columns::{OpenBlock, RunColumns, Unready};
 use super::leaf::Leaf;
-use crate::segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
 use crate::types::ScanStats;
+use logsvc_segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
 
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.

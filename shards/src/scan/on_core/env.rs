@@ -13,7 +13,7 @@ use logsvc_runtime::{Budget, Runtime, SideQueue};
 use crate::manifest::SegmentName;
 use crate::scan::error::ReadError;
 use crate::sealed::{BlockCache, Cached, ColumnKey, Directories, SealedSegment, hasher};
-use crate::segment::{Decoder, Directory};
+use logsvc_segment::{Decoder, Directory};
 
 /// How long a scan computes on its core before it goes on aside. Most are done by then, and
 /// need not wait for the CPU behind long ones.

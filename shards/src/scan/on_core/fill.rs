@@ -13,11 +13,11 @@ use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
 use super::prune;
 use super::run::Scan;
-use crate::filter::BlockSet;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
 use crate::sealed::{HeldDirectory, SealedSegment};
+use logsvc_segment::filter::BlockSet;
 
 /// The bytes that are read of any entry of a head: its time, and the end of its line.
 const ENTRY_BYTES: usize = 16;

@@ -15,8 +15,8 @@ use super::ScanJob;
 use crate::scan::StreamSnapshot;
 use crate::scan::aside::StreamRun;
 use crate::sealed::{SealedSegment, hasher};
-use crate::segment::{Directory, RunInfo};
 use crate::types::TimeRange;
+use logsvc_segment::{Directory, RunInfo};
 
 #[derive(Debug)]
 pub(super) enum UnitKind {

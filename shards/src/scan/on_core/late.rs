@@ -17,13 +17,13 @@ use logsvc_runtime::{Runtime, SideQueue};
 
 use super::load::load_run;
 use super::{ScanEnv, ScanJob};
-use crate::head::HeadBlock;
 use crate::scan::HeadBlockRef;
 use crate::scan::aside::{OpenBlock, RunColumns, Unready};
 use crate::scan::error::ReadError;
 use crate::sealed::{HeldDirectory, hasher};
-use crate::segment::{BlockMetadata, RunInfo};
 use crate::types::ScanStats;
+use logsvc_segment::head::HeadBlock;
+use logsvc_segment::{BlockMetadata, RunInfo};
 
 const EVERYTHING: Needs = Needs { line_lengths: true, lines: true, metadata: true };
 

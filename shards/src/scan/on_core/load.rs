@@ -12,8 +12,8 @@ use super::ScanEnv;
 use crate::scan::aside::{Column, Loaded, OpenBlock, columns_of};
 use crate::scan::error::ReadError;
 use crate::sealed::SealedSegment;
-use crate::segment::RunInfo;
 use crate::types::ScanStats;
+use logsvc_segment::RunInfo;
 
 /// Reads `len` bytes of a segment.
 pub(super) async fn read<R: Runtime>(

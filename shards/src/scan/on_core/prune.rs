@@ -8,11 +8,11 @@ use logsvc_runtime::Runtime;
 
 use super::load::read;
 use super::{ScanEnv, ScanJob};
-use crate::filter::{BlockSet, Needle};
 use crate::scan::error::ReadError;
 use crate::sealed::SealedSegment;
-use crate::segment::Directory;
 use crate::types::ScanStats;
+use logsvc_segment::Directory;
+use logsvc_segment::filter::{BlockSet, Needle};
 
 /// What every entry that the query uses must have: all of these, of each one of the
 /// alternatives.

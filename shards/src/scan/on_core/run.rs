@@ -15,8 +15,8 @@ use super::prune::{self, Conditions};
 use super::{ScanEnv, ScanJob};
 use crate::scan::aside::{Batch, Leaf, PartAllowance};
 use crate::scan::{LeafReply, ScanError, StreamSnapshot};
-use crate::segment::Decoder;
 use crate::types::ScanStats;
+use logsvc_segment::Decoder;
 
 /// A scan of more streams is begun aside: it looks at each of them.
 const STREAMS_MAX_ON_CORE: usize = 2_000;

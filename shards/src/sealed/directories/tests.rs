@@ -11,8 +11,8 @@ use super::*;
 use crate::manifest::Day;
 use crate::node::open_node;
 use crate::sealed::SegmentFolder;
-use crate::segment::{Entries, EntriesMetadata, SegmentWriter};
 use crate::wal::format::WalName;
+use logsvc_segment::{Entries, EntriesMetadata, SegmentWriter};
 
 /// Segments of one stream each; their directories are equally long.
 async fn write(

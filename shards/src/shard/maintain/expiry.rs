@@ -15,7 +15,7 @@ use crate::compact::RemovedSegment;
 use crate::manifest::{Day, LiveSegment};
 use crate::retention::expired_share;
 use crate::sealed::SealedSegment;
-use crate::segment::Directory;
+use logsvc_segment::Directory;
 
 /// How long a segment is not looked at again of which too little has expired.
 const INSPECT_AGAIN_NS: i64 = 3_600_000_000_000;

@@ -3,7 +3,7 @@
 use super::super::Shard;
 use super::Maintenance;
 use crate::sealed::SealedSegment;
-use crate::segment::Directory;
+use logsvc_segment::Directory;
 
 /// How much of a segment is of streams of the shard that have not left it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Names and headers of write-ahead-log files.
 
 use super::{Layout, header_crc_matches};
-use crate::batch::{u32_at, u64_at};
-use crate::version::{UnknownPart, checked_version};
+use logsvc_segment::batch::{u32_at, u64_at};
+use logsvc_segment::version::{UnknownPart, checked_version};
 
 /// Length of a file header in bytes.
 pub const FILE_HEADER_LEN: usize = 64;
