@@ -67,7 +67,7 @@ impl<R: Runtime> Querier<R> {
 
     /// See the other build.
     #[cfg(not(feature = "parquet"))]
-    pub(super) async fn parquet_response(
+    pub(crate) async fn parquet_response(
         &self,
         _media_type: &'static str,
         _result: QueryResult,
