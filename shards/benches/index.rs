@@ -1,4 +1,4 @@
-//! What 100,000 streams cost one shard: bytes of memory for each, and the time to
+//! Measures the cost of 100,000 streams for one shard: bytes of memory for each, and the time to
 //! resolve matchers and to list labels, values and series.
 //!
 //! `cargo bench -p logsvc-shards --bench index [-- STREAMS]` prints one line for each
@@ -94,8 +94,8 @@ impl Bench {
         Bench { shard, caller, inbox, tenant, streams }
     }
 
-    /// Performs a step and all log operations that follow; gives the reply and what is
-    /// to be scanned.
+    /// Performs a step and all log operations that follow; gives the reply and the number of
+    /// streams to be scanned.
     fn step(&mut self, event: Event) -> (Option<ShardReply>, usize) {
         let mut events = vec![event];
         let (mut answer, mut scanned) = (None, 0);
@@ -250,7 +250,7 @@ fn main() {
     bench.select("{pod=~\".*-6d4cf56db6-.*\"}", streams);
     let ends_low = (0..streams).filter(|number| number * 7919 % 16 < 8).count();
     bench.select("{pod=~\".*-[0-9a-f]+[0-7]\"}", ends_low);
-    // These select nothing, so that what they take is to try the pattern.
+    // These select nothing, so their time is the time of trying the pattern.
     bench.select("{pod=~\".*-[0-9a-f]+-[0-7]\"}", 0);
     bench.select("{pod=~\".*-6d4cf56db7-.*\"}", 0);
     bench.select("{pod=~\"(?i).*-6D4CF56DB7-.*\"}", 0);

@@ -1,5 +1,5 @@
-//! Counts the changes of stored entries by time, so that a cache of answers can tell whether
-//! an answer still holds.
+//! Counts the changes of stored entries by time, so that a cache of answers can tell whether an
+//! answer holds.
 //!
 //! Each shard counts its changes by tenant and by time, in *buckets* of 2^36 ns (69 seconds).
 //! A change is an entry that becomes visible, or an entry that goes because it has expired. A
@@ -7,13 +7,13 @@
 //! computed. As long as a new stamp of these times is the same, computing the answer again
 //! gives the same answer.
 //!
-//! Guarantees: a shard counts a change in the step that makes it: before anybody can see the
+//! Guarantees: a shard counts a change in the step that makes it: before any request can see the
 //! change, and before the push is answered. A stamp that is taken after the answer to a push
-//! differs from one that was taken before the push. Sealing and merging are no changes.
-//! Counters lie in a table of fixed size per shard, and several times share one. So a stamp may
-//! report a change of other times or of another tenant, and never misses a change.
+//! differs from one that was taken before the push. Sealing and merging are no changes. Counters
+//! lie in a table of fixed size per shard, and several times share one. So a stamp may report a
+//! change of other times or of another tenant, and never misses a change.
 //!
-//! Only its shard writes a counter. All cores read it, and nobody waits.
+//! Only its shard writes a counter. All cores read it, and no core waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ const STAMP_COUNTS_MAX: i64 = 1_024;
 /// Longer times, a year and more, have no stamp.
 const STAMP_BUCKETS_MAX: i64 = 1 << 19;
 
-/// What tells a tenant's counters from another one's.
+/// The hash of a tenant's name, which chooses the tenant's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct TenantKey(u32);
 
@@ -50,7 +50,7 @@ impl TenantKey {
         TenantKey(RandomState::with_seeds(7, 1, 5, 3).hash_one(tenant.as_str()) as u32)
     }
 
-    fn place(self, bucket: i64) -> usize {
+    fn counter_index(self, bucket: i64) -> usize {
         // Buckets that follow each other have counters that do.
         (i64::from(self.0).wrapping_add(bucket) & (COUNTERS as i64 - 1)) as usize
     }
@@ -95,13 +95,14 @@ impl NodeChanges {
     /// The side of a shard that counts.
     ///
     /// # Panics
-    /// There is no such shard.
+    /// The node has no shard of this number.
     pub fn of_shard(&self, shard: u16) -> ShardChanges {
         assert!(usize::from(shard) < self.0.len(), "no such shard");
         ShardChanges { node: self.clone(), shard: usize::from(shard) }
     }
 
-    /// What has happened until now in some time; `None` if it is very long, or empty.
+    /// The number of changes in a time range up to this moment; `None` if the range is very long,
+    /// or empty.
     pub fn stamp(&self, tenants: &[TenantId], range: TimeRange) -> Option<Stamp> {
         if range.start_ns >= range.end_ns {
             return None;
@@ -149,7 +150,7 @@ impl NodeChanges {
                 let first = group << stamp.group_bits;
                 for bucket in first..first + (1 << stamp.group_bits) {
                     for key in stamp.tenants.iter().chain([&TenantKey::ANY]) {
-                        let counter = &shard.counters[key.place(bucket)];
+                        let counter = &shard.counters[key.counter_index(bucket)];
                         // Counters only grow, so a sum is the same only if all are.
                         *count = count.wrapping_add(counter.load(Ordering::Acquire));
                     }
@@ -168,7 +169,7 @@ fn times_of(group: i64, group_bits: u32) -> (i64, i64) {
     (ns(group), ns(group + 1))
 }
 
-/// What had happened in some time when it was taken. See the module.
+/// The number of changes in a time range, at the moment when the stamp was taken. See the module.
 #[derive(Clone, Debug)]
 pub struct Stamp {
     tenants: Box<[TenantKey]>,
@@ -204,7 +205,7 @@ impl ShardChanges {
             return;
         }
         for bucket in first..=last {
-            count(&shard.counters[tenant.place(bucket)]);
+            count(&shard.counters[tenant.counter_index(bucket)]);
         }
     }
 

@@ -56,8 +56,8 @@ pub fn wal_records(data: &[u8]) {
     assert_eq!(&data[..rewritten.len()], &rewritten);
 }
 
-/// Reads the bytes as names, headers, edits and files of the manifest, and writes what
-/// they hold anew.
+/// Reads the bytes as names, headers, edits and files of the manifest, and writes their contents
+/// anew.
 ///
 /// # Panics
 /// If something changes on the way.

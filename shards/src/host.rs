@@ -64,7 +64,7 @@ pub struct HostConfig {
     pub scan: ScanConfig,
     /// Memory for new entries on their way to tails; shared by all shards of the node.
     pub tails: Budget,
-    /// Where the shards of the node count what they change.
+    /// The counters of the node for the changes of its shards.
     pub changes: NodeChanges,
 }
 
@@ -86,7 +86,7 @@ pub enum StartError {
     Replay(#[from] io::Error),
 }
 
-/// Drafts take at most one part in so many of what segments may take on the disk.
+/// Drafts take at most one part in so many of the disk space of segments.
 const DRAFTS_DISK_SHARE: u64 = 8;
 
 /// Brings a shard's state back from segments and log, and runs it in a task of its
@@ -374,8 +374,8 @@ impl<R: Runtime> Driver<R> {
         let sealer = &mut self.sealer;
         let (maintaining, compactor) = (&mut self.maintaining, &mut self.compactor);
         poll_fn(|context| {
-            // The operation comes first: its end frees what waits for it, and the
-            // requests behind it go with the next one.
+            // The operation comes first: its end frees the pushes that wait for it, and the
+            // requests behind it go with the next operation.
             if let Some(running) = operation
                 && let Poll::Ready(finished) = running.as_mut().poll(context)
             {
@@ -439,8 +439,8 @@ async fn commit<F: File>(
         let (result, returned) = file.write_aligned_at(frame, offset).await;
         frame = returned;
         if result.is_err() {
-            // The file is closed for good now. By an interval's policy it may hold
-            // acknowledged commits that nothing would sync any more.
+            // The file is closed for good. By an interval's policy it may hold acknowledged commits
+            // that nothing would sync any more.
             if let Err(error) = file.sync_data().await {
                 tracing::error!(%error, "the log file that is given up cannot be synced");
             }

@@ -51,32 +51,32 @@ impl LabelIndex {
         };
         postings::add(&mut index.streams, slot);
         for (name, value) in labels.iter() {
-            let place = match index.find(name) {
-                Ok(place) => place,
-                Err(place) => {
+            let position = match index.find(name) {
+                Ok(position) => position,
+                Err(position) => {
                     // Most tenants have the names of their first stream and no others.
                     if index.names.len() < FEW_NAMES {
                         index.names.reserve_exact(1);
                     }
-                    index.names.insert(place, (name.into(), Values::default()));
-                    place
+                    index.names.insert(position, (name.into(), Values::default()));
+                    position
                 }
             };
-            index.names[place].1.add(value, slot);
+            index.names[position].1.add(value, slot);
         }
     }
 
-    /// Removes a stream that was inserted with these labels. What has no stream any more
-    /// goes, too: values, names, tenants.
+    /// Removes a stream that was inserted with these labels. Values, names and tenants that have
+    /// lost their last stream go, too.
     pub(crate) fn remove(&mut self, tenant: &TenantId, slot: Slot, labels: &Labels) {
         let Some(index) = self.tenants.get_mut(tenant) else { return };
         postings::take(&mut index.streams, slot);
         for (name, value) in labels.iter() {
-            let Ok(place) = index.find(name) else { continue };
-            let values = &mut index.names[place].1;
+            let Ok(position) = index.find(name) else { continue };
+            let values = &mut index.names[position].1;
             values.remove(value, slot);
             if values.count() == 0 {
-                index.names.remove(place);
+                index.names.remove(position);
             }
         }
         if index.streams.is_empty() {
@@ -96,13 +96,13 @@ impl LabelIndex {
 }
 
 impl TenantIndex {
-    /// The place of a label name, or where it would be.
+    /// The position of a label name, or the position where it would be.
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.names.binary_search_by(|(held, _)| (**held).cmp(name))
     }
 
     fn values_of(&self, name: &str) -> Option<&Values> {
-        self.find(name).ok().map(|place| &self.names[place].1)
+        self.find(name).ok().map(|position| &self.names[position].1)
     }
 
     /// All streams of the tenant, in rising order.

@@ -1,18 +1,18 @@
 //! The storage engine: one shard per core, each the only owner of its streams.
 //!
-//! A front core turns a push into one batch per shard and sends it through a lane
-//! ([`messages`]). The shard ([`shard`], driven by [`host`]) commits the batch to its
-//! write-ahead log ([`wal`]), together with the batches that arrived meanwhile, appends it to
-//! the heads of its streams and to its label index, and answers. Queries read snapshots beside
-//! the shard ([`scan`]). [`node`] claims the data folder and decides what recovery replays.
+//! A front core turns a push into one batch per shard and sends it through a lane ([`messages`]).
+//! The shard ([`shard`], driven by [`host`]) commits the batch to its write-ahead log ([`wal`]),
+//! together with the batches that arrived meanwhile, appends it to the heads of its streams and to
+//! its label index, and answers. Queries read snapshots beside the shard ([`scan`]). [`node`]
+//! claims the data folder and decides which log files recovery replays.
 //!
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`wal`]; [`manifest`];
 //! [`retention`]; [`node`]; `sealed`, [`check`]; [`compact`]; [`scan`]; [`tail`]; [`messages`];
 //! [`shard`]; [`host`].
 //!
-//! What must be absent: this crate knows nothing of HTTP, of query text, or of how entries
-//! came to the node.
+//! This crate knows nothing of HTTP, of query text, or of the protocols by which entries come to
+//! the node.
 
 pub mod changes;
 pub mod check;

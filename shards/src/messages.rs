@@ -51,7 +51,7 @@ pub enum ShardRequest {
     Append(AppendRequest),
     /// Compute a part of a query.
     Leaf(LeafRequest),
-    /// Run a share of a [`LeafReply::rest`], whoever owns its streams; answered as
+    /// Run a share of a [`LeafReply::rest`], also of streams of other shards; answered as
     /// [`ShardRequest::Leaf`].
     Share(Box<ScanJob>),
     /// Names of the labels of the selected streams.
@@ -60,8 +60,8 @@ pub enum ShardRequest {
     LabelValues(StreamSelection, Box<str>),
     /// Label sets of the selected streams.
     Series(StreamSelection),
-    /// Follow the entries of a query from now on; answered as [`ShardRequest::Leaf`],
-    /// with what came before.
+    /// Follow the new entries of a query; answered as [`ShardRequest::Leaf`], with the entries that
+    /// came before the request.
     TailJoin(TailJoin),
     /// Ask for new entries of the tails of the calling core.
     TailPoll(TailPoll),
@@ -69,7 +69,7 @@ pub enum ShardRequest {
     TailClose(u64),
     /// Numbers for metrics.
     Status,
-    /// Keep entries for other periods from now on.
+    /// Keep entries for other periods from this moment on.
     Retain(Arc<RetentionPolicy>),
     /// Write everything that is in memory to segments; answered when that is on
     /// stable storage.
@@ -116,7 +116,7 @@ pub enum AppendError {
     /// were defined.
     #[error("the shard does not know a stream of the batch")]
     UnknownStream,
-    /// The log cannot take it now.
+    /// The log cannot take the push at this moment.
     #[error(transparent)]
     Log(#[from] WalUnavailable),
     /// The write or the sync that carried the batch failed.

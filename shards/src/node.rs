@@ -55,7 +55,7 @@ pub enum NodeError {
     Io {
         /// The operation that failed.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -71,9 +71,9 @@ pub(crate) fn is_newer(found: &str) -> bool {
 /// How a data folder is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Whether to go on without what files hold that another version of the program has
-    /// written. Segments and log files of that kind stay where they are; files of the manifest
-    /// are kept in its quarantine folder.
+    /// Whether to go on without the contents of files that another version of the program has
+    /// written. Segments and log files of that kind stay where they are; files of the manifest are
+    /// kept in its quarantine folder.
     pub ignores_unknown_versions: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct NodePlan {
     pub files: Vec<PlannedFile>,
     /// The parts of these files that segments hold already.
     pub covers: Arc<[Cover]>,
-    /// The same files; removes them when all shards have sealed what they replayed.
+    /// The same files; removes them when all shards have sealed the entries that they replayed.
     pub replayed: Arc<ReplayedFiles>,
     /// Segments that queries read, by [`LiveSegment::order`]. Their files are there and
     /// have the right length.
@@ -105,12 +105,12 @@ pub struct NodePlan {
     pub unusable_segments: Arc<[LiveSegment]>,
     /// The knowledge about segments that the shards share.
     pub node_segments: Arc<NodeSegments>,
-    /// What the first edit of each shard has to repeat, see
+    /// The edit that the first edit of each shard has to repeat, see
     /// [`ManifestLog::with_preface`](crate::manifest::ManifestLog::with_preface).
     pub preface: Option<Arc<ManifestEdit>>,
     /// The findings in the segments folder.
     pub manifest: ManifestReport,
-    /// What the clock has to go on from.
+    /// The knowledge about the time that the clock goes on from.
     pub clock: StartClock,
     /// How the folder was opened.
     pub options: OpenOptions,
@@ -163,7 +163,7 @@ pub async fn open_node_with<R: Runtime>(
         io::ErrorKind::WouldBlock => NodeError::InUse(data_dir.to_path_buf()),
         _ => io_error("lock", &lock_path)(error),
     })?;
-    // After the lock: nobody changes names any more that are then taken for durable.
+    // After the lock: no other process changes names that this start takes for durable.
     sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
     let opened = OpenedManifest::open(runtime, &segments_dir).await;
@@ -218,7 +218,7 @@ pub async fn open_node_with<R: Runtime>(
     Ok(Node { _lock: lock, plan })
 }
 
-/// Those covers of whose writers there still are files.
+/// The covers whose writers have files left.
 fn useful_covers(covers: &[Cover], remaining: &[WalName]) -> Vec<Cover> {
     let is_useful = |cover: &&Cover| {
         remaining.iter().any(|name| {
@@ -242,7 +242,7 @@ async fn sync_folders<R: Runtime>(
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         match runtime.sync_dir(folder).await {
             Ok(()) => {}
-            // One that may not be opened or synced was not made by us.
+            // A folder that may not be opened or synced was not made by this program.
             Err(error) if !ours.contains(&folder) => {
                 tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
             }
@@ -271,11 +271,11 @@ async fn check_format<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<(), No
 struct Survey {
     /// Every log file's name, readable or not.
     all: Vec<WalName>,
-    /// Those whose entries are all in segments.
+    /// Log files whose entries are all in segments.
     covered: Vec<WalName>,
     /// All others.
     planned: Vec<PlannedFile>,
-    /// Those of another version of the program.
+    /// Log files of another version of the program.
     unknown: Vec<UnknownVersion>,
 }
 
@@ -306,7 +306,7 @@ async fn survey<R: Runtime>(
         all.push(name);
         let is_covered = FileCovers::of(covers, name).covers_file(name);
         let found = match read_header(runtime, &path, name).await {
-            // Nobody needs its contents.
+            // Segments hold its contents.
             Err(_) if is_covered => FoundHeader::Bad,
             other => other.map_err(io_error("read", &path))?,
         };
@@ -337,7 +337,7 @@ async fn survey<R: Runtime>(
         let file = runtime.open(&path, OpenMode::Read).await.map_err(read)?;
         let file_len = file.len_bytes().await.map_err(read)?;
         if has_frames(&headers, name) || !is_bare(&file, file_len).await.map_err(read)? {
-            // Its frames may be good, or it has lost what it held: recovery looks and reports.
+            // Its frames may be good, or it has lost its contents: recovery looks and reports.
             planned.push(PlannedFile::of_damaged(name));
             continue;
         }

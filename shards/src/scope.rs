@@ -221,7 +221,7 @@ mod tests {
                 for (slot, (tenant, labels)) in streams.iter().enumerate() {
                     let accepts = scope.accepts(tenant, labels, &matchers);
                     assert_eq!(accepts, expected.contains(&(slot as Slot)), "{text} {slot}");
-                    // What is shown is what matchers mean.
+                    // Matchers apply to the labels that are shown.
                     let shown = TenantScope::labelled(tenants(&["a", "b"])).shown(tenant, labels);
                     let holds =
                         |m: &CompiledMatcher| m.matches(shown.get(m.name()).unwrap_or_default());

@@ -98,17 +98,38 @@ pub struct Shard {
     missing_bounds_ns: Vec<(i64, i64)>,
     /// Batches looked at so far; tells looks apart.
     checks: u64,
-    heads: Reservation,
+    head_memory: HeadMemory,
     stream_memory: StreamMemory,
-    /// Memory for the blocks of heads.
+    stop: Stop,
+    counters: Counters,
+    recovery: RecoverySummary,
+}
+
+/// The memory of the entries in heads.
+#[derive(Debug)]
+struct HeadMemory {
+    reserved: Reservation,
+    /// Blocks of heads that are free.
     pool: BlockPool,
     /// Bytes that entries on their way through the log will take in heads.
     in_log_bytes: u64,
-    stop: Option<ReplyTo<ShardReply>>,
-    stopping: bool,
-    stop_error: Option<Arc<str>>,
-    counters: Counters,
-    recovery: RecoverySummary,
+}
+
+impl HeadMemory {
+    fn release(&mut self, bytes: u64) {
+        self.reserved.shrink_to(self.reserved.bytes().saturating_sub(bytes));
+    }
+}
+
+/// The stop of a shard. A shard that was told to stop refuses pushes.
+#[derive(Debug, Default)]
+struct Stop {
+    /// Whether the shard was told to stop.
+    begun: bool,
+    /// The answer to the request, until it is given.
+    reply_to: Option<ReplyTo<ShardReply>>,
+    /// Why the last commit after the request failed.
+    error: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -141,18 +162,18 @@ impl Shard {
             segments: Vec::new(),
             missing_bounds_ns: Vec::new(),
             checks: 0,
-            heads: config.heads.try_reserve(0)?,
+            head_memory: HeadMemory {
+                reserved: config.heads.try_reserve(0)?,
+                pool: BlockPool::default(),
+                in_log_bytes: 0,
+            },
             stream_memory: StreamMemory {
                 reserved: config.streams.try_reserve(0)?,
                 uncounted_bytes: 0,
                 refused: 0,
                 tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             },
-            pool: BlockPool::default(),
-            in_log_bytes: 0,
-            stop: None,
-            stopping: false,
-            stop_error: None,
+            stop: Stop::default(),
             counters: Counters::default(),
             recovery: RecoverySummary::default(),
         })
@@ -176,8 +197,8 @@ impl Shard {
                         self.sealing.note_time(context.now);
                     }
                     Err(cause) => {
-                        if self.stopping {
-                            self.stop_error = Some(cause.clone());
+                        if self.stop.begun {
+                            self.stop.error = Some(cause.clone());
                         }
                         self.refuse(commit.batches, &cause, effects);
                     }
@@ -193,10 +214,14 @@ impl Shard {
         }
         self.seal_if_due(context, effects);
         let streams = &mut self.streams;
-        let op =
-            self.wal.next_op(context.now, context.random, context.unix_ns, |append, place, out| {
-                define_streams(streams, &append.slots, place, out);
-            });
+        let op = self.wal.next_op(
+            context.now,
+            context.random,
+            context.unix_ns,
+            |append, position, out| {
+                define_streams(streams, &append.slots, position, out);
+            },
+        );
         effects.extend(op.map(Effect::Wal));
         self.maintain_if_due(context, effects);
         self.serve_tails(context.now, effects);
@@ -279,8 +304,8 @@ impl Shard {
                 return;
             }
             ShardRequest::Stop => {
-                self.stopping = true;
-                self.stop = Some(reply_to);
+                self.stop.begun = true;
+                self.stop.reply_to = Some(reply_to);
                 self.append_deferred(context, effects);
                 return;
             }
@@ -322,7 +347,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         for InFrame { waiting, range } in batches {
-            self.in_log_bytes -= waiting.reserved_bytes;
+            self.head_memory.in_log_bytes -= waiting.reserved_bytes;
             let mut kept_bytes = 0;
             // The batch was checked when it was let in.
             let sections = checked_sections(&frame[range]).flatten();
@@ -345,7 +370,7 @@ impl Shard {
     fn append_section(&mut self, slot: Slot, section: &Section<'_>) -> u64 {
         let stream = &mut self.streams[slot as usize];
         let was_empty = stream.head.is_empty();
-        let appended = stream.head.append(section, &mut self.pool);
+        let appended = stream.head.append(section, &mut self.head_memory.pool);
         self.counters.entries += appended.entries;
         self.counters.line_bytes += appended.line_bytes;
         self.counters.duplicates += appended.duplicates;
@@ -380,8 +405,8 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         for InFrame { waiting, .. } in batches {
-            self.in_log_bytes -= waiting.reserved_bytes;
-            self.release(waiting.reserved_bytes);
+            self.head_memory.in_log_bytes -= waiting.reserved_bytes;
+            self.head_memory.release(waiting.reserved_bytes);
             for &slot in &waiting.slots {
                 self.streams[slot as usize].in_log -= 1;
             }
@@ -393,23 +418,19 @@ impl Shard {
     /// Turns the reservation of a push into the memory that its entries take.
     fn adjust_reservation(&mut self, reserved_bytes: u64, kept_bytes: u64) {
         match kept_bytes.checked_sub(reserved_bytes) {
-            None => self.release(reserved_bytes - kept_bytes),
-            // The heads of its streams were frozen meanwhile, so they need blocks of
-            // their own. What finds no room is not counted on release either.
-            Some(more_bytes) if !self.heads.try_grow(more_bytes) => {
+            None => self.head_memory.release(reserved_bytes - kept_bytes),
+            // The heads of its streams were frozen meanwhile, so they need blocks of their own.
+            // Bytes that find no room are not counted on release, either.
+            Some(more_bytes) if !self.head_memory.reserved.try_grow(more_bytes) => {
                 self.sealing.uncount(more_bytes);
             }
             Some(_) => {}
         }
     }
 
-    fn release(&mut self, bytes: u64) {
-        self.heads.shrink_to(self.heads.bytes().saturating_sub(bytes));
-    }
-
     /// Answers a stop once nothing is under way and everything is synced.
     fn finish_stop(&mut self, effects: &mut Vec<Effect>) {
-        if self.stop.is_none() || !self.wal.is_idle() || !self.sealing_allows_stop() {
+        if self.stop.reply_to.is_none() || !self.wal.is_idle() || !self.sealing_allows_stop() {
             return;
         }
         if self.maintenance.is_running() {
@@ -420,8 +441,8 @@ impl Shard {
             effects.push(Effect::Wal(op));
             return;
         }
-        if let Some(reply_to) = self.stop.take() {
-            let result = self.stop_error.take().map_or(Ok(()), Err);
+        if let Some(reply_to) = self.stop.reply_to.take() {
+            let result = self.stop.error.take().map_or(Ok(()), Err);
             effects.push(Effect::Reply(reply_to, ShardReply::Stopped(result)));
         }
     }

@@ -21,20 +21,20 @@ use logsvc_segment::head::HeadBlock;
 /// Dropped entries that a batch lists; more are only counted.
 pub(crate) const DROPPED_LISTED_MAX: usize = 1000;
 
-/// Opens a subscription, if it is not open, and gives what came before.
+/// Opens a subscription, if it is not open, and gives the entries that came before the request.
 #[derive(Debug)]
 pub struct TailJoin {
-    /// Names the subscription among those of the core that asks.
+    /// Names the subscription among the subscriptions of the core that asks.
     pub subscription: u64,
-    /// Entries that become visible from now on carry it. Must rise from join to join.
+    /// Entries that become visible after the request carry it. Must rise from join to join.
     pub epoch: u64,
     /// Memory that entries of the subscription may take in the shard, in bytes, about.
     pub queue_max_bytes: usize,
-    /// The query for what came before; its tenant and matchers are the subscription's.
+    /// The query for the entries that came before; its tenants and matchers are the subscription's.
     pub history: LeafRequest,
 }
 
-/// Asks what has come. Answered when there is something, or when the core asks again.
+/// Asks for new entries. Answered when there are some, or when the core asks again.
 #[derive(Debug, Default)]
 pub struct TailPoll {
     /// New values of [`TailJoin::queue_max_bytes`], by subscription.
@@ -75,8 +75,8 @@ pub struct TailDropped {
     pub timestamp_ns: i64,
 }
 
-/// A copy of new entries of one stream, which counts against the memory for tails for
-/// as long as somebody holds it.
+/// A copy of new entries of one stream, which counts against the memory for tails until its last
+/// holder drops it.
 #[derive(Debug)]
 pub struct TailBlock {
     labels: Arc<Labels>,

@@ -1,7 +1,7 @@
 //! The vocabulary that all floors of the storage engine share: streams, sets of streams, time
 //! ranges, the counters of a scan, and the flag that ends a query.
 //!
-//! What must be absent: this module imports no other module of the crate.
+//! This module imports no other module of the crate.
 
 mod partitions;
 
@@ -18,7 +18,7 @@ pub(crate) use partitions::may_share_streams;
 pub struct StreamDefinition {
     /// The id, computed from the other two.
     pub id: StreamId,
-    /// Who owns the stream.
+    /// The tenant that owns the stream.
     pub tenant: TenantId,
     /// Its labels.
     pub labels: Arc<Labels>,
@@ -40,7 +40,7 @@ impl TimeRange {
     }
 }
 
-/// Tells a query that nobody waits for it any more. Cheap to clone.
+/// Tells a query that no client waits for it any more. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
@@ -82,7 +82,7 @@ pub struct ScanStats {
     pub sealed_entries: u64,
     /// Bytes of their lines that were looked at.
     pub sealed_line_bytes: u64,
-    /// Those of them that passed the pipeline.
+    /// Entries of sealed blocks that passed the pipeline.
     pub sealed_entries_kept: u64,
     /// Bytes of metadata, as in a batch without counts, of the sealed blocks whose
     /// metadata was looked at.
@@ -91,7 +91,7 @@ pub struct ScanStats {
     pub head_metadata_bytes: u64,
     /// Columns of sealed blocks that were looked for in the cache.
     pub cache_lookups: u64,
-    /// Those of them that it had.
+    /// Columns of these that the cache had.
     pub cache_hits: u64,
     /// Time spent waiting for bytes of segments, in nanoseconds.
     pub read_time_ns: u64,

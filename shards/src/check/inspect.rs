@@ -12,12 +12,12 @@ use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 use super::left::{LeftTotals, left_by_segment};
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
 
-/// Prints a segment's footer and directory: totals, regions, blocks with their columns,
-/// streams with their labels. If the segment lies in a data folder, also what the manifest
-/// there says about it. `print` gets one line after the other, without line ends.
+/// Prints a segment's footer and directory: totals, regions, blocks with their columns, streams
+/// with their labels. If the segment lies in a data folder, prints the entry of the manifest there,
+/// too. `print` gets one line after the other, without line ends.
 ///
 /// # Errors
-/// The file cannot be read, or is damaged, or no segment at all.
+/// The file cannot be read, or is damaged, or is not a segment.
 pub async fn inspect_segment<R: Runtime>(
     runtime: &R,
     path: &Path,
@@ -127,14 +127,14 @@ pub async fn inspect_segment<R: Runtime>(
     Ok(())
 }
 
-/// What the manifest says of the data folder that a segment lies in; `None` if there is none
-/// in the folder above that of the segment's day.
+/// The manifest of the data folder that a segment lies in; `None` if the folder above the folder of
+/// the segment's day has no manifest.
 async fn manifest_beside<R: Runtime>(
     runtime: &R,
     path: &Path,
 ) -> Option<io::Result<ManifestState>> {
     let segments_dir = path.parent()?.parent()?;
-    // A segment may lie anywhere, so what cannot be listed is no data folder.
+    // A segment may lie anywhere, so a folder that cannot be listed is no data folder.
     let entries = runtime.read_dir(segments_dir).await.ok()?;
     if !entries.iter().any(|entry| entry.name == CHECKPOINT_NAME) {
         return None;

@@ -23,7 +23,8 @@ pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName,
     parts.collect()
 }
 
-/// Parts of those that have left a segment which cannot have been in it, in words.
+/// The parts of streams that are recorded to have left a segment and cannot have been in it, in
+/// words.
 pub(super) fn foreign_parts(
     name: SegmentName,
     left: &StreamPartitions,
@@ -39,7 +40,7 @@ pub(super) fn foreign_parts(
     })
 }
 
-/// What has left a segment, in numbers. Prints as words.
+/// The streams that have left a segment, in numbers. Prints as words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LeftTotals<'l> {
     /// Streams of the segment that have left it.

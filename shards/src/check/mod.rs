@@ -34,13 +34,14 @@ pub struct CheckReport {
     pub left_segments: u64,
     /// Streams that have left them, once for each segment.
     pub left_streams: u64,
-    /// Entries that do not count there for this reason, of those above.
+    /// The number of [`CheckReport::segment_entries`] that do not count, because their streams have
+    /// left the segment.
     pub left_entries: u64,
     /// Files of the write-ahead log.
     pub wal_files: u64,
     /// Frames in them that check.
     pub wal_frames: u64,
-    /// Entries in those frames.
+    /// Entries in these frames.
     pub wal_entries: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
@@ -62,11 +63,11 @@ pub struct Finding {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// What a crash leaves behind and the next start clears up, or what is under way.
+    /// A crash has left a file that the next start clears up, or work is under way.
     Note,
     /// Another version of the program has written it, so this one cannot tell.
     OtherVersion,
-    /// Bytes are not what was written, or what they say does not fit together.
+    /// Bytes differ from the bytes that were written, or their contents contradict each other.
     Damage,
 }
 

@@ -23,7 +23,7 @@ pub(super) const COLUMNS: [ColumnKind; 4] =
 /// Filters are read in pieces of this many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What keeps a segment from being read further.
+/// The reason why a segment cannot be read further.
 pub(super) enum Stop {
     Damaged(SegmentError),
     Io(io::Error),
@@ -72,7 +72,7 @@ async fn read<F: File>(file: &F, range: Range<u64>) -> io::Result<Vec<u8>> {
     result.map(|()| bytes)
 }
 
-/// Verifies a segment that ought to be what the manifest says, and counts what has left it.
+/// Verifies a segment against its entry in the manifest, and counts the streams that have left it.
 pub(super) async fn check_segment<R: Runtime>(
     runtime: &R,
     path: &Path,

@@ -25,13 +25,13 @@ pub enum CheckError {
     /// A process uses it.
     #[error("the data folder {0} is in use; stop the server first")]
     InUse(PathBuf),
-    /// It is none, or one of another version.
+    /// The folder is no data folder, or one of another version.
     #[error("{0} is not a data folder of this version: {1}")]
     NotAStore(PathBuf, String),
     /// Something cannot be read.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// What.
+        /// The folder or the file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -92,7 +92,7 @@ pub async fn check_store<R: Runtime>(
     tell_unlisted(runtime, &segments_dir, unlisted, is_known, &mut report).await;
     let files = LiveFiles::new(&manifest, &survey);
     let left = left_by_segment(&manifest);
-    // What has lost edits may have lost that a segment is live.
+    // A manifest that has lost edits may have lost the edit that makes a segment live.
     let unknown = left.keys().filter(|name| !manifest.live.contains_key(name));
     for name in unknown.filter(|_| manifest.damage.is_empty()) {
         let what = format!("streams are said to have left {}, which is not live", name.file_name());
@@ -155,13 +155,13 @@ pub async fn check_store<R: Runtime>(
     Ok(report)
 }
 
-/// What is to be done about a segment that is not there.
+/// The advice about a segment that is not there.
 const MISSING: &str = "the segment is missing; a copy that is put back is live again. If the \
                        manifest has lost edits, it may have been merged: then its entries are in \
                        a segment that no edit names";
 
-/// Tells of segments that the manifest does not name, and what becomes of them. `is_known` says
-/// whether all of the manifest is of a version that can be read.
+/// Tells of segments that the manifest does not name, and how the next start treats them.
+/// `is_known` says whether all of the manifest is of a version that can be read.
 async fn tell_unlisted<R: Runtime>(
     runtime: &R,
     segments_dir: &Path,

@@ -71,7 +71,7 @@ pub(super) async fn check_wal<R: Runtime>(
     }
 }
 
-/// What headers say of a file: its own, and that of the next.
+/// The contents of the headers about a file: its own header, and the header of the next file.
 struct Found<'a> {
     header: Option<&'a FileHeader>,
     has_bad_second: bool,
@@ -120,7 +120,7 @@ async fn check_file<R: Runtime>(
             }
             report.wal_frames += 1;
             report.read_bytes += len;
-            offset = header.layout.place_behind(offset + len);
+            offset = header.layout.position_behind(offset + len);
             number = header.number.saturating_add(1);
             runtime.yield_now().await;
             continue;
@@ -156,7 +156,7 @@ async fn check_file<R: Runtime>(
     Ok(())
 }
 
-/// Number of entries of a frame; or what is wrong with it.
+/// The number of entries of a frame; or the fault of the frame.
 fn check_payload(
     payload: &[u8],
     defined: &mut BTreeSet<logsvc_proto::StreamId>,

@@ -55,7 +55,7 @@ impl<R: Runtime> ReadAhead<R> {
         ReadAhead { runtime: runtime.clone(), file: Rc::new(file), next: None }
     }
 
-    /// The bytes of a range. `behind` is what will be asked for next, most likely.
+    /// The bytes of a range. `behind` is the range that will most likely be asked for next.
     pub(super) async fn read(
         &mut self,
         range: Range<u64>,
@@ -78,7 +78,7 @@ impl<R: Runtime> ReadAhead<R> {
         Ok(piece)
     }
 
-    /// The bytes of a range, whatever is asked for before and behind it.
+    /// The bytes of a range, without a change to the range that is read ahead.
     pub(super) async fn read_alone(&self, range: Range<u64>) -> io::Result<Piece> {
         read(&*self.file, range).await
     }

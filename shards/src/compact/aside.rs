@@ -1,8 +1,8 @@
 //! The part of a merge that runs on a side thread.
 //!
-//! The merge decides on the core what comes next and gathers it as [`Step`]s. Encoding a block
-//! takes one to two milliseconds, and so does decoding one. A [`MergeWorker`] does both on a
-//! side thread. It owns everything that it needs, and comes back with the results.
+//! The merge decides on the core about the next entries and blocks, and gathers them as [`Step`]s.
+//! Encoding a block takes one to two milliseconds, and so does decoding one. A [`MergeWorker`] does
+//! both on a side thread. It owns everything that it needs, and comes back with the results.
 //!
 //! Guarantees: steps are done in their order, and the bytes of the segment are the same however
 //! many steps are done at once. Memory: the writer's; the merge owns the steps. It fails if an
@@ -33,7 +33,7 @@ pub(super) const BLOCKS_IN_A_ROW: usize = 4;
 /// The next piece of the segment.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// The stream of what follows, and about how many line bytes of it are not copied.
+    /// The stream of the steps that follow, and about how many of its line bytes are not copied.
     Stream(StreamDefinition, u64),
     /// Entries of a run of the stream, counted within the block.
     Entries { block: Arc<Block>, run: RunInfo, range: Range<usize> },

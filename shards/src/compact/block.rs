@@ -48,7 +48,8 @@ impl StoredColumns {
         }
     }
 
-    /// Whether they were read at once, as those of drafts are, whose lines are not encoded.
+    /// Whether the columns were read at once, as the columns of drafts are, because their lines are
+    /// not encoded.
     pub(super) fn is_piece(&self) -> bool {
         matches!(self, StoredColumns::Together(..))
     }
@@ -70,14 +71,14 @@ impl StoredColumns {
 /// Where the columns of a block are if they stand one behind the other, as in drafts, and where
 /// each is within that.
 pub(super) fn together(info: &BlockInfo) -> Option<(Range<u64>, [Range<usize>; 4])> {
-    let places = ColumnKind::ALL.map(|kind| info.column(kind).range());
-    let stored = || places.iter().filter(|range| !range.is_empty());
+    let ranges = ColumnKind::ALL.map(|kind| info.column(kind).range());
+    let stored = || ranges.iter().filter(|range| !range.is_empty());
     let all = stored().map(|range| range.start).min()?..stored().map(|range| range.end).max()?;
     let sum: u64 = stored().map(|range| range.end - range.start).sum();
     if all.end - all.start != sum {
         return None;
     }
-    let within = places.map(|range| match range.is_empty() {
+    let within = ranges.map(|range| match range.is_empty() {
         true => 0..0,
         false => (range.start - all.start) as usize..(range.end - all.start) as usize,
     });
@@ -184,7 +185,7 @@ impl Block {
         self.metadata.as_ref().filter(|_| run.has_metadata)
     }
 
-    /// Where a line begins among those of its run.
+    /// The offset of a line in the lines of its run.
     fn line_start(&self, run: &RunInfo, index: usize) -> u32 {
         if index == run.entries.start as usize { 0 } else { self.line_ends[index - 1] }
     }

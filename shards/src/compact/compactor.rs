@@ -45,9 +45,9 @@ impl<R: Runtime> Compactor<R> {
         Compactor { folder, node, buffers: Spare::default(), pending: None }
     }
 
-    /// Does a job. After a failure the next job must be [`MaintenanceJob::Resume`], until
-    /// that succeeds: it brings an edit of the manifest into force that has failed. The
-    /// outcome tells what was done.
+    /// Does a job. After a failure the next job must be [`MaintenanceJob::Resume`], until that
+    /// succeeds: it brings an edit of the manifest into force that has failed. The outcome tells
+    /// the changes.
     ///
     /// # Errors
     /// See [`CompactError`].
@@ -209,8 +209,8 @@ impl<R: Runtime> Compactor<R> {
 }
 
 impl<R: Runtime> Compactor<R> {
-    /// Refuses to begin what is unlikely to end: a disk that is nearly full has better
-    /// uses for its space than half a merge.
+    /// Refuses to begin a merge that is unlikely to end: a disk that is nearly full has better uses
+    /// for its space than half a merge.
     async fn check_space(&self, input_bytes: u64) -> io::Result<()> {
         let space = self.folder.runtime.disk_space(&self.folder.segments_dir).await?;
         if space.available_bytes > input_bytes {
@@ -226,8 +226,8 @@ impl<R: Runtime> Compactor<R> {
     }
 }
 
-/// Removes the file of a segment that is not live any more. What cannot be removed is
-/// removed by the next start.
+/// Removes the file of a segment that is not live any more. If that fails, the next start removes
+/// the file.
 pub(crate) async fn unlink<R: Runtime>(runtime: &R, path: &std::path::Path) {
     match runtime.remove_file(path).await {
         Ok(()) => {}
@@ -244,8 +244,9 @@ fn with_name((name, directory): (SegmentName, Arc<HeldDirectory>)) -> RemovedSeg
 }
 
 impl<R: Runtime> Compactor<R> {
-    /// Notes the streams of a merged segment that may have entries in earlier ones at their
-    /// times: some that had in the inputs, unless those were inputs, too.
+    /// Notes the streams of a merged segment that may have entries at their times in earlier
+    /// segments. They are streams that were noted so in an input. A stream is left out if the
+    /// earlier segments were inputs, too.
     async fn note_late_rows(
         &self,
         added: &mut OpenedSegment,

@@ -7,8 +7,8 @@
 //! the pushes, and merging would encode most of it again.
 //!
 //! Guarantees: a shard has drafts of at most [`DraftPolicy::max_line_bytes`]. Drafts are merged
-//! soon after pushes have become slower, except those with damaged bytes. So queries look at
-//! a bounded amount of lines without filters.
+//! soon after pushes have become slower, except drafts with damaged bytes. So queries look at a
+//! bounded amount of lines without filters.
 //!
 //! The rules are here. [`crate::shard`] asks them when it seals and when it plans a merge,
 //! [`crate::sealed`] and the segment writer write drafts, and [`super::plan`] chooses the ones
@@ -29,8 +29,8 @@ const LATE_PART: (u64, u64) = (3, 4);
 /// bound.
 const MANY_PART: u64 = 8;
 
-/// A merge of drafts neither rests nor waits when they have come to one part in so many of
-/// their bound: it takes seconds, and frees nothing before its end.
+/// A merge of drafts neither rests nor waits when the drafts take one part in so many of their
+/// bound: the merge takes seconds, and frees nothing before its end.
 const TOO_MANY_PART: u64 = 4;
 
 /// When a shard writes drafts, and when it merges them.
@@ -41,10 +41,10 @@ pub struct DraftPolicy {
     pub fast: Duration,
     /// Heads that took longer never do.
     pub fill_max: Duration,
-    /// Line bytes of all drafts of a shard, at most: what queries have to look at without
-    /// filters. From an eighth of it on they are merged while pushes come as before; from a
-    /// quarter of it on without a rest. Large: a merge frees its inputs all at once, when it ends,
-    /// and half of the speed of a burst can be more than is encoded meanwhile.
+    /// Line bytes of all drafts of a shard, at most. Queries have to look at these lines without
+    /// filters. From an eighth of the bound on, drafts are merged although pushes come fast; from a
+    /// quarter on, without a rest. The bound is large because a merge frees its inputs all at once,
+    /// when it ends, and half of the speed of a burst can be more than is encoded meanwhile.
     pub max_line_bytes: u64,
     /// So long after the last one they are merged in any case. Longer than `fill_max`.
     pub quiet: Duration,
@@ -75,7 +75,7 @@ pub(crate) struct Heads {
 /// The drafts of a shard, and the state that decides about the next one.
 #[derive(Debug)]
 pub(crate) struct Drafts {
-    /// `None`: none are written, since nobody would merge them.
+    /// `None`: no drafts are written, since no merge would encode them.
     policy: Option<DraftPolicy>,
     /// Whether segments are merged at all.
     is_merging: bool,
@@ -177,8 +177,8 @@ impl Drafts {
         policy.is_some_and(|policy| self.line_bytes >= policy.max_line_bytes / TOO_MANY_PART)
     }
 
-    /// From when on drafts are to be merged, of which there are some; `None` if nothing is
-    /// merged. Those that a start finds are not waited for.
+    /// The moment from which on the drafts are to be merged, if there are any; `None` if nothing is
+    /// merged. Drafts that a start finds are due at once.
     pub(crate) fn due(&self) -> Option<Monotonic> {
         if !self.is_merging {
             return None;

@@ -1,11 +1,12 @@
 //! Reads a segment that is being rewritten, from its first block to its last.
 //!
 //! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and the range that
-//! is read ahead of a draft. If many blocks may be copied, all filters are in memory from the
-//! first of these blocks on. Every byte is checked. Side threads do this, except for blocks that
-//! are stored without encoding: decompressing a chunk of labels takes half a millisecond, and
-//! the filters of a large segment take longer. Inputs have their own reads and blocks, apart
-//! from those of scans: bytes that are read once must not evict columns that queries use again.
+//! is read ahead of a draft. If many blocks may be copied, all filters are in memory from the first
+//! of these blocks on. Every byte is checked. Side threads do this, except for blocks that are
+//! stored without encoding: decompressing a chunk of labels takes half a millisecond, and the
+//! filters of a large segment take longer. Inputs have their own reads and blocks, apart from the
+//! reads and blocks of scans: bytes that are read once must not evict columns that queries use
+//! again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,7 +39,7 @@ pub(super) struct Input<R: Runtime> {
     file: InputFile<R>,
     /// The next stream with its row.
     stream: Option<(u32, StreamDefinition)>,
-    /// Those behind it.
+    /// The labels of the chunk behind it.
     labels: Option<ChunkLabels>,
     next_chunk: u32,
     /// Used last at the back.
@@ -65,7 +66,7 @@ impl<R: Runtime> InputFile<R> {
         segment: &SealedSegment,
         directory: &Directory,
     ) -> io::Result<InputFile<R>> {
-        // One that became a draft later on has encoded blocks first.
+        // A segment that became a draft later on has encoded blocks first.
         if segment.footer.is_draft && !is_encoded(&directory.block(0)) {
             let file = runtime.open(&segment.path, OpenMode::ReadDirect).await?;
             return Ok(InputFile::Ahead(ReadAhead::new(runtime, file)));
@@ -205,8 +206,8 @@ impl<R: Runtime> Input<R> {
         Ok(StoredBlock { input, directory: Arc::clone(&self.directory), block, columns })
     }
 
-    /// The filters of all blocks, or none if they are damaged; `None` if only few blocks need
-    /// theirs, for which those of all would be in memory.
+    /// The filters of all blocks, or none if they are damaged. `None` if only few blocks need their
+    /// filters: the filters of all blocks would be in memory for their sake.
     pub(super) async fn filters(
         &mut self,
         runtime: &R,
@@ -234,8 +235,8 @@ impl<R: Runtime> Input<R> {
 
     /// A decoded block that is kept.
     pub(super) fn kept(&mut self, block: u32) -> Option<Arc<Block>> {
-        let place = self.blocks.iter().position(|(number, _)| *number == block)?;
-        let found = self.blocks.remove(place)?;
+        let index = self.blocks.iter().position(|(number, _)| *number == block)?;
+        let found = self.blocks.remove(index)?;
         let decoded = Arc::clone(&found.1);
         self.blocks.push_back(found);
         Some(decoded)

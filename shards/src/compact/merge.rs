@@ -10,8 +10,9 @@
 //! their filters; a stream has large blocks if it was sealed or merged with enough lines. All
 //! other streams, with a little in each segment, are encoded once more.
 //!
-//! The core decides here what comes next, and decodes the blocks of drafts. Side threads
-//! ([`super::aside`]) compute the rest, so that everything else on the core can pass at any time.
+//! The core decides here about the next entries and blocks, and decodes the blocks of drafts. Side
+//! threads ([`super::aside`]) compute the rest, so that everything else on the core can pass at any
+//! time.
 
 use std::io;
 use std::ops::Range;
@@ -34,9 +35,9 @@ use crate::sealed::{NewSegment, SegmentFolder};
 use crate::types::StreamDefinition;
 use logsvc_segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 
-/// Lines that are gathered for one batch of steps, unless a block has to be decoded
-/// before: they take about two milliseconds. Steps hold the blocks of so many lines besides
-/// those that the inputs keep.
+/// Bytes of lines that are gathered for one batch of steps, unless a block has to be decoded
+/// earlier. The batch takes about two milliseconds. Steps hold the blocks of these lines, besides
+/// the blocks that the inputs keep.
 const STEPS_MAX_BYTES: usize = 512 << 10;
 
 /// And at most so many steps, which take the core a fraction of a millisecond.
@@ -204,7 +205,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
             let Some((_, chosen)) = (0..sources.len()).filter_map(next).min() else {
                 return Ok(());
             };
-            // What the others have before it comes after it in time, or in order.
+            // Entries of the chosen source that stand before `until` come before all entries of the
+            // other sources, in time or in order.
             let until = (0..sources.len()).filter(|&n| n != chosen).filter_map(next).min();
             if sources[chosen].open.is_some() {
                 self.entries(&mut sources, chosen, until).await?;
@@ -233,15 +235,15 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
     }
 
-    /// A decoded block. If one has to be decoded on a side thread, what was noted is done on the
-    /// way.
+    /// A decoded block. If the block has to be decoded on a side thread, the same trip does the
+    /// gathered steps.
     async fn block(&mut self, input: usize, block: u32) -> Result<Arc<Block>, CompactError> {
         if let Some(kept) = self.inputs[input].kept(block) {
             return Ok(kept);
         }
         let stored = self.inputs[input].stored(input, block).await?;
         let decoded = if stored.columns.is_piece() {
-            // A checksum and a copy of what is small: no side thread need be woken for that.
+            // A checksum and a copy of few bytes are too little work for a side thread.
             let decoded = stored.decode(&mut self.decoder);
             decoded.map_err(|error| self.error_of(error))?
         } else {

@@ -1,16 +1,16 @@
 //! Merges many small segments into few large ones, and takes out entries that have expired.
 //!
-//! A shard decides what is to be done ([`plan`], and [`crate::retention`] for expiry) and gives
-//! the [`Compactor`] one [`MaintenanceJob`] at a time, while it seals nothing. Side threads
-//! ([`aside`]) do the computing, and the [`Throttle`] keeps a job from slowing down pushes.
+//! A shard plans the jobs ([`plan`], and [`crate::retention`] for expiry) and gives the
+//! [`Compactor`] one [`MaintenanceJob`] at a time, while it seals nothing. Side threads ([`aside`])
+//! do the computing, and the [`Throttle`] keeps a job from slowing down pushes.
 //!
-//! Guarantees: one edit of the manifest changes the live set, so a crash at any point leaves
-//! the old segments or the new one. Queries show the same entries before and after, except the
-//! ones that the [`CompactionFilter`] drops. Several shards share a segment if it was written
-//! with another number of shards. A job takes only the streams of its own shard out of such a
-//! segment, and the same edit records that they have left it. If the disk fails, nothing has
-//! changed, and the shard tries again after a pause. A segment with damaged bytes stays as it
-//! is, and is not merged until the next start.
+//! Guarantees: one edit of the manifest changes the live set, so a crash at any point leaves the
+//! old segments or the new one. Queries show the same entries before and after, except the ones
+//! that the [`CompactionFilter`] drops. Several shards share a segment if it was written with
+//! another number of shards. A job takes only the streams of its own shard out of a shared segment,
+//! and the same edit records that they have left it. If the disk fails, nothing has changed, and
+//! the shard tries again after a pause. A segment with damaged bytes stays as it is, and is not
+//! merged until the next start.
 
 mod ahead;
 mod aside;
@@ -45,10 +45,10 @@ use logsvc_segment::{SegmentError, WriteError};
 /// When a shard merges segments.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionPolicy {
-    /// Whether it does at all.
+    /// Whether segments are merged at all.
     pub enabled: bool,
-    /// So many neighbours of similar size are merged, at least 2; then of any size. Large:
-    /// what is in small pieces is encoded anew by each merge.
+    /// So many neighbours of similar size are merged, at least 2; then of any size. The number is
+    /// large because each merge encodes small blocks anew.
     pub min_inputs: usize,
     /// So many are enough where no more can be waited for: on a day that is not the newest,
     /// or if they make a segment that is large enough.
@@ -58,8 +58,8 @@ pub struct CompactionPolicy {
     /// Line bytes that a merged segment has at most. Segments of half of this are
     /// large enough.
     pub target_line_bytes: u64,
-    /// A merged segment has at most so many runs: a merge holds its directory, and those
-    /// of its inputs, 25 to 53 bytes for each.
+    /// A merged segment has at most so many runs: a merge holds the directories of its output and
+    /// its inputs, with 25 to 53 bytes for each run.
     pub max_runs: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,
@@ -108,7 +108,7 @@ pub struct MergeJob {
     pub earlier: Vec<Arc<SealedSegment>>,
     /// Decides which entries stay.
     pub keep: Box<dyn CompactionFilter>,
-    /// Tells what the shard is doing.
+    /// Tells the activity of the shard.
     pub throttle: Arc<Throttle>,
 }
 
@@ -122,7 +122,8 @@ pub enum MaintenanceJob {
     /// Take the shard's streams out of these segments, which several shards share, and get
     /// their directories.
     Leave(Vec<Arc<SealedSegment>>),
-    /// Get the directory of a segment of which the shard wants to know what has expired.
+    /// Get the directory of a segment, because the shard wants to know which of its entries have
+    /// expired.
     Inspect(Arc<SealedSegment>),
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
@@ -136,7 +137,7 @@ pub enum MaintenanceJob {
 pub struct MaintenanceOutcome {
     /// The segment that was made; `None` if nothing was left.
     pub added: Option<OpenedSegment>,
-    /// Segments that the shard does not read any more. Their files are still there.
+    /// Segments that the shard does not read any more. Their files exist.
     pub removed: Vec<RemovedSegment>,
     /// The segment that was to be inspected.
     pub inspected: Option<RemovedSegment>,
@@ -163,8 +164,8 @@ pub struct RemovedSegment {
     pub directory: Option<Arc<HeldDirectory>>,
 }
 
-/// Why a job did not end well. Nothing has changed, as far as can be told now: an edit
-/// of the manifest that failed is tried again before anything else.
+/// Why a job did not end well. The shard sees no change. An edit of the manifest that failed may
+/// have taken effect, so it is tried again first.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// The disk refuses.
@@ -178,7 +179,7 @@ pub enum CompactError {
         /// Where and how.
         error: SegmentError,
     },
-    /// The writer does not take what the inputs have.
+    /// The writer refuses an entry or a block of the inputs.
     #[error(transparent)]
     Write(#[from] WriteError),
     /// The shard is stopping.

@@ -37,7 +37,7 @@ pub(crate) struct Candidate {
     pub(crate) is_draft: bool,
 }
 
-/// The places of the segments to be merged among `all`, which are in their order.
+/// The positions of the segments to be merged among `all`, which are in their order.
 pub(crate) fn choose(
     all: &[Candidate],
     policy: &CompactionPolicy,
@@ -70,7 +70,7 @@ pub(crate) fn choose(
     None
 }
 
-/// The days of members, newest first: what is asked for most.
+/// The days of members, newest first, because queries ask for new entries most.
 fn days_of(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Day> {
     let mut days: Vec<Day> = all.iter().filter(|c| is_member(c)).map(|c| c.live.day).collect();
     days.sort_unstable_by(|a, b| b.cmp(a));
@@ -97,11 +97,11 @@ fn count_from(
     eligible: impl Fn(usize) -> bool,
 ) -> usize {
     let (mut line_bytes, mut runs) = (0, 0);
-    let fits = |&&place: &&usize| {
-        let candidate = &all[place];
+    let fits = |&&position: &&usize| {
+        let candidate = &all[position];
         line_bytes += candidate.live.line_bytes;
         runs += candidate.runs;
-        eligible(place) && line_bytes <= policy.target_line_bytes && runs <= policy.max_runs
+        eligible(position) && line_bytes <= policy.target_line_bytes && runs <= policy.max_runs
     };
     let most = &row[..row.len().min(policy.max_inputs)];
     let mut count = most.iter().take_while(fits).count();
@@ -116,9 +116,9 @@ fn rows(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Vec<us
     let mut rows: Vec<Vec<usize>> = Vec::new();
     let mut row: Vec<usize> = Vec::new();
     let mut bounds_ns = (i64::MAX, i64::MIN);
-    // What has stood between the members so far.
+    // The time bounds of the segments that stand between the members so far.
     let mut others: Vec<(i64, i64)> = Vec::new();
-    for (place, candidate) in all.iter().enumerate() {
+    for (position, candidate) in all.iter().enumerate() {
         let LiveSegment { min_ns, max_ns, .. } = candidate.live;
         if !is_member(candidate) {
             if !row.is_empty() {
@@ -134,7 +134,7 @@ fn rows(all: &[Candidate], is_member: impl Fn(&Candidate) -> bool) -> Vec<Vec<us
         } else {
             bounds_ns = joined;
         }
-        row.push(place);
+        row.push(position);
     }
     rows.push(row);
     rows
@@ -147,8 +147,8 @@ fn choose_of_row(
     min_inputs: usize,
     policy: &CompactionPolicy,
 ) -> Option<Range<usize>> {
-    let class = |place: usize| class(all[place].live.line_bytes, policy);
-    let mut classes: Vec<u32> = row.iter().map(|&place| class(place)).collect();
+    let class = |position: usize| class(all[position].live.line_bytes, policy);
+    let mut classes: Vec<u32> = row.iter().map(|&position| class(position)).collect();
     classes.sort_unstable();
     classes.dedup();
     for largest in classes {
@@ -159,13 +159,14 @@ fn choose_of_row(
                 continue;
             }
             let rest = &row[start..];
-            let count = count_from(all, rest, policy, |place| class(place) <= largest);
-            let sizes = || rest[..count].iter().map(|&place| all[place].live.line_bytes);
+            let count = count_from(all, rest, policy, |position| class(position) <= largest);
+            let sizes = || rest[..count].iter().map(|&position| all[position].live.line_bytes);
             let largest_bytes = sizes().max().unwrap_or(0);
             let others_bytes = sizes().sum::<u64>() - largest_bytes;
-            // Those of its class: to rewrite three large ones for the sake of a small one gains
-            // little.
-            let large = rest[..count].iter().filter(|&&place| class(place) == largest).count();
+            // The number of large segments of this class: rewriting three large segments for the
+            // sake of a small one gains little.
+            let large =
+                rest[..count].iter().filter(|&&position| class(position) == largest).count();
             let makes_a_large_one = largest_bytes + others_bytes >= policy.target_line_bytes / 2
                 && large >= policy.min_last_inputs;
             let enough =
@@ -183,12 +184,12 @@ fn choose_of_row(
     None
 }
 
-/// Whether entries of a segment behind the last of these would come before theirs if they
-/// were merged.
-fn overtakes_others(all: &[Candidate], places: &[usize]) -> bool {
-    let Some(&last) = places.last() else { return false };
+/// Whether entries of a segment behind the last of these segments would come before the entries of
+/// the merged segment.
+fn overtakes_others(all: &[Candidate], positions: &[usize]) -> bool {
+    let Some(&last) = positions.last() else { return false };
     let order = all[last].live.order;
-    let inputs = || places.iter().map(|&place| &all[place].live);
+    let inputs = || positions.iter().map(|&position| &all[position].live);
     let min_ns = inputs().map(|live| live.min_ns).min().unwrap_or(i64::MAX);
     let max_ns = inputs().map(|live| live.max_ns).max().unwrap_or(i64::MIN);
     let writer = |live: &LiveSegment| (live.name.shards, live.name.shard);
@@ -231,10 +232,10 @@ mod tests {
 
     /// Segments of these sizes, one after the other in time.
     fn in_a_row(sizes: &[u64]) -> Vec<Candidate> {
-        let place = |(at, size): (usize, &u64)| {
+        let nth = |(at, size): (usize, &u64)| {
             candidate(at as u32, at as i64 * 10, at as i64 * 10 + 9, size * MB)
         };
-        sizes.iter().enumerate().map(place).collect()
+        sizes.iter().enumerate().map(nth).collect()
     }
 
     fn chosen(all: &[Candidate]) -> Option<Vec<usize>> {
@@ -286,18 +287,18 @@ mod tests {
         all.iter_mut().skip(1).for_each(|candidate| candidate.is_draft = true);
         assert_eq!(choose(&all, &policy, false), None);
         assert_eq!(choose(&all, &policy, true), Some(vec![1, 2, 3, 4]));
-        // One alone, too: it is encoded.
+        // A single draft, too: it is encoded.
         all.iter_mut().skip(2).for_each(|candidate| candidate.is_draft = false);
         assert_eq!(choose(&all, &policy, true), Some(vec![1]));
         all[1].is_mergeable = false;
         assert_eq!(choose(&all, &policy, true), None);
-        // What is none and has their times keeps them apart.
+        // A segment that is no draft and has their times keeps them apart.
         let mut all = in_a_row(&[32; 4]);
         all.iter_mut().for_each(|candidate| candidate.is_draft = true);
         all[2].is_draft = false;
         all[2].live.max_ns = i64::MAX;
         assert_eq!(choose(&all, &policy, true), Some(vec![0, 1]));
-        // However large, they are encoded.
+        // Drafts of any size are encoded.
         let mut huge = in_a_row(&[3000]);
         huge[0].is_draft = true;
         assert_eq!(choose(&huge, &policy, true), Some(vec![0]));
@@ -312,7 +313,7 @@ mod tests {
             all.push(candidate(2 * at as u32 + 1, DAY + at, DAY + at, MB));
         }
         assert_eq!(chosen(&all), Some(vec![1, 3, 5, 7]), "the newer day first");
-        // One that reaches into the other day.
+        // A segment that reaches into the other day.
         all[4].live.max_ns = DAY + 3;
         assert_eq!(chosen(&all), None, "the newer ones it keeps apart, the older ones others");
         all[4].live.max_ns = DAY - 1;
@@ -376,21 +377,23 @@ mod tests {
             }
             all.sort_by_key(|candidate| (candidate.live.order, candidate.live.name));
             let Some(chosen) = chosen(&all) else { continue };
-            let drafts = chosen.iter().filter(|&&place| all[place].is_draft).count();
+            let drafts = chosen.iter().filter(|&&position| all[position].is_draft).count();
             assert!(drafts == chosen.len() || (drafts == 0 && chosen.len() >= 4));
             assert!(chosen.is_sorted());
-            let bounds = |place: &usize| (all[*place].live.min_ns, all[*place].live.max_ns);
-            let min_ns = chosen.iter().map(|place| bounds(place).0).min().unwrap();
-            let max_ns = chosen.iter().map(|place| bounds(place).1).max().unwrap();
-            let line_bytes: u64 = chosen.iter().map(|&place| all[place].live.line_bytes).sum();
+            let bounds =
+                |position: &usize| (all[*position].live.min_ns, all[*position].live.max_ns);
+            let min_ns = chosen.iter().map(|position| bounds(position).0).min().unwrap();
+            let max_ns = chosen.iter().map(|position| bounds(position).1).max().unwrap();
+            let line_bytes: u64 =
+                chosen.iter().map(|&position| all[position].live.line_bytes).sum();
             assert!(line_bytes <= 1 << 30);
-            for place in chosen[0]..*chosen.last().unwrap() {
-                if chosen.contains(&place) {
-                    assert!(all[place].is_mergeable);
-                    assert_eq!(all[place].live.day, all[chosen[0]].live.day);
+            for position in chosen[0]..*chosen.last().unwrap() {
+                if chosen.contains(&position) {
+                    assert!(all[position].is_mergeable);
+                    assert_eq!(all[position].live.day, all[chosen[0]].live.day);
                 } else {
-                    let (other_min, other_max) = bounds(&place);
-                    assert!(other_max < min_ns || other_min > max_ns, "{chosen:?} {place}");
+                    let (other_min, other_max) = bounds(&position);
+                    assert!(other_max < min_ns || other_min > max_ns, "{chosen:?} {position}");
                 }
             }
             let last = *chosen.last().unwrap();
@@ -398,7 +401,8 @@ mod tests {
             for other in all[last + 1..].iter().filter(|other| other.live.order == order) {
                 let parts = |one: &Candidate| (one.live.name.shards, one.live.name.shard);
                 let apart = other.live.max_ns < min_ns || other.live.min_ns > max_ns;
-                let shares = |place: &usize| may_share_streams(parts(&all[*place]), parts(other));
+                let shares =
+                    |position: &usize| may_share_streams(parts(&all[*position]), parts(other));
                 assert!(apart || !chosen.iter().any(shares), "{chosen:?}");
             }
         }

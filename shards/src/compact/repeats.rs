@@ -35,7 +35,7 @@ impl Decoded {
     }
 }
 
-/// Clears `keep` for those entries of `mine` that `earlier` has too.
+/// Clears `keep` for the entries of `mine` that `earlier` has, too.
 pub(super) fn clear_repeats(mine: &Decoded, earlier: &Decoded, keep: &mut [bool]) {
     let (mine_times, earlier_times) = (mine.times(), earlier.times());
     let (mut at, mut other_at) = (0, 0);

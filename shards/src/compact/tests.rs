@@ -1,4 +1,4 @@
-//! Merges against what they must give, on the simulation.
+//! Compares merges with the segments that they must give, on the simulation.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ fn streams() -> Vec<StreamDefinition> {
     streams
 }
 
-/// A segment of what arrived in this order.
+/// Writes a segment of entries that arrived in this order.
 async fn write(
     folder: &SegmentFolder<SimRuntime>,
     content: &Content,
@@ -141,7 +141,7 @@ async fn read(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>) 
     }
 }
 
-/// What queries show of segments in this order.
+/// The entries that queries show of segments in this order.
 fn shown(segments: &[Content]) -> Content {
     let mut all = Content::new();
     for content in segments {
@@ -225,7 +225,7 @@ fn random_content(rng: &mut Rng, base_ns: i64, spread: u64, before: &[Content]) 
             if rng.one_in(8) {
                 entry.metadata = vec![("id".to_owned(), "other".to_owned())];
             }
-            // A head drops what it has.
+            // A head drops an entry that it has.
             if !entries.contains(&entry) {
                 entries.push(entry);
             }
@@ -264,7 +264,7 @@ fn a_merge_shows_what_its_inputs_have_shown() {
             assert!(added.live.level > 0 && added.late.is_empty());
             let count: usize = expected.values().map(Vec::len).sum();
             assert_eq!(outcome.entries_out, count as u64);
-            // What was merged may be merged again, and be opened as a start does it.
+            // A merged segment may be merged again, and opened as a start does it.
             let open = crate::sealed::open_segment(
                 &runtime,
                 &bench.folder.directories,
@@ -281,7 +281,7 @@ fn a_merge_shows_what_its_inputs_have_shown() {
     }
 }
 
-/// Drops lines with an even length of one tenant, and those that name another id.
+/// Drops lines with an even length of one tenant, and lines that name another id.
 #[derive(Debug, Default)]
 struct Picky {
     is_one: bool,

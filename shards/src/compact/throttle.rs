@@ -1,12 +1,12 @@
 //! Keeps a rewrite from slowing down pushes and queries.
 //!
-//! The shard tells through a [`Throttle`] what it is doing. The rewrite asks after each batch of
-//! steps on a side thread; side threads rest by themselves while cores, sealing or short queries
-//! want the CPU. While pushes come, the rewrite takes half of the remaining time, so it makes
-//! progress under constant load. While the shard seals, the rewrite waits, because sealing frees
-//! memory. When there are too many drafts, it neither rests nor waits: at their bound,
-//! generations are encoded before they leave memory, and pushes wait for that. A heavy query
-//! beside the rewrite could cause this.
+//! The shard tells its activity through a [`Throttle`]. The rewrite asks after each batch of steps
+//! on a side thread; side threads rest by themselves while cores, sealing or short queries want the
+//! CPU. While pushes come, the rewrite takes half of the remaining time, so it makes progress under
+//! constant load. While the shard seals, the rewrite waits, because sealing frees memory. When
+//! there are too many drafts, it neither rests nor waits: at their bound, generations are encoded
+//! before they leave memory, and pushes wait for that. A heavy query beside the rewrite could cause
+//! this.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -23,13 +23,13 @@ pub enum Activity {
     /// Nothing.
     #[default]
     Idle = 0,
-    /// It commits pushes.
+    /// The shard commits pushes.
     Busy = 1,
-    /// It seals.
+    /// The shard seals.
     Sealing = 2,
-    /// It stops: the rewrite gives up.
+    /// The shard stops: the rewrite gives up.
     Stopping = 3,
-    /// It takes more pushes than are merged meanwhile, and can do so for a short time only.
+    /// The shard takes more pushes than are merged meanwhile, and can do so for a short time only.
     Overtaken = 4,
 }
 
@@ -38,7 +38,7 @@ pub enum Activity {
 pub struct Throttle(AtomicU8);
 
 impl Throttle {
-    /// Tells what the shard is doing from now on.
+    /// Tells the activity of the shard from this moment on.
     pub fn set(&self, activity: Activity) {
         self.0.store(activity as u8, Ordering::Relaxed);
     }

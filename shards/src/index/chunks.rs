@@ -68,7 +68,7 @@ impl Chunks {
         self.range(Bound::Unbounded)
     }
 
-    /// Those from a bound on.
+    /// The chunks from a bound on.
     pub(super) fn range(&self, from: Bound<&str>) -> ChunkIter<'_> {
         match self {
             Chunks::None => ChunkIter::One(None),

@@ -48,14 +48,14 @@ impl Postings {
 pub(super) fn add(slots: &mut Vec<Slot>, slot: Slot) {
     if slots.last().is_none_or(|&last| last < slot) {
         slots.push(slot);
-    } else if let Err(place) = slots.binary_search(&slot) {
-        slots.insert(place, slot);
+    } else if let Err(position) = slots.binary_search(&slot) {
+        slots.insert(position, slot);
     }
 }
 
 /// Takes a slot out of slots in rising order.
 pub(super) fn take(slots: &mut Vec<Slot>, slot: Slot) {
-    if let Ok(place) = slots.binary_search(&slot) {
-        slots.remove(place);
+    if let Ok(position) = slots.binary_search(&slot) {
+        slots.remove(position);
     }
 }

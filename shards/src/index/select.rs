@@ -13,8 +13,8 @@ use logsvc_logql::engine::{CompiledMatcher, Verdict};
 use super::values::Values;
 use super::{Slot, SlotSet, TenantIndex};
 
-/// Whether a stream is left is asked before a pattern is tried on a value that has so few
-/// streams; otherwise it would take longer than to try.
+/// If a value has at most so many streams, the selection looks whether one of them is left before
+/// it tries a pattern on the value. With more streams the look takes longer than the pattern.
 const ASKED_FIRST_MAX: usize = 16;
 
 impl TenantIndex {
@@ -48,7 +48,7 @@ impl TenantIndex {
         selected.map_or_else(|| self.streams.clone(), |selected| selected.slots())
     }
 
-    /// How much there is to do for a matcher: what comes first is less.
+    /// The cost of a matcher; cheap matchers compare as less.
     fn cost(&self, matcher: &CompiledMatcher) -> (u8, usize) {
         let Some(values) = self.values_of(matcher.name()) else { return (0, 0) };
         if matcher.pattern_literals().is_some() || matcher.pattern_accepts_all() {
@@ -60,8 +60,8 @@ impl TenantIndex {
         }
     }
 
-    /// What a matcher says about streams; of those that are not among `left`, if that is
-    /// given, it need not be right.
+    /// The verdict of a matcher on streams. If `left` is given, the verdict on streams outside of
+    /// it need not be right.
     fn told(&self, matcher: &CompiledMatcher, left: Option<&SlotSet>) -> Told {
         let accepts_absent = matcher.pattern_matches("");
         let streams = match self.values_of(matcher.name()) {
@@ -77,7 +77,7 @@ impl TenantIndex {
     }
 }
 
-/// What is known after a matcher.
+/// The verdict of a matcher on streams.
 enum Told {
     /// These streams are accepted and no others.
     Accepted(SlotSet),
@@ -122,7 +122,7 @@ fn rejected(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) 
     streams
 }
 
-/// Whether it matters what becomes of a value with these streams.
+/// Whether the verdict on a value with these streams matters.
 fn is_asked(slots: &[Slot], left: Option<&SlotSet>) -> bool {
     left.is_none_or(|left| slots.len() > ASKED_FIRST_MAX || left.contains_any(slots))
 }

@@ -43,7 +43,7 @@ impl SlotSet {
         }
     }
 
-    /// Keeps what the other set has, too.
+    /// Keeps the slots that the other set has, too.
     pub(super) fn intersect(&mut self, other: &SlotSet) {
         self.words.truncate(other.words.len());
         for (word, other) in self.words.iter_mut().zip(&other.words) {
@@ -51,7 +51,7 @@ impl SlotSet {
         }
     }
 
-    /// Takes out what the other set has.
+    /// Takes out the slots that the other set has.
     pub(super) fn subtract(&mut self, other: &SlotSet) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= !other;

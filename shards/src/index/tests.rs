@@ -6,7 +6,7 @@ use logsvc_logql::syntax::ast::{MatchOp, Matcher};
 use super::*;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-/// A matcher and what it means for one value, told without the engine.
+/// A matcher and its verdict on one value, told without the engine.
 struct Shape {
     op: MatchOp,
     value: &'static str,

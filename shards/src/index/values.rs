@@ -43,11 +43,11 @@ impl Values {
         self.count
     }
 
-    /// The streams that have a value; none if there is no such value.
+    /// The streams that have a value; none if no stream has the value.
     pub(super) fn slots(&self, value: &str) -> &[Slot] {
         let chunk = self.chunks.of_value(value);
-        let place = chunk.and_then(|chunk| Some((chunk, chunk.find(value).ok()?)));
-        place.map_or(&[], |(chunk, place)| chunk.postings[place].slots())
+        let found = chunk.and_then(|chunk| Some((chunk, chunk.find(value).ok()?)));
+        found.map_or(&[], |(chunk, position)| chunk.postings[position].slots())
     }
 
     /// All values with their streams, sorted.
@@ -55,34 +55,35 @@ impl Values {
         self.chunks.iter().flat_map(|(_, chunk)| chunk.iter())
     }
 
-    /// Visits values with their streams, sorted. What `visit` returns is the length of a
-    /// beginning of the value, in bytes: others that begin so are passed over, at the cost of
-    /// a search.
+    /// Visits values with their streams, sorted. `visit` may return the length of a beginning of
+    /// the value, in bytes: the walk passes over other values with this beginning, at the cost of a
+    /// search.
     pub(super) fn walk<'v>(&'v self, mut visit: impl FnMut(&'v str, &'v [Slot]) -> Option<usize>) {
         let mut chunks = self.chunks.iter();
-        let mut place = 0;
+        let mut position = 0;
         while let Some((_, chunk)) = chunks.next() {
             let mut passed = None;
-            while place < chunk.len() {
-                let value = chunk.value(place);
-                if let Some(len) = visit(value, chunk.postings[place].slots()) {
-                    place = chunk.behind(&value.as_bytes()[..len], place);
+            while position < chunk.len() {
+                let value = chunk.value(position);
+                if let Some(len) = visit(value, chunk.postings[position].slots()) {
+                    position = chunk.behind(&value.as_bytes()[..len], position);
                     passed = Some(&value[..value.ceil_char_boundary(len)]);
                 } else {
-                    place += 1;
+                    position += 1;
                     passed = None;
                 }
             }
-            place = 0;
+            position = 0;
             let (Some(beginning), Some((_, next))) = (passed, chunks.clone().next()) else {
                 continue;
             };
-            // What begins so and is not below is visited, or found to be passed over again.
+            // Values with this beginning that are not below `bound` are visited, or passed over by
+            // another search.
             let bound = format!("{beginning}{}", char::MAX);
             if next.value(next.len() - 1) < &*bound
                 && let Some((from, chunk)) = self.chunks.last_up_to(&bound)
             {
-                place = chunk.find(&bound).unwrap_or_else(|place| place);
+                position = chunk.find(&bound).unwrap_or_else(|position| position);
                 chunks = self.chunks.range(Bound::Included(from));
             }
         }
@@ -96,25 +97,25 @@ impl Values {
             self.count += 1;
             return;
         };
-        let place = match chunk.find(value) {
-            Ok(place) => return chunk.postings[place].add(slot),
-            Err(place) => place,
+        let position = match chunk.find(value) {
+            Ok(position) => return chunk.postings[position].add(slot),
+            Err(position) => position,
         };
         self.count += 1;
         let fits = chunk.len() < CHUNK_VALUES_MAX
             && chunk.text.len() + value.len() <= CHUNK_TEXT_MAX_BYTES;
         if fits {
-            chunk.insert(place, value, slot);
-        } else if place == chunk.len() {
+            chunk.insert(position, value, slot);
+        } else if position == chunk.len() {
             // Rising values, which is how many come, fill their chunks.
             self.chunks.insert(value, Chunk::of(value, slot));
         } else {
             let middle = chunk.len() / 2;
             let mut behind = chunk.split_off(middle);
-            if place <= middle {
-                chunk.insert(place, value, slot);
+            if position <= middle {
+                chunk.insert(position, value, slot);
             } else {
-                behind.insert(place - middle, value, slot);
+                behind.insert(position - middle, value, slot);
             }
             let bound = behind.value(0).to_owned();
             self.chunks.insert(&bound, behind);
@@ -124,11 +125,11 @@ impl Values {
     /// Takes out a stream that has a value. A value without streams goes, too.
     pub(super) fn remove(&mut self, value: &str, slot: Slot) {
         let Some(chunk) = self.chunks.of_value_mut(value) else { return };
-        let Ok(place) = chunk.find(value) else { return };
-        if !chunk.postings[place].take(slot) {
+        let Ok(position) = chunk.find(value) else { return };
+        if !chunk.postings[position].take(slot) {
             return;
         }
-        chunk.remove(place);
+        chunk.remove(position);
         self.count -= 1;
         if chunk.is_small() {
             self.shrink(value);
@@ -190,15 +191,15 @@ impl Chunk {
     }
 
     /// Where the value begins in the text.
-    fn start(&self, place: usize) -> usize {
-        if place == 0 { 0 } else { self.ends[place - 1] as usize }
+    fn start(&self, position: usize) -> usize {
+        if position == 0 { 0 } else { self.ends[position - 1] as usize }
     }
 
-    fn value(&self, place: usize) -> &str {
-        &self.text[self.start(place)..self.ends[place] as usize]
+    fn value(&self, position: usize) -> &str {
+        &self.text[self.start(position)..self.ends[position] as usize]
     }
 
-    /// The place of a value, or where it would be.
+    /// The position of a value, or where it would be.
     fn find(&self, value: &str) -> Result<usize, usize> {
         let (mut from, mut to) = (0, self.len());
         while from < to {
@@ -212,11 +213,11 @@ impl Chunk {
         Err(from)
     }
 
-    /// The first place behind values that begin as the one at `place` does, which is mostly
+    /// The first position behind values that begin as the one at `position` does, which is mostly
     /// near.
-    fn behind(&self, beginning: &[u8], place: usize) -> usize {
-        let begins = |place: usize| self.value(place).as_bytes().starts_with(beginning);
-        let (mut from, mut step) = (place + 1, 1);
+    fn behind(&self, beginning: &[u8], position: usize) -> usize {
+        let begins = |position: usize| self.value(position).as_bytes().starts_with(beginning);
+        let (mut from, mut step) = (position + 1, 1);
         while from + step <= self.len() && begins(from + step - 1) {
             from += step;
             step *= 2;
@@ -241,32 +242,32 @@ impl Chunk {
         })
     }
 
-    fn insert(&mut self, place: usize, value: &str, slot: Slot) {
-        let start = self.start(place);
+    fn insert(&mut self, position: usize, value: &str, slot: Slot) {
+        let start = self.start(position);
         self.text.insert_str(start, value);
-        self.ends.insert(place, start as u32);
-        self.ends[place..].iter_mut().for_each(|end| *end += value.len() as u32);
-        self.postings.insert(place, Postings::One(slot));
+        self.ends.insert(position, start as u32);
+        self.ends[position..].iter_mut().for_each(|end| *end += value.len() as u32);
+        self.postings.insert(position, Postings::One(slot));
     }
 
-    fn remove(&mut self, place: usize) {
-        let range = self.start(place)..self.ends[place] as usize;
+    fn remove(&mut self, position: usize) {
+        let range = self.start(position)..self.ends[position] as usize;
         let len = range.len() as u32;
         self.text.replace_range(range, "");
-        self.ends.remove(place);
-        self.ends[place..].iter_mut().for_each(|end| *end -= len);
-        self.postings.remove(place);
+        self.ends.remove(position);
+        self.ends[position..].iter_mut().for_each(|end| *end -= len);
+        self.postings.remove(position);
     }
 
-    /// Takes out the values from a place on.
-    fn split_off(&mut self, place: usize) -> Chunk {
-        let start = self.start(place);
-        let mut ends = self.ends.split_off(place);
+    /// Takes out the values from a position on.
+    fn split_off(&mut self, position: usize) -> Chunk {
+        let start = self.start(position);
+        let mut ends = self.ends.split_off(position);
         ends.iter_mut().for_each(|end| *end -= start as u32);
         let behind = Chunk {
             text: self.text.split_off(start),
             ends,
-            postings: self.postings.split_off(place),
+            postings: self.postings.split_off(position),
         };
         self.shrink_to_fit();
         behind

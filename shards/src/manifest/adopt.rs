@@ -15,16 +15,16 @@ use super::survey::FoundSegment;
 pub(super) enum NotAdopted {
     /// Another version of the program has written it.
     OtherVersion(SegmentError),
-    /// It is not the whole segment that its name says.
+    /// The file is not the whole segment that its name says.
     Unreadable(String),
-    /// It cannot be read now.
+    /// The file cannot be read at this moment.
     Io(io::Error),
 }
 
-/// What the manifest would say of a segment file, by its own footer. Files get names only
-/// when they are whole, so that one whose footer checks can be read. A merged one tells its
-/// level and its place; one that was merged by a program that did not note them counts as
-/// sealed. Its day is what its folder says, since it may hold several.
+/// The entry of a segment file in the manifest, as its own footer gives it. Files get names only
+/// when they are whole, so a file whose footer checks can be read. The footer of a merged segment
+/// tells its level and its order. A merged segment without them, of an older program, counts as
+/// sealed. The folder gives the day, since a segment may hold several.
 ///
 /// # Errors
 /// See [`NotAdopted`].

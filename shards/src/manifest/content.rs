@@ -25,7 +25,7 @@ pub(super) struct Content {
     pub(super) faults: Vec<(u64, &'static str)>,
     /// Whether the last append was cut short by a crash.
     pub(super) is_torn: bool,
-    /// What another version of the program has written. Without a header that is known,
+    /// The part that another version of the program has written. Without a header that is known,
     /// nothing else is read.
     pub(super) unknown: Option<UnknownPart>,
 }

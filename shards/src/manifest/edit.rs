@@ -38,9 +38,9 @@ pub struct LiveSegment {
     pub order: u64,
 }
 
-/// Streams whose entries in a segment are not live any more, although the segment is:
-/// those with `stream.shard(by_shards) == by_shard`. Their entries are in other segments,
-/// or have been deleted.
+/// Streams whose entries in a segment are not live any more, although the segment is: the streams
+/// with `stream.shard(by_shards) == by_shard`. Their entries are in other segments, or have been
+/// deleted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LeftPart {
     /// The segment.
@@ -58,7 +58,7 @@ pub struct ManifestEdit {
     pub added: Vec<LiveSegment>,
     /// Segments that leave the live set. Their files may go afterwards.
     pub removed: Vec<SegmentName>,
-    /// Parts of the write-ahead log that need not be replayed from now on.
+    /// Parts of the write-ahead log that need not be replayed from this edit on.
     pub covers: Vec<Cover>,
     /// Streams that have left segments which are live for others.
     pub left: Vec<LeftPart>,
@@ -153,7 +153,7 @@ impl ManifestEdit {
     /// Reads a payload.
     ///
     /// # Errors
-    /// It is not one of an edit.
+    /// The record is not one of an edit.
     pub fn decode(payload: &[u8]) -> Result<ManifestEdit, EditError> {
         let mut edit = ManifestEdit::default();
         let mut offset = 0;

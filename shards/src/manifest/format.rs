@@ -11,8 +11,7 @@ use super::names::ManifestLogName;
 /// Length of a header in bytes.
 pub(crate) const MANIFEST_HEADER_LEN: usize = 64;
 
-/// Frames begin at multiples of this many bytes: what a disk writes whole or not at
-/// all.
+/// Frames begin at multiples of this many bytes. A disk writes so many bytes whole or not at all.
 pub(crate) const SECTOR_LEN: u64 = 512;
 
 const CHECKPOINT_MAGIC: &[u8; 8] = b"LSVC-MAN";
@@ -73,7 +72,7 @@ impl ManifestHeader {
         out
     }
 
-    /// What of a header is not known although it checks; `None` if it is known, or does not
+    /// The unknown part of a header that checks; `None` if all of it is known, or if it does not
     /// check.
     pub(super) fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
         let bytes = bytes.get(..MANIFEST_HEADER_LEN)?;
@@ -133,7 +132,7 @@ pub(super) fn push_frame(
     let header = FrameHeader {
         nonce,
         number,
-        // What stands before a frame has been synced before it was made.
+        // The bytes in front of a frame were synced before the frame was made.
         durable_len: file_offset + start as u64,
         payload_len: payload.len() as u32,
         payload_crc: crc32c::crc32c(payload),
@@ -146,7 +145,7 @@ pub(super) fn push_frame(
 /// Records per frame of a checkpoint, so that damage to one frame leaves the others.
 const CHECKPOINT_FRAME_RECORDS: usize = 256;
 
-/// The bytes of a checkpoint that holds what an edit says.
+/// The bytes of a checkpoint that holds an edit.
 pub(super) fn encode_checkpoint(
     epoch: u32,
     nonce: u64,

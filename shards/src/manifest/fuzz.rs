@@ -101,7 +101,7 @@ pub(crate) fn check(data: &[u8]) {
         assert_eq!(anew.len(), data.len());
         assert_eq!(ManifestEdit::decode(&anew), Ok(edit));
     }
-    // What a file holds reads back from a file of its own, and from a checkpoint.
+    // The contents of a file read back from a file of their own, and from a checkpoint.
     let (_, edits) = edits_of(data.to_vec());
     let mut whole = ManifestEdit::default();
     let mut log = data.get(..64).unwrap_or(&[1; 64]).to_vec();

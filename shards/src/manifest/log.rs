@@ -1,9 +1,9 @@
 //! Writes the edits of one shard.
 //!
-//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable storage and
-//! in force at every later start. An edit takes effect whole or not at all, and edits take
-//! effect in the order of their appends. After a failure the file is never touched again;
-//! [`ManifestLog::append`] says what its caller has to do then.
+//! Guarantees: when [`ManifestLog::append`] has returned `Ok`, the edit is on stable storage and in
+//! force at every later start. An edit takes effect whole or not at all, and edits take effect in
+//! the order of their appends. After a failure the file is never touched again;
+//! [`ManifestLog::append`] lists the duties of its caller after a failure.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -62,9 +62,9 @@ impl<R: Runtime> ManifestLog<R> {
         }
     }
 
-    /// The same log, whose first edit also says what the preface says. For a start that
-    /// could not write a checkpoint: what it has read of earlier logs may never have
-    /// reached the disk, and edits that build upon it must not outlive it.
+    /// The same log, whose first edit repeats the preface, too. For a start that could not write a
+    /// checkpoint: the edits that it has read of earlier logs may never have reached the disk, and
+    /// edits that build upon them must not outlive them.
     #[must_use]
     pub fn with_preface(self, preface: Option<Arc<ManifestEdit>>) -> ManifestLog<R> {
         self.preface.replace(preface);
@@ -76,22 +76,22 @@ impl<R: Runtime> ManifestLog<R> {
         self.edits.get()
     }
 
-    /// Brings an edit into force. What it adds must be on stable storage under its pending
-    /// name: written, synced, renamed, the folder of its day and the segments folder
-    /// synced. What it removes, and what it covers of the write-ahead log, must stay
-    /// until this has returned `Ok` and what it adds has its name
+    /// Brings an edit into force. The segments that it adds must be on stable storage under their
+    /// pending names: written, synced, renamed, the folders of their days and the segments folder
+    /// synced. The segments that it removes, and the log files that it covers, must stay until this
+    /// has returned `Ok` and the added segments have their names
     /// ([`SegmentName::finalize`](super::SegmentName::finalize)).
     ///
     /// # Errors
     /// The edit could not be written or synced; or, without any effect, it is too
     /// large. **The edit may still come into force**, whole, at the next start, if
     /// that comes before a later append has succeeded. So after an error:
-    /// - keep all files that the edit names: the segments that it adds, those that it
+    /// - keep all files that the edit names: the segments that it adds, the segments that it
     ///   removes, and the log files that it covers;
-    /// - append the same edit again (the easiest), or another one that serves the same
-    ///   end and removes the segments that only failed edits have added. Once an append has
-    ///   returned `Ok`, edits that failed before it never come into force, and the files of
-    ///   those segments may be removed. That holds for an edit without other changes, too.
+    /// - append the same edit again (the easiest), or another one that serves the same end and
+    ///   removes the segments that only failed edits have added. Once an append has returned `Ok`,
+    ///   edits that failed before it never come into force, and the files of segments that only
+    ///   they have added may be removed. That holds for an edit without other changes, too.
     ///
     /// If the future is dropped before its end, that counts as an error.
     pub async fn append(&self, edit: &ManifestEdit) -> io::Result<()> {
@@ -139,7 +139,7 @@ impl<R: Runtime> ManifestLog<R> {
         push_frame(&mut content, 0, nonce, self.edits.get(), edit).ok_or_else(too_large)?;
         let n = name.n.checked_add(1);
         let n = n.ok_or_else(|| io::Error::other("the manifest has the last log there is"))?;
-        // A name is used once: what a failure leaves behind is not written again.
+        // A name is used once: a file that a failure leaves behind is not written again.
         self.next.set(ManifestLogName { n, ..name });
         let path = self.segments_dir.join(name.file_name());
         let file = self.runtime.open(&path, OpenMode::CreateNew).await?;

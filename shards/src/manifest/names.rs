@@ -14,7 +14,8 @@ pub const CHECKPOINT_NAME: &str = "MANIFEST";
 /// Name of the folder for damaged parts of the manifest.
 pub(crate) const QUARANTINE_NAME: &str = "quarantine";
 
-/// What a segment's name ends with, besides, until the edit that makes it live is in force.
+/// The additional ending of a segment's file name until the edit that makes the segment live is in
+/// force.
 pub(crate) const PENDING_ENDING: &str = ".new";
 
 /// A UTC day, counted from 1970-01-01. Prints as `yyyy-mm-dd`.
@@ -101,13 +102,13 @@ impl SegmentName {
     }
 
     /// Reads the name that a file has before its edit is in force, see
-    /// [`SegmentName::pending_path`]; `None` if it is no such name.
+    /// [`SegmentName::pending_path`]; `None` if the name has another form.
     pub(crate) fn parse_pending(name: &str) -> Option<SegmentName> {
         SegmentName::parse(name.strip_suffix(PENDING_ENDING)?)
     }
 
-    /// The place of a segment that a shard has sealed (and not compacted) in arrival
-    /// order, see [`super::LiveSegment::order`].
+    /// The position of a segment that a shard has sealed (and not compacted) in arrival order, see
+    /// [`super::LiveSegment::order`].
     pub fn sealed_order(self) -> u64 {
         u64::from(self.epoch) << 32 | u64::from(self.seq)
     }
@@ -117,16 +118,15 @@ impl SegmentName {
         segments_dir.join(day.folder_name()).join(self.file_name())
     }
 
-    /// The path of the complete file until the edit that makes it live is in force. So a
-    /// file with the path of [`SegmentName::path`] has been live, whatever the manifest says
-    /// now.
+    /// The path of the complete file until the edit that makes it live is in force. So a file with
+    /// the path of [`SegmentName::path`] has been live, even if the manifest does not say so.
     pub fn pending_path(self, segments_dir: &Path, day: Day) -> PathBuf {
         let name = format!("{}{PENDING_ENDING}", self.file_name());
         segments_dir.join(day.folder_name()).join(name)
     }
 
-    /// Gives the file of a segment its name once the edit that makes it live is in force,
-    /// durably. Until this has returned, what the segment was made of must stay. May be
+    /// Gives the file of a segment its name once the edit that makes it live is in force, durably.
+    /// Until this has returned, the log files or the segments that it was made of must stay. May be
     /// repeated.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl SegmentName {
     ) -> std::io::Result<()> {
         let (from, to) = (self.pending_path(segments_dir, day), self.path(segments_dir, day));
         match runtime.rename(&from, &to).await {
-            // It has its name, but the folder could not be synced.
+            // The file has its name, but the folder could not be synced.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 runtime.open(&to, OpenMode::Read).await?;
             }

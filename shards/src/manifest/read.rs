@@ -2,7 +2,7 @@
 //!
 //! Guarantees: the state has every intact edit that was acknowledged, and no failed edit that
 //! another one has superseded. Damage is told apart from torn edits, listed and logged;
-//! `docs/format.md` says what follows from it.
+//! `docs/format.md` lists the consequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -44,7 +44,7 @@ pub struct ManifestState {
     pub torn_edits: u64,
     /// The logs that end in them.
     pub torn_logs: Vec<ManifestLogName>,
-    /// Files that another version of the program has written, with what is known of them.
+    /// Files that another version of the program has written, with the known facts about them.
     pub unknown: Vec<UnknownVersion>,
     /// The damaged places.
     pub damage: Vec<ManifestDamage>,
@@ -154,7 +154,7 @@ fn apply_checkpoint(state: &mut ManifestState, content: Content) {
         }
         None => 0,
     };
-    // It appeared whole, so there is no crash that could have torn it.
+    // The checkpoint appeared whole, so no crash could have torn it.
     let numbers = content.edits.iter().map(|(number, _)| *number);
     if content.is_torn || !numbers.eq(0..promised) {
         state.damaged(CHECKPOINT_NAME.to_owned(), 0, "frames are missing");
@@ -164,8 +164,8 @@ fn apply_checkpoint(state: &mut ManifestState, content: Content) {
     }
 }
 
-/// Takes an edit over. One of a checkpoint removes what was removed in the start before and
-/// whose file was still there.
+/// Takes an edit over. An edit of a checkpoint removes the segments that the previous start removed
+/// and whose files were left.
 fn take(state: &mut ManifestState, edit: ManifestEdit) {
     let added: Vec<SegmentName> = edit.added.iter().map(|segment| segment.name).collect();
     let of_left = edit.left.iter().map(|part| &part.segment);
@@ -218,7 +218,7 @@ fn apply_log(
         state.torn_logs.push(name);
     }
     let Some(first_edit) = first_edit else { return 0 };
-    // What failed before this log was made.
+    // Edits that failed before this log was made.
     edits.split_off(&first_edit);
     if content.edits.iter().any(|(number, _)| *number < first_edit) {
         state.damaged(file, 0, "an edit has the number of an earlier one");

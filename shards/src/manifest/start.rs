@@ -52,7 +52,7 @@ pub struct ManifestReport {
     /// Segment files without a footer that checks, which could not be adopted. They are
     /// in the quarantine folder.
     pub unreadable_segments: u64,
-    /// Files that were moved to the quarantine folder, those of the manifest besides.
+    /// Files that were moved to the quarantine folder, besides the files of the manifest.
     pub quarantined_files: u64,
     /// Edits that a crash cut short.
     pub torn_edits: u64,
@@ -87,8 +87,8 @@ pub(crate) struct StartedManifest {
     pub(crate) unusable: Vec<LiveSegment>,
     /// Streams that have left live segments.
     pub(crate) left: Vec<LeftPart>,
-    /// What was read, if no checkpoint could be written: the first edit of each log has
-    /// to repeat it.
+    /// The edits that were read, as one, if no checkpoint could be written: the first edit of each
+    /// log has to repeat it.
     pub(crate) preface: Option<ManifestEdit>,
     pub(crate) report: ManifestReport,
 }
@@ -162,17 +162,17 @@ impl OpenedManifest {
         self.survey.max_epoch().max(self.state.checkpoint_epoch).max(of_live)
     }
 
-    /// What of the write-ahead log need not be replayed. Nothing, if the manifest is
-    /// damaged: a segment that is not live any more may be the only reason for a cover. Nor
-    /// if a live segment is not there: the log may still have what it held.
+    /// The parts of the write-ahead log that need not be replayed. There are none if the manifest
+    /// is damaged: a segment that is not live any more may be the only reason for a cover. There
+    /// are none if a live segment is missing, either: the log may have its entries.
     pub(crate) fn covers(&self) -> &[Cover] {
         let counts = self.state.damage.is_empty() && !self.lacks_files;
         if counts { &self.state.covers } else { &[] }
     }
 
-    /// Writes the checkpoint of this start, with those covers that are still of use, and
-    /// clears up. [`ManifestReport::checkpoint_error`] tells whether it could. `replayed` are
-    /// the log files that will be replayed.
+    /// Writes the checkpoint of this start, with the covers that are of use, and clears up.
+    /// [`ManifestReport::checkpoint_error`] tells whether it could. `replayed` are the log files
+    /// that will be replayed.
     ///
     /// # Errors
     /// The first checkpoint of a folder cannot be written, or a live segment cannot be given
@@ -187,8 +187,7 @@ impl OpenedManifest {
         for path in &self.survey.strangers {
             tracing::warn!(file = %path.display(), "not a segment, left alone");
         }
-        // Nobody knows their names, whatever the manifest says, and a checkpoint may
-        // need the space.
+        // No edit names temporary files, and a checkpoint may need the space.
         let temporary = std::mem::take(&mut self.survey.temporary);
         self.remove_left_overs(runtime, temporary).await;
         let clearing = self.sort_unlisted(replayed);
@@ -232,7 +231,7 @@ impl OpenedManifest {
         Ok(StartedManifest { usable, unusable, left, preface, report: self.report })
     }
 
-    /// Decides about segment files that are not live: those whose entries may be nowhere else
+    /// Decides about segment files that are not live: files whose entries may be nowhere else
     /// become live.
     fn sort_unlisted(&mut self, replayed: &[WalName]) -> Clearing {
         let mut clearing = Clearing::default();
@@ -249,7 +248,8 @@ impl OpenedManifest {
             match file.kind {
                 UnlistedKind::Removed => clearing.left_overs.push(path),
                 UnlistedKind::Unborn(segment) if is_replayed(&segment, replayed) => {
-                    // It may outlive what it was made of, if it cannot be removed.
+                    // If the file cannot be removed, it may outlive the segments that it was made
+                    // of.
                     self.state.removed.insert(segment.name);
                     clearing.left_overs.push(path);
                 }
@@ -297,7 +297,7 @@ impl OpenedManifest {
             file = %path.display(), entries = segment.entries,
             "no edit of the manifest names a segment whose entries may be nowhere else; it is read"
         );
-        // What removed it is of no use without what took its place.
+        // The edit that removed it is of no use without the segments that took its place.
         self.state.removed.remove(&segment.name);
         self.state.live.insert(segment.name, segment);
         self.report.adopted_segments += 1;
@@ -378,7 +378,7 @@ impl OpenedManifest {
         }
     }
 
-    /// Forgets segments that are not live any more, once their files are gone for good: what
+    /// Forgets segments that are not live any more, once their files are gone for good: a file that
     /// was removed without a sync may be there again after a power loss.
     async fn forget_removed<R: Runtime>(&mut self, runtime: &R) {
         let files = self.survey.segments.iter().chain(&self.survey.pending);
@@ -429,7 +429,7 @@ impl OpenedManifest {
                     tracing::warn!(%error, file = %path.display(), "cannot keep a damaged file");
                 }
             } else if let Err(error) = runtime.remove_file(&path).await {
-                // It does not count any more.
+                // The old log does not count any more.
                 tracing::warn!(%error, file = %path.display(), "cannot remove an old log");
             }
         }
@@ -496,8 +496,8 @@ impl OpenedManifest {
     }
 }
 
-/// Whether the log still has the entries that a segment was sealed from: log files of its
-/// writer are replayed, or of earlier starts, which its writer had replayed.
+/// Whether the log has the entries that a segment was sealed from: log files of its writer are
+/// replayed, or of earlier starts, which its writer had replayed.
 fn is_replayed(sealed: &LiveSegment, replayed: &[WalName]) -> bool {
     let SegmentName { epoch, shards, shard, .. } = sealed.name;
     let has_entries = |file: &WalName| {

@@ -33,17 +33,18 @@ pub(crate) struct Unlisted {
 /// The kind of a segment file that is not live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnlistedKind {
-    /// An edit has removed it, and what took its place is there: its removal was cut short.
+    /// An edit has removed it, and the segments that took its place are there: its removal was cut
+    /// short.
     Removed,
-    /// It is complete, was live, and no edit says that it is not; or one does, but the
+    /// The file is complete, was live, and no edit says that it is not; or one does, but the
     /// segments that took its place are not there. Its entries are nowhere else.
     Lost(LiveSegment),
-    /// It is complete, and has never been live: what it was merged of is still there, or it
-    /// was sealed from log files that ought to be.
+    /// The file is complete, and has never been live: the segments that it was merged from are
+    /// there, or it was sealed from log files that ought to be there.
     Unborn(LiveSegment),
     /// Another file has the same name and is live.
     Misplaced,
-    /// It cannot be read, and why.
+    /// The file cannot be read, and why.
     Unreadable(String),
     /// Another version of the program has written it.
     OtherVersion(UnknownVersion),
@@ -82,7 +83,7 @@ impl<'a> LiveFiles<'a> {
                 match self.state.live.get(output) {
                     Some(live) if self.is_sound(live) => {}
                     Some(_) => return false,
-                    // It was merged in its turn.
+                    // The segment was merged in its turn.
                     None if seen.insert(*output) => open.push(*output),
                     None => {}
                 }
@@ -111,7 +112,7 @@ impl<'a> LiveFiles<'a> {
 /// Looks at all segment files that are not live.
 ///
 /// # Errors
-/// A file cannot be read now.
+/// A file cannot be read at this moment.
 pub(crate) async fn find_unlisted<R: Runtime>(
     runtime: &R,
     segments_dir: &Path,
@@ -154,7 +155,7 @@ pub(crate) async fn find_unlisted<R: Runtime>(
     Ok(unlisted)
 }
 
-/// Where such a file is.
+/// The path of an unlisted segment file.
 pub(crate) fn path_of(
     segments_dir: &Path,
     found: &FoundSegment,
@@ -167,8 +168,8 @@ pub(crate) fn path_of(
     }
 }
 
-/// What of the manifest must be lost, since there are segments that were live and that no
-/// edit names: one place for each log that must have said so.
+/// The parts of the manifest that must be lost, since there are segments that were live and that no
+/// edit names: one place of damage for each log that must have named them.
 pub(crate) fn lost_edits(unlisted: &[Unlisted], state: &ManifestState) -> Vec<ManifestDamage> {
     let mut by_file: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for file in unlisted.iter().filter(|file| !file.is_pending) {

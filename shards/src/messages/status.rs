@@ -61,7 +61,7 @@ pub struct PauseStatus {
 pub struct SealStatus {
     /// Generations that were sealed since the start.
     pub sealed: u64,
-    /// Those of them that were written as drafts.
+    /// Generations of these that were written as drafts.
     pub drafts: u64,
     /// Line bytes of the drafts that are there.
     pub draft_line_bytes: u64,
@@ -79,8 +79,8 @@ pub struct SealStatus {
     pub directory_bytes: u64,
     /// Segments of the live set that could not be opened at the start.
     pub damaged_segments: u64,
-    /// Blocks written since the start whose encoded lines did not decode to what they were,
-    /// so that they were stored in a simpler way.
+    /// Blocks written since the start whose encoded lines did not decode to the original lines.
+    /// They were stored in a simpler way.
     pub refused_blocks: u64,
     /// Merges and removals of segments.
     pub maintenance: MaintenanceStatus,
@@ -105,7 +105,7 @@ pub struct MaintenanceStatus {
     pub failures: u64,
     /// Streams that were forgotten because nothing is left of them.
     pub forgotten_streams: u64,
-    /// Segments that are not live any more, but are still read by scans.
+    /// Segments that are not live any more, but that scans read.
     pub retired_segments: u64,
 }
 

@@ -22,15 +22,15 @@ use logsvc_runtime::{Monotonic, Runtime};
 /// How long a clock that has jumped has to go on from there until it counts.
 pub const STEADY_AFTER: Duration = Duration::from_secs(3600);
 
-/// How much later than the last look that was kept the wall clock may be at a start: who was
-/// away for longer waits for [`STEADY_AFTER`].
+/// How much later than the last look that was kept the wall clock may be at a start: a node that
+/// was away for longer waits for [`STEADY_AFTER`].
 pub(crate) const TRUSTED_AWAY: Duration = Duration::from_secs(3600);
 
 /// By how much the two clocks may differ from one reading to the next. Clocks drift, and are set
 /// right by a little.
 const TOLERANCE_NS: u64 = 10_000_000_000;
 
-/// The clocks are compared with what they were so long ago at least, so that many small steps
+/// The clocks are compared with their readings of at least so long ago, so that many small steps
 /// are a jump, too.
 const ANCHOR_AGE: Duration = Duration::from_secs(600);
 
@@ -45,7 +45,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What the wall clock ought to be at a later moment.
+    /// The expected reading of the wall clock at a later moment.
     fn at(self, now: Monotonic) -> i64 {
         let elapsed_ns = u64::try_from(now.since(self.now).as_nanos()).unwrap_or(u64::MAX);
         self.unix_ns.saturating_add_unsigned(elapsed_ns)
@@ -71,7 +71,7 @@ pub struct StartClock {
 }
 
 impl StartClock {
-    /// Reads what earlier starts have left, and leaves this look if the clock counts.
+    /// Reads the looks that earlier starts have kept, and keeps this look if the clock counts.
     pub(crate) async fn read<R: Runtime>(runtime: &R, data_dir: &Path, is_new: bool) -> StartClock {
         let path = clock_path(data_dir);
         let last_ns = match runtime.read_file(&path, 4096).await {
@@ -130,9 +130,9 @@ pub(crate) async fn keep<R: Runtime>(runtime: &R, path: &Path, unix_ns: i64) {
 pub(crate) enum ClockChange {
     /// The wall clock has jumped by so many ns.
     Jumped { by_ns: i64 },
-    /// It is back where it ought to be.
+    /// The clock is back where it ought to be.
     IsBack,
-    /// It has stayed for long enough.
+    /// The clock has stayed for long enough.
     Counts,
 }
 
@@ -238,7 +238,7 @@ mod tests {
     fn a_clock_that_goes_on_counts() {
         let mut clocks = Clocks::start(None, true);
         for seconds in [0, 1, 60, 600, 86_400, 30 * 86_400] {
-            // It drifts, and is set right by a little.
+            // The clock drifts, and is set right by a little.
             let reading = clocks.after(seconds, SECOND_NS);
             assert_eq!((reading.now_ns, reading.change), (clocks.unix_ns, None));
             assert_eq!(reading.is_to_be_kept, seconds >= 600);
@@ -307,7 +307,7 @@ mod tests {
             let reading = Clocks::start(Some(last_ns), false).after(1, 0);
             assert_eq!((reading.now_ns, reading.change), (NOON_NS + SECOND_NS, None));
         }
-        // It was away for long, or the clock is ahead.
+        // The node was away for long, or the clock is ahead.
         let mut clocks = Clocks::start(Some(NOON_NS - 400 * DAY_NS), false);
         let reading = clocks.after(1, 0);
         assert_eq!(reading.now_ns, NOON_NS - 400 * DAY_NS + SECOND_NS);

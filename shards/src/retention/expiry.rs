@@ -18,9 +18,9 @@ pub(crate) struct PeriodShares {
     pub(crate) kept_bytes: u64,
 }
 
-/// Looks at the runs of those streams of a segment of which `cutoff_ns` says, given
-/// the row, before when their entries have expired; it says `None` for streams that
-/// are none of the shard's.
+/// Adds up the runs of a segment. `cutoff_ns` gives, for the row of a stream, the time before which
+/// its entries have expired, or `None` if the stream is not the shard's; these streams are left
+/// out.
 pub(crate) fn expired_share(
     directory: &Directory,
     cutoff_ns: impl Fn(u32) -> Option<i64>,

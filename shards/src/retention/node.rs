@@ -1,8 +1,8 @@
 //! The knowledge that the shards of a node share about each other's segments.
 //!
-//! It consists of atomic numbers that nobody waits for. They may be a moment old. Then a shard
-//! removes a little more than necessary, but never a segment of a later day before one of an
-//! earlier day.
+//! It consists of atomic numbers, and no shard waits for another one. The numbers may be a moment
+//! old. Then a shard removes a little more than necessary, but never a segment of a later day
+//! before one of an earlier day.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName};
 use crate::types::StreamPartitions;
 
-/// A shard that has not said yet what it has.
+/// A shard that has not published its segments yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// No segment.
@@ -22,8 +22,8 @@ pub struct NodeSegments {
     shards: u16,
     /// Streams that had left segments before the start.
     left: BTreeMap<SegmentName, StreamPartitions>,
-    /// Segments that were made with another number of shards, so that several of today's
-    /// use them.
+    /// Segments that were made with another number of shards, so that several of this node's use
+    /// them.
     shared: BTreeMap<SegmentName, SharedSegment>,
     use_of_shards: Vec<ShardUse>,
 }
@@ -32,7 +32,7 @@ pub struct NodeSegments {
 struct SharedSegment {
     /// How many shards used it at the start.
     users: u16,
-    /// How many still do.
+    /// The number of shards that use it.
     remaining: AtomicU16,
 }
 
@@ -86,10 +86,10 @@ impl NodeSegments {
         self.shared.contains_key(&name)
     }
 
-    /// What of a segment's file counts as a shard's: all of it, or an equal part if
-    /// several shards use it. What shards have that do not use it any more is not counted
-    /// as the others': a shard that is quicker than they are with moving its streams to
-    /// other segments would make the disk look fuller than it is about to be.
+    /// The bytes of a segment's file that count as a shard's: all of them, or an equal part if
+    /// several shards use it. The part of a shard that does not use the segment any more goes to no
+    /// other shard. Otherwise a shard that moves its streams to other segments sooner than the
+    /// others would make the disk look fuller than it is about to be.
     pub(crate) fn share_bytes(&self, live: &LiveSegment) -> u64 {
         let users = self.shared.get(&live.name).map_or(1, |shared| shared.users);
         live.file_len / u64::from(users)

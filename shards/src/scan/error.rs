@@ -14,7 +14,7 @@ pub enum ScanError {
     /// The part does not compile.
     #[error("{0}")]
     Plan(String),
-    /// It holds more memory than it may.
+    /// The query holds more memory than it may.
     #[error("the query holds more than {max_bytes} bytes of intermediate results")]
     Memory {
         /// The limit in bytes.
@@ -23,7 +23,7 @@ pub enum ScanError {
     /// There is no memory for the blocks that it has to read.
     #[error("there is no memory for the query now")]
     Busy,
-    /// Nobody waits for it any more.
+    /// The query was cancelled: no client waits for it.
     #[error("the query was cancelled")]
     Cancelled,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use logsvc_segment::head::HeadBlock;
 
-/// Where the blocks of heads stand in the order of arrival: behind all segments.
-/// Entries that are being sealed come before those that came since.
+/// Where the blocks of heads stand in the order of arrival: behind all segments. Entries that are
+/// being sealed come before newer entries.
 const GENERATION_FROZEN: u32 = u32::MAX - 1;
 const GENERATION_HEAD: u32 = u32::MAX;
 
@@ -19,10 +19,11 @@ pub(super) fn arrival(generation: u32, within: u32) -> u64 {
 /// A block of a head.
 #[derive(Clone, Debug)]
 pub struct HeadBlockRef {
-    /// Where it stands in the order of arrival: among all generations, and within its own.
+    /// The block's position in the order of arrival: among all generations, and within its own.
     pub(super) generation: u32,
     pub(super) within: u32,
-    /// Those of the block, so that nobody has to look at it to put it into its place.
+    /// The time bounds of the block. They stand here because ordering the blocks needs no look at
+    /// them then.
     bounds_ns: (i64, i64),
     pub(super) block: Arc<HeadBlock>,
 }
@@ -55,7 +56,7 @@ pub enum HeadBlocks {
     /// No block.
     #[default]
     None,
-    /// One.
+    /// A list of one block.
     One(HeadBlockRef),
     /// Any number.
     Many(Vec<HeadBlockRef>),

@@ -1,13 +1,12 @@
-//! The request and the reply of a scan.
+//! The request of a scan.
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{LeafPlan, LeafResult};
-use logsvc_runtime::{Account, Grant};
+use logsvc_logql::engine::LeafPlan;
+use logsvc_runtime::Account;
 
-use super::ScanJob;
 use crate::scope::TenantScope;
-use crate::types::{Cancellation, ScanStats};
+use crate::types::Cancellation;
 
 /// One shard's part of a query.
 #[derive(Clone, Debug)]
@@ -20,17 +19,4 @@ pub struct LeafRequest {
     pub cancellation: Cancellation,
     /// Memory of the query.
     pub account: Account,
-}
-
-/// The reply to one shard's part of a query.
-#[derive(Debug)]
-pub struct LeafReply {
-    /// The part's result.
-    pub result: LeafResult,
-    /// The memory of the query that the result holds.
-    pub memory: Grant,
-    /// The counters of the scan.
-    pub stats: ScanStats,
-    /// The rest of the scan, if it is so large that all cores should share it.
-    pub rest: Option<Box<ScanJob>>,
 }

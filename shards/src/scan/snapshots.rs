@@ -24,9 +24,9 @@ pub struct StreamSnapshot {
 /// References are counted for so many streams in a row after their memory was fetched.
 pub(crate) const FETCHED_AT_ONCE: usize = 32;
 
-/// Streams of a scan. It gives up what it holds faster than a vector would: to count a
-/// reference down waits for its memory, which is mostly not in the cache of the CPU any
-/// more, so that of many streams is fetched at once before.
+/// The streams of a scan. Dropping it is faster than dropping a vector: to count a reference down
+/// waits for the memory of the count, which has mostly left the cache of the CPU. So the drop first
+/// fetches the counts of many streams at once.
 #[derive(Debug, Default)]
 pub struct StreamSnapshots(Vec<StreamSnapshot>);
 

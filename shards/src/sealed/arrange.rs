@@ -40,19 +40,19 @@ pub(super) fn arrange(blocks: &[Arc<HeadBlock>], range: TimeRange) -> Vec<Piece>
         };
         return blocks.iter().map(piece).filter(|piece| !piece.entries.is_empty()).collect();
     }
-    let mut places: Vec<(i64, u32, u32)> = Vec::new();
+    let mut positions: Vec<(i64, u32, u32)> = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
         for (index, &ts) in block.timestamps_ns().iter().enumerate() {
             if ts >= range.start_ns && ts < range.end_ns {
-                places.push((ts, number as u32, index as u32));
+                positions.push((ts, number as u32, index as u32));
             }
         }
     }
     // Block and index are the order of arrival.
-    places.sort_unstable();
+    positions.sort_unstable();
     let mut pieces = Vec::new();
     let mut next = HeadBlock::default();
-    for (ts, number, index) in places {
+    for (ts, number, index) in positions {
         let block = &blocks[number as usize];
         let line = block.line(index as usize);
         let full = next.lines().len() + line.len() > BLOCK_TARGET_BYTES

@@ -7,11 +7,11 @@
 //! would find; and columns that are used often must survive columns that are used once. So in a
 //! full cache a column that was never there evicts the least recently used ones only up to
 //! [`NEW_SHARE`], and is *new* until it is used again. Beyond this share it evicts other new
-//! columns, which nobody has used for a whole cache's worth of columns. A column that was there
+//! columns, which no scan has used for a whole cache's worth of columns. A column that was there
 //! before evicts a column that has been unused for longer than it has been away. This time is
-//! counted in bytes of columns that came when there was no room. In a repeated scan it is the
-//! same for all columns, so the columns that are in the cache stay, and the columns of another
-//! query make room for the ones that are asked for a second time.
+//! counted in bytes of columns that came when there was no room. In a repeated scan it is the same
+//! for all columns, so the columns that are in the cache stay, and the columns of another query
+//! make room for the ones that are asked for a second time.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,8 +24,8 @@ use super::hasher;
 use crate::manifest::SegmentName;
 use logsvc_segment::{BlockMetadata, ColumnKind, LineParts};
 
-/// One part in so many of the cache is for columns that were never used again, at the expense
-/// of those that were.
+/// One part in so many of the cache is for columns that were used once, at the expense of columns
+/// that were used again.
 const NEW_SHARE: usize = 4;
 
 /// So many columns that are not in are remembered at most.
@@ -80,7 +80,7 @@ pub struct CacheCounters {
     pub misses: u64,
     /// Columns that had to go for others.
     pub evictions: u64,
-    /// Bytes held now.
+    /// Bytes that are held.
     pub held_bytes: u64,
 }
 
@@ -99,11 +99,11 @@ struct Entry {
 #[derive(Debug)]
 struct State {
     entries: HashMap<ColumnKey, Entry>,
-    /// Those that are not new, in the order in which they are looked at.
+    /// The columns that are not new, in the order in which they are looked at.
     hand: VecDeque<ColumnKey>,
-    /// Those that are new, oldest first, and some that no longer are.
+    /// The new columns, oldest first, and some that are not new any more.
     new: VecDeque<ColumnKey>,
-    /// Bytes of those that are new.
+    /// Bytes of the new columns.
     new_bytes: usize,
     held_bytes: usize,
     /// Counts the uses.
@@ -148,7 +148,7 @@ impl BlockCache {
         }
     }
 
-    /// Totals since the start, and what is held now.
+    /// The totals since the start, and the columns in the cache.
     pub fn counters(&self) -> CacheCounters {
         let state = self.state.borrow();
         CacheCounters { held_bytes: state.held_bytes as u64, ..state.counters }
@@ -180,7 +180,7 @@ impl BlockCache {
     pub(crate) fn put(&self, key: ColumnKey, column: Cached) {
         let bytes = column.held_bytes() + size_of::<Entry>() + 2 * size_of::<ColumnKey>();
         if bytes > self.max_bytes / 8 {
-            // One that would push out a good part of the rest is not worth it.
+            // A column that would push out a good part of the rest is not worth it.
             return;
         }
         let state = &mut *self.state.borrow_mut();
@@ -292,10 +292,10 @@ impl State {
     fn evict_least_used(&mut self) -> bool {
         let looks = self.hand.len().min(LOOKS);
         let last_use = |key: &ColumnKey| self.entries[key].last_use;
-        let Some(place) = (0..looks).min_by_key(|&place| last_use(&self.hand[place])) else {
+        let Some(index) = (0..looks).min_by_key(|&index| last_use(&self.hand[index])) else {
             return false;
         };
-        self.hand.swap(0, place);
+        self.hand.swap(0, index);
         let Some(least) = self.hand.pop_front() else { return false };
         self.hand.rotate_left(looks - 1);
         self.evict(least);

@@ -1,10 +1,10 @@
 //! Divides a generation by UTC day: each day, or group of days, becomes a segment.
 //!
-//! Retention and compaction go by day, so a segment holds one, except where a
-//! generation has entries of more than [`SEGMENTS_MAX`] days, as a backfill of years
-//! has: then the oldest days share segments, 2^*k* successive days each, so that no
-//! generation makes more than that many files. Such groups of days begin at a multiple
-//! of 2^*k*, so those of different generations fall together, or one into the other.
+//! Retention and compaction go by day, so a segment holds one, except where a generation has
+//! entries of more than [`SEGMENTS_MAX`] days, as a backfill of years has: then the oldest days
+//! share segments, 2^*k* successive days each, so that no generation makes more than that many
+//! files. The groups begin at a multiple of 2^*k*, so groups of different generations fall
+//! together, or one into the other.
 //!
 //! Guarantees: the ranges are disjoint, come in order of time, and hold every entry.
 
@@ -68,7 +68,7 @@ fn ranges_of_days(days: &[Day]) -> Vec<DayRange> {
     let group = |number: i32| {
         let first = Day(number << shift).max(Day::MIN);
         let last = Day((number << shift) + ((1 << shift) - 1)).min(Day::MAX);
-        // The group of the last old day may reach into those that are not grouped.
+        // The group of the last old day may reach into the days that are not grouped.
         DayRange { day: first, range: range(first, last, first_single_ns) }
     };
     let groups = groups.into_iter().map(group);

@@ -11,10 +11,10 @@
 //! checksum alone is not enough.
 //!
 //! Guarantees: each core keeps at most its share of the budget: the directories that were used
-//! last, and up to an eighth of it directories that were written and not used yet. A directory
-//! that several cores use at once is in memory once. Nobody is refused: a directory without room
-//! is handed out, counts in [`DirectoryCounters::excess_bytes`], and goes with its last user. It
-//! fails if the disk refuses, or if the directory is damaged.
+//! last, and up to an eighth of it directories that were written and not used yet. A directory that
+//! several cores use at once is in memory once. No request is refused: a directory without room is
+//! handed out, counts in [`DirectoryCounters::excess_bytes`], and goes with its last user. It fails
+//! if the disk refuses, or if the directory is damaged.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use super::{SealedSegment, SegmentFiles, hasher};
 use crate::manifest::SegmentName;
 use logsvc_segment::{Directory, SegmentError};
 
-/// A directory in memory, which is counted as long as somebody holds it.
+/// A directory in memory, which is counted until its last holder drops it.
 #[derive(Debug)]
 pub struct HeldDirectory {
     directory: Directory,
@@ -104,7 +104,7 @@ impl From<DirectoryError> for io::Error {
     }
 }
 
-/// What a core did with directories since the start, and what it keeps now.
+/// The work of a core on directories since the start, and the directories that it keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryCounters {
     /// Times that one was needed and in memory.
@@ -113,9 +113,9 @@ pub struct DirectoryCounters {
     pub loads: u64,
     /// Times that one had to go for another one.
     pub evictions: u64,
-    /// How many are kept.
+    /// The number of kept directories.
     pub held: u64,
-    /// Bytes of those.
+    /// Bytes of the kept directories.
     pub held_bytes: u64,
     /// Bytes in use for which the budget had no room.
     pub excess_bytes: u64,
@@ -126,25 +126,26 @@ struct Kept {
     directory: Arc<HeldDirectory>,
     bytes: u64,
     used_at: u64,
-    /// Whether anybody has asked for it.
+    /// Whether a scan or a job has asked for it.
     was_asked_for: bool,
 }
 
 #[derive(Debug)]
 struct State {
     kept: HashMap<SegmentName, Kept>,
-    /// Those that are kept by when they were used.
+    /// The directories that are kept, by the time of their last use.
     by_use: BTreeMap<u64, SegmentName>,
-    /// Those of them that nobody has asked for, and their bytes.
+    /// The kept directories that no scan and no job has asked for, and their bytes.
     unasked: BTreeMap<u64, SegmentName>,
     unasked_bytes: u64,
     uses: u64,
-    /// Those that are being read, so that each is read once however many wait for it.
+    /// The directories that are being read, so that each is read once, however many tasks wait for
+    /// it.
     loading: HashMap<SegmentName, Latch>,
     counters: DirectoryCounters,
 }
 
-/// So many bytes of directories that nobody has asked for may be kept in any case.
+/// So many bytes of directories that were not asked for may be kept in any case.
 const UNASKED_MIN_BYTES: u64 = 64 << 10;
 
 /// See the module. One per core.
@@ -161,7 +162,7 @@ pub struct Directories<R: Runtime> {
     state: RefCell<State>,
 }
 
-/// Ends the reading of a directory, also when whoever reads it goes away.
+/// Ends the reading of a directory, also when the task that reads it is dropped.
 struct Loading<'a> {
     state: &'a RefCell<State>,
     name: SegmentName,
@@ -205,7 +206,7 @@ impl<R: Runtime> Directories<R> {
         self.share_bytes
     }
 
-    /// Totals since the start, and what is kept now.
+    /// The totals since the start, and the directories that are kept.
     pub fn counters(&self) -> DirectoryCounters {
         let excess_bytes = self.excess_bytes.load(Ordering::Relaxed);
         DirectoryCounters { excess_bytes, ..self.state.borrow().counters }
@@ -214,7 +215,7 @@ impl<R: Runtime> Directories<R> {
     /// The directory of a segment, read if need be.
     ///
     /// # Errors
-    /// It cannot be read, or does not check.
+    /// The directory cannot be read, or does not check.
     pub async fn get(&self, segment: &SealedSegment) -> Result<Arc<HeldDirectory>, DirectoryError> {
         loop {
             if let Some(found) = self.find(segment) {
@@ -223,7 +224,7 @@ impl<R: Runtime> Directories<R> {
             let name = segment.live.name;
             let under_way = self.state.borrow().loading.get(&name).cloned();
             match under_way {
-                // It may fail, so it is looked again.
+                // The other read may fail, so the loop looks again.
                 Some(latch) => latch.wait().await,
                 None => break,
             }
@@ -256,15 +257,15 @@ impl<R: Runtime> Directories<R> {
                 kept.used_at = state.uses;
                 Arc::clone(&kept.directory)
             }
-            // Another core keeps it, or somebody holds what has gone from here.
+            // Another core keeps it, or a holder has it although this core does not keep it.
             None => segment.shared_directory.get()?,
         };
         state.counters.hits += 1;
         Some(found)
     }
 
-    /// Takes a directory over that was just written, or read at start. Nobody has asked for
-    /// it yet, and of segments that only wait for being merged nobody ever will.
+    /// Takes a directory over that was just written, or read at start. No scan has asked for it
+    /// yet, and none may ever ask if the segment is merged soon.
     pub(crate) fn admit(
         &self,
         segment: &SealedSegment,
@@ -294,8 +295,8 @@ impl<R: Runtime> Directories<R> {
             && state.evict_oldest()
         {}
         let mut memory = self.budget.try_reserve(bytes);
-        // What other cores and running scans hold in excess of their share has to be made
-        // up for.
+        // This core has to make up for the bytes that other cores and running scans hold in excess
+        // of their share.
         while memory.is_none() && state.evict_unused() {
             memory = self.budget.try_reserve(bytes);
         }
@@ -350,7 +351,8 @@ impl State {
         }
     }
 
-    /// Gives the memory of the oldest back that nobody uses. Returns whether there was one.
+    /// Gives back the memory of the oldest directory that is not in use. Returns whether there was
+    /// one.
     fn evict_unused(&mut self) -> bool {
         let is_unused = |name: &&SegmentName| {
             self.kept.get(name).is_some_and(|kept| Arc::strong_count(&kept.directory) == 1)

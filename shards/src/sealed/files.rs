@@ -47,7 +47,7 @@ impl<R: Runtime> SegmentFiles<R> {
     /// The file of a segment.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The file cannot be opened.
     pub async fn get(&self, runtime: &R, segment: &SealedSegment) -> io::Result<Rc<R::File>> {
         let name = segment.live.name;
         if let Some((file, _)) = self.state.borrow().open.get(&name) {
@@ -67,8 +67,8 @@ impl<R: Runtime> SegmentFiles<R> {
         Ok(file)
     }
 
-    /// Closes the files of segments that nobody holds any more: a removed file takes
-    /// space as long as it is open.
+    /// Closes the files of segments that are not held any more: a removed file takes space as long
+    /// as it is open.
     pub(crate) fn close_unused(&self) {
         let State { open, order } = &mut *self.state.borrow_mut();
         order.retain(|name| {

@@ -21,8 +21,7 @@ use logsvc_segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 /// Bytes that are gathered before they are written to a segment's file.
 pub(crate) const WRITE_BYTES: usize = 1 << 20;
 
-/// See the module. What seals and what compacts share it; both run on the shard's
-/// core.
+/// See the module. The sealer and the compactor share it; both run on the shard's core.
 #[derive(Debug)]
 pub(crate) struct SegmentFolder<R: Runtime> {
     pub(crate) runtime: R,
@@ -34,8 +33,8 @@ pub(crate) struct SegmentFolder<R: Runtime> {
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
-    /// Segments that may have their pending names and that nobody will make live. Until an
-    /// edit removes them, a start could take them for what the log has.
+    /// Segments that may have their pending names and that will never be live. Until an edit
+    /// removes them, a start could take them for the entries of the log.
     orphans: RefCell<Vec<(SegmentName, Day)>>,
 }
 
@@ -99,7 +98,7 @@ impl<R: Runtime> SegmentFolder<R> {
         SegmentIdentity { epoch, shards, shard, seq, created_ns: self.runtime.unix_nanos() }
     }
 
-    /// Writes what the writer has, if it is enough to be worth it.
+    /// Writes the bytes that the writer has, if they are enough for a write.
     pub(crate) async fn write_some(
         &self,
         segment: &mut NewSegment<R>,
@@ -197,14 +196,14 @@ impl<R: Runtime> SegmentFolder<R> {
         self.runtime.sync_dir(&self.segments_dir).await
     }
 
-    /// Gives a segment its name that an edit has made live. Until this has returned, what it
-    /// was made of must stay. May be repeated.
+    /// Gives a segment its name that an edit has made live. Until this has returned, the log files
+    /// or the segments that it was made of must stay. May be repeated.
     pub(crate) async fn finalize(&self, live: &LiveSegment) -> io::Result<()> {
         live.name.finalize(&self.runtime, &self.segments_dir, live.day).await
     }
 
-    /// Notes that nobody will make a segment live that may have its pending name. The next edit
-    /// has to remove it, see [`SegmentFolder::orphans`].
+    /// Notes that a segment that may have its pending name will never be live. The next edit has to
+    /// remove it, see [`SegmentFolder::orphans`].
     pub(crate) fn abandon(&self, name: SegmentName, day: Day) {
         self.orphans.borrow_mut().push((name, day));
     }
@@ -214,8 +213,8 @@ impl<R: Runtime> SegmentFolder<R> {
         self.orphans.borrow().iter().map(|(name, _)| *name).collect()
     }
 
-    /// Removes the files of orphans that an edit in force has removed. What cannot be removed
-    /// is removed by the next start.
+    /// Removes the files of orphans that an edit in force has removed. The next start removes the
+    /// files that cannot be removed.
     pub(crate) async fn remove_orphans(&self, removed: &[SegmentName]) {
         let is_removed = |(name, _): &mut (SegmentName, Day)| removed.contains(name);
         let gone: Vec<_> = self.orphans.borrow_mut().extract_if(.., is_removed).collect();

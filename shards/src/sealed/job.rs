@@ -38,12 +38,12 @@ pub struct SealJob {
 pub struct DraftFlag(AtomicBool);
 
 impl DraftFlag {
-    /// Has a draft written from now on.
+    /// Has a draft written from this moment on.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to write a draft from now on.
+    /// Whether to write a draft from this moment on.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! The streams of a segment that may repeat entries of earlier segments.
 //!
-//! Guarantees: it takes at most [`MAX_GROUPS`] bits for each segment, and no memory if there are
-//! no such streams. In segments with more streams groups of neighbours share a bit: a stream may
-//! be taken for late that is not, which costs time and changes no result.
+//! Guarantees: it takes at most [`MAX_GROUPS`] bits for each segment, and no memory if no stream is
+//! late. In segments with more streams, groups of neighbours share a bit: a stream that is not late
+//! may be taken for late, which costs time and changes no result.
 
 /// Most bits: 8 KiB.
 const MAX_GROUPS: u32 = 64 << 10;

@@ -49,20 +49,20 @@ pub(crate) use write::Sealer;
 pub struct SealedSegment {
     /// Its record in the manifest.
     pub live: LiveSegment,
-    /// Where it is.
+    /// The path of its file.
     pub path: PathBuf,
-    /// Where its parts are, and how much it holds.
+    /// The footer: the ranges of the segment's parts, and its totals.
     pub footer: Footer,
-    /// Streams that had left it before the start: what it has of them is elsewhere, or
-    /// was deleted, and nobody must see it here.
+    /// Streams that had left it before the start: their entries are elsewhere, or were deleted, and
+    /// no reader must see them here.
     pub(crate) left: StreamPartitions,
-    /// Those streams that may have entries in earlier segments at the times of this one,
-    /// so that an entry may be there twice.
+    /// The streams that may have entries in earlier segments at the times of this one, so that an
+    /// entry may be stored twice.
     pub(crate) late: LateRows,
     /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
     shared_directory: SharedDirectory,
-    /// Tells every core that has the file open when nobody holds the segment any more.
+    /// Tells every core that has the file open when the last holder has dropped the segment.
     alive: Arc<()>,
 }
 

@@ -82,8 +82,8 @@ fn may_pass(error: &io::Error) -> bool {
     )
 }
 
-/// What another version of the program has written of a segment, if that is why it cannot be
-/// opened.
+/// The part of a segment that another version of the program has written, if it is the reason why
+/// the segment cannot be opened.
 fn unknown_version(error: &io::Error) -> Option<UnknownPart> {
     error.get_ref()?.downcast_ref::<SegmentError>()?.unknown_version()
 }
@@ -101,7 +101,7 @@ pub(crate) trait RestoredSegments: Restored {
     fn miss_segment(&mut self, live: &LiveSegment);
 }
 
-/// Opens the segments that concern a shard and makes their streams known to it. Gives those
+/// Opens the segments that concern a shard and makes their streams known to it. Gives the segments
 /// that another version of the program has written.
 pub(crate) async fn open_all<R: Runtime>(
     runtime: &R,
@@ -112,7 +112,7 @@ pub(crate) async fn open_all<R: Runtime>(
     let mut unknown = Vec::new();
     let shard = runtime.core().0;
     let mut decoder = Decoder::new();
-    // Those of another number of shards may have streams of several.
+    // Segments of another number of shards may have streams of several shards.
     let concerns = |live: &&LiveSegment| plan.node_segments.concerns(live.name, shard);
     // The start has logged them.
     plan.unusable_segments.iter().filter(concerns).for_each(|live| state.miss_segment(live));
@@ -158,8 +158,8 @@ pub(crate) async fn open_all<R: Runtime>(
     unknown
 }
 
-/// Makes those streams of a segment known that the shard owns and does not know, unless
-/// they have left it.
+/// Makes the streams of a segment known that the shard owns and does not know, unless they have
+/// left the segment.
 async fn learn_streams<R: Runtime>(
     runtime: &R,
     opened: &OpenedSegment,
@@ -171,8 +171,8 @@ async fn learn_streams<R: Runtime>(
     let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
     let mut file = None;
     for chunk in 0..directory.label_chunk_count() {
-        let place = directory.label_chunk(chunk);
-        let mut ids = place.streams.clone().map(|row| directory.stream_id(row));
+        let info = directory.label_chunk(chunk);
+        let mut ids = info.streams.clone().map(|row| directory.stream_id(row));
         let is_new = ids.any(|id| has(id) && !state.knows(id));
         if !is_new {
             continue;
@@ -181,7 +181,7 @@ async fn learn_streams<R: Runtime>(
             Some(file) => file,
             None => file.insert(runtime.open(&segment.path, OpenMode::Read).await?),
         };
-        let range = place.place.range();
+        let range = info.place.range();
         let bytes = read(file, range.start, range.end).await?;
         let learned = decoder.labels(directory, chunk, &bytes, |_, tenant, id, labels| {
             if has(id) {

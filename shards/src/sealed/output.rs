@@ -37,7 +37,7 @@ pub(super) struct DirectOutput<F> {
     file: F,
     /// Bytes that were appended.
     len_bytes: u64,
-    /// What was written: the same, and what fills the last block.
+    /// Bytes that were written: the same bytes, and the filling of the last block.
     written: u64,
 }
 

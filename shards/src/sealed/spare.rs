@@ -36,7 +36,7 @@ impl<T> fmt::Debug for Spare<T> {
 }
 
 impl<T: 'static> Spare<T> {
-    /// The value that was kept, if it is still there.
+    /// The value that was kept, if it is there.
     pub(crate) fn take(&self) -> Option<T> {
         self.0.borrow_mut().value.take()
     }

@@ -127,7 +127,7 @@ impl<R: Runtime> Sealer<R> {
         Ok(())
     }
 
-    /// What of the log is in segments once those of this generation are live.
+    /// The parts of the log that are in segments once the segments of this generation are live.
     fn covers(&self, closed_wal_index: Option<u32>) -> Vec<Cover> {
         let (by_shards, by_shard) =
             (self.folder.runtime.core_count(), self.folder.runtime.core().0);
@@ -175,7 +175,7 @@ impl<R: Runtime> Sealer<R> {
         days: DayRange,
         draft: &Arc<DraftFlag>,
     ) -> io::Result<Option<OpenedSegment>> {
-        // One that becomes a draft later on goes through the page cache to its end.
+        // A segment that becomes a draft later on goes through the page cache to its end.
         let mut segment = if draft.is_set() {
             self.folder.begin_draft(days.day)?
         } else {
@@ -198,12 +198,11 @@ impl<R: Runtime> Sealer<R> {
         }
     }
 
-    /// Writes all of a segment. Only the writes are done on the core; what
-    /// is computed for them has a side thread, which the system takes the CPU from as
-    /// soon as the core has something to do: however long a block takes, no push waits
-    /// for it. While a chunk is written, the next one is computed: a draft takes as long as
-    /// the longer of the two, and pushes wait for drafts when a heavy query keeps CPUs and
-    /// device busy.
+    /// Writes all of a segment. The core does the writes only. A side thread encodes the blocks,
+    /// and the system takes the CPU from it as soon as the core has something to do: however long a
+    /// block takes, no push waits for it. While a chunk is written, the next one is computed: a
+    /// draft takes as long as the longer of the two, and pushes wait for drafts when a heavy query
+    /// keeps CPUs and device busy.
     async fn write_chunks(
         &self,
         mut encoding: Box<SegmentEncoding>,
@@ -243,8 +242,8 @@ impl<R: Runtime> Sealer<R> {
         }
     }
 
-    /// Lets go of the log files that hold nothing that is not in segments. What cannot
-    /// be removed is skipped by the next start, and removed then.
+    /// Lets go of the log files whose entries are all in segments. The next start skips the files
+    /// that cannot be removed, and removes them.
     async fn release_logs(&mut self, closed_wal_index: Option<u32>) {
         if let Some(last) = closed_wal_index
             && last >= self.wal.index

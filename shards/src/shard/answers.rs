@@ -122,7 +122,7 @@ impl Shard {
             streams: self.index.tenants().map(|(t, count)| (t.clone(), count as u64)).collect(),
             head_entries: self.counters.entries,
             head_line_bytes: self.counters.line_bytes,
-            head_reserved_bytes: self.heads.bytes(),
+            head_reserved_bytes: self.head_memory.reserved.bytes(),
             duplicates: self.counters.duplicates,
             refused_streams: self.stream_memory.refused,
             wal: self.wal.counters(),
@@ -138,7 +138,7 @@ impl Shard {
         }
     }
 
-    /// Everything a scan reads, held so that it stays as it is now.
+    /// A scan with everything that it reads, as of this moment.
     ///
     /// # Errors
     /// A matcher of the plan does not compile.
@@ -167,8 +167,8 @@ impl Shard {
         };
         let mut streams = Vec::with_capacity(slots.len());
         for slots in slots.chunks(FETCHED_AT_ONCE) {
-            // To count a reference waits for its memory, for one after the other. Looking at
-            // the counts before has them all come at once.
+            // To count a reference waits for the memory of the count, one stream after the other. A
+            // first look at the counts fetches them all at once.
             slots.iter().for_each(|&slot| self.streams[slot as usize].fetch());
             let slots = slots.iter().copied();
             streams.extend(slots.filter(|&slot| self.overlaps(slot, range)).map(snapshot));
@@ -188,7 +188,7 @@ impl Shard {
 }
 
 impl StreamState {
-    /// Brings what a snapshot of it counts references of into the cache of the CPU.
+    /// Brings the reference counts that a snapshot of the stream raises into the cache of the CPU.
     fn fetch(&self) {
         std::hint::black_box(Arc::strong_count(&self.labels));
         self.head.fetch();

@@ -17,19 +17,18 @@ use crate::messages::{
 use crate::types::StreamDefinition;
 use logsvc_segment::batch::{BatchBuilder, Section, checked_sections, recycle, sections};
 
-/// What a section costs in a head, in bytes: lines, metadata, and the columns of
-/// timestamps and ends. Sets that entries share are counted as if the head did not have them
-/// yet.
+/// The cost of a section in a head, in bytes: lines, metadata, and the columns of timestamps and
+/// ends. Sets that entries share are counted as if the head did not have them yet.
 pub(super) fn section_cost(section: &Section<'_>) -> u64 {
     let fixed = if section.has_own_metadata() { 16 } else { 12 };
     (section.lines.len() + section.metadata_len() + section.entry_count() * fixed) as u64
 }
 
-/// What a head costs besides its entries, in bytes: its first block and what of the last
-/// one is empty.
+/// The cost of a head besides its entries, in bytes: its first block and the empty part of the last
+/// one.
 pub(super) const HEAD_OVERHEAD_BYTES: u64 = 640;
 
-/// What the first look at a batch found.
+/// The result of the first look at a batch.
 #[derive(Default)]
 struct Admission {
     slots: Vec<Slot>,
@@ -43,7 +42,7 @@ struct Admission {
 /// Streams, and how many entries of each.
 type EntriesByStream = Vec<(StreamId, u64)>;
 
-/// What of a push goes on to the log.
+/// The part of a push that goes on to the log.
 struct Admitted {
     batch: Vec<u8>,
     admission: Admission,
@@ -54,9 +53,9 @@ struct Admitted {
 /// Why a push does not go on to the log.
 enum Refusal {
     Error(AppendError),
-    /// There is no memory for it now.
+    /// There is no memory for it at this moment.
     NoMemory(AppendRequest),
-    /// It uses streams that are neither known nor defined.
+    /// The push uses streams that are neither known nor defined.
     Unknown(AppendRequest),
 }
 
@@ -72,9 +71,8 @@ const DEFERRED_MAX_TIME: Duration = Duration::from_secs(10);
 /// Bytes of pushes that may wait for memory.
 const DEFERRED_MAX_BYTES: usize = 32 << 20;
 
-/// Pushes that wait for memory. It makes clients send as fast as the disk takes what
-/// they send, which serves them better than refusals that they would answer with
-/// long pauses.
+/// Pushes that wait for memory. So clients send as fast as the disk takes their pushes. This serves
+/// them better than refusals, which they would answer with long pauses.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     waiting: VecDeque<(AppendRequest, ReplyTo<ShardReply>, Monotonic)>,
@@ -103,7 +101,7 @@ impl Deferred {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Counts a pause that begins or ends now.
+    /// Counts a pause that begins or ends at this moment.
     fn note_pause(&mut self, now: Monotonic) {
         if self.is_empty() {
             if let Some(since) = self.since.take() {
@@ -143,7 +141,7 @@ impl Shard {
         self.deferred.note_pause(context.now);
     }
 
-    /// Tries those pushes again that wait for memory.
+    /// Tries the pushes again that wait for memory.
     pub(super) fn append_deferred(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         let mut rest = self.deferred.take();
         while let Some((request, reply_to, since)) = rest.pop_front() {
@@ -165,9 +163,9 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let may_wait = context.now < since.after(DEFERRED_MAX_TIME)
-            && !self.stopping
+            && !self.stop.begun
             && self.deferred.has_room(&request);
-        let coming_bytes = self.sealing.head_bytes() + self.in_log_bytes;
+        let coming_bytes = self.sealing.head_bytes() + self.head_memory.in_log_bytes;
         if may_wait && self.sealing.should_hold_pushes(coming_bytes + request.batch.len() as u64) {
             self.sealing.note_full(context.now, &mut self.drafts);
             self.deferred.push(request, reply_to, since);
@@ -190,7 +188,7 @@ impl Shard {
                 for &slot in &slots {
                     self.streams[slot as usize].in_log += 1;
                 }
-                self.in_log_bytes += reserved_bytes;
+                self.head_memory.in_log_bytes += reserved_bytes;
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
                 recycle(batch);
@@ -217,7 +215,7 @@ impl Shard {
     }
 
     fn admit(&mut self, request: AppendRequest, context: StepContext) -> Result<Admitted, Refusal> {
-        if self.stopping {
+        if self.stop.begun {
             return Err(AppendError::Stopping.into());
         }
         // Nothing is remembered of a push that has no chance.
@@ -225,13 +223,13 @@ impl Shard {
         let (new, refused) = self.define_all(&request.definitions);
         let admitted = self.admit_known(request, &refused, context);
         if admitted.is_err() {
-            // They may never get an entry.
+            // The new streams may never get an entry.
             self.maintenance.may_be_forgotten(new);
         }
         admitted
     }
 
-    /// Admits a push whose streams are known, but for those in `refused`.
+    /// Admits a push whose streams are known, except for the streams in `refused`.
     fn admit_known(
         &mut self,
         request: AppendRequest,
@@ -263,8 +261,9 @@ impl Shard {
         }
         let accepts = self.wal.accepts(batch.len(), admission.definitions_len, context.now);
         accepts.map_err(AppendError::from)?;
-        if !self.heads.try_grow(admission.cost_bytes) {
-            // What was taken out is told only once, so the rest is not tried again.
+        if !self.head_memory.reserved.try_grow(admission.cost_bytes) {
+            // The answer to the push tells which entries were taken out. A second try would not
+            // know of them, so the rest is not tried again.
             let request = AppendRequest { batch, definitions, out_of_order_window_ns };
             return Err(if too_far_behind.is_empty() && refused_streams.is_empty() {
                 Refusal::NoMemory(request)
@@ -279,9 +278,8 @@ impl Shard {
         Ok(Admitted { batch, admission, too_far_behind, refused_streams })
     }
 
-    /// Makes streams known. They stay so even if the push is refused later on, so
-    /// their memory is paid for here. Returns the new ones, and those that there is no
-    /// memory for, sorted.
+    /// Makes streams known. They stay so even if the push is refused later on, so their memory is
+    /// paid for here. Returns the new streams, and the streams without memory, sorted.
     fn define_all(&mut self, definitions: &[StreamDefinition]) -> (Vec<Slot>, Vec<StreamId>) {
         let (mut new, mut refused) = (Vec::new(), Vec::new());
         for definition in definitions {
@@ -360,8 +358,8 @@ impl Shard {
     /// a copy.
     fn without_late_entries(&self, batch: &[u8], window_ns: i64) -> (Vec<u8>, Vec<TooFarBehind>) {
         let mut builder = BatchBuilder::new(Vec::with_capacity(batch.len()));
-        // Per stream, over all of its sections: the newest entry so far, and what
-        // was refused.
+        // Per stream, over all of its sections: the newest entry so far, and the entries that were
+        // refused.
         let mut seen: BTreeMap<Slot, (i64, TooFarBehind)> = BTreeMap::new();
         for section in sections(batch).flatten() {
             let Some(&slot) = self.by_id.get(&section.stream) else { continue };

@@ -64,7 +64,7 @@ pub enum Effect {
     Seal(Box<SealJob>),
     /// Do something about segments beside the shard and report its end. One at a time.
     Maintain(Box<MaintenanceJob>),
-    /// Close the file of a segment that nobody reads any more, and remove it.
+    /// Close the file of a segment that no scan reads any more, and remove it.
     Retire {
         /// Which one.
         name: SegmentName,

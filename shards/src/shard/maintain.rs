@@ -36,8 +36,7 @@ pub struct MaintenanceConfig {
     pub compaction: CompactionPolicy,
     /// How long entries stay.
     pub retention: Arc<RetentionPolicy>,
-    /// What the segments of the node may take on the disk, in bytes; follows from
-    /// `retention`.
+    /// The disk space that the segments of the node may take, in bytes; follows from `retention`.
     pub disk_max_bytes: Option<u64>,
     /// The knowledge about segments that the shards of the node share.
     pub node: Arc<NodeSegments>,
@@ -78,14 +77,7 @@ pub(super) struct Maintenance {
     policy: u32,
     shard: u16,
     phase: Phase,
-    /// Something has changed since the last plan.
-    wanted: bool,
-    /// And a step is due for it although nothing else happens.
-    needs_step: bool,
-    /// Whether it has to wait for the end of a sealing, which makes a step of its own.
-    is_blocked: bool,
-    /// When it is to be looked again although nothing has changed.
-    next_check: Option<Monotonic>,
+    planning: Planning,
     /// Failures since the last success.
     failures_in_a_row: u32,
     /// Segments with damage.
@@ -96,19 +88,44 @@ pub(super) struct Maintenance {
     expiries: AHashMap<SegmentName, Expiry>,
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
-    /// Segments that are not live any more, but may be read.
-    retired: Vec<Arc<SealedSegment>>,
-    next_sweep: Option<Monotonic>,
-    /// Shared segments that this shard does not read any more.
-    to_release: Vec<LiveSegment>,
+    retired: Retired,
     /// Streams that may have nothing left.
     maybe_empty: Vec<Slot>,
     pub(super) throttle: Arc<Throttle>,
-    clock: RetentionClock,
-    /// The time by which entries expire, as of the last look at the clocks, in ns since the
-    /// Unix epoch.
-    retention_now_ns: i64,
+    time: RetentionTime,
     status: MaintenanceStatus,
+}
+
+/// When the next job is planned.
+#[derive(Debug)]
+struct Planning {
+    /// Whether something has changed since the last plan.
+    wanted: bool,
+    /// Whether the change needs a step of its own, because no event may follow.
+    needs_step: bool,
+    /// Whether the plan waits for the end of a sealing, which makes a step of its own.
+    is_blocked: bool,
+    /// When a plan is due although nothing has changed.
+    next_check: Option<Monotonic>,
+}
+
+/// Segments that have left the shard's list.
+#[derive(Debug, Default)]
+struct Retired {
+    /// Segments that scans may hold.
+    segments: Vec<Arc<SealedSegment>>,
+    /// When the shard looks again whether scans hold them.
+    next_sweep: Option<Monotonic>,
+    /// Segments that other shards use, and that no scan of this shard holds.
+    to_release: Vec<LiveSegment>,
+}
+
+/// The time by which entries expire.
+#[derive(Debug)]
+struct RetentionTime {
+    clock: RetentionClock,
+    /// As of the last look at the clocks, in ns since the Unix epoch.
+    now_ns: i64,
 }
 
 impl Maintenance {
@@ -116,40 +133,39 @@ impl Maintenance {
         let clock = config.clock.as_ref().map(RetentionClock::new).unwrap_or_default();
         let is_active = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         Maintenance {
-            needs_step: is_active,
-            is_blocked: false,
             config,
             policy: 1,
             shard: writer.shard as u16,
             phase: Phase::Idle,
-            wanted: true,
-            next_check: None,
+            planning: Planning {
+                wanted: true,
+                needs_step: is_active,
+                is_blocked: false,
+                next_check: None,
+            },
             failures_in_a_row: 0,
             unmergeable: AHashSet::with_hasher(hasher()),
             own_totals: AHashMap::with_hasher(hasher()),
             expiries: AHashMap::with_hasher(hasher()),
             to_rewrite: None,
-            retired: Vec::new(),
-            next_sweep: None,
-            to_release: Vec::new(),
+            retired: Retired::default(),
             maybe_empty: Vec::new(),
             throttle: Arc::default(),
-            clock,
-            retention_now_ns: i64::MIN,
+            time: RetentionTime { clock, now_ns: i64::MIN },
             status: MaintenanceStatus::default(),
         }
     }
 
     /// Notes that segments have been added.
     pub(super) fn segments_changed(&mut self) {
-        self.wanted = true;
-        self.needs_step = true;
+        self.planning.wanted = true;
+        self.planning.needs_step = true;
     }
 
     /// Notes streams that may have no entries.
     pub(super) fn may_be_forgotten(&mut self, slots: Vec<Slot>) {
-        self.wanted |= !slots.is_empty();
-        self.needs_step |= !slots.is_empty();
+        self.planning.wanted |= !slots.is_empty();
+        self.planning.needs_step |= !slots.is_empty();
         self.maybe_empty.extend(slots);
     }
 
@@ -159,17 +175,17 @@ impl Maintenance {
 
     pub(super) fn next_wakeup(&self) -> Option<Monotonic> {
         let work = match self.phase {
-            _ if self.is_blocked => None,
-            Phase::Idle if self.needs_step => Some(Monotonic(0)),
-            Phase::Idle => self.next_check,
+            _ if self.planning.is_blocked => None,
+            Phase::Idle if self.planning.needs_step => Some(Monotonic(0)),
+            Phase::Idle => self.planning.next_check,
             Phase::Running => None,
             Phase::Paused { until } => Some(until),
         };
-        [work, self.next_sweep].into_iter().flatten().min()
+        [work, self.retired.next_sweep].into_iter().flatten().min()
     }
 
     pub(super) fn status(&self) -> MaintenanceStatus {
-        MaintenanceStatus { retired_segments: self.retired.len() as u64, ..self.status }
+        MaintenanceStatus { retired_segments: self.retired.segments.len() as u64, ..self.status }
     }
 
     fn is_mergeable(&self, segment: &SealedSegment) -> bool {
@@ -181,7 +197,7 @@ impl Maintenance {
         self.config.node.is_shared(segment.live.name)
     }
 
-    /// What of a segment's file counts as the shard's, in bytes.
+    /// The part of a segment's file that counts as the shard's, in bytes.
     pub(super) fn share_bytes(&self, live: &LiveSegment) -> u64 {
         self.config.node.share_bytes(live)
     }
@@ -191,7 +207,7 @@ impl Shard {
     /// Begins the next job, if one is due. To be called at the end of each step.
     pub(super) fn maintain_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         self.retire_unused(context, effects);
-        let activity = if self.stopping {
+        let activity = if self.stop.begun {
             Activity::Stopping
         } else if self.sealing.is_running() {
             Activity::Sealing
@@ -201,15 +217,16 @@ impl Shard {
             Activity::Busy
         };
         if activity == Activity::Idle && self.sealing.head_bytes() == 0 {
-            // Nobody pushes, and merges need memory.
-            self.pool.release();
+            // No push is under way, and merges need memory.
+            self.head_memory.pool.release();
         }
         let is_overtaken = activity != Activity::Stopping && self.drafts.are_too_many();
         let maintenance = &mut self.maintenance;
         maintenance.throttle.set(if is_overtaken { Activity::Overtaken } else { activity });
-        maintenance.needs_step = false;
-        maintenance.is_blocked = matches!(activity, Activity::Stopping | Activity::Sealing);
-        if maintenance.is_blocked {
+        maintenance.planning.needs_step = false;
+        maintenance.planning.is_blocked =
+            matches!(activity, Activity::Stopping | Activity::Sealing);
+        if maintenance.planning.is_blocked {
             return;
         }
         let resumes = match maintenance.phase {
@@ -217,14 +234,14 @@ impl Shard {
             Phase::Paused { until } if context.now < until => return,
             Phase::Paused { .. } => true,
             Phase::Idle => {
-                let is_due = maintenance.next_check.is_some_and(|due| context.now >= due);
-                if !maintenance.wanted && !is_due {
+                let is_due = maintenance.planning.next_check.is_some_and(|due| context.now >= due);
+                if !maintenance.planning.wanted && !is_due {
                     return;
                 }
                 false
             }
         };
-        maintenance.wanted = false;
+        maintenance.planning.wanted = false;
         maintenance.phase = Phase::Idle;
         self.forget_empty_streams();
         // A job that has failed comes first.
@@ -237,7 +254,7 @@ impl Shard {
         let check = expires.then(|| context.now.after(interval));
         let drafts_due = self.drafts_due();
         let maintenance = &mut self.maintenance;
-        maintenance.next_check = [check, drafts_due].into_iter().flatten().min();
+        maintenance.planning.next_check = [check, drafts_due].into_iter().flatten().min();
         if let Some(job) = job {
             maintenance.phase = Phase::Running;
             effects.push(Effect::Maintain(Box::new(job)));
@@ -250,8 +267,10 @@ impl Shard {
         context: StepContext,
         effects: &mut Vec<Effect>,
     ) -> Option<MaintenanceJob> {
-        if !self.maintenance.to_release.is_empty() {
-            return Some(MaintenanceJob::Release(std::mem::take(&mut self.maintenance.to_release)));
+        if !self.maintenance.retired.to_release.is_empty() {
+            return Some(MaintenanceJob::Release(std::mem::take(
+                &mut self.maintenance.retired.to_release,
+            )));
         }
         let now_ns = self.retention_now_ns(context, effects);
         let mut expired = self.expired_segments(now_ns);
@@ -270,26 +289,26 @@ impl Shard {
             return Some(MaintenanceJob::Inspect(segment));
         }
         let inputs = self.half_expired().or_else(|| self.small_neighbours(context.now))?;
-        let places = || self.segments.iter().enumerate();
-        let first = inputs.iter().map(|&place| self.segments[place].live.min_ns).min()?;
-        let last = inputs.iter().map(|&place| self.segments[place].live.max_ns).max()?;
-        let earlier = places().filter(|(place, segment)| {
+        let indexed = || self.segments.iter().enumerate();
+        let first = inputs.iter().map(|&index| self.segments[index].live.min_ns).min()?;
+        let last = inputs.iter().map(|&index| self.segments[index].live.max_ns).max()?;
+        let earlier = indexed().filter(|(index, segment)| {
             let live = &segment.live;
-            inputs.last().is_some_and(|last| place < last)
-                && !inputs.contains(place)
+            inputs.last().is_some_and(|last| index < last)
+                && !inputs.contains(index)
                 && live.min_ns <= last
                 && live.max_ns >= first
         });
         let retention = Arc::clone(&self.maintenance.config.retention);
         Some(MaintenanceJob::Merge(MergeJob {
             earlier: earlier.map(|(_, segment)| Arc::clone(segment)).collect(),
-            inputs: inputs.iter().map(|&place| Arc::clone(&self.segments[place])).collect(),
+            inputs: inputs.iter().map(|&index| Arc::clone(&self.segments[index])).collect(),
             keep: Box::new(ExpiryFilter::new(retention, now_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
         }))
     }
 
-    /// Segments that have to go for the disk's sake, besides those that go anyway.
+    /// Segments that have to go for the disk's sake, besides the segments in `going`.
     fn over_disk_share(&self, going: &[Arc<SealedSegment>]) -> Vec<Arc<SealedSegment>> {
         let Maintenance { config, shard, .. } = &self.maintenance;
         let Some(max_bytes) = config.disk_max_bytes else { return Vec::new() };
@@ -351,7 +370,7 @@ impl Shard {
         context: StepContext,
     ) {
         let maintenance = &mut self.maintenance;
-        maintenance.wanted = true;
+        maintenance.planning.wanted = true;
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -374,13 +393,13 @@ impl Shard {
             maintenance.status.removed_segments += outcome.removed.len() as u64 + outcome.released;
         }
         if let Some(inspected) = outcome.inspected {
-            let retention_now_ns = self.maintenance.retention_now_ns;
+            let retention_now_ns = self.maintenance.time.now_ns;
             self.inspect(&inspected, retention_now_ns);
         }
         if let Some(added) = outcome.added {
             self.insert_segment(added);
         }
-        // What is merged as a whole gives the same answers as before.
+        // A merge that drops no entry changes no answer.
         let changes = !outcome.is_merge || outcome.entries_out < outcome.entries_in;
         for removed in outcome.removed {
             self.remove_segment(removed, changes);
@@ -409,8 +428,8 @@ impl Shard {
         maintenance.phase = Phase::Paused { until: context.now.after(pause) };
     }
 
-    /// Keeps entries for other periods from now on. A job that is under way ends with what
-    /// it began with.
+    /// Keeps entries for other periods from this moment on. A job that is under way ends with the
+    /// periods that it began with.
     pub(super) fn retain(&mut self, policy: Arc<RetentionPolicy>) {
         let maintenance = &mut self.maintenance;
         maintenance.config.retention = policy;

@@ -34,7 +34,7 @@ impl Restored for Shard {
     fn append(&mut self, section: &Section<'_>) -> bool {
         let Some(&slot) = self.by_id.get(&section.stream) else { return false };
         let kept_bytes = self.append_section(slot, section);
-        if !self.heads.try_grow(kept_bytes) {
+        if !self.head_memory.reserved.try_grow(kept_bytes) {
             self.recovery.over_budget_bytes += kept_bytes;
         }
         let stream = &mut self.streams[slot as usize];

@@ -41,8 +41,7 @@ pub struct SealPolicy {
     pub wal_max_bytes: u64,
     /// How long an entry stays in memory at most.
     pub max_age: Duration,
-    /// Whether a stop seals what is in memory. Otherwise the next start finds it in
-    /// the log.
+    /// Whether a stop seals the entries in memory. Otherwise the next start finds them in the log.
     pub on_stop: bool,
 }
 
@@ -101,7 +100,7 @@ pub(super) struct Sealing {
     /// Bytes of the log since the last generation was frozen.
     wal_bytes: u64,
     wal_written_bytes: u64,
-    /// Who waits for the frozen generation, and for the next one.
+    /// The flushes that wait for the frozen generation, and for the next one.
     waiting: Vec<ReplyTo<ShardReply>>,
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
@@ -214,7 +213,7 @@ impl Sealing {
         }
     }
 
-    /// The heads as they would be sealed now.
+    /// The heads as they would be sealed at this moment.
     fn heads(&self) -> Heads {
         let (bytes, streams) = (self.head_bytes, self.active.len());
         Heads { bytes, streams, filled_in: self.filled_in }
@@ -248,7 +247,7 @@ impl Shard {
     /// Seals everything in memory and answers when this is done.
     pub(super) fn flush(&mut self, reply_to: ReplyTo<ShardReply>) {
         self.sealing.waiting_next.push(reply_to);
-        // Whoever flushes wants to see all in its place.
+        // A client that flushes wants to see all entries in encoded segments.
         self.drafts.merge_at_once();
         self.maintenance.segments_changed();
     }
@@ -361,8 +360,8 @@ impl Shard {
                 self.sealing.failures += 1;
                 self.sealing.failure = Some(Arc::clone(&cause));
                 self.sealing.phase = Phase::Failed { retry_at: context.now.after(RETRY_PAUSE) };
-                // The next generation cannot be sealed before this one, so who waits
-                // for it would wait until the disk is well again.
+                // The next generation cannot be sealed before this one, so a flush that waits for
+                // it would wait until the disk is well again.
                 let sealing = &mut self.sealing;
                 for reply_to in sealing.waiting.drain(..).chain(sealing.waiting_next.drain(..)) {
                     let reply = ShardReply::Flushed(Err(Arc::clone(&cause)));
@@ -378,17 +377,17 @@ impl Shard {
         for segment in segments {
             self.add_sealed(segment);
         }
-        self.pool.begin_generation();
+        self.head_memory.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
             let Some(sealed) = self.streams[slot as usize].frozen.take() else { continue };
             for block in sealed.blocks() {
                 self.counters.entries -= block.len() as u64;
                 self.counters.line_bytes -= block.lines().len() as u64;
             }
-            sealed.recycle(&mut self.pool);
+            sealed.recycle(&mut self.head_memory.pool);
         }
         let released_bytes = std::mem::take(&mut self.sealing.generation_bytes);
-        self.release(released_bytes);
+        self.head_memory.release(released_bytes);
         self.sealing.failure = None;
         self.sealing.sealed += 1;
         self.sealing.phase = Phase::Idle;
@@ -421,7 +420,9 @@ impl Shard {
     }
 
     fn must_seal_to_stop(&self) -> bool {
-        self.stop.is_some() && self.sealing.policy.on_stop && !self.sealing.active.is_empty()
+        self.stop.reply_to.is_some()
+            && self.sealing.policy.on_stop
+            && !self.sealing.active.is_empty()
     }
 
     /// Whether a stop may be answered as far as sealing goes.

@@ -15,21 +15,21 @@ use crate::wal::format::write_definition;
 use crate::wal::writer::FramePosition;
 use logsvc_segment::head::StreamHead;
 
-/// What a stream costs in memory besides its entries and its labels, in bytes: its
-/// state, its places in the table of ids and in the index. `benches/index.rs` measures it.
+/// The memory of a stream besides its entries and its labels, in bytes: its state, and its rows in
+/// the table of ids and in the index. `benches/index.rs` measures it.
 const STREAM_OVERHEAD_BYTES: u64 = 512;
 
-/// What a tenant costs in memory besides its streams and its name, in bytes: its part of the
-/// index, with the first values of some labels. `benches/index.rs` measures it.
+/// The memory of a tenant besides its streams and its name, in bytes: its part of the index, with
+/// the first values of some labels. `benches/index.rs` measures it.
 const TENANT_OVERHEAD_BYTES: u64 = 768;
 
-/// What a stream costs in memory besides its entries, in bytes. Most streams have a
-/// value of a label to themselves, which is in the index, too.
+/// The memory of a stream besides its entries, in bytes. Most streams have a value of a label to
+/// themselves, which is in the index, too.
 fn stream_cost(labels: &Labels) -> u64 {
     STREAM_OVERHEAD_BYTES + labels.as_bytes().len() as u64 * 5 / 4
 }
 
-/// What a tenant costs that has a stream, in bytes.
+/// The memory of a tenant that has a stream, in bytes.
 fn tenant_cost(tenant: &TenantId) -> u64 {
     TENANT_OVERHEAD_BYTES + tenant.as_str().len() as u64
 }
@@ -53,8 +53,8 @@ pub(super) struct StreamState {
     pub(super) in_log: u32,
     /// How long its entries stay.
     pub(super) period: Cell<KnownPeriod>,
-    /// Newest timestamp that was let into the log, committed or not; decides what
-    /// is too far behind.
+    /// Newest timestamp that was let into the log, committed or not. An entry is too far behind by
+    /// its distance from this timestamp.
     pub(super) newest_admitted_ns: i64,
     /// The look at a batch that last met the stream, and the newest timestamp as
     /// of its place in that batch.
@@ -87,8 +87,8 @@ pub(super) struct Defined {
 #[derive(Debug)]
 pub(super) struct StreamMemory {
     pub(super) reserved: Reservation,
-    /// What the budget had no room for when the shard started: what is stored is known,
-    /// even if there is less memory today.
+    /// The bytes that the budget had no room for when the shard started: stored streams are known,
+    /// even if this start has less memory.
     pub(super) uncounted_bytes: u64,
     /// How many times a stream was refused.
     pub(super) refused: u64,
@@ -98,7 +98,7 @@ pub(super) struct StreamMemory {
 }
 
 impl StreamMemory {
-    /// What a stream costs, with its tenant if that has no other.
+    /// The memory of a stream, in bytes, with its tenant's if the tenant has no other stream.
     pub(super) fn cost_of(&self, tenant: &TenantId, labels: &Labels) -> u64 {
         let is_first = !self.tenants.contains_key(&TenantKey::of(tenant));
         stream_cost(labels) + if is_first { tenant_cost(tenant) } else { 0 }
@@ -128,22 +128,22 @@ impl StreamMemory {
     }
 }
 
-/// Appends the definitions of those streams that the log file lacks.
+/// Appends the definitions of the streams that the log file lacks.
 pub(super) fn define_streams(
     streams: &mut [StreamState],
     slots: &[Slot],
-    place: FramePosition,
+    position: FramePosition,
     out: &mut Vec<u8>,
 ) {
     for &slot in slots {
         let stream = &mut streams[slot as usize];
         let defined = &mut stream.defined;
-        if defined.file != place.file {
-            *defined = Defined { file: place.file, frame: 0, times: 0 };
+        if defined.file != position.file {
+            *defined = Defined { file: position.file, frame: 0, times: 0 };
         }
-        if defined.times == 0 || (defined.times == 1 && defined.frame != place.frame) {
+        if defined.times == 0 || (defined.times == 1 && defined.frame != position.frame) {
             defined.times += 1;
-            defined.frame = place.frame;
+            defined.frame = position.frame;
             write_definition(out, stream.id, &stream.tenant, &stream.labels);
         }
     }

@@ -45,9 +45,9 @@ pub(super) type StreamSubscriptions = Option<Box<Vec<SubscriptionIndex>>>;
 #[derive(Debug)]
 pub(super) struct Tails {
     memory: Budget,
-    /// A closed one leaves its place to the next.
+    /// A closed subscription leaves its index to the next one.
     subscriptions: Vec<Option<Subscription>>,
-    places: BTreeMap<(CoreId, u64), SubscriptionIndex>,
+    by_id: BTreeMap<(CoreId, u64), SubscriptionIndex>,
     cores: BTreeMap<CoreId, Asking>,
     tailed_streams: u64,
     dropped: u64,
@@ -122,12 +122,12 @@ impl Subscription {
 }
 
 impl Tails {
-    /// Without subscriptions; what they will hold is taken from `memory`.
+    /// Without subscriptions; their copies of entries are taken from `memory`.
     pub(super) fn new(memory: Budget) -> Tails {
         Tails {
             memory,
             subscriptions: Vec::new(),
-            places: BTreeMap::new(),
+            by_id: BTreeMap::new(),
             cores: BTreeMap::new(),
             tailed_streams: 0,
             dropped: 0,
@@ -136,7 +136,7 @@ impl Tails {
 
     pub(super) fn status(&self) -> TailStatus {
         TailStatus {
-            subscriptions: self.places.len() as u64,
+            subscriptions: self.by_id.len() as u64,
             streams: self.tailed_streams,
             dropped: self.dropped,
         }
@@ -144,43 +144,43 @@ impl Tails {
 
     /// The subscriptions that match a new stream.
     pub(super) fn matching(&mut self, tenant: &TenantId, labels: &Labels) -> StreamSubscriptions {
-        if self.places.is_empty() {
+        if self.by_id.is_empty() {
             return None;
         }
-        let matches = |&place: &SubscriptionIndex| {
-            let subscription = self.subscriptions[place as usize].as_ref();
+        let matches = |&index: &SubscriptionIndex| {
+            let subscription = self.subscriptions[index as usize].as_ref();
             subscription.is_some_and(|open| open.matches(tenant, labels))
         };
-        let places: Vec<SubscriptionIndex> =
-            self.places.values().copied().filter(matches).collect();
-        self.tailed_streams += u64::from(!places.is_empty());
-        (!places.is_empty()).then(|| Box::new(places))
+        let indices: Vec<SubscriptionIndex> =
+            self.by_id.values().copied().filter(matches).collect();
+        self.tailed_streams += u64::from(!indices.is_empty());
+        (!indices.is_empty()).then(|| Box::new(indices))
     }
 
     /// Queues the entries of a section that has become visible.
     pub(super) fn offer(
         &mut self,
-        places: &[SubscriptionIndex],
+        indices: &[SubscriptionIndex],
         labels: &Arc<Labels>,
         section: &Section<'_>,
     ) {
         let mut entries = section.entries();
         let mut left = section.entry_count();
         while left > 0 {
-            let wanted = places.iter().any(|&place| {
-                self.subscriptions[place as usize].as_ref().is_some_and(Subscription::has_room)
+            let wanted = indices.iter().any(|&index| {
+                self.subscriptions[index as usize].as_ref().is_some_and(Subscription::has_room)
             });
             let before = entries.clone();
             let copied = if wanted { self.copy_piece(&mut entries, labels) } else { None };
             // Without a copy, the rest of the section shares the fate of its first piece.
             let count = copied.as_ref().map_or(left, |block| block.entry_count());
             left -= count;
-            for &place in places {
-                let Some(subscription) = &mut self.subscriptions[place as usize] else { continue };
+            for &index in indices {
+                let Some(subscription) = &mut self.subscriptions[index as usize] else { continue };
                 if subscription.is_empty()
                     && let Some(core) = self.cores.get_mut(&subscription.core)
                 {
-                    core.ready.push(place);
+                    core.ready.push(index);
                 }
                 match &copied {
                     Some(block) if subscription.has_room() => subscription.queue(block),
@@ -226,8 +226,8 @@ impl Tails {
             let Some(reply_to) = asking.waiting.take() else { continue };
             asking.heard = now;
             let mut batches = Vec::with_capacity(asking.ready.len());
-            for place in asking.ready.drain(..) {
-                let open = subscriptions.get_mut(place as usize).and_then(Option::as_mut);
+            for index in asking.ready.drain(..) {
+                let open = subscriptions.get_mut(index as usize).and_then(Option::as_mut);
                 batches.extend(open.map(Subscription::take));
             }
             effects.push(Effect::Reply(reply_to, ShardReply::Tailed(batches)));
@@ -253,19 +253,19 @@ impl Tails {
             dropped_count: 0,
         };
         let free = self.subscriptions.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
+        let index = free.unwrap_or_else(|| {
             self.subscriptions.push(None);
             self.subscriptions.len() - 1
         });
-        self.subscriptions[place] = Some(subscription);
-        self.places.insert((core, join.subscription), place as SubscriptionIndex);
-        place as SubscriptionIndex
+        self.subscriptions[index] = Some(subscription);
+        self.by_id.insert((core, join.subscription), index as SubscriptionIndex);
+        index as SubscriptionIndex
     }
 
     /// Tells all cores that there will be nothing more.
     fn close_all(&mut self) {
         self.subscriptions.clear();
-        self.places.clear();
+        self.by_id.clear();
         self.cores.clear();
     }
 
@@ -276,7 +276,7 @@ impl Tails {
                 asking.waiting.is_none() && now.since(asking.heard) > SILENT_MAX_TIME
             })
         };
-        self.places.keys().filter(|(core, _)| is_silent(core)).copied().collect()
+        self.by_id.keys().filter(|(core, _)| is_silent(core)).copied().collect()
     }
 }
 
@@ -293,8 +293,8 @@ impl Shard {
     #[inline]
     pub(super) fn tail_section(&mut self, slot: Slot, section: &Section<'_>) {
         let stream = &self.streams[slot as usize];
-        if let Some(places) = &stream.tails {
-            self.tails.offer(places, &stream.labels, section);
+        if let Some(indices) = &stream.tails {
+            self.tails.offer(indices, &stream.labels, section);
         }
     }
 
@@ -307,7 +307,7 @@ impl Shard {
     ) {
         let core = reply_to.caller();
         let history = join.history.clone();
-        // What the snapshot holds is before the join, what comes later is behind it.
+        // Entries of the snapshot come before the join, later entries behind it.
         let (job, matchers) = match (self.scan_job(history), join.history.plan.compiled_matchers())
         {
             (Ok(job), Ok(matchers)) => (job, matchers),
@@ -321,7 +321,7 @@ impl Shard {
                 return;
             }
         };
-        if !self.stopping {
+        if !self.stop.begun {
             self.subscribe(core, &join, matchers, now);
         }
         effects.push(Effect::Scan(Box::new(job), reply_to));
@@ -341,18 +341,18 @@ impl Shard {
             heard: now,
         });
         asking.heard = now;
-        if let Some(&place) = tails.places.get(&(core, join.subscription)) {
-            if let Some(subscription) = &mut tails.subscriptions[place as usize] {
+        if let Some(&index) = tails.by_id.get(&(core, join.subscription)) {
+            if let Some(subscription) = &mut tails.subscriptions[index as usize] {
                 subscription.epoch = join.epoch;
             }
             return;
         }
-        let place = tails.open(core, join, matchers);
-        let Some(subscription) = &tails.subscriptions[place as usize] else { return };
+        let index = tails.open(core, join, matchers);
+        let Some(subscription) = &tails.subscriptions[index as usize] else { return };
         for slot in matched(&self.index, &self.streams, subscription) {
-            let places = &mut self.streams[slot as usize].tails;
-            tails.tailed_streams += u64::from(places.is_none());
-            places.get_or_insert_default().push(place);
+            let indices = &mut self.streams[slot as usize].tails;
+            tails.tailed_streams += u64::from(indices.is_none());
+            indices.get_or_insert_default().push(index);
         }
     }
 
@@ -365,8 +365,8 @@ impl Shard {
     ) {
         let core = reply_to.caller();
         for (id, queue_max_bytes) in poll.queue_max_bytes {
-            if let Some(&place) = self.tails.places.get(&(core, id))
-                && let Some(subscription) = &mut self.tails.subscriptions[place as usize]
+            if let Some(&index) = self.tails.by_id.get(&(core, id))
+                && let Some(subscription) = &mut self.tails.subscriptions[index as usize]
             {
                 subscription.queue_max_bytes = queue_max_bytes;
             }
@@ -386,22 +386,22 @@ impl Shard {
     /// Closes a subscription. A core that has none left gets its answer.
     pub(super) fn tail_close(&mut self, core: CoreId, id: u64, effects: &mut Vec<Effect>) {
         let tails = &mut self.tails;
-        let Some(place) = tails.places.remove(&(core, id)) else { return };
-        if let Some(subscription) = tails.subscriptions[place as usize].take() {
+        let Some(index) = tails.by_id.remove(&(core, id)) else { return };
+        if let Some(subscription) = tails.subscriptions[index as usize].take() {
             for slot in matched(&self.index, &self.streams, &subscription) {
-                let places = &mut self.streams[slot as usize].tails;
-                if let Some(open) = places {
-                    open.retain(|&other| other != place);
+                let indices = &mut self.streams[slot as usize].tails;
+                if let Some(open) = indices {
+                    open.retain(|&other| other != index);
                     if open.is_empty() {
-                        *places = None;
+                        *indices = None;
                         tails.tailed_streams -= 1;
                     }
                 }
             }
         }
-        let has_others = tails.places.range((core, 0)..=(core, u64::MAX)).next().is_some();
+        let has_others = tails.by_id.range((core, 0)..=(core, u64::MAX)).next().is_some();
         if let Some(asking) = tails.cores.get_mut(&core) {
-            asking.ready.retain(|&other| other != place);
+            asking.ready.retain(|&other| other != index);
             if !has_others {
                 let waiting = asking.waiting.take();
                 tails.cores.remove(&core);
@@ -411,13 +411,13 @@ impl Shard {
         }
     }
 
-    /// The end of a step: tells what has come, and forgets who does not ask.
+    /// The end of a step: hands out new entries, and closes the subscriptions of silent cores.
     #[inline]
     pub(super) fn serve_tails(&mut self, now: Monotonic, effects: &mut Vec<Effect>) {
-        if self.tails.places.is_empty() {
+        if self.tails.by_id.is_empty() {
             return;
         }
-        if self.stopping {
+        if self.stop.begun {
             for stream in &mut self.streams {
                 stream.tails = None;
             }

@@ -50,7 +50,7 @@ pub(in crate::shard) struct Bench {
     now: Monotonic,
     /// The log operation under way.
     op: Option<WalOp>,
-    /// What is being sealed.
+    /// The job that is being sealed.
     seal: Option<SealJob>,
     /// See [`ScanConfig::first_slice`]; the rest of the configuration is the usual one.
     first_slice: Duration,
@@ -159,7 +159,7 @@ impl Bench {
         })
     }
 
-    /// Ends the log operation under way and gives what it was.
+    /// Ends the log operation under way, and gives it.
     fn end_op(&mut self, success: bool) -> WalOp {
         let op = self.op.take().expect("an operation is under way");
         let result = if success { Ok(()) } else { Err("the disk said no".into()) };

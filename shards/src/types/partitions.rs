@@ -47,8 +47,8 @@ impl StreamPartitions {
         self.contains_ids(ids_of_file(shards, shard))
     }
 
-    /// Whether all streams are in them that such a file may hold and that shard `by_shard`
-    /// of `by_shards` owns: for instance if it owns none.
+    /// Whether the partitions contain all streams that the file may hold and that shard `by_shard`
+    /// of `by_shards` owns. This is also so if the shard owns none.
     pub fn contains_part_of_file(&self, file: (u32, u32), by_shards: u16, by_shard: u16) -> bool {
         let (of_file, of_shard) = (ids_of_file(file.0, file.1), ids_of(by_shards, by_shard));
         self.contains_ids((of_file.0.max(of_shard.0), of_file.1.min(of_shard.1)))

@@ -4,9 +4,9 @@
 //! system's journal is. The journal waits for all data that goes with it, among it segments of
 //! hundreds of megabytes. A write over bytes that were written before waits for the device alone:
 //! while segments are being written, one commit in a thousand takes 8 ms instead of 50 to 70. So a
-//! file whose entries are in segments is not removed but becomes the writer's next file. It gets
-//! a header and its new name while nobody waits for it. A commit that needs a new file only adds
-//! what the header says of the previous file.
+//! file whose entries are in segments is not removed but becomes the writer's next file. It gets a
+//! header and its new name while no commit waits for it. A commit that needs a new file only adds
+//! the header's facts about the previous file.
 //!
 //! Guarantees: an old file gets its new name after its old entries are in live segments and its
 //! new header is on stable storage. A crash leaves either a file under its old name, whose
@@ -47,7 +47,7 @@ struct State<F> {
     /// Files whose operations have all succeeded and whose entries are in no segment yet,
     /// the one in use among them.
     good: Vec<(WalName, Rc<F>)>,
-    /// What the next file will say.
+    /// The header of the next file.
     upcoming: Option<FileHeader>,
     ready: Ready<F>,
 }
@@ -55,9 +55,9 @@ struct State<F> {
 /// The file that serves again.
 enum Ready<F> {
     None,
-    /// It is being renamed or removed; the latch tells when that is over.
+    /// The file is being renamed or removed; the latch tells when that is over.
     Changing(Latch),
-    /// It has this header and name.
+    /// The file has this header and name.
     File(FileHeader, Rc<F>),
 }
 
@@ -83,8 +83,8 @@ impl<R: Runtime> LogFiles<R> {
         self.folder.join(name.file_name())
     }
 
-    /// Gives a file whose header is on stable storage, and its name too. `next` is what the
-    /// file after it will say.
+    /// Gives a file whose header is on stable storage, and its name too. `next` is the header of
+    /// the file after it.
     ///
     /// # Errors
     /// An operation on the disk failed. The name must not be used again.
@@ -114,7 +114,7 @@ impl<R: Runtime> LogFiles<R> {
     async fn create(&self, header: FileHeader) -> io::Result<R::File> {
         let mode = match self.sync {
             SyncPolicy::Always => OpenMode::CreateNewDurable,
-            // What is not synced at once need not wait for the device either.
+            // Writes that are not synced at once need not wait for the device, either.
             SyncPolicy::Interval(_) | SyncPolicy::Never => OpenMode::CreateNew,
         };
         let file = self.runtime.open(&self.path(header.name), mode).await?;
@@ -129,8 +129,8 @@ impl<R: Runtime> LogFiles<R> {
         self.written(header, written.map(|()| file)).await
     }
 
-    /// Passes on a file whose header was written, or removes what was made of it. Its name
-    /// is not used again; this only tidies up, and the next start would do it too.
+    /// Passes on a file whose header was written, or removes the unfinished file. Its name is not
+    /// used again; this only tidies up, and the next start would do it too.
     async fn written<T>(&self, header: FileHeader, written: io::Result<T>) -> io::Result<T> {
         if written.is_err() {
             remove_file(&self.runtime, &self.folder, header.name).await;
@@ -138,7 +138,7 @@ impl<R: Runtime> LogFiles<R> {
         written
     }
 
-    /// The file that is ready, which is then no longer, after waiting for one that is changing.
+    /// Takes the file that is ready, after waiting for a file that is changing.
     async fn take_ready(&self) -> Option<(FileHeader, Rc<R::File>)> {
         loop {
             let ready = std::mem::replace(&mut self.state.borrow_mut().ready, Ready::None);
@@ -182,12 +182,12 @@ impl<R: Runtime> LogFiles<R> {
         }
     }
 
-    /// Forgets a file whose entries are in segments; gives it if it is to serve again, and
-    /// what as. The latch has to be triggered then.
+    /// Forgets a file whose entries are in segments. Gives it if it is to serve again, with its new
+    /// header. The caller then has to trigger the latch.
     fn claim(&self, name: WalName) -> Option<(Rc<R::File>, FileHeader, Latch)> {
         let mut state = self.state.borrow_mut();
-        let place = state.good.iter().position(|(good, _)| *good == name)?;
-        let (_, file) = state.good.swap_remove(place);
+        let index = state.good.iter().position(|(good, _)| *good == name)?;
+        let (_, file) = state.good.swap_remove(index);
         if !matches!(state.ready, Ready::None) {
             return None;
         }
@@ -235,8 +235,7 @@ impl<R: Runtime> LogFiles<R> {
         removed.trigger();
     }
 
-    /// Removes the file of this name if it still waits when nothing has been written for a
-    /// while.
+    /// Removes the file of this name if it waits when nothing has been written for a while.
     async fn give_back_when_idle(self: Rc<Self>, name: WalName) {
         loop {
             let before = self.commits.get();
@@ -318,7 +317,7 @@ mod tests {
         simulation
     }
 
-    /// The log files that are there; each with its header, and what stands behind that.
+    /// The log files on the disk; each with its header, and the bytes behind the header.
     fn left(simulation: &Simulation) -> Vec<(FileHeader, Vec<u8>)> {
         let paths = simulation.disk().files(FOLDER).into_iter();
         let logs = paths.filter_map(|path| {
@@ -349,10 +348,10 @@ mod tests {
         simulation.block_on(|runtime| async move {
             let files = first_filled(runtime).await;
             fill(&files, opened(1), 1).await.unwrap();
-            // One is enough.
+            // One kept file is enough.
             files.release(name(0), 1).await;
             assert_eq!(files.runtime.read_dir(Path::new(FOLDER)).await.unwrap().len(), 2);
-            // It is in use from now on, and another one may get ready.
+            // It is in use, and another file may get ready.
             let file = files.open(opened(2), header(3)).await.unwrap();
             files.release(name(2), 2).await;
             drop(file);

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: all functions are pure, over byte slices. Decoders check everything that they
 //! return, and meet arbitrary bytes without panic. Bytes that do not check give `None` or a
-//! [`RecordError`], and recovery decides what follows.
+//! [`RecordError`], and recovery decides about the consequences.
 
 mod header;
 
@@ -32,11 +32,11 @@ pub(crate) const FRAME_MAGIC_START: &[u8; 3] = b"WFR";
 /// How the frames of a file lie in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
-    /// One behind the other. What is written when syncs come later.
+    /// One behind the other. Used when syncs come later.
     #[default]
     Packed,
-    /// Each in whole blocks of [`BLOCK_LEN`] bytes, filled up with zeros, so that frames
-    /// can be written around the page cache. What is written when each commit is synced.
+    /// Each in whole blocks of [`BLOCK_LEN`] bytes, filled up with zeros, so that frames can be
+    /// written around the page cache. Used when each commit is synced.
     Padded,
 }
 
@@ -58,7 +58,7 @@ impl Layout {
     }
 
     /// Where a frame goes that follows a header or a frame which ends at `end`.
-    pub fn place_behind(self, end: u64) -> u64 {
+    pub fn position_behind(self, end: u64) -> u64 {
         match self {
             Layout::Packed => end,
             Layout::Padded => end.saturating_add(BLOCK_LEN - 1) / BLOCK_LEN * BLOCK_LEN,
@@ -67,7 +67,7 @@ impl Layout {
 
     /// Where a file's first frame goes.
     pub fn first_frame(self) -> u64 {
-        self.place_behind(FILE_HEADER_LEN as u64)
+        self.position_behind(FILE_HEADER_LEN as u64)
     }
 }
 
@@ -164,7 +164,7 @@ pub fn write_batch(out: &mut Vec<u8>, batch: &[u8]) {
     out.extend_from_slice(batch);
 }
 
-/// What stands before a batch in a payload.
+/// The header of a batch in a payload.
 pub(crate) fn batch_record_header(batch_len: usize) -> [u8; BATCH_RECORD_OVERHEAD] {
     let [a, b, c, d] = (batch_len as u32).to_le_bytes();
     [KIND_BATCH, a, b, c, d]
@@ -177,7 +177,7 @@ pub enum Record<'a> {
     Definition {
         /// The stream's id.
         id: StreamId,
-        /// Who owns it.
+        /// The tenant that owns the stream.
         tenant: TenantId,
         /// Its labels.
         labels: Labels,
@@ -244,9 +244,9 @@ mod tests {
     fn padded_frames_begin_at_blocks() {
         assert_eq!(Layout::Packed.first_frame(), FILE_HEADER_LEN as u64);
         assert_eq!(Layout::Padded.first_frame(), 4096);
-        for (end, place) in [(4096, 4096), (4097, 8192), (u64::MAX, u64::MAX - 4095)] {
-            assert_eq!(Layout::Packed.place_behind(end), end);
-            assert_eq!(Layout::Padded.place_behind(end), place);
+        for (end, position) in [(4096, 4096), (4097, 8192), (u64::MAX, u64::MAX - 4095)] {
+            assert_eq!(Layout::Packed.position_behind(end), end);
+            assert_eq!(Layout::Padded.position_behind(end), position);
         }
     }
 

@@ -16,9 +16,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Which frames are taken for the file's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Frames {
-    /// Those with this nonce.
+    /// Frames with this nonce.
     Of(u64),
-    /// Those that may be of the log file of this name, whose header is damaged.
+    /// Frames that may be of the log file of this name, whose header is damaged.
     MaybeOf(WalName),
     /// All: the header is damaged, and the file was never another one.
     Any,
@@ -53,13 +53,12 @@ impl<'f, F: File> FrameReader<'f, F> {
         FrameReader { file, frames, end, base: 0, buffer: Vec::new() }
     }
 
-    /// From now on takes only frames with this nonce.
+    /// From this call on takes only frames with this nonce.
     pub(crate) fn adopt(&mut self, nonce: u64) {
         self.frames = Frames::Of(nonce);
     }
 
-    /// The frame at `offset` and its payload; `None` if what stands there is not a
-    /// good frame.
+    /// The frame at `offset` and its payload; `None` if there is no good frame at `offset`.
     pub(crate) async fn frame_at(
         &mut self,
         offset: u64,

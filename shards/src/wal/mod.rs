@@ -21,7 +21,7 @@ pub mod writer;
 
 use std::time::Duration;
 
-/// When a commit reaches stable storage, and so what a crash can lose.
+/// When a commit reaches stable storage. This decides which entries a crash can lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncPolicy {
     /// Before it is acknowledged. Nothing acknowledged is ever lost.
@@ -29,7 +29,7 @@ pub enum SyncPolicy {
     /// At most this long after it was written. A crash of the process loses
     /// nothing; a crash of the machine loses at most that much time.
     Interval(Duration),
-    /// When the kernel likes. A crash of the process loses nothing; a crash of
-    /// the machine loses what the kernel had not written, about 30 seconds.
+    /// When the kernel likes. A crash of the process loses nothing; a crash of the machine loses
+    /// the bytes that the kernel had not written, about 30 seconds of pushes.
     Never,
 }

@@ -1,4 +1,4 @@
-//! The log files that a start finds, and what their headers say.
+//! The log files that a start finds, and the contents of their headers.
 
 use std::io;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub(crate) struct ReadHeader {
 pub(crate) enum FoundHeader {
     /// The header of the file.
     Known(ReadHeader),
-    /// It does not check, or is another file's.
+    /// The header does not check, or is another file's.
     Bad,
     /// Another version of the program has written it.
     Unknown(UnknownPart),

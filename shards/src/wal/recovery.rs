@@ -89,8 +89,8 @@ pub(crate) async fn replay<R: Runtime>(
             path: task.wal_dir.join(planned.name.file_name()),
             summary: &mut summary,
         };
-        // A file that cannot be read keeps the start from going on: what it holds was
-        // acknowledged, and going on would drop it without a word.
+        // A file that cannot be read keeps the start from going on: its entries were acknowledged,
+        // and going on would drop them without a word.
         let path = replay.path.clone();
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -141,7 +141,8 @@ impl<R: Runtime> FileReplay<'_, R> {
                 if let Err(what) = frame.decodes {
                     self.damage(&file, range, &what).await?;
                 } else if let Some(stream) = frame.undefined {
-                    // Only the stream's owner can tell, so it does, whoever mends.
+                    // Only the shard that owns the stream can tell, so it reports, even if another
+                    // shard mends the file.
                     let what = format!("stream {stream} is not defined");
                     self.report_damage(&file, range, &what).await?;
                 }
@@ -152,7 +153,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 }
                 self.summary.frames += 1;
                 self.summary.read_bytes += frame_len;
-                offset = header.layout.place_behind(offset + frame_len);
+                offset = header.layout.position_behind(offset + frame_len);
                 number = header.number + 1;
                 durable_len = durable_len.max(header.durable_len);
                 // Replay may take long; other tasks of the core go on meanwhile.
@@ -181,15 +182,15 @@ impl<R: Runtime> FileReplay<'_, R> {
                 None => break,
             }
         }
-        // What is left behind `offset` was never acknowledged.
+        // The bytes behind `offset` were never acknowledged.
         let cut_at = if counts_len.is_some() { end } else { offset };
         if !self.task.mends(self.planned.name) {
             return Ok(());
         }
         let mut new_len = cut_at.min(file_len);
         if file_len > cut_at {
-            // What the next file says does not count was never acknowledged. Of other bytes
-            // nobody can tell: a frame that was damaged at the very end looks the same.
+            // Bytes that do not count by the header of the next file were never acknowledged. Other
+            // bytes leave this open: a frame that was damaged at the very end looks the same.
             let is_certain = counts_len.is_some();
             if !self.planned.is_reused {
                 self.summary.torn_tails += 1;
@@ -201,10 +202,10 @@ impl<R: Runtime> FileReplay<'_, R> {
                 new_len = file_len;
             }
         }
-        // From here on queries show the replayed entries, so they must not get lost.
-        // The process that wrote the file may have been killed before a sync. If a sync
-        // failed, the kernel takes bytes and length for written although the disk lacks
-        // them; only what is changed once more is written by the next sync.
+        // From here on queries show the replayed entries, so they must not get lost. The process
+        // that wrote the file may have been killed before a sync. If a sync failed, the kernel
+        // takes bytes and length for written although the disk lacks them; the next sync writes
+        // only bytes that are changed once more.
         let tail = durable_len..cut_at.min(file_len);
         match write_again(&file, tail, new_len).await {
             // No reason to stay down: only a power loss before the next sealing could
@@ -218,7 +219,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         file.sync_data().await
     }
 
-    /// Applies what can be applied of a frame.
+    /// Applies the records of a frame that can be applied.
     fn replay_frame(&mut self, payload: &[u8], state: &mut impl Restored) -> ReplayedFrame {
         let mut frame = ReplayedFrame { decodes: Ok(()), undefined: None };
         for record in records(payload) {
@@ -261,7 +262,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         Ok(())
     }
 
-    /// Reports damaged bytes and keeps a copy of them for whoever looks into it.
+    /// Reports damaged bytes, and keeps a copy of them for an investigation.
     async fn report_damage(
         &mut self,
         file: &R::File,
@@ -287,7 +288,8 @@ impl<R: Runtime> FileReplay<'_, R> {
         Ok(())
     }
 
-    /// Keeps a copy of what was not written to its end. Gives whether it may be cut off.
+    /// Keeps a copy of a frame that was not written to its end. Gives whether the frame may be cut
+    /// off.
     async fn keep_tail(&mut self, file: &R::File, tail: Range<u64>) -> bool {
         let quarantine = self.task.wal_dir.join("quarantine");
         let name = format!("{}-{}.torn", self.planned.name.file_name(), tail.start);

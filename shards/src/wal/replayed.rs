@@ -27,7 +27,7 @@ pub struct ReplayedFiles {
 struct ReplayedFile {
     name: WalName,
     covers: FileCovers,
-    /// How many shards have not released it yet.
+    /// The number of shards that have not released it yet.
     waits_for: AtomicU32,
     /// Whether it holds damaged bytes of which there is no copy.
     keeps_bytes: AtomicBool,
@@ -56,9 +56,9 @@ impl ReplayedFiles {
             .filter(move |file| ReplayTask::reads(file.name, &file.covers, shard, self.shards))
     }
 
-    /// What a shard covers when everything that it has replayed is in live segments; for
-    /// the first edit of the manifest after recovery. Empty if it had nothing to replay.
-    /// A shard whose replay gave no entries may append these covers at once.
+    /// The covers of a shard when everything that it has replayed is in live segments; for the
+    /// first edit of the manifest after recovery. Empty if it had nothing to replay. A shard whose
+    /// replay gave no entries may append these covers at once.
     pub fn covers_of(&self, shard: u16) -> Vec<Cover> {
         let mut covers: Vec<Cover> = Vec::new();
         for file in self.of_shard(shard) {
@@ -80,8 +80,8 @@ impl ReplayedFiles {
         covers
     }
 
-    /// Tells that the edit with [`ReplayedFiles::covers_of`] the shard is in force, and
-    /// removes the files that no other shard still needs. Repeated calls do nothing.
+    /// Tells that the edit with [`ReplayedFiles::covers_of`] the shard is in force, and removes the
+    /// files that no other shard needs. Repeated calls do nothing.
     pub async fn release<R: Runtime>(&self, runtime: &R, wal_dir: &Path, shard: u16) {
         let Some(released) = self.released.get(usize::from(shard)) else { return };
         if released.swap(true, Ordering::AcqRel) {
@@ -207,7 +207,7 @@ mod tests {
         };
         assert_eq!(files.covers_of(0), [cover(2, 0, 3, 0), cover(2, 1, 1, 0)]);
         assert_eq!(files.covers_of(1), [cover(2, 0, 3, 1), cover(2, 1, 1, 1), cover(3, 1, 5, 1)]);
-        // Those of all shards together cover the files.
+        // The covers of all shards together cover the files.
         let all: Vec<Cover> = (0..3).flat_map(|shard| files.covers_of(shard)).collect();
         for name in names {
             assert!(FileCovers::of(&all, name).covers_file(name));

@@ -5,8 +5,8 @@ use logsvc_proto::StreamId;
 use crate::types::StreamDefinition;
 use logsvc_segment::batch::Section;
 
-/// Takes over the streams and entries that recovery reads back. A shard implements it; recovery knows nothing else
-/// of a shard.
+/// Takes over the streams and entries that recovery reads back. A shard implements it, and recovery
+/// knows nothing else of a shard.
 pub(crate) trait Restored {
     /// Whether the id of a stream is known.
     fn knows(&self, id: StreamId) -> bool;

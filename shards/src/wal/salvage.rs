@@ -56,8 +56,8 @@ pub(super) async fn write_again<F: File>(
     file.truncate(file_len).await
 }
 
-/// What of the bytes behind the last good frame of a file may be one that was not written to
-/// its end; empty if nothing is.
+/// The range of the bytes behind the last good frame of a file that may be a frame that was not
+/// written to its end; empty if there is none.
 pub(super) async fn torn_frame<F: File>(
     file: &F,
     planned: &PlannedFile,

@@ -1,5 +1,5 @@
-//! Decides what the log writes and when: group commit as a state machine without I/O. Its owner
-//! performs the [`WalOp`]s and reports their outcome.
+//! Decides about the writes of the log and their moments: group commit as a state machine without
+//! I/O. Its owner performs the [`WalOp`]s and reports their outcome.
 //!
 //! Guarantees: at most one operation is under way. A batch is reported committed only after its
 //! frame was written and, by policy, synced. After a failed operation the file is never touched
@@ -30,10 +30,10 @@ pub enum WalOp {
     /// Create the file, write the header, sync it and its folder. The file
     /// before it, if any, is not needed any more. Answer: [`WalWriter::opened`].
     Open {
-        /// What it says about itself.
+        /// The facts about the file itself.
         header: FileHeader,
-        /// What the file after it will say, besides how much of this one counts: whoever
-        /// has the time may make it ready.
+        /// The header of the file after it, except for how much of this one counts. The owner may
+        /// make that file ready.
         next: FileHeader,
     },
     /// Write `frame` (possibly empty) at `offset`, then sync if asked. Answer:
@@ -60,7 +60,7 @@ pub struct WalConfig {
 }
 
 impl WalConfig {
-    /// How frames lie in the files that are written.
+    /// The layout of frames in the files that are written.
     pub fn layout(&self) -> Layout {
         match self.sync {
             SyncPolicy::Always => Layout::Padded,
@@ -138,7 +138,7 @@ pub struct InFrame<T> {
 /// A commit that has ended.
 #[derive(Debug)]
 pub struct Commit<T> {
-    /// Whether its batches are in the log now; otherwise they never will be.
+    /// Whether its batches are in the log; otherwise they never will be.
     pub success: bool,
     /// Its batches, in the order of arrival.
     pub batches: Vec<InFrame<T>>,
@@ -146,16 +146,16 @@ pub struct Commit<T> {
     pub frame: AlignedBuffer,
 }
 
-/// The log's state. `T` is what the owner wants back with each batch's fate.
+/// The log's state. The owner gets a `T` back with the fate of each batch.
 #[derive(Debug)]
 pub(crate) struct WalWriter<T> {
     config: WalConfig,
     /// The file that is open or will be opened next.
     name: WalName,
     file: Option<OpenFile>,
-    /// What the next file's header says of the one before.
+    /// The facts about the previous file for the next file's header.
     previous: Option<Previous>,
-    /// What it says else, if that was given out already.
+    /// The rest of the next file's header, if it was given out already.
     upcoming: Option<FileHeader>,
     phase: Phase,
     reopen_not_before: Monotonic,
@@ -166,7 +166,7 @@ pub(crate) struct WalWriter<T> {
     /// Checksum of its records.
     next_crc: u32,
     next_waiting: Vec<InFrame<T>>,
-    /// What the definitions of the next frame's streams may need.
+    /// Bytes that the definitions of the next frame's streams may need.
     next_definitions_len: usize,
     spare: AlignedBuffer,
     /// The definitions of a frame; empty between calls.
@@ -189,7 +189,7 @@ pub struct WalCounters {
     pub files: u64,
 }
 
-/// The log takes no batch now; try again later.
+/// The log takes no batch at this moment; try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WalUnavailable {
     /// Writing failed a moment ago.
@@ -207,7 +207,7 @@ impl<T> WalWriter<T> {
     /// A log whose first file will be `name`.
     ///
     /// # Panics
-    /// If what may wait would not fit a frame.
+    /// If the bytes that may wait would not fit a frame.
     pub(crate) fn new(config: WalConfig, name: WalName) -> WalWriter<T> {
         assert!(
             config.waiting_max_bytes.max(BATCH_MAX_BYTES) + DEFINITIONS_MAX_BYTES
@@ -239,12 +239,12 @@ impl<T> WalWriter<T> {
         self.counters
     }
 
-    /// Whether a batch of `batch_len` bytes may be added now, whose streams need
-    /// `definitions_len` bytes if the file defines none of them yet.
+    /// Whether a batch of `batch_len` bytes may be added, whose streams need `definitions_len`
+    /// bytes if the file defines none of them yet.
     ///
     /// # Errors
-    /// The disk refuses, or as much as may wait is waiting for the commit under
-    /// way; both pass. Or the batch is too large.
+    /// The disk refuses, or the bytes that wait for the commit under way are at their limit; both
+    /// pass. Or the batch is too large.
     pub(crate) fn accepts(
         &self,
         batch_len: usize,
@@ -285,10 +285,9 @@ impl<T> WalWriter<T> {
         self.next_crc = crc32c::crc32c_append(self.next_crc, piece);
     }
 
-    /// The next operation, if one is due and none is under way. `random` makes
-    /// the nonces of a new file and of the one after it; `unix_ns` dates them. `define` appends, for a batch
-    /// that goes out with the frame at the given place, the definitions which the
-    /// file lacks.
+    /// The next operation, if one is due and none is under way. `random` makes the nonces of a new
+    /// file and of the file after it; `unix_ns` dates them. `define` appends, for a batch that goes
+    /// out with the frame at the given position, the definitions which the file lacks.
     pub(crate) fn next_op(
         &mut self,
         now: Monotonic,
@@ -345,9 +344,9 @@ impl<T> WalWriter<T> {
         std::mem::swap(&mut self.committing, &mut self.next_waiting);
         // Definitions come last, so that they can be chosen for the file that the
         // frame really goes to; replay reads them first.
-        let place = FramePosition { file: self.name.index, frame: file.frame_number };
+        let position = FramePosition { file: self.name.index, frame: file.frame_number };
         for batch in &self.committing {
-            define(&batch.waiting, place, &mut self.definitions);
+            define(&batch.waiting, position, &mut self.definitions);
         }
         frame.extend_from_slice(&self.definitions);
         let payload_crc = crc32c::crc32c_append(self.next_crc, &self.definitions);
@@ -362,7 +361,7 @@ impl<T> WalWriter<T> {
             layout,
         };
         frame[..FRAME_HEADER_LEN].copy_from_slice(&header.encode());
-        frame.resize(layout.place_behind(frame.len() as u64) as usize, 0);
+        frame.resize(layout.position_behind(frame.len() as u64) as usize, 0);
         let offset = file.len;
         // The last commit of a file is synced whatever the policy, since nothing
         // will sync the file afterwards, not even a graceful stop.
@@ -465,8 +464,8 @@ impl<T> WalWriter<T> {
         }
     }
 
-    /// Makes [`WalWriter::next_op`] sync what is written but not synced, whatever
-    /// the policy; for a graceful stop.
+    /// Makes [`WalWriter::next_op`] sync the bytes that are written but not synced, under any
+    /// policy; for a graceful stop.
     pub(crate) fn sync_now(&mut self) -> Option<WalOp> {
         let file = self.file.as_ref()?;
         if self.phase != Phase::Idle || file.dirty_since.is_none() {
@@ -476,9 +475,8 @@ impl<T> WalWriter<T> {
         Some(WalOp::Commit { frame: AlignedBuffer::new(), offset: file.len, sync: true })
     }
 
-    /// Closes the file if one is open, so that what is added from now on goes to
-    /// another one. Returns the index of the newest file that is closed; `None` if
-    /// this start has made no file yet.
+    /// Closes the file if one is open, so that later batches go to another one. Returns the index
+    /// of the newest file that is closed; `None` if this start has made no file yet.
     ///
     /// # Panics
     /// If an operation is under way or something written is not synced; see

@@ -1,5 +1,5 @@
-//! Scans reserve what their batches hold: they wait while there is no memory, go on with
-//! less, are refused in the end, and give back everything however they end.
+//! Scans reserve the memory of their batches: they wait while there is no memory, go on with less,
+//! are refused in the end, and give back everything however they end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,8 +29,8 @@ fn start<'s>(simulation: &'s Simulation, cache_max_bytes: u64) -> Cluster<'s> {
     started.expect("a healthy disk")
 }
 
-/// A node with sealed blocks of about ten kilobytes. Those of the first two streams repeat
-/// entries, the third one has one block.
+/// A node with sealed blocks of about ten kilobytes. The blocks of the first two streams repeat
+/// entries, the third stream has one block.
 fn filled<'s>(simulation: &'s Simulation, ledger: &Ledger) -> Cluster<'s> {
     let cluster = start(simulation, CACHE_MAX_BYTES);
     for segment in 0..6 {
@@ -96,7 +96,7 @@ fn a_scan_waits_for_memory_and_is_refused_in_the_end() {
     let queries = cluster.queries().clone();
     let all = queries.try_reserve(queries.max_bytes()).expect("nobody else holds any");
 
-    // What a directory tells needs none.
+    // An answer from a directory needs no memory.
     let (answer, _) = ask(&cluster, &ledger, r#"sum(count_over_time({number="2"}[1h]))"#);
     let reply = until_answered(&cluster, &answer).expect("an answer");
     assert_eq!((reply.stats.streams, reply.stats.sealed_entries), (1, 10));
@@ -126,7 +126,7 @@ fn a_scan_waits_for_memory_and_is_refused_in_the_end() {
     cluster.stop().expect("a healthy disk");
 }
 
-/// Compares answers with little memory with those of before.
+/// Compares answers with little memory with answers with enough memory.
 fn check_with_little(simulation: &Simulation, ledger: &Ledger, least_bytes: u64) {
     let tenant = &ledger.streams[0].tenant;
     // With decoded blocks in the cache, where they count, and without.

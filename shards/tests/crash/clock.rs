@@ -52,7 +52,7 @@ impl Store {
         answers(cluster, self.tenant())
     }
 
-    /// Sets the clock, which began at noon, to what is so much away from right.
+    /// Sets the clock, which began at noon, to the right time plus `by_ns`.
     fn set(&self, by_ns: i64) {
         let now_ns = self.simulation.now().0 as i64;
         self.simulation.set_unix_nanos(NOON_NS + now_ns + by_ns);
@@ -68,7 +68,7 @@ fn a_clock_that_jumps_for_a_while_removes_nothing() {
             let before = store.fill(&cluster);
             for ahead in [Duration::from_millis(300), SOME_TIME, Duration::from_secs(3000)] {
                 store.set(by_ns);
-                // Merges ask what has expired, too.
+                // Merges drop expired entries, too.
                 let line = (NOON_NS - 1, format!("while it is wrong, {ahead:?}"), None);
                 push(&cluster, &store.ledger, 0, &[line]);
                 flush(&cluster);
@@ -114,7 +114,7 @@ fn a_start_with_a_wrong_clock_removes_nothing() {
         assert_eq!(answers(&cluster, store.tenant()), before);
         cluster.stop().expect("a healthy disk");
     }
-    // Without what the earlier starts have left nothing is known of the time.
+    // Without the looks of earlier starts, nothing is known of the time.
     assert!(store.simulation.disk().remove(format!("{DATA_DIR}/CLOCK")));
     let cluster = store.start();
     wait(&cluster, SOME_TIME);

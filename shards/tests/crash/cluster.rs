@@ -62,7 +62,7 @@ impl Barrier {
     }
 }
 
-/// What becomes of entries after the log.
+/// The handling of entries after the log: sealing, merging, retention.
 #[derive(Clone, Debug)]
 pub(crate) struct Upkeep {
     pub(crate) seal: SealPolicy,
@@ -87,7 +87,7 @@ impl From<SealPolicy> for Upkeep {
     }
 }
 
-/// What the cores of one start share.
+/// The state that the cores of one start share.
 struct Boot {
     wal: WalConfig,
     upkeep: Upkeep,
@@ -265,13 +265,13 @@ impl<'s> Cluster<'s> {
         &self.boot.queries
     }
 
-    /// What a core needs to call shards.
+    /// The means of a core to call shards.
     pub(crate) fn caller(&self, core: u16) -> ShardCaller {
         let callers = self.boot.callers.borrow();
         callers.iter().find(|(number, _)| *number == core).expect("every core attaches").1.clone()
     }
 
-    /// What the shards have changed since this start.
+    /// The changes of the shards since this start.
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
     pub(crate) fn changes(&self) -> &NodeChanges {
         &self.boot.changes
@@ -344,12 +344,12 @@ impl<'s> Cluster<'s> {
         self.ask_all(|| ShardRequest::Status).into_iter().map(status).collect()
     }
 
-    /// What the start has found in the data folder.
+    /// The contents of the data folder that the start has found.
     pub(crate) fn plan(&self) -> NodePlan {
         self.boot.plan.borrow().clone().expect("the node has started")
     }
 
-    /// What recovery found, over all shards.
+    /// The findings of recovery, over all shards.
     pub(crate) fn recovery(&self) -> RecoverySummary {
         let mut sum = RecoverySummary::default();
         self.statuses().iter().for_each(|status| sum.add(&status.recovery));

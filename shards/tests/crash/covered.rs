@@ -1,4 +1,4 @@
-//! What live segments hold is not replayed; everything else is, exactly once.
+//! Entries of live segments are not replayed; all other entries are, exactly once.
 
 use std::collections::BTreeSet;
 use std::path::Path;

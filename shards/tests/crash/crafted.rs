@@ -1,4 +1,4 @@
-//! Log files made by hand, for what a writer hardly ever leaves behind.
+//! Log files made by hand, in states that a writer hardly ever leaves behind.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use logsvc_shards::wal::writer::WalConfig;
 use crate::cluster::{Cluster, WAL_DIR};
 use crate::ledger::Ledger;
 
-/// What is random in the files' nonces.
+/// The random part of the files' nonces.
 const RANDOM: u32 = 77;
 const NAME: WalName = WalName { epoch: 0, shards: 1, shard: 0, index: 0 };
 
@@ -55,12 +55,12 @@ impl Crafted {
         self.frames += 1;
         let frame = [&header.encode()[..], payload].concat();
         self.bytes.extend_from_slice(&frame);
-        let end = self.layout.place_behind(self.len());
+        let end = self.layout.position_behind(self.len());
         self.bytes.resize(end as usize, 0);
         frame
     }
 
-    /// Like [`Crafted::frame`], but what is written is not what was meant.
+    /// Like [`Crafted::frame`], but with other bytes than were meant.
     fn broken_frame(&mut self, payload: &[u8]) {
         let start = self.bytes.len();
         self.frame(0, payload);
@@ -194,7 +194,7 @@ fn a_file_without_its_header_takes_frames_of_one_kind_only() {
     assert_eq!((found.damaged_places, found.damaged_bytes), (1, 64));
     assert_eq!(found.torn_bytes, foreign.len() as u64);
 
-    // Header and first frame gone: what follows still counts.
+    // Header and first frame gone: the frames behind them count.
     file.bytes.truncate(file.bytes.len() - foreign.len());
     let lost = file.len();
     file.frame(lost, &[defined(stream), entry(stream, 2, "two")].concat());

@@ -1,5 +1,5 @@
-//! Random pushes, random faults, random deaths; what was acknowledged must be
-//! there afterwards, exactly once and in order, and nothing that was refused.
+//! Random pushes, random faults, random deaths; acknowledged entries must be there afterwards,
+//! exactly once and in order, and no refused entry.
 //!
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 
@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR, Upkeep, WAL_DIR};
 use crate::ledger::Ledger;
 use crate::load::Load;
 
-/// What is wrong with the disk while clients push.
+/// The fault of the disk while clients push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -179,7 +179,7 @@ impl Life<'_> {
                 cluster.node.crash();
             }
             if operation == DiskOperation::Sync {
-                // A failed sync may lose what only the page cache had.
+                // A failed sync may lose bytes that only the page cache had.
                 self.load.ledger.borrow_mut().node_ended(|_| true);
             }
         }
@@ -250,7 +250,7 @@ impl Life<'_> {
         side.arm(fault);
         simulation.run_for(during);
         if upkeep.compaction.enabled && rng.one_in(3) {
-            // Merges take their time, and what is merged here may be cut short below.
+            // Merges take their time, and a merge that begins here may be cut short below.
             load.end(&cluster);
             simulation.run_for(Duration::from_micros(rng.below(150_000)));
         }
@@ -294,7 +294,7 @@ impl Life<'_> {
             ledger.all_durable();
         }
         ledger.node_ended(|acknowledged_at_ns| {
-            // Where syncs fail, not even the page cache keeps what was unsynced.
+            // Where syncs fail, not even the page cache keeps unsynced bytes.
             if fault != Fault::None {
                 return true;
             }

@@ -1,6 +1,6 @@
-//! A small log whose every byte is damaged, one at a time, and which is cut at
-//! every length: whatever is whole comes back, nothing else does, and what was
-//! acknowledged and is lost is reported and kept.
+//! A small log whose every byte is damaged, one at a time, and which is cut at every length: whole
+//! entries come back, and no others. Acknowledged entries that are lost are reported, and their
+//! bytes are kept.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -35,9 +35,9 @@ struct Frame {
 }
 
 impl Frame {
-    /// The frame, and what fills up its last block.
+    /// The frame, and the filling of its last block.
     fn blocks(&self) -> Range<u64> {
-        self.range.start..Layout::Padded.place_behind(self.range.end)
+        self.range.start..Layout::Padded.position_behind(self.range.end)
     }
 }
 
@@ -45,7 +45,7 @@ impl Frame {
 struct WalFile {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// How many bytes count; what lies behind belongs to a commit that failed.
+    /// How many bytes count; the bytes behind them belong to a commit that failed.
     counts_len: u64,
     /// Whether a later file of the writer says so.
     has_successor: bool,
@@ -78,7 +78,7 @@ impl Wal {
         let mut lines = Lines::new();
         let mut failed_line = String::new();
         for number in 0..24_usize {
-            // One that goes to a file which is there already.
+            // A push that goes to a file which exists already.
             let fails = number == 14;
             if fails {
                 simulation.disk().fail_next(DiskOperation::Sync, WAL_DIR, 1);
@@ -138,7 +138,7 @@ impl Wal {
         };
         let knowing = headers.iter().position(knows).expect("it has a successor");
         let wal = Wal { files, others, ledger, lines, failed: (failed_line, knowing) };
-        // What the test is about must be there.
+        // The log must have the files and frames that the test is about.
         assert!(wal.files.len() > 4, "{} files", wal.files.len());
         assert!(wal.files.iter().any(|file| file.frames.len() > 2));
         for shard in 0..u32::from(SHARDS) {
@@ -163,7 +163,7 @@ impl Wal {
         simulation
     }
 
-    /// Starts a node, checks that it shows only what was sent, and stops it.
+    /// Starts a node, checks that it shows only lines that were sent, and stops it.
     fn recover(&self, simulation: &Simulation, shards: u16) -> (Lines, RecoverySummary) {
         let cluster = Cluster::start(simulation, shards, config())
             .unwrap_or_else(|failure| panic!("the node does not start: {failure}"));
@@ -203,7 +203,7 @@ impl Wal {
         assert!(!shows || (file == self.failed.1 && header_is_damaged), "{}", self.failed.0);
     }
 
-    /// All lines but those of some frames of a file.
+    /// All lines except the lines of some frames of a file.
     fn without(&self, file: usize, lost: impl Fn(usize) -> bool) -> Lines {
         let frames = self.files[file].frames.iter().enumerate();
         let lost: Lines =
@@ -240,7 +240,7 @@ impl WalFile {
     }
 }
 
-/// Whether this is where a file says what counts of the one before.
+/// Whether the offset is in the second header, which tells how much of the previous file counts.
 fn is_second(offset: u64) -> bool {
     (SECOND_HEADER_AT..HEADERS_LEN).contains(&(offset as usize))
 }
@@ -261,12 +261,12 @@ fn frames_of(bytes: &[u8], nonce: u64) -> Vec<Frame> {
             }
         }
         frames.push(Frame { range: offset as u64..end as u64, lines });
-        offset = header.layout.place_behind(end as u64) as usize;
+        offset = header.layout.position_behind(end as u64) as usize;
     }
     frames
 }
 
-/// How many shards recover; resharding must not change what is found.
+/// How many shards recover; resharding must not change the findings.
 fn shards_for(case: u64) -> u16 {
     [SHARDS, 1, 3][(case % 3) as usize]
 }
@@ -327,10 +327,10 @@ fn check_flip(
     let lost = |k| frame == Some(k);
     assert_eq!(lines, wal.without(number, lost), "{place}");
     if is_last || (frame.is_none() && !is_header) {
-        // The end of the log, zeros that fill up a block, or what was never acknowledged: no
+        // The end of the log, zeros that fill up a block, or bytes that were never acknowledged: no
         // damage.
         assert_eq!(found.damaged_places, 0, "{place}: {found:?}");
-        // One belongs to the failed commit.
+        // One torn tail belongs to the failed commit.
         assert_eq!(found.torn_tails, 1 + u64::from(is_last), "{place}: {found:?}");
     } else {
         let range = match frame {
@@ -418,7 +418,7 @@ fn lost_sectors_and_foreign_bytes_are_never_taken_for_entries() {
             let place = format!("{} {start}..{end}, case {case}", file.path.display());
             let simulation = wal.damaged(case, number, &bytes);
             let shards = shards_for(case / 4);
-            // Only what was sent shows: checked by `recover`.
+            // Only lines that were sent show: checked by `recover`.
             let (lines, found) = wal.recover(&simulation, shards);
             let changed: BTreeSet<usize> = (0..len)
                 .filter(|at| bytes[*at] != file.bytes[*at])
@@ -459,7 +459,7 @@ fn damage_on_a_full_disk_keeps_nobody_down() {
     let mut bytes = wal.files[0].bytes.clone();
     bytes[BLOCK_LEN as usize + 3] ^= 1;
     let simulation = wal.damaged(1, 0, &bytes);
-    // Full even when what belongs to the failed commit is cut off.
+    // Full even when the bytes of the failed commit are cut off.
     simulation.disk().set_capacity_bytes(simulation.disk().used_bytes() - BLOCK_LEN);
     let (lines, found) = wal.recover(&simulation, SHARDS);
     assert_eq!(lines, wal.without(0, |k| k == 0));

@@ -1,4 +1,4 @@
-//! What clients know about the entries they sent, and what must follow from it.
+//! The knowledge of clients about the entries that they sent, and its consequences for answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ pub(crate) struct Entry {
     pub(crate) metadata: Vec<(String, String)>,
 }
 
-/// What is known of an entry's fate.
+/// The known facts about an entry's fate.
 #[derive(Clone, Debug, Default)]
 struct Fate {
-    /// It must be there.
+    /// The entry must be there.
     acknowledged: bool,
-    /// It must be there even after a power loss.
+    /// The entry must be there even after a power loss.
     durable: bool,
     /// When it was acknowledged first in this start, on the virtual clock.
     acknowledged_at_ns: u64,
-    /// It may be there: its push was under way when the node ended, or its commit
-    /// failed in an earlier start.
+    /// The entry may be there: its push was under way when the node ended, or its commit failed in
+    /// an earlier start.
     maybe: bool,
     /// Its commit failed in this start: it must not show before the next one.
     failed: bool,
@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
     Refused,
     /// Written perhaps, and reported as failed.
     Failed,
-    /// Nobody knows.
+    /// The fate is not known.
     Unknown,
 }
 
@@ -113,9 +113,9 @@ impl Ledger {
         }
     }
 
-    /// The node has ended, however it did; nobody waits for an answer any more.
-    /// Acknowledged entries that are not durable and `may_be_lost` says so of,
-    /// given the time of their acknowledgement, are no longer owed.
+    /// The node has ended, in whatever way; no client waits for an answer any more. An acknowledged
+    /// entry that is not durable may be missing if `may_be_lost` says so, given the time of its
+    /// acknowledgement.
     pub(crate) fn node_ended(&mut self, may_be_lost: impl Fn(u64) -> bool) {
         for fate in self.fates.values_mut() {
             fate.maybe |= fate.failed || fate.in_flight > 0;
@@ -134,10 +134,10 @@ impl Ledger {
         self.fates.values_mut().for_each(|fate| fate.durable |= fate.acknowledged);
     }
 
-    /// Compares with what queries show of one tenant.
+    /// Compares with the entries that queries show of one tenant.
     ///
     /// # Panics
-    /// If that is not what must follow from the ledger.
+    /// If the entries contradict the ledger.
     pub(crate) fn check(&self, tenant: &TenantId, shown: &[StreamResult]) {
         let mut seen: BTreeMap<&Entry, ()> = BTreeMap::new();
         for stream in shown {
@@ -172,8 +172,8 @@ impl Ledger {
     }
 }
 
-/// Entries come by time; those of one time in the order in which they were stored,
-/// as far as clients can tell it.
+/// Entries come by time. Entries of one time come in the order in which they were stored, as far as
+/// clients can tell it.
 fn check_order<'l>(before: &mut Vec<(&'l Entry, &'l Fate)>, entry: &'l Entry, fate: &'l Fate) {
     if let Some((last, _)) = before.last() {
         assert!(last.timestamp_ns <= entry.timestamp_ns, "not in time order: {entry:?}");

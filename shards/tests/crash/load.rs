@@ -14,7 +14,7 @@ use logsvc_testkit::Rng;
 use crate::cluster::{Cluster, ShardCaller, append_outcome, send_append, sleep};
 use crate::ledger::{Entry, Ledger, Outcome};
 
-/// What all clients of a seed share.
+/// The state that all clients of a seed share.
 pub(crate) struct Load {
     pub(crate) ledger: RefCell<Ledger>,
     rng: RefCell<Rng>,
@@ -113,7 +113,7 @@ impl Load {
         });
     }
 
-    /// Compares what the node shows with the ledger.
+    /// Compares the entries that the node shows with the ledger.
     pub(crate) fn check(&self, cluster: &Cluster<'_>) {
         let ledger = self.ledger.borrow();
         let mut tenants: Vec<_> = ledger.streams.iter().map(|stream| &stream.tenant).collect();
@@ -204,8 +204,8 @@ impl Client {
         Entry { stream, timestamp_ns: START_NS + offset_ns, line, metadata }
     }
 
-    /// Pushes entries, to all shards at once, and notes what came of it. Returns
-    /// whether everything was stored.
+    /// Pushes entries, to all shards at once, and notes the outcome. Returns whether everything was
+    /// stored.
     async fn push(&self, entries: Vec<Entry>, window_ns: Option<i64>) -> bool {
         let mut by_shard: BTreeMap<u16, Vec<Entry>> = BTreeMap::new();
         for entry in entries {

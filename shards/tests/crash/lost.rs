@@ -152,7 +152,7 @@ fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
     assert!(failure.contains("written by a newer version of logsvc"), "{failure}");
     assert!(failure.contains("storage.ignore_unknown_versions"), "{failure}");
     assert_eq!(disk.read(&path), Some(newer));
-    // What can read it finds everything.
+    // A start that can read it finds everything.
     disk.write(&path, &bytes);
     let cluster = start(&simulation, 2, eager());
     assert_eq!(cluster.plan().manifest.damage, []);

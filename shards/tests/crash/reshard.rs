@@ -1,5 +1,5 @@
-//! A node that starts with another number of shards takes what it finds into segments of
-//! its own, and no answer changes on the way.
+//! A node that starts with another number of shards takes the entries that it finds into segments
+//! of its own, and no answer changes on the way.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Merging segments changes no answer; retention takes what has expired, and only
-//! that.
+//! Merging segments changes no answer. Retention removes expired entries, and no others.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,7 +34,7 @@ const HOUR_NS: i64 = 3_600 * SECOND_NS;
 /// 2026-01-01T12:00:00Z.
 pub(crate) const NOON_NS: i64 = 1_767_268_800 * SECOND_NS;
 
-/// After so long a clock that was set counts for retention, and what has expired is gone.
+/// After so long a clock that was set counts for retention, and expired entries are gone.
 const SETTLED: Duration = Duration::from_secs(STEADY_AFTER.as_secs() + 200);
 
 pub(crate) fn eager() -> CompactionPolicy {

@@ -1,5 +1,5 @@
-//! Random work, crashes and failing disks: the live set is always what was
-//! acknowledged, with or without an edit that was under way, and no token is lost.
+//! Random work, crashes and failing disks: the live set is always the acknowledged one, with or
+//! without an edit that was under way, and no token is lost.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -13,7 +13,7 @@ use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::store::{DATA_DIR, Known, SharedModel, Writer, live};
 
-/// What happened over all seeds, so that the test can tell whether it has seen enough.
+/// The counts of events over all seeds, so that the test can tell whether it has seen enough.
 #[derive(Default)]
 struct Seen {
     starts: Cell<u64>,
@@ -32,7 +32,7 @@ fn count(cell: &Cell<u64>, number: u64) {
     cell.set(cell.get() + number);
 }
 
-/// Compares what a start has found with what must be there, and goes on from it.
+/// Compares the findings of a start with the model, and goes on from them.
 fn check(model: &SharedModel, plan: &NodePlan, seen: &Seen) {
     let mut model = model.borrow_mut();
     let live = live(plan);

@@ -12,14 +12,14 @@ use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::store::{DATA_DIR, Live, SEGMENTS_DIR, SharedModel, Writer, encode_segment, live};
 
-/// A store that was left without a stop, and what is in it.
+/// A store that was left without a stop, and its contents.
 pub(crate) struct Store {
     files: Vec<(PathBuf, Vec<u8>)>,
     pub(crate) model: SharedModel,
     pub(crate) live: Live,
 }
 
-/// What a start makes of a disk.
+/// Starts a node on a disk.
 pub(crate) fn start(simulation: &Simulation) -> NodePlan {
     simulation.block_on(|runtime| async move {
         open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk").plan
@@ -139,8 +139,8 @@ fn a_checkpoint_that_is_cut_or_gone_loses_nothing() {
 }
 
 impl Store {
-    /// Starts on a manifest that has lost something, twice. What the segments hold that no
-    /// edit names is read, and told; a check says so before. Gives how many were read.
+    /// Starts on a manifest that has lost something, twice. The segments that no edit names are
+    /// read, and their entries are told; a check reports them first. Gives how many were read.
     fn check_lost(&self, simulation: &Simulation, what: &str) -> u64 {
         let report = check(simulation);
         let plan = start(simulation);
@@ -228,7 +228,7 @@ fn files_of_the_manifest_that_are_gone_lose_nothing() {
 fn what_an_edit_removed_is_kept_if_what_took_its_place_is_gone() {
     let store = Store::write();
     let (simulation, _) = store.on_disk(0);
-    // A merge that the manifest still knows of.
+    // A merge that the manifest knows of.
     let state = simulation.block_on(|runtime| async move {
         let folder = Path::new(SEGMENTS_DIR);
         let survey = survey_segments(&runtime, folder).await.expect("a healthy disk");

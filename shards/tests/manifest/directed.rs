@@ -101,8 +101,8 @@ fn segments_come_in_their_order_and_left_overs_go() {
     assert_eq!(seqs(&plan), [3, 2, 1]);
     assert_eq!(plan.segments[0], segment(3));
     assert_eq!(plan.manifest.damage, []);
-    // Of segments 0 and 4, and of the one in the folder of another day, nobody can tell what
-    // they hold.
+    // The contents of segments 0 and 4, and of the segment in the folder of another day, cannot be
+    // told.
     assert_eq!((plan.manifest.removed_files, plan.manifest.quarantined_files), (1, 3));
     assert_eq!(disk.files(Path::new(SEGMENTS_DIR).join("quarantine")).len(), 3);
     assert!(disk.read(&stray).is_some());
@@ -140,7 +140,7 @@ fn leaves(seq: u32, by_shards: u16, by_shard: u16) -> ManifestEdit {
     ManifestEdit { left: vec![left], ..ManifestEdit::default() }
 }
 
-/// What has left a segment.
+/// The streams that have left a segment.
 fn left(plan: &NodePlan, seq: u32) -> Vec<(u16, u16)> {
     plan.node_segments.left(segment(seq).name).iter().collect()
 }
@@ -151,7 +151,8 @@ fn a_segment_that_all_streams_have_left_is_not_live() {
         for edit in [adds(1), leaves(2, 2, 0), adds(2), leaves(1, 2, 1), leaves(2, 3, 2)] {
             log.append(&edit).await.expect("a healthy disk");
         }
-        // What was written before it was live, of one that never was, and a repetition.
+        // A part of a segment that is not live yet, of a segment that never was live, and a
+        // repetition.
         for edit in [leaves(3, 2, 1), leaves(1, 2, 1), leaves(4, 1, 0)] {
             log.append(&edit).await.expect("a healthy disk");
         }
@@ -165,7 +166,7 @@ fn a_segment_that_all_streams_have_left_is_not_live() {
         assert_eq!(left(&plan, 3), [], "it is not live");
         assert!(disk.read(path(1)).is_some());
     }
-    // Shard 1 of three has what the others have left, and more.
+    // Shard 1 of three has the streams that the others have left, and more.
     simulation.block_on(|runtime| async move {
         let node = open_node(&runtime, Path::new(DATA_DIR)).await.expect("a healthy disk");
         let log = ManifestLog::new(runtime, Path::new(SEGMENTS_DIR), node.plan.epoch, 0);

@@ -1,5 +1,5 @@
-//! Streams that have left segments: a check counts them and finds what does not fit
-//! together, and a look at a segment shows them.
+//! Streams that have left segments: a check counts them and finds contradictions, and a look at a
+//! segment shows them.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ fn a_check_and_a_look_say_what_has_left() {
         (segments, streams, streams)
     );
 
-    // A segment that lies elsewhere is shown, without what nobody knows.
+    // A segment that lies elsewhere is shown, without the facts that only a manifest has.
     let path = days[0].name.path(Path::new(SEGMENTS_DIR), days[0].day);
     let bytes = disk.read(&path).expect("a segment");
     disk.write("/somewhere/else/a.seg", &bytes);

@@ -1,6 +1,6 @@
-//! A store without shards: what is pushed is a token in a log file of its own, a seal
-//! puts tokens into a segment. The model knows which tokens each segment holds, so it
-//! can tell whether one has been lost.
+//! A store without shards: a push is a token in a log file of its own, and a seal puts tokens into
+//! a segment. The model knows which tokens each segment holds, so it can tell whether one has been
+//! lost.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,13 +37,13 @@ pub(crate) struct Pushed {
     pub(crate) wal: WalName,
 }
 
-/// What outlives the nodes: what was acknowledged, and what may be.
+/// The knowledge that outlives the nodes: the acknowledged tokens and edits, and the ones in doubt.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) tokens: Vec<Pushed>,
-    /// What each segment holds that was ever written.
+    /// The tokens of each segment that was ever written.
     pub(crate) contents: BTreeMap<SegmentName, BTreeSet<Token>>,
-    /// What acknowledged edits say.
+    /// The outcome of acknowledged edits.
     pub(crate) known: Known,
     /// Per start and shard: edits since the last successful one. At most one of each may
     /// be in force.
@@ -53,7 +53,7 @@ pub(crate) struct Model {
     pub(crate) had_no_checkpoint: bool,
 }
 
-/// What some edits say together.
+/// The outcome of some edits together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) added: BTreeSet<SegmentName>,
@@ -61,7 +61,7 @@ pub(crate) struct Known {
     pub(crate) left: BTreeSet<LeftPart>,
 }
 
-/// Live segments, each with what has left it.
+/// Live segments, each with the streams that have left it.
 pub(crate) type Live = BTreeMap<SegmentName, BTreeSet<(u16, u16)>>;
 
 impl Known {
@@ -71,7 +71,7 @@ impl Known {
         self.left.extend(&edit.left);
     }
 
-    /// Goes on from what a start has found.
+    /// Goes on from the findings of a start.
     pub(crate) fn of(live: &Live) -> Known {
         let left = live.iter().flat_map(|(&segment, parts)| {
             let part = move |&(by_shards, by_shard)| LeftPart { segment, by_shards, by_shard };
@@ -256,8 +256,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Seals what is in the heads; or tries a seal that failed once more, with the same
-    /// segment or another one.
+    /// Seals the tokens in the heads; or tries a seal that failed once more, with the same segment
+    /// or another one.
     pub(crate) async fn seal(
         &mut self,
         rng: &mut Rng,
@@ -370,7 +370,7 @@ impl Writer {
     }
 
     pub(crate) async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
-        // In doubt from now on, however this ends.
+        // In doubt from this moment on, however this ends.
         let key = (self.plan.epoch, self.shard);
         self.model.borrow_mut().in_doubt.entry(key).or_default().push(edit.clone());
         if let Err(error) = self.log.append(edit).await {

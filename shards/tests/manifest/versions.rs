@@ -43,7 +43,7 @@ fn open(simulation: &Simulation, ignores_unknown_versions: bool) -> Result<u64, 
     })
 }
 
-/// What a disk holds under a file's name, wherever a start may have put it.
+/// Whether a disk holds a file with these bytes, wherever a start may have put it.
 fn is_kept(disk: &Disk, path: &Path, bytes: &[u8]) -> bool {
     let name = path.file_name().expect("a name").to_string_lossy().into_owned();
     let is_it = |other: &PathBuf| {
@@ -67,14 +67,14 @@ fn files_of_another_version_keep_a_start_from_going_on_unless_it_is_told_to() {
             if is_segment && !live.iter().any(|live| live.name.file_name() == name) {
                 continue;
             }
-            // What the checkpoint contains is not read.
+            // The contents of the checkpoint are not read.
             if name.ends_with(".log") && !name.starts_with("manifest-00000002-") {
                 continue;
             }
             cases += 1;
             let (simulation, disk) = store.on_disk(cases);
             disk.write(path, &changed);
-            // A check tells, and takes nothing for damage but what follows from it.
+            // A check tells, and takes nothing for damage except its consequences.
             let report = check(&simulation);
             let unknown = report.findings.iter().filter(|f| f.severity == Severity::OtherVersion);
             let unknown: Vec<_> = unknown.collect();

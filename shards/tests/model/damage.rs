@@ -1,5 +1,5 @@
-//! Segments with damaged bytes, in every part of the file: the node starts, says what
-//! it could not read, and answers with the rest. No line is ever wrong.
+//! Segments with damaged bytes, in every part of the file: the node starts, names the parts that it
+//! could not read, and answers with the rest. No line is ever wrong.
 //!
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 
@@ -72,7 +72,7 @@ fn range_of(region: Region, bytes: &[u8]) -> Range<u64> {
     }
 }
 
-/// All files of a stopped store with several segments, and what it holds.
+/// All files of a stopped store with several segments, and its contents.
 pub(crate) struct Stopped<'s> {
     life: Life<'s>,
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
@@ -93,7 +93,7 @@ impl<'s> Stopped<'s> {
             assert!(life.push(&cluster), "some entries stay in the log");
             cluster.stop().expect("a healthy disk");
         }
-        // This start removes what merging has left over, so that all files are live.
+        // This start removes the files that merging has left over, so that all files are live.
         life.merges = false;
         life.start(1).stop().expect("a healthy disk");
         let disk = simulation.disk();
@@ -161,7 +161,7 @@ impl<'s> Stopped<'s> {
         unreadable_parts
     }
 
-    /// Asks random queries; no line may be one that nobody has pushed.
+    /// Asks random queries; every line must be one that was pushed.
     fn ask(&self, cluster: &Cluster<'_>, rng: &mut Rng, is_whole: bool) {
         let bounds_ns = self.life.model.bounds_ns().expect("there are entries");
         let mut writer = QueryWriter { rng, bounds_ns, numbers: self.life.numbers() };
@@ -186,8 +186,8 @@ impl<'s> Stopped<'s> {
     }
 }
 
-/// Damages one segment and looks at what a node makes of it. Returns the damaged
-/// region, and whether the damage was noticed.
+/// Damages one segment and looks at a node with it. Returns the damaged region, and whether the
+/// damage was noticed.
 fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
     let (region, at, range) = loop {
         let region = *rng.pick(&REGIONS);
@@ -205,11 +205,11 @@ fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
     } else {
         let mut masks = Vec::new();
         for _ in 0..rng.between(1, 3) {
-            let place = rng.between(range.start, range.end - 1) as usize;
+            let offset = rng.between(range.start, range.end - 1) as usize;
             // No two of one byte, which could undo each other.
-            if !masks.contains(&place) {
-                bytes[place] ^= rng.between(1, 255) as u8;
-                masks.push(place);
+            if !masks.contains(&offset) {
+                bytes[offset] ^= rng.between(1, 255) as u8;
+                masks.push(offset);
             }
         }
         Some(bytes)
@@ -224,14 +224,14 @@ fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
     let missed: u64 = statuses.iter().map(|status| status.seal.damaged_segments).sum();
     let unreadable_parts = stopped.read_all(&cluster, missed == 0);
     stopped.ask(&cluster, rng, missed == 0);
-    // It goes on to work.
+    // The node goes on to work.
     assert!(cluster.stop().is_ok(), "{region:?}: the node does not stop");
     match region {
         Region::Columns => assert!(unreadable_parts > 0 && missed == 0, "{region:?} unnoticed"),
         Region::Directory | Region::Footer | Region::Missing => {
             assert!(missed > 0 && unreadable_parts > 0, "{region:?} unnoticed");
         }
-        // Read only where something is not known otherwise. Answers tell what is missed.
+        // Read only where a fact is not known otherwise. Answers tell the number of missed parts.
         Region::StreamTable => assert_eq!(unreadable_parts > 0, missed > 0),
         // The one repeats the footer, without the other everything is read.
         Region::Header | Region::Filters => assert_eq!((missed, unreadable_parts), (0, 0)),

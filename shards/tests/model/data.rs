@@ -12,7 +12,7 @@ const HOUR_NS: i64 = 3_600 * SECOND_NS;
 /// 22:00 of the first of some days, so that few hours reach the next one.
 const START_NS: i64 = 1_767_225_600 * SECOND_NS + 22 * HOUR_NS;
 
-/// What makes the entries of one seed.
+/// The generator of the entries of one seed.
 #[derive(Debug)]
 pub(crate) struct Source {
     rng: Rng,
@@ -53,7 +53,7 @@ impl Source {
         model
     }
 
-    /// Entries of a push, each with the place of its stream in the model.
+    /// Entries of a push, each with the index of its stream in the model.
     pub(crate) fn push(&mut self, model: &Model) -> Vec<(usize, TestEntry)> {
         let mut entries = Vec::new();
         if self.has_bursts && self.rng.one_in(12) {

@@ -1,8 +1,8 @@
 //! Stages, functions and aggregations as expensive as their limits allow: no core computes for long
-//! in one go, whatever a query asks for.
+//! in one go, for any query.
 //!
-//! What is computed costs time of the simulation's clock, a tenth of a millisecond for each look
-//! of the engine whether it may go on.
+//! Computing costs time of the simulation's clock, a tenth of a millisecond for each look of the
+//! engine whether it may go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const START_NS: i64 = 1_795_000_000_000_000_000;
 const ENTRIES: i64 = 3_000;
 const SHARDS: u16 = 2;
 
-/// What a look costs.
+/// The cost of a look.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// The longest time that a core may compute in one go.
@@ -89,8 +89,8 @@ fn queries() -> Vec<String> {
     queries
 }
 
-/// Asks all shards, whatever they answer, and has all share what is left; ends when nobody computes
-/// for it any more.
+/// Asks all shards, with any answer, and has all share the rest; ends when no shard computes for it
+/// any more.
 async fn ask(caller: ShardCaller, leaf: LeafRequest) {
     let send = |shard, request| caller.call(CoreId(shard), request).expect("the lanes have room");
     let asked: Vec<_> =

@@ -1,5 +1,5 @@
-//! What a node does again, and what it does once: a segment that cannot be opened for the
-//! moment is tried again, and a damaged place is logged by the first query that meets it.
+//! The retries of a node, and its single log lines: a segment that cannot be opened for the moment
+//! is tried again, and a damaged place is logged by the first query that meets it.
 //!
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 

@@ -28,7 +28,7 @@ use crate::queries::{QueryWriter, Tally, compare, compare_labels};
 
 const FULL: u64 = 1 << 40;
 
-/// Entries of a push for one shard, each with the place of its stream in the model.
+/// Entries of a push for one shard, each with the index of its stream in the model.
 type Part = Vec<(usize, TestEntry)>;
 
 pub(crate) struct Life<'s> {
@@ -201,7 +201,7 @@ impl<'s> Life<'s> {
         sent
     }
 
-    /// Pushes and waits for what comes of it. Whether everything was stored.
+    /// Pushes and waits for the outcome. Returns whether everything was stored.
     pub(crate) fn push(&mut self, cluster: &Cluster<'_>) -> bool {
         let entries = self.source.push(&self.model);
         self.push_entries(cluster, entries)
@@ -406,7 +406,7 @@ impl<'s> Life<'s> {
     }
 }
 
-/// What a seed has done, to be added up.
+/// The counts of a seed, to be added up.
 #[derive(Debug, Default)]
 struct Totals {
     entries: u64,

@@ -1,6 +1,6 @@
-//! The whole store on the simulation, compared with a naive model: what is pushed,
-//! sealed, merged, lost and brought back must give the answers that a list of the
-//! acknowledged entries gives, to any query.
+//! The whole store on the simulation, compared with a naive model. Entries are pushed, sealed,
+//! merged, lost and brought back; the answer to any query must be the one that a list of the
+//! acknowledged entries gives.
 
 // Not all that the crash tests need is needed here.
 #[allow(dead_code)]

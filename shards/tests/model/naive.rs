@@ -1,9 +1,9 @@
 //! The model: the entries of each stream in a list.
 //!
-//! Entries of equal time are in order of arrival, and an entry that was stored twice
-//! stands where it was stored first. Where a fault leaves open whether an entry was
-//! stored, the first look after the next start decides: what is shown stays, and
-//! what is not never comes back.
+//! Entries of equal time are in order of arrival, and an entry that was stored twice stands where
+//! it was stored first. Where a fault leaves open whether an entry was stored, the first look after
+//! the next start decides: an entry that is shown stays, and an entry that is not shown never comes
+//! back.
 
 use std::sync::Arc;
 
@@ -16,8 +16,7 @@ use logsvc_shards::types::StreamDefinition;
 #[derive(Debug)]
 struct Known {
     entry: TestEntry,
-    /// False if it may have come earlier than it was acknowledged, among those of its
-    /// time.
+    /// False if it may have come earlier than it was acknowledged, among the entries of its time.
     is_placed: bool,
 }
 
@@ -51,9 +50,9 @@ impl Stream {
 
     pub(crate) fn stored(&mut self, entry: &TestEntry) {
         if !self.knows(entry) {
-            let place = self.known.partition_point(|k| k.entry.timestamp_ns <= entry.timestamp_ns);
+            let index = self.known.partition_point(|k| k.entry.timestamp_ns <= entry.timestamp_ns);
             let is_placed = !self.doubtful.contains(entry);
-            self.known.insert(place, Known { entry: entry.clone(), is_placed });
+            self.known.insert(index, Known { entry: entry.clone(), is_placed });
         }
     }
 
@@ -63,15 +62,15 @@ impl Stream {
         }
     }
 
-    /// Compares with what the node shows after a start, and ends all doubts.
+    /// Compares with the entries that the node shows after a start, and ends all doubts.
     fn adopt(&mut self, shown: Vec<TestEntry>) {
         let labels = &self.definition.labels;
         assert!(
             shown.is_sorted_by_key(|entry| entry.timestamp_ns),
             "{labels:?} is not in time order: {shown:?}"
         );
-        for (place, entry) in shown.iter().enumerate() {
-            assert!(!shown[..place].contains(entry), "{labels:?} shows twice: {entry:?}");
+        for (index, entry) in shown.iter().enumerate() {
+            assert!(!shown[..index].contains(entry), "{labels:?} shows twice: {entry:?}");
             let may_be = self.knows(entry) || self.doubtful.contains(entry);
             assert!(may_be, "{labels:?} shows what is not there: {entry:?}");
         }

@@ -1,5 +1,5 @@
 //! The newest or the oldest lines of many streams: once as many are found as are asked for, few
-//! lines of a sealed block still count, and only those are put together.
+//! lines of a sealed block count, and only these lines are put together.
 
 use logsvc_logql::engine::testing::TestEntry;
 use logsvc_logql::engine::{Direction, QueryParams};

@@ -26,7 +26,7 @@ pub(crate) struct Query {
     pub(crate) params: QueryParams,
 }
 
-/// An answer with every bit of its numbers, or what is wrong.
+/// An answer with every bit of its numbers, or its error.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     Result(String),
@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// What a node answers, and what that has cost.
+/// The answer of a node, and its cost.
 pub(crate) fn ask(
     cluster: &Cluster<'_>,
     tenant: &TenantId,
@@ -334,7 +334,7 @@ impl QueryWriter<'_> {
     }
 }
 
-/// What a selector and a range of time select.
+/// The selection of a selector and a range of time.
 fn selection(writer: &mut QueryWriter<'_>, tenant: &TenantId) -> StreamSelection {
     let group = |text: &str| -> Vec<CompiledMatcher> {
         let selector = syntax::parse_selector(text).expect("a selector");

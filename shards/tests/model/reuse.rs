@@ -1,6 +1,6 @@
-//! Answers that are put together from steps that are known are those of a run over all
-//! steps, whatever happens to the entries between two questions: late ones come, heads are
-//! sealed, segments are merged, and what is old expires.
+//! Answers that are put together from known steps equal the answers of a run over all steps,
+//! whatever happens to the entries between two questions: late entries come, heads are sealed,
+//! segments are merged, and old entries expire.
 //!
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 
@@ -28,17 +28,17 @@ const MAX_SERIES: usize = 5_000;
 /// Some days behind the first entries.
 const NOW_NS: i64 = (1_767_225_600 + 4 * 86_400) * SECOND_NS;
 
-/// What the questions of a test were about.
+/// The counts of a test's questions.
 #[derive(Debug, Default)]
 struct Tally {
     questions: u64,
-    /// Those of which some steps were known, and all of them.
+    /// Questions of which some steps were known, and questions of which all were.
     reused: u64,
     known: u64,
-    /// Steps that were wanted, and those that ran.
+    /// Steps that were wanted, and steps that ran.
     steps: u64,
     missing: u64,
-    /// Those whose answer would be wrong if nobody said what has changed.
+    /// Questions whose answer would be wrong without the counts of changes.
     stale: u64,
     /// Segments that expired.
     expired: u64,
@@ -186,9 +186,9 @@ fn live(seed: u64, tally: &mut Tally) {
                     let mut writer = QueryWriter { rng: &mut rng, bounds_ns, numbers };
                     panels.push(Panel::new(&tenant, &mut writer));
                 }
-                let place = rng.below(panels.len() as u64) as usize;
-                panels[place].moves(&mut rng);
-                panels[place].ask(&cluster, tally);
+                let index = rng.below(panels.len() as u64) as usize;
+                panels[index].moves(&mut rng);
+                panels[index].ask(&cluster, tally);
             }
         }
     }

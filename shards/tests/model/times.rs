@@ -32,7 +32,8 @@ fn entries(timed_one_in: i64) -> Vec<(usize, TestEntry)> {
 
 #[test]
 fn texts_within_and_across_times_are_found_in_sealed_blocks() {
-    // Where one line in five has a time, those are looked at; where all have, all are read.
+    // Where one line in five has a time, only these lines are looked at; where all have, all are
+    // read.
     for timed_one_in in [1, 5] {
         let simulation = Simulation::new(1);
         let mut life = Life::new(&simulation, 1);

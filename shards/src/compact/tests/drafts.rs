@@ -1,4 +1,4 @@
-//! Drafts are read wherever their columns are: those of older builds have them apart.
+//! Drafts are read wherever their columns are: drafts of older builds have their columns apart.
 
 use super::*;
 use crate::compact::block::together;

@@ -1,4 +1,4 @@
-//! What the engine may take for one shard's part of a query: memory and time.
+//! The engine's allowance for one shard's part of a query: memory and time.
 
 use std::any::Any;
 
@@ -7,13 +7,13 @@ use logsvc_runtime::{Denied, Grant, give_way};
 
 use crate::types::Cancellation;
 
-/// The engine's allowance for a part of a query: memory of the query's account, and time until
-/// nobody waits for it.
+/// The engine's allowance for a part of a query: memory of the query's account, and time until the
+/// query is cancelled.
 #[derive(Debug)]
 pub struct PartAllowance {
     /// The memory.
     pub grant: Grant,
-    /// Says that nobody waits.
+    /// Says that the query is cancelled.
     pub cancellation: Cancellation,
 }
 

@@ -1,7 +1,7 @@
 //! Blocks that are evaluated together, and the memory that is reserved for their columns.
 //!
-//! A batch holds its reservation, so that the memory is given back when the batch goes,
-//! whoever has it then: the scan, or a side thread if the scan has ended meanwhile.
+//! A batch holds its reservation, so that the memory is given back when the batch goes. Its last
+//! owner is the scan, or a side thread if the scan has ended meanwhile.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory};
 use logsvc_segment::RunInfo;
 
-/// A batch that holds so much gets no further block: what has to be decoded is a megabyte
-/// or two, see `BatchSize`, and larger batches are of columns in the cache.
+/// A batch that holds so many bytes gets no further block: columns to be decoded take a megabyte or
+/// two, see `BatchSize`, and larger batches are of columns in the cache.
 const FULL_BYTES: u64 = 2 << 20;
 
 /// A run that a unit reads.
@@ -21,7 +21,7 @@ const FULL_BYTES: u64 = 2 << 20;
 pub(in crate::scan) struct StreamRun {
     /// The run.
     pub(in crate::scan) run: RunInfo,
-    /// The stream's place in the job.
+    /// The stream's index in the job.
     pub(in crate::scan) stream: u32,
     /// Whether it may repeat entries of earlier segments.
     pub(in crate::scan) is_late: bool,
@@ -30,20 +30,20 @@ pub(in crate::scan) struct StreamRun {
 /// A run of a block that is to be evaluated.
 #[derive(Debug)]
 pub(in crate::scan) struct RunWork {
-    pub(in crate::scan) place: StreamRun,
+    pub(in crate::scan) stream_run: StreamRun,
     /// The run's number in the order of arrival.
     pub(in crate::scan) number: u64,
-    /// What is left of it, if an earlier generation holds some of its entries, too.
+    /// The rest of its entries, if an earlier generation holds some of them, too.
     pub(in crate::scan) kept: Option<RunColumns>,
 }
 
 /// A sealed block that is to be evaluated.
 #[derive(Debug)]
 pub(in crate::scan) struct BlockWork {
-    /// Its segment's place in the job.
+    /// Its segment's index in the job.
     pub(in crate::scan) segment: u32,
     pub(in crate::scan) opened: OpenBlock,
-    /// The runs that are wanted, the last one first; those that are done are gone.
+    /// The runs that are wanted and not done, the last one first.
     pub(in crate::scan) runs: Vec<RunWork>,
     /// The memory that was reserved for it.
     pub(in crate::scan) held_bytes: u64,
@@ -52,9 +52,9 @@ pub(in crate::scan) struct BlockWork {
 /// Something to evaluate.
 #[derive(Debug)]
 pub(in crate::scan) enum Item {
-    /// A block of a head, by its places in the job.
+    /// A block of a head, by its indices in the job.
     Head { stream: u32, block: u32 },
-    /// What is left of one of which an earlier generation holds some entries.
+    /// The rest of a run or block of which an earlier generation holds some entries.
     Kept { stream: u32, number: u64, columns: RunColumns },
     /// A sealed block.
     Block(Box<BlockWork>),
@@ -73,7 +73,7 @@ impl Item {
 /// A block that cannot be read.
 #[derive(Debug)]
 pub(in crate::scan) struct Damage {
-    /// Its segment's place in the job.
+    /// Its segment's index in the job.
     pub(in crate::scan) segment: u32,
     pub(in crate::scan) directory: Arc<HeldDirectory>,
     pub(in crate::scan) error: ReadError,
@@ -82,7 +82,7 @@ pub(in crate::scan) struct Damage {
 /// Items that are worked on together.
 #[derive(Debug, Default)]
 pub(in crate::scan) struct Batch {
-    /// Those that are left.
+    /// The items that are not done.
     pub(in crate::scan) items: Vec<Item>,
     /// Bytes of the columns that they need.
     pub(in crate::scan) bytes: usize,
@@ -124,8 +124,8 @@ impl BatchMemory {
         missing_bytes == 0 || (leaves_some && self.grow(budget, missing_bytes))
     }
 
-    /// Has so many bytes more reserved if there are so many, the last eighth included. The
-    /// next reservation makes up for what could not be had.
+    /// Reserves more bytes if the budget has them, the last eighth included. The next reservation
+    /// makes up for bytes that the budget did not have.
     pub(in crate::scan) fn reserve_if_possible(&mut self, budget: &Budget, more_bytes: u64) {
         if !self.reserve(budget, more_bytes) {
             self.reserve_last(budget, more_bytes);

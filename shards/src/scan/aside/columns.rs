@@ -21,12 +21,13 @@ use logsvc_segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
 };
 
-/// Why a column cannot be evaluated now.
+/// Why a column cannot be evaluated yet.
 #[derive(Debug)]
 pub(in crate::scan) enum Unready {
-    /// It was not loaded. The core loads the columns for which [`OpenBlock::is_missed`] holds.
+    /// The column was not loaded. The core loads the columns for which [`OpenBlock::is_missed`]
+    /// holds.
     Missing,
-    /// It cannot be read.
+    /// The column cannot be read.
     Failed(ReadError),
 }
 
@@ -66,7 +67,7 @@ impl Column {
 enum ColumnState {
     #[default]
     Absent,
-    /// Somebody needs it.
+    /// The evaluation of an item needs the column.
     Missing,
     Stored(Vec<u8>),
     Decoded(Cached),
@@ -202,12 +203,12 @@ impl OpenBlock {
         columns.map(|column| self.column_bytes(column)).sum()
     }
 
-    /// Memory that those columns take that were read; the others are the cache's.
+    /// The memory of the columns that were read; the other columns are the cache's.
     pub(in crate::scan) fn stored_bytes(&self) -> u64 {
         self.bytes_where(|slot| matches!(slot, ColumnState::Stored(_)))
     }
 
-    /// Memory that those columns take that were missed.
+    /// The memory that the missing columns will take.
     pub(in crate::scan) fn missing_bytes(&self) -> u64 {
         self.bytes_where(|slot| matches!(slot, ColumnState::Missing))
     }

@@ -4,8 +4,8 @@
 //! go to the thread and come back together.
 //!
 //! Guarantees: a batch that comes back has no item that was worked on in part. Each item is done,
-//! once; or it is still in the batch, with the columns noted that it misses; or the query ends,
-//! and the item is left. A query ends within a block, because the leaf checks before each item.
+//! once; or it is in the batch, with the columns noted that it misses; or the query ends, and the
+//! item is left. A query ends within a block, because the leaf checks before each item.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const _: fn() = || {
 pub(in crate::scan) struct Leaf {
     pub(in crate::scan) executor: LeafExecutor,
     pub(in crate::scan) searcher: Option<Searcher>,
-    /// By [`Leaf::place_of`].
+    /// By [`Leaf::state_index`].
     pub(in crate::scan) states: Vec<Option<StreamState>>,
     /// Whether all streams have one state.
     streams_are_alike: bool,
@@ -83,7 +83,7 @@ impl Leaf {
         self.state(stream).1.needs()
     }
 
-    /// Whether a run is answered by what the directory says of it; it is done then.
+    /// Whether the totals in the directory answer a run; the run is done then.
     pub(in crate::scan) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
         self.counted_as_sealed(|leaf| {
             let (executor, state) = leaf.state(stream);
@@ -91,7 +91,7 @@ impl Leaf {
         })
     }
 
-    /// Whether a block of a head is answered by what it says of itself; it is done then.
+    /// Whether the totals of a block of a head answer it; the block is done then.
     pub(in crate::scan) fn is_head_answered_by_summary(
         &mut self,
         stream: u32,
@@ -113,7 +113,7 @@ impl Leaf {
         executor.summary(state, &summary)
     }
 
-    /// Works on a batch as far as it can: what is left misses columns, unless the query
+    /// Works on a batch as far as it can: the items that are left miss columns, unless the query
     /// ends here.
     pub(in crate::scan) fn work(&mut self, batch: &mut Batch) {
         for mut item in std::mem::take(&mut batch.items) {
@@ -153,7 +153,7 @@ impl Leaf {
         (found.map_err(ScanError::from), decoder)
     }
 
-    /// Counts what the engine does meanwhile as done on sealed blocks.
+    /// Counts the engine's work meanwhile as work on sealed blocks.
     fn counted_as_sealed<T>(&mut self, work: impl FnOnce(&mut Leaf) -> T) -> T {
         let before = self.executor.stats();
         let result = work(self);
@@ -164,15 +164,15 @@ impl Leaf {
         result
     }
 
-    /// Where the engine's state of a stream is.
-    pub(in crate::scan) fn place_of(&self, stream: u32) -> usize {
+    /// The index of the engine's state of a stream.
+    pub(in crate::scan) fn state_index(&self, stream: u32) -> usize {
         if self.streams_are_alike { 0 } else { stream as usize }
     }
 
     /// The engine and its state of a stream, which is made unless it is there.
     fn state(&mut self, stream: u32) -> (&mut LeafExecutor, &mut StreamState) {
-        let place = self.place_of(stream);
-        let slot = &mut self.states[place];
+        let index = self.state_index(stream);
+        let slot = &mut self.states[index];
         let state = match slot {
             Some(state) => state,
             None => slot.insert(self.executor.stream(&self.streams[stream as usize].labels)),
@@ -187,8 +187,8 @@ impl Leaf {
     }
 
     fn sealed_block(&mut self, work: &mut BlockWork) -> Result<(), Unready> {
-        while let Some(RunWork { place, number, kept }) = work.runs.last() {
-            let StreamRun { run, stream, .. } = place;
+        while let Some(RunWork { stream_run, number, kept }) = work.runs.last() {
+            let StreamRun { run, stream, .. } = stream_run;
             if self.executor.wants(run.min_ns, run.max_ns) {
                 match kept {
                     Some(columns) => self.feed(*stream, &columns.block(*number)),

@@ -1,8 +1,8 @@
 //! The part of a scan that may run on any thread: decoding, searching and evaluating blocks
 //! whose columns were loaded.
 //!
-//! What must be absent: this folder does no I/O, waits for nothing, and knows nothing of the
-//! core ([`super::on_core`]), which gives it batches and takes them back.
+//! This folder does no I/O, waits for nothing, and knows nothing of the core ([`super::on_core`]),
+//! which gives it batches and takes them back.
 
 mod allowance;
 mod batch;

@@ -2,14 +2,14 @@
 //!
 //! A block may store its lines as segments of text that lines share. If the texts of the line
 //! filters tell most lines apart, the distinct segments are searched, and the segments of a line
-//! decide about it. A leaf that only counts lines behind such filters needs nothing else. Other
+//! decide about it. A leaf that only counts lines behind line filters needs nothing else. Other
 //! leaves get a block of the few lines that may pass. A leaf that has found as many lines as its
 //! limit needs only lines that are newer (or older) than the last one of them. If a block has few
-//! such lines, they are put together without searching the block, also if there is no line
+//! of these lines, they are put together without searching the block, also if there is no line
 //! filter.
 //!
-//! Guarantees: the result, and the numbers of entries and bytes that count as processed, are
-//! those of a scan that reads all lines. If the texts leave too many lines, the block is read as
+//! Guarantees: the result, and the numbers of entries and bytes that count as processed, are the
+//! same as in a scan that reads all lines. If the texts leave too many lines, the block is read as
 //! a whole.
 
 use std::ops::Range;
@@ -137,8 +137,8 @@ impl OpenBlock {
 }
 
 impl Leaf {
-    /// Gives the executor a run of which the lines can be filtered in parts, or of which few
-    /// still count; false if that cannot be done, or is not worth it.
+    /// Gives the executor a run of which the lines can be filtered in parts, or of which few count;
+    /// false if that cannot be done, or is not worth it.
     pub(in crate::scan) fn searched_run(
         &mut self,
         opened: &mut OpenBlock,
@@ -146,8 +146,8 @@ impl Leaf {
         stream: u32,
         number: u64,
     ) -> Result<bool, Unready> {
-        let place = self.place_of(stream);
-        let Some(state) = &mut self.states[place] else { return Ok(false) };
+        let index = self.state_index(stream);
+        let Some(state) = &mut self.states[index] else { return Ok(false) };
         let (executor, decoder, stats) = (&mut self.executor, &mut self.decoder, &mut self.stats);
         if !state.needs().lines || !opened.is_searched {
             return Ok(false);
@@ -225,7 +225,7 @@ struct Picked {
 }
 
 impl Picked {
-    /// Those among some lines of a block that may pass.
+    /// The lines that may pass, among some lines of a block.
     fn new(
         columns: &RunColumns,
         parts: &LineParts,

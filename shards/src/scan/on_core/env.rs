@@ -34,15 +34,15 @@ pub struct ScanConfig {
     pub cache: Budget,
     /// Memory for directories of segments; shared by all cores of the node.
     pub directories: Budget,
-    /// Memory for queries; shared by all cores of the node. Scans take from it what the
-    /// columns need that they work on.
+    /// Memory for queries; shared by all cores of the node. Scans reserve from it the memory of the
+    /// columns that they work on.
     pub queries: Budget,
     /// A scan that has decoded so many bytes, or found them decoded, offers its rest to all
     /// cores.
     pub divide_after_bytes: u64,
     /// A scan that has taken so long is computed on side threads from then on.
     pub first_slice: Duration,
-    /// One that has taken so long gets less of the CPU than others from then on.
+    /// A scan that has taken so long gets less of the CPU than others from then on.
     pub heavy_after: Duration,
 }
 
@@ -79,7 +79,7 @@ pub struct ScanEnv<R: Runtime> {
     damaged: RefCell<AHashSet<(SegmentName, u64)>>,
 }
 
-/// Decoders that no scan uses now.
+/// Decoders that no scan uses.
 #[derive(Debug, Default)]
 pub(super) struct Decoders(RefCell<Vec<Decoder>>);
 
@@ -96,7 +96,7 @@ impl Decoders {
     }
 }
 
-/// So many damaged places are remembered; what comes then is logged each time.
+/// So many damaged places are remembered; further places are logged each time.
 const DAMAGED_MAX: usize = 4096;
 
 impl<R: Runtime> std::fmt::Debug for ScanEnv<R> {

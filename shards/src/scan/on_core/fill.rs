@@ -101,8 +101,8 @@ impl<R: Runtime> Scan<'_, R> {
         units
     }
 
-    /// Reads what a unit needs, and puts it into the batch. False if there is no memory
-    /// for it beside what is in the batch; then nothing has been done.
+    /// Reads the columns that a unit needs, and puts the unit into the batch. False if there is no
+    /// memory for it beside the items of the batch; then nothing has been done.
     async fn unit(
         &mut self,
         leaf: &mut Leaf,
@@ -194,19 +194,19 @@ impl<R: Runtime> Scan<'_, R> {
         }
         let mut is_copied = false;
         let mut runs = Vec::new();
-        let places = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
-        for (number, place) in places.into_iter().enumerate() {
+        let found = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
+        for (number, stream_run) in found.into_iter().enumerate() {
             if number % RUNS_AT_ONCE == RUNS_AT_ONCE - 1 {
                 self.pause(leaf).await?;
             }
-            let (run, stream) = (&place.run, place.stream);
+            let (run, stream) = (&stream_run.run, stream_run.stream);
             if !leaf.executor.wants(run.min_ns, run.max_ns) {
                 continue;
             }
-            if place.is_late && !has_memory {
+            if stream_run.is_late && !has_memory {
                 has_memory = self.memory_for(leaf, batch, max_bytes).await?;
             }
-            let kept = match place.is_late {
+            let kept = match stream_run.is_late {
                 true => self.without_repeated(stream, RunSource::Run { segment, run }).await,
                 false => None,
             };
@@ -224,7 +224,7 @@ impl<R: Runtime> Scan<'_, R> {
                 if in_parts {
                     batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
                 }
-                // A run that still counts once a limit is reached has entries that do.
+                // A run that counts once a limit is reached has entries that count.
                 if !in_parts || is_limited {
                     let needs = Needs {
                         line_lengths: needs.line_lengths && !in_parts,
@@ -235,11 +235,11 @@ impl<R: Runtime> Scan<'_, R> {
                 }
             }
             batch.entries += run.entries.len();
-            runs.push(RunWork { number: arrival(segment, run.run), place, kept });
+            runs.push(RunWork { number: arrival(segment, run.run), stream_run, kept });
         }
         if !runs.is_empty() {
             runs.reverse();
-            // What was copied is not more than the columns of the block.
+            // The copies are not larger than the columns of the block.
             let held_bytes = if is_copied { max_bytes } else { opened.stored_bytes() };
             batch.memory.hold(held_bytes);
             let work = BlockWork { segment, opened, runs, held_bytes };
@@ -248,10 +248,10 @@ impl<R: Runtime> Scan<'_, R> {
         Ok(true)
     }
 
-    /// Reads columns that turned out to be needed, for some items of a batch at least: the
-    /// others' are read when these have been worked on. Those of one item are read even if
+    /// Reads columns that turned out to be needed, for some items of a batch at least: the columns
+    /// of the others are read when these items are done. The columns of one item are read even if
     /// there is no memory for them: a scan that waited while it holds a batch could wait for
-    /// another one that does the same.
+    /// another scan that does the same.
     pub(super) async fn load_missing(&mut self, batch: &mut Batch) {
         let blocks = batch.items.iter().filter_map(Item::block);
         batch.memory.hold_only(blocks.map(|work| work.held_bytes).sum());

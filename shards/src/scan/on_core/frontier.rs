@@ -20,9 +20,9 @@ use logsvc_segment::{Directory, RunInfo};
 
 #[derive(Debug)]
 pub(super) enum UnitKind {
-    /// A block of a head: places in the job.
+    /// A block of a head: indices in the job.
     Head { stream: u32, block: u32 },
-    /// A sealed block: its segment's place in the job, and its number in the segment.
+    /// A sealed block: its segment's index in the job, and its number in the segment.
     Sealed { segment: u32, block: u32 },
 }
 
@@ -73,7 +73,7 @@ fn key(direction: Direction, (min_ns, max_ns): (i64, i64)) -> i64 {
     }
 }
 
-/// Everything that is still to be visited.
+/// Everything that is to be visited.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) units: Vec<Unit>,
@@ -102,18 +102,19 @@ pub(super) struct Frontier {
     units: BinaryHeap<Unit>,
     /// Segments that are not expanded yet; the next one is last.
     segments: Vec<(i64, u32)>,
-    /// Whether a segment is expanded only when nothing of those before is left.
+    /// Whether a segment is expanded only when all units of the segments before it are done.
     one_by_one: bool,
 }
 
 impl Frontier {
-    /// What a job has to visit, with room for directories of so many bytes: if those of the
-    /// job take more, segments are visited one by one, so that each directory is read once.
+    /// The units that a job has to visit, with room for directories of so many bytes. If the
+    /// directories of the job take more, segments are visited one by one, so that each directory is
+    /// read once.
     pub(super) fn new(job: &ScanJob, work: Work, directories_bytes: u64) -> Frontier {
         let direction = job.request.plan.direction();
-        let bounds = |place: u32| {
-            let live = &job.segments[place as usize].live;
-            (key(direction, (live.min_ns, live.max_ns)), place)
+        let bounds = |index: u32| {
+            let live = &job.segments[index as usize].live;
+            (key(direction, (live.min_ns, live.max_ns)), index)
         };
         let mut segments: Vec<_> = work.segments.into_iter().map(bounds).collect();
         segments.sort_unstable();
@@ -124,7 +125,7 @@ impl Frontier {
 
     /// Takes out everything that was not visited.
     pub(super) fn into_work(self) -> Work {
-        let segments = self.segments.into_iter().map(|(_, place)| place).collect();
+        let segments = self.segments.into_iter().map(|(_, index)| index).collect();
         Work { units: self.units.into_vec(), segments }
     }
 
@@ -153,16 +154,16 @@ impl Frontier {
     }
 }
 
-/// Places of the job's streams by id, made when a segment first asks for them.
+/// Indices of the job's streams by id, made when a segment first asks for them.
 #[derive(Debug, Default)]
 pub(super) struct WantedStreams(Option<HashMap<StreamId, u32>>);
 
 impl WantedStreams {
-    fn places(&mut self, job: &ScanJob) -> &HashMap<StreamId, u32> {
+    fn indices(&mut self, job: &ScanJob) -> &HashMap<StreamId, u32> {
         self.0.get_or_insert_with(|| {
-            let mut places = HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
-            places.extend(job.streams.iter().enumerate().map(|(place, s)| (s.id, place as u32)));
-            places
+            let mut indices = HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
+            indices.extend(job.streams.iter().enumerate().map(|(index, s)| (s.id, index as u32)));
+            indices
         })
     }
 }
@@ -223,7 +224,7 @@ fn rows_of(
         found.sort_unstable();
         return found;
     }
-    let wanted = wanted.places(job);
+    let wanted = wanted.indices(job);
     let rows = 0..directory.stream_count();
     let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
     rows.filter(|&row| is_wanted(directory.stream_id(row))).collect()
@@ -242,28 +243,28 @@ pub(super) fn runs_of(
     let segment = &job.segments[index as usize];
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
     let range = TimeRange { start_ns, end_ns };
-    let place = |run: RunInfo, stream: u32| {
+    let in_range = |run: RunInfo, stream: u32| {
         let is_late = segment.late.contains(run.stream);
         range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })
     };
     let info = directory.block(block);
     if job.streams.len() * SEARCH_STEPS < info.runs.len() {
         let rows = info.first_stream..info.first_stream + info.runs.len() as u32;
-        let mut places = Vec::new();
+        let mut runs = Vec::new();
         for (stream, snapshot) in job.streams.iter().enumerate() {
             let row = directory.find_stream(snapshot.id).filter(|row| rows.contains(row));
             let row = row.filter(|_| segment.has_live(snapshot.id));
             let run = row.and_then(|row| directory.run_of_stream_in(row, block));
-            places.extend(run.and_then(|run| place(run, stream as u32)));
+            runs.extend(run.and_then(|run| in_range(run, stream as u32)));
         }
-        places.sort_unstable_by_key(|place| place.run.run);
-        return places;
+        runs.sort_unstable_by_key(|found| found.run.run);
+        return runs;
     }
-    let wanted = wanted.places(job);
+    let wanted = wanted.indices(job);
     let found = directory.runs_of_block(block).filter_map(|run| {
         let id = directory.stream_id(run.stream);
         let stream = *wanted.get(&id).filter(|_| segment.has_live(id))?;
-        place(run, stream)
+        in_range(run, stream)
     });
     found.collect()
 }

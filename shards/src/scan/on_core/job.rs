@@ -1,12 +1,16 @@
-//! One shard's part of a query, with the snapshot that it reads.
+//! One shard's part of a query, with the snapshot that it reads, and the reply to it.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use logsvc_logql::engine::LeafResult;
+use logsvc_runtime::Grant;
 
 use super::frontier::Work;
 use super::share::Share;
 use crate::scan::{LeafRequest, StreamSnapshots};
 use crate::sealed::SealedSegment;
+use crate::types::ScanStats;
 
 /// A part of a query and the snapshot that it reads. May be run on any core.
 #[derive(Debug)]
@@ -61,4 +65,17 @@ impl ScanJob {
     pub(crate) fn with_missing_segments(self, missing_segments: u64) -> ScanJob {
         ScanJob { missing_segments, ..self }
     }
+}
+
+/// The reply to one shard's part of a query.
+#[derive(Debug)]
+pub struct LeafReply {
+    /// The part's result.
+    pub result: LeafResult,
+    /// The memory of the query that the result holds.
+    pub memory: Grant,
+    /// The counters of the scan.
+    pub stats: ScanStats,
+    /// The rest of the scan, if it is so large that all cores should share it.
+    pub rest: Option<Box<ScanJob>>,
 }

@@ -81,7 +81,7 @@ async fn directory<R: Runtime>(
     directory.map_err(|error| (segment, error.into()))
 }
 
-/// A failure to read a segment, given by its place in the job.
+/// A failure to read a segment, given by its index in the job.
 pub(super) type SegmentFailure = (u32, ReadError);
 
 /// The part without the entries that an earlier generation holds too; `None` if
@@ -149,7 +149,7 @@ impl<R: Runtime> Search<'_, R> {
             Some(mine) => mine,
             none => none.insert(Loaded::of(env, job, *part, *aside, stats).await?),
         };
-        // Timestamps decide mostly; the cache keeps the columns for what follows.
+        // Timestamps decide mostly; the cache keeps the columns for the steps that follow.
         let times = Times::of(env, job, other, *aside, stats).await?;
         if !mine.shares_time_with(times.as_slice()) {
             return Ok(());
@@ -299,7 +299,7 @@ impl<'a> Loaded<'a> {
         hasher().hash_one((self.timestamp_ns(index), self.line(index), self.metadata(index)))
     }
 
-    /// Notes those of my entries that `other` has too.
+    /// Notes the own entries that `other` has, too.
     fn drop_those_in(&self, other: &Loaded<'_>, keep: &mut [bool]) {
         let mut held: HashMap<u64, Vec<u32>> = HashMap::with_hasher(hasher());
         for index in 0..other.len() {
@@ -308,12 +308,12 @@ impl<'a> Loaded<'a> {
             }
         }
         for (index, kept) in keep.iter_mut().enumerate() {
-            let Some(places) = held.get(&self.hash(index)) else { continue };
-            let equal = places.iter().any(|&place| {
-                let place = place as usize;
-                self.timestamp_ns(index) == other.timestamp_ns(place)
-                    && self.line(index) == other.line(place)
-                    && self.metadata(index) == other.metadata(place)
+            let Some(indices) = held.get(&self.hash(index)) else { continue };
+            let equal = indices.iter().any(|&other_index| {
+                let other_index = other_index as usize;
+                self.timestamp_ns(index) == other.timestamp_ns(other_index)
+                    && self.line(index) == other.line(other_index)
+                    && self.metadata(index) == other.metadata(other_index)
             });
             *kept &= !equal;
         }

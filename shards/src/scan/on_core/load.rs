@@ -62,8 +62,8 @@ pub(super) async fn load<R: Runtime>(
     decoded_len
 }
 
-/// Loads the columns that a run needs; returns the length in bytes of those that were not
-/// loaded before.
+/// Loads the columns that a run needs; returns the length in bytes of the columns that were not
+/// loaded yet.
 pub(super) async fn load_run<R: Runtime>(
     env: &ScanEnv<R>,
     segment: &SealedSegment,

@@ -20,16 +20,16 @@ use super::run::Scan;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BatchMemory, Leaf};
 
-/// How long a scan waits for memory. Batches of others take milliseconds; what is held for
-/// longer are results.
+/// How long a scan waits for memory. Batches of other scans take milliseconds; memory that is held
+/// for longer holds results.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 impl<R: Runtime> Scan<'_, R> {
-    /// Reserves memory for another block of a batch, or, if it is the first, waits for it.
-    /// False if what is in the batch has to be worked on before.
+    /// Reserves memory for another block of a batch, or, if it is the first, waits for it. False if
+    /// the items of the batch have to be worked on first.
     ///
     /// # Errors
     /// As for [`Scan::wait_for`].
@@ -63,7 +63,8 @@ impl<R: Runtime> Scan<'_, R> {
         let give_up = self.env.runtime.now().after(WAIT_MAX);
         while !memory.reserve(budget, bytes) {
             if self.env.runtime.now() >= give_up {
-                // The last eighth is better used than not, and who gets none is counted.
+                // Using the last eighth is better than leaving it, and a batch without memory is
+                // counted.
                 let has_memory = memory.reserve_last(budget, bytes);
                 return if has_memory { Ok(()) } else { Err(ScanError::Busy) };
             }

@@ -16,5 +16,5 @@ mod run;
 mod share;
 
 pub use env::{ScanConfig, ScanEnv};
-pub use job::ScanJob;
+pub use job::{LeafReply, ScanJob};
 pub use run::run;

@@ -14,8 +14,7 @@ use crate::types::ScanStats;
 use logsvc_segment::Directory;
 use logsvc_segment::filter::{BlockSet, Needle};
 
-/// What every entry that the query uses must have: all of these, of each one of the
-/// alternatives.
+/// The needles that every entry of the query must have: of each element, one of the alternatives.
 pub(super) type Conditions = Vec<Vec<Needle>>;
 
 /// The conditions of a job's plan that hold for all of its streams.

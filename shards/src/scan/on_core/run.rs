@@ -12,9 +12,9 @@ use super::batch_size::BatchSize;
 use super::frontier::{Frontier, Unit, WantedStreams};
 use super::late::LateStreams;
 use super::prune::{self, Conditions};
-use super::{ScanEnv, ScanJob};
+use super::{LeafReply, ScanEnv, ScanJob};
 use crate::scan::aside::{Batch, Leaf, PartAllowance};
-use crate::scan::{LeafReply, ScanError, StreamSnapshot};
+use crate::scan::{ScanError, StreamSnapshot};
 use crate::types::ScanStats;
 use logsvc_segment::Decoder;
 
@@ -93,7 +93,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     env.decoders.give_back(decoder);
     let (result, memory) = found?;
     if result.ends_query() {
-        // Whatever else is found for it, nobody will look at it.
+        // No client will look at further results of the query.
         job.request.cancellation.cancel();
     }
     Ok(LeafReply { result, memory, stats, rest })
@@ -108,7 +108,7 @@ struct StartedScan {
 }
 
 impl StartedScan {
-    /// Compiles the leaf of a job, and puts what it has to visit in order.
+    /// Compiles the leaf of a job, and puts its units in order.
     fn new(
         mut job: ScanJob,
         decoder: Decoder,
@@ -124,7 +124,7 @@ impl StartedScan {
         })?;
         let conditions = prune::conditions(&job);
         let work = std::mem::take(&mut job.work);
-        // They are there already; without memory for them the leaf is stopped.
+        // The streams are there already; without memory for them the leaf is stopped.
         let snapshot_bytes =
             job.streams.len() * size_of::<StreamSnapshot>() + work.units.len() * size_of::<Unit>();
         let _is_admitted = executor.hold(snapshot_bytes);

@@ -48,7 +48,7 @@ impl Share {
 }
 
 impl ScanJob {
-    /// What is left of a job that has taken so long, as one that goes on with `plan`.
+    /// The rest of a job that has taken so long, as a job that goes on with `plan`.
     pub(super) fn rest(&self, plan: LeafPlan, work: Work, taken: Duration) -> ScanJob {
         ScanJob {
             request: LeafRequest { plan: Arc::new(plan), ..self.request.clone() },

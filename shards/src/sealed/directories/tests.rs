@@ -82,7 +82,7 @@ fn directories_beyond_the_budget_go_and_come_back() {
         // last three are left of the writing, and the first of the round push them out.
         assert_eq!((counters.loads, counters.hits), (3 * 8, 0));
         assert_eq!(counters.evictions, 5 + 3 * 8);
-        // Who is used stays.
+        // A directory that is in use stays.
         let before = directories.counters();
         for segment in &segments[..7] {
             directories.get(segment).await.unwrap();

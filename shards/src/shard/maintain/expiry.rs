@@ -2,7 +2,7 @@
 //!
 //! If all streams have one period, the time bounds of a segment decide. Otherwise its directory
 //! decides. A job beside the shard gets the directory, which it may have to read, and the shard
-//! remembers what it found.
+//! remembers the result.
 //!
 //! Guarantees: a segment is inspected once, and once an hour while parts of it expire, until the
 //! periods change.
@@ -17,7 +17,7 @@ use crate::retention::expired_share;
 use crate::sealed::SealedSegment;
 use logsvc_segment::Directory;
 
-/// How long a segment is not looked at again of which too little has expired.
+/// How long a segment of which too little has expired is not inspected again.
 const INSPECT_AGAIN_NS: i64 = 3_600_000_000_000;
 
 /// How long the entries of a stream stay, as of a policy: finding it out takes a look at
@@ -81,8 +81,8 @@ impl Shard {
     pub(super) fn due_for_inspection(&self, now_ns: i64) -> Option<Arc<SealedSegment>> {
         let Maintenance { config, expiries, unmergeable, .. } = &self.maintenance;
         let (shortest_ns, longest_ns) = config.retention.bounds_ns()?;
-        // Where all streams have one period, those of a day expire within a day: it goes
-        // as a whole. A segment of several days does not.
+        // Where all streams have one period, the entries of a day expire within a day, so a segment
+        // of one day goes as a whole. A segment of several days does not.
         let is_uniform = Some(shortest_ns) == longest_ns;
         let is_due = |segment: &&Arc<SealedSegment>| {
             let LiveSegment { name, min_ns, max_ns, .. } = segment.live;
@@ -107,7 +107,7 @@ impl Shard {
         };
         let again_ns = now_ns.saturating_add(INSPECT_AGAIN_NS);
         let Some(directory) = &inspected.directory else {
-            // It stays until all periods are over.
+            // The segment stays until all periods are over.
             self.maintenance.expiries.insert(name, Expiry { all_by_ns: i64::MAX, again_ns });
             return;
         };
@@ -137,10 +137,10 @@ impl Shard {
     /// The segment that is to be rewritten because half of it has expired.
     pub(super) fn half_expired(&mut self) -> Option<Vec<usize>> {
         let name = self.maintenance.to_rewrite.take()?;
-        let place = self.segments.iter().position(|segment| segment.live.name == name)?;
+        let index = self.segments.iter().position(|segment| segment.live.name == name)?;
         // There may be more.
         self.maintenance.segments_changed();
-        Some(vec![place])
+        Some(vec![index])
     }
 
     /// The period of a stream in ns; `None`: for ever.

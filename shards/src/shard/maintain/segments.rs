@@ -15,7 +15,7 @@ use crate::compact::RemovedSegment;
 use crate::index::Slot;
 use crate::sealed::{OpenedSegment, SealedSegment};
 
-/// How often it is looked whether scans have let go of segments that are not live.
+/// How often the shard looks whether scans have let go of segments that are not live.
 const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Shard {
@@ -35,7 +35,7 @@ impl Shard {
         self.insert_segment(opened);
     }
 
-    /// The slot of a stream of the shard, if what a segment has of it counts.
+    /// The slot of a stream of the shard, if its entries in a segment count.
     pub(in crate::shard) fn slot_in(&self, segment: &SealedSegment, id: StreamId) -> Option<Slot> {
         self.by_id.get(&id).copied().filter(|_| segment.has_live(id))
     }
@@ -53,21 +53,21 @@ impl Shard {
             state.sealed_in += 1;
         }
         self.sealing.refused_blocks += u64::from(segment.refused_blocks);
-        let place = self.segments.partition_point(|other| other.live.order <= segment.live.order);
+        let index = self.segments.partition_point(|other| other.live.order <= segment.live.order);
         if segment.footer.is_draft {
             self.drafts.add(segment.live.line_bytes);
         }
-        self.segments.insert(place, Arc::new(segment));
+        self.segments.insert(index, Arc::new(segment));
         self.maintenance.segments_changed();
     }
 
     /// Takes a segment out of the list; `changes` says whether queries can tell.
     pub(super) fn remove_segment(&mut self, removed: RemovedSegment, changes: bool) {
         let RemovedSegment { name, directory } = removed;
-        let Some(place) = self.segments.iter().position(|other| other.live.name == name) else {
+        let Some(index) = self.segments.iter().position(|other| other.live.name == name) else {
             return;
         };
-        let segment = self.segments.remove(place);
+        let segment = self.segments.remove(index);
         if segment.footer.is_draft {
             self.drafts.remove(segment.live.line_bytes);
         }
@@ -87,14 +87,15 @@ impl Shard {
                 state.sealed_bounds_ns = None;
                 self.maintenance.maybe_empty.push(slot);
             } else if let Some(bounds) = &mut state.sealed_bounds_ns {
-                // Not narrower than what is left, and enough to forget old days.
+                // Not narrower than the segments that are left, and narrow enough to forget old
+                // days.
                 *bounds = (bounds.0.max(first_ns), bounds.1.min(last_ns));
             }
         }
         self.maintenance.own_totals.remove(&name);
         self.maintenance.expiries.remove(&name);
         self.maintenance.unmergeable.remove(&name);
-        self.maintenance.retired.push(segment);
+        self.maintenance.retired.segments.push(segment);
     }
 
     /// Forgets streams that have nothing in memory and nothing in segments.
@@ -132,13 +133,13 @@ impl Shard {
     /// Gives up the files of segments that are not live any more and that no scan holds.
     pub(super) fn retire_unused(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         let maintenance = &mut self.maintenance;
-        if maintenance.retired.is_empty() {
-            maintenance.next_sweep = None;
+        if maintenance.retired.segments.is_empty() {
+            maintenance.retired.next_sweep = None;
             return;
         }
-        let mut retired = std::mem::take(&mut maintenance.retired);
+        let mut retired = std::mem::take(&mut maintenance.retired.segments);
         retired.retain(|segment| {
-            // A merge under way may hold it too; nobody can take another reference.
+            // A merge under way may hold it, too. No reader can take another reference.
             if Arc::strong_count(segment) > 1 {
                 return true;
             }
@@ -146,13 +147,14 @@ impl Shard {
             let is_shared = maintenance.is_shared(segment);
             let path: Option<PathBuf> = (!is_shared).then(|| segment.path.clone());
             if is_shared {
-                maintenance.to_release.push(live);
-                maintenance.wanted = true;
+                maintenance.retired.to_release.push(live);
+                maintenance.planning.wanted = true;
             }
             effects.push(Effect::Retire { name: live.name, path });
             false
         });
-        maintenance.next_sweep = (!retired.is_empty()).then(|| context.now.after(RETIRE_INTERVAL));
-        maintenance.retired = retired;
+        maintenance.retired.next_sweep =
+            (!retired.is_empty()).then(|| context.now.after(RETIRE_INTERVAL));
+        maintenance.retired.segments = retired;
     }
 }

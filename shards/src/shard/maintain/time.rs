@@ -6,9 +6,9 @@ use crate::retention::{ClockChange, STEADY_AFTER};
 const SECOND_NS: i64 = 1_000_000_000;
 
 impl Shard {
-    /// The time by which entries expire, in ns since the Unix epoch, see
-    /// [`crate::retention`]. Shard 0 tells what becomes of the clock, for all of them, and
-    /// keeps its looks for the next start.
+    /// The time by which entries expire, in ns since the Unix epoch, see [`crate::retention`].
+    /// Shard 0 logs the changes of the clock, for all shards, and keeps its looks for the next
+    /// start.
     pub(super) fn retention_now_ns(
         &mut self,
         context: StepContext,
@@ -19,8 +19,8 @@ impl Shard {
             // Nothing expires.
             return context.unix_ns;
         }
-        let reading = maintenance.clock.read(context.now, context.unix_ns);
-        maintenance.retention_now_ns = reading.now_ns;
+        let reading = maintenance.time.clock.read(context.now, context.unix_ns);
+        maintenance.time.now_ns = reading.now_ns;
         if maintenance.shard != 0 {
             return reading.now_ns;
         }

@@ -134,7 +134,7 @@ fn sections_of_one_stream_see_each_other() {
     let late_section = push(&[(&b, &[(500, "new")]), (&b, &[(400, "late")])]);
     let outcome = bench.append(windowed(10, late_section)).unwrap();
     assert_eq!((outcome.accepted, outcome.too_far_behind.len()), (1, 1));
-    // What the stream has let in counts for the next push.
+    // The entries that the stream has let in count for the next push.
     let outcome = bench.append(windowed(10, push(&[(&a, &[(189, "late")])]))).unwrap();
     assert_eq!(outcome.too_far_behind[0].entries, [(189, 190)]);
 }
@@ -150,7 +150,7 @@ fn refusals_are_counted_but_not_all_listed() {
     let [refusal] = &outcome.too_far_behind[..] else { panic!("one per stream") };
     assert_eq!((refusal.refused, refusal.total), (100, 102));
     assert_eq!(refusal.entries.len(), crate::messages::REFUSALS_LISTED_MAX);
-    // Timestamps at the ends of what there is.
+    // The smallest and the largest timestamps.
     let b = app("b");
     let extreme: &[(i64, &str)] = &[(i64::MIN, "x"), (i64::MAX, "y"), (i64::MIN, "z")];
     let outcome = bench.append(windowed(i64::MAX, push(&[(&b, extreme)]))).unwrap();
@@ -229,7 +229,7 @@ fn memory_is_bounded_and_comes_back() {
     assert_eq!(bench.shard.status().pauses, pause(1, Duration::from_millis(40)));
     let full = || Err(AppendError::Disk("no space".into()));
     assert_eq!(bench.append_reply(&mut waits), Some(full()), "the disk is to blame");
-    // Streams whose entries nobody has room for are forgotten again.
+    // Streams whose entries find no room are forgotten again.
     for number in 0..100 {
         let stream = app(&format!("refused {number}"));
         assert_eq!(bench.append(push(&[(&stream, &[(1, "x")])])), full());

@@ -39,13 +39,13 @@ fn heads_are_set_aside_between_commits_and_stay_visible() {
     let job = bench.seal.as_ref().expect("the heads have reached their bound");
     assert_eq!((job.streams.len(), job.closed_wal_index), (2, Some(0)));
     assert_eq!(lines(&mut bench), 3);
-    // What comes now goes to another log file and to new heads.
+    // New pushes go to another log file and to new heads.
     let mut reply = bench.send(ShardRequest::Append(push(&[(&a, &[(3, "third")])])));
     assert!(matches!(&bench.op, Some(WalOp::Open { header, .. }) if header.name.index == 1));
     bench.run_to_idle();
     assert!(bench.append_reply(&mut reply).unwrap().is_ok());
     assert_eq!(lines(&mut bench), 4);
-    // An entry that is being sealed is not stored twice in what a query sees.
+    // A query sees an entry that is being sealed once.
     bench.append(push(&[(&a, &[(2, "second line")])])).unwrap();
     assert_eq!(lines(&mut bench), 4);
     bench.end_seal(Ok(Vec::new()));

@@ -1,4 +1,4 @@
-//! What subscribers get, and what they cost.
+//! The entries that subscribers get, and the memory that they cost.
 
 use super::*;
 use crate::tail::{DROPPED_LISTED_MAX, TailBatch, TailJoin, TailPart, TailPoll, TailStatus};
@@ -65,7 +65,7 @@ impl Bench {
         })
     }
 
-    /// What has come, for one subscription.
+    /// The new entries of one subscription.
     fn polled(&mut self) -> TailBatch {
         let mut reply = self.poll();
         let mut batches = self.tailed(&mut reply).expect("something has come");
@@ -90,7 +90,7 @@ fn what_comes_is_told_once_and_what_came_is_history() {
     assert_eq!(batches.len(), 1);
     assert_eq!((batches[0].subscription, batches[0].dropped_count), (7, 0));
     assert_eq!(shown(&batches[0]), shows(&[(1, 2, "on its way")]));
-    // Between two questions entries wait; those of other streams and repeated ones don't.
+    // Between two questions entries wait; entries of other streams and repeated entries do not.
     bench.append(push(&[(&b, &[(3, "other")]), (&a, &[(3, "x"), (4, "y")])])).unwrap();
     bench.append(push(&[(&a, &[(3, "x"), (4, "y")])])).unwrap();
     bench.append(push(&[(&a, &[(5, "z")])])).unwrap();
@@ -279,7 +279,7 @@ fn closed_and_forgotten_subscriptions_cost_nothing() {
     assert_eq!(bench.tailed(&mut poll).map(|batches| batches.len()), Some(0), "nothing will come");
     assert_eq!(bench.status().tails, TailStatus { dropped: 0, ..TailStatus::default() });
     assert!(bench.shard.streams.iter().all(|stream| stream.tails.is_none()));
-    // One that nobody asks for is closed with the first event after a while.
+    // A subscription that is not asked for is closed with the first event after a while.
     bench.join(join(3, 1, "{app=`a`}"));
     let mut poll = bench.poll();
     bench.now = bench.now.after(Duration::from_secs(3600));
@@ -303,7 +303,7 @@ fn a_stop_ends_all_tails() {
     assert!(matches!(bench.reply(&mut stop), Some(ShardReply::Stopped(Ok(())))));
     let mut context = Context::from_waker(Waker::noop());
     assert!(matches!(pin!(&mut poll).poll(&mut context), Poll::Ready(Err(_))), "disconnected");
-    // Whoever comes now gets the history and nothing more.
+    // A core that joins at this point gets the history and nothing more.
     assert_eq!(bench.join(join(2, 1, "{app=`a`}")), 0);
     assert_eq!(bench.status().tails.subscriptions, 0);
 }

@@ -9,7 +9,7 @@ pub const FILE_HEADER_LEN: usize = 64;
 /// Where a [`Layout::Padded`] file has its second header. In another sector than the first
 /// one, so that a write of both that a crash cuts short leaves the first as it was.
 pub const SECOND_HEADER_AT: usize = 512;
-/// How many bytes of a file's beginning hold what its headers say.
+/// The length of a file's beginning that holds its headers, in bytes.
 pub const HEADERS_LEN: usize = SECOND_HEADER_AT + FILE_HEADER_LEN;
 
 const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
@@ -45,8 +45,8 @@ impl WalName {
         parts.next().is_none().then_some(name)
     }
 
-    /// The nonce of the file: 32 bits from `random`, and 32 that tell the frames of a file
-    /// whose headers are damaged from what an earlier file has left behind them.
+    /// The nonce of the file: 32 bits from `random`, and 32 bits that tell the frames of a file
+    /// with damaged headers from frames that an earlier file has left behind them.
     pub fn nonce(self, random: u32) -> u64 {
         u64::from(random) << 32 | u64::from(self.tag())
     }
@@ -88,7 +88,7 @@ pub struct FileHeader {
 pub struct Previous {
     /// Its index.
     pub index: u32,
-    /// How many of its bytes count; what lies behind was never acknowledged.
+    /// How many of its bytes count; the bytes behind them were never acknowledged.
     pub durable_len: u64,
 }
 
@@ -96,9 +96,9 @@ pub struct Previous {
 const REUSED: u32 = 1;
 
 impl FileHeader {
-    /// The beginning of the file, up to its first frame. What it says of the file before
-    /// stands in the second header if the layout has one: everything else can be written
-    /// before that is known, and stays as it is when that is added.
+    /// The beginning of the file, up to its first frame. The facts about the previous file stand in
+    /// the second header if the layout has one. Everything else can be written before these facts
+    /// are known, and stays as it is when they are added.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; self.layout.first_frame() as usize];
         match self.layout {
@@ -143,7 +143,7 @@ impl FileHeader {
         Some(first.second(bytes).unwrap_or(first))
     }
 
-    /// What of a header is not known although it checks; `None` if it is known, or does not
+    /// The unknown part of a header that checks; `None` if all of it is known, or if it does not
     /// check.
     pub(crate) fn unknown_version(bytes: &[u8]) -> Option<UnknownPart> {
         let found = checked_version(bytes.get(..FILE_HEADER_LEN)?, FILE_MAGIC)?;
@@ -261,7 +261,7 @@ mod tests {
         let other = FileHeader { nonce: NAME.nonce(8), ..opened }.encode();
         let mixed = [&before[..SECOND_HEADER_AT], &other[SECOND_HEADER_AT..]].concat();
         assert_eq!(FileHeader::decode(&mixed), Some(ready));
-        // Where frames follow at once, there is no second header but what somebody pushed.
+        // Where frames follow at once, pushed bytes may stand in place of the second header.
         let packed = FileHeader { layout: Layout::Packed, previous: None, ..ready };
         let mut bytes = packed.encode();
         bytes.resize(SECOND_HEADER_AT, 0);

@@ -9,12 +9,12 @@ fn ms(count: u64) -> Monotonic {
     Monotonic(0).after(Duration::from_millis(count))
 }
 
-/// A writer, the clock, and what the operation under way was.
+/// A writer, the clock, and the operation under way.
 struct Bench {
     writer: WalWriter<u32>,
     now: Monotonic,
     nonce: u64,
-    /// What the file after the last one that was opened will say.
+    /// The header of the file after the last one that was opened.
     upcoming: Option<FileHeader>,
     /// Which file and frame each batch was asked to be defined for.
     defined: BTreeMap<u32, Vec<FramePosition>>,
@@ -40,8 +40,8 @@ impl Bench {
     fn next(&mut self) -> Option<WalOp> {
         self.nonce += 1;
         let defined = &mut self.defined;
-        self.writer.next_op(self.now, self.nonce, 7, |number, place, out| {
-            defined.entry(*number).or_default().push(place);
+        self.writer.next_op(self.now, self.nonce, 7, |number, position, out| {
+            defined.entry(*number).or_default().push(position);
             // Something that stands behind the batches, as a definition does.
             write_batch(out, b"def");
         })
@@ -88,7 +88,7 @@ impl Bench {
 fn batches_of(frame: &[u8], nonce: u64) -> (FrameHeader, Vec<Vec<u8>>) {
     let header = FrameHeader::decode(frame, nonce).expect("a frame header that checks");
     let end = FRAME_HEADER_LEN + header.payload_len as usize;
-    assert_eq!(header.layout.place_behind(end as u64), frame.len() as u64);
+    assert_eq!(header.layout.position_behind(end as u64), frame.len() as u64);
     assert!(frame[end..].iter().all(|&byte| byte == 0), "padding is empty");
     let payload = &frame[FRAME_HEADER_LEN..end];
     assert_eq!(header.payload_crc, crc32c::crc32c(payload));
@@ -132,8 +132,8 @@ fn what_arrives_during_a_commit_goes_with_the_next_one() {
 
     let counters = bench.writer.counters();
     assert_eq!((counters.commits, counters.syncs, counters.files), (2, 3, 1));
-    let place = |frame| vec![FramePosition { file: 0, frame }];
-    assert_eq!((&bench.defined[&2], &bench.defined[&3]), (&place(0), &place(1)));
+    let position = |frame| vec![FramePosition { file: 0, frame }];
+    assert_eq!((&bench.defined[&2], &bench.defined[&3]), (&position(0), &position(1)));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_failed_commit_fails_its_batches_only_and_is_cut_off() {
     assert_eq!(bench.writer.accepts(10, 0, bench.now), Ok(()), "a new file is tried at once");
     bench.add(5, 10);
 
-    // The next file cannot be made, so those behind fail too, once each.
+    // The next file cannot be made, so the batches behind fail too, once each.
     let (header, failed) = bench.open(false);
     assert_eq!(header.previous, Some(Previous { index: 0, durable_len }));
     assert_eq!(failed, vec![4, 5]);
@@ -293,7 +293,7 @@ fn a_failed_commit_fails_its_batches_only_and_is_cut_off() {
     let (frame, ..) = bench.commit();
     assert_eq!(bench.end(true, frame), vec![7]);
     assert_eq!(bench.writer.counters().failures, 3);
-    let files: Vec<_> = bench.defined[&7].iter().map(|place| place.file).collect();
+    let files: Vec<_> = bench.defined[&7].iter().map(|position| position.file).collect();
     assert_eq!(files, vec![3], "defined for the file that took it");
 }
 
