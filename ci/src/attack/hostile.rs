@@ -26,11 +26,11 @@ pub(super) struct Attack {
     pub(super) what: What,
 }
 
-/// What is sent.
+/// The requests of an attack.
 #[derive(Debug)]
 pub(super) enum What {
-    /// A query; `SELECTOR` stands where each of those that are sent at once has another selector
-    /// of the same lines, so that they share no run.
+    /// A query. Each of the queries that are sent at once has another selector of the same lines in
+    /// the place of `SELECTOR`, so that they share no run.
     Query(String),
     /// Connections that announce a body of so many bytes each, send a kilobyte, and wait.
     SlowBodies { connections: usize, announced_bytes: u64 },

@@ -128,7 +128,7 @@ fn wait_until_ready(port: u16) -> Result<()> {
     }
 }
 
-/// All rounds of an attack; gives what was harmed.
+/// All rounds of an attack; returns the faults.
 fn run(binary: &Path, attack: &Attack) -> Result<Vec<String>> {
     let more: &[&str] = match attack.what {
         What::Tenants(_) => &["--auth.enabled=true"],
@@ -170,7 +170,7 @@ fn run(binary: &Path, attack: &Attack) -> Result<Vec<String>> {
     Ok(failures)
 }
 
-/// What of a round must not be.
+/// The faults of a round.
 fn harm(attack: &Attack, round: Round, slowest: Option<Duration>, seen: &Seen) -> Vec<String> {
     let mut harm = Vec::new();
     let limit = if round.loops > 0 { ANSWER_LIMIT_BESIDE_LOOPS } else { ANSWER_LIMIT };

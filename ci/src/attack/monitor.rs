@@ -85,7 +85,7 @@ impl Monitor {
         Monitor { stop, peak_bytes, ready, pushes, memory }
     }
 
-    /// Ends the looking and says what was seen.
+    /// Ends the monitor and returns its figures.
     pub(super) fn finish(self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
         let ready = self.ready.join().expect("it does not panic");
