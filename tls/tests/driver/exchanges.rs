@@ -1,4 +1,4 @@
-//! What works without TLS works with it.
+//! HTTP exchanges that work without TLS work with it.
 
 use std::sync::Arc;
 use std::time::Duration;
