@@ -142,7 +142,7 @@ pub(crate) async fn large_bodies_arrive_whole<R: Runtime>(runtime: R) {
     let server = Server::start(&runtime);
     let mut client = server.client().await;
     let body = String::from_utf8(lines(3_000_000)).expect("text");
-    // What is pipelined behind the body must survive reads into the body.
+    // Requests that are pipelined behind the body must survive reads into the body.
     let request = post("/echo", &body) + &get("/ok");
     client.send_and_receive(request.into_bytes(), body.len()).await;
     assert!(client.answer().await.body == body.as_bytes());

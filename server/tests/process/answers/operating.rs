@@ -1,4 +1,4 @@
-//! Endpoints for operators, and those that tell clients what the server can do.
+//! Endpoints for operators, and endpoints that tell clients the abilities of the server.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn services_run_and_rings_have_members() {
     let forget = client.request("POST", "/ring", &FORM, Some(b"forget=shard-0"));
     assert_eq!((forget.status, forget.header("location")), (302, Some("#")));
     assert_eq!(client.get("/memberlist").expect(200), "This instance doesn't use memberlist.");
-    // Whatever the first page links to is there.
+    // All links of the first page work.
     let landing = client.get("/").expect(200);
     let links: Vec<&str> = landing.split("href=\"").skip(1).collect();
     assert!(links.len() > 5, "{landing}");

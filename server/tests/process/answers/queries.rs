@@ -150,7 +150,7 @@ fn labels_values_and_series_are_listed() {
         let series = format!("{prefix}/series");
         let none = client.get(&series);
         assert_eq!(none.expect(400), "0 matchers in group: {}");
-        // The empty selector alone stands for all series, however often and by what name.
+        // The empty selector alone stands for all series, in any number and under any name.
         let alone: [&[(&str, &str)]; 4] = [
             &[("match[]", "{}")],
             &[("match", "{}")],
