@@ -81,7 +81,7 @@ impl AlignedBuffer {
         *self = AlignedBuffer { memory, start };
     }
 
-    /// Memory with room for `count` bytes behind those that align it, which are all it has.
+    /// Memory with room for exactly `count` bytes behind its alignment bytes.
     pub(crate) fn into_room(mut self, count: usize) -> Vec<u8> {
         self.clear();
         self.reserve(count);
@@ -94,7 +94,7 @@ impl AlignedBuffer {
         (self.memory, range)
     }
 
-    /// Puts together again what [`AlignedBuffer::into_parts`] gave.
+    /// Builds a buffer from the parts that [`AlignedBuffer::into_parts`] returned.
     pub(crate) fn from_parts(memory: Vec<u8>, range: Range<usize>) -> AlignedBuffer {
         debug_assert_eq!(range.end, memory.len());
         AlignedBuffer { memory, start: range.start }

@@ -41,7 +41,7 @@ fn pause(waiting: usize) -> Duration {
     PAUSE.div_f64(hurry)
 }
 
-/// Whether a file has no name any more. Of what cannot be asked nothing is known to be freed.
+/// Whether a file has no name. A file whose metadata cannot be read counts as one with a name.
 fn is_removed(file: &OwnedFd) -> bool {
     // SAFETY: `stat` holds integers only, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -117,7 +117,7 @@ mod tests {
         let mut file = File::from(taken);
         io::Write::write_all(&mut file, b"still there").unwrap();
         drop(file);
-        // It ends, so nobody else holds the other end.
+        // The thread has ended, so it does not hold the other end.
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "still there");

@@ -1,11 +1,10 @@
 //! Reuse of I/O buffers on one core.
 //!
-//! Guarantees: a taken buffer is empty and at least as large as asked; the pool
-//! never keeps more than its ceiling, whatever is given to it. What can go wrong:
-//! nothing forces a taken buffer to come back, and a buffer that is given back
-//! may have been allocated on another core (a batch travels through the mesh and
-//! its buffer stays with the receiver). The allocator has to be good at freeing
-//! memory of another core; the pool only sees `Vec`s.
+//! Guarantees: a taken buffer is empty and at least as large as asked; the pool never keeps more
+//! than its ceiling, however much is given to it. What can go wrong: a taken buffer may never come
+//! back, and a buffer that is given back may have been allocated on another core (a batch travels
+//! through the mesh and its buffer stays with the receiver). The allocator has to be good at
+//! freeing memory of another core; the pool only sees `Vec`s.
 
 use std::cell::RefCell;
 use std::rc::Rc;

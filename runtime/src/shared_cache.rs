@@ -5,8 +5,8 @@
 //! first. A lost value costs only the work to make it again, so the cache refuses nothing: a
 //! value without room is not kept.
 //!
-//! A mutex guards the values, as in [`crate::SharedRuns`] and with the same restriction: a core
-//! holds it for a few operations on maps, never while a value is made, copied or dropped.
+//! A mutex guards the values (ARCHITECTURE.md, *Locks*). A core holds it for a few operations on
+//! maps, never while a value is made, copied or dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ impl<K: Ord + Clone, V> State<K, V> {
 }
 
 impl<K: Ord + Clone, V> SharedCache<K, V> {
-    /// A cache within a budget that nobody else uses.
+    /// A cache that is the only user of a budget.
     pub fn new(budget: Budget) -> SharedCache<K, V> {
         let state = State { values: BTreeMap::new(), uses: BTreeMap::new(), last_use: 0 };
         SharedCache { budget, state: Arc::new(state.into()) }

@@ -1,5 +1,5 @@
-//! The conformance suite on the simulation, over many seeds, and what only the
-//! simulation promises about runs: they repeat, and they never hang.
+//! The conformance suite on the simulation, over many seeds, and the promises that only the
+//! simulation makes about runs: they repeat, and they never hang.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,6 +1,6 @@
-//! Properties of the fair queue under random schedules of several cores: everybody
-//! who stays gets a place, and a key that floods the queue delays another one by no
-//! more than one piece of work.
+//! Properties of the fair queue under random schedules of several cores: every ticket that is kept
+//! gets a place, and a key that floods the queue delays another one by no more than one piece of
+//! work.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -30,7 +30,7 @@ struct Ping {
 
 type Lane<T> = (flume::Sender<T>, flume::Receiver<T>);
 
-/// What the cores share.
+/// The state that the cores share.
 #[derive(Clone)]
 pub struct MultiCore {
     /// One lane into each core.

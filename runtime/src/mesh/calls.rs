@@ -1,4 +1,4 @@
-//! The calls of one core that have not ended: who waits for which reply.
+//! The calls of one core that have not ended, and the task that waits for each reply.
 //!
 //! A slot is taken from the call until both its reply has arrived and its future
 //! has taken or dropped it. Nothing here runs foreign code (wakers, destructors

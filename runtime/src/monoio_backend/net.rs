@@ -117,7 +117,7 @@ pub(super) async fn connect(
     Ok(split(stream, None, runtime.clone()))
 }
 
-/// What both halves keep alive.
+/// The socket of both halves, which both keep alive.
 struct Connection {
     fd: RawFd,
     /// The writer's half after the writer is gone: dropping it would send the
