@@ -12,7 +12,7 @@ pub(crate) struct Limits {
     pub(crate) max_line_size_bytes: usize,
     /// Whether longer lines are cut instead of refused.
     pub(crate) max_line_size_truncate: bool,
-    /// What stands at the end of a line that was cut.
+    /// The text at the end of a line that was cut.
     pub(crate) max_line_size_truncate_identifier: String,
     /// Whether entries of one push with the time of the entry before them are moved
     /// behind it.
@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     pub(crate) block_ingestion_until_ns: Option<i64>,
     /// The status with which they are.
     pub(crate) block_ingestion_status_code: u16,
-    /// What becomes of the attributes of OpenTelemetry logs.
+    /// The mapping of the attributes of OpenTelemetry logs.
     pub(crate) otlp: OtlpConfig,
     /// Labels that every stream must have.
     pub(crate) enforced_labels: Vec<String>,
@@ -158,7 +158,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits that [`Limits::tighten`] leaves those of another tenant alone with.
+    /// Limits that change nothing when [`Limits::tighten`] combines them with the limits of one
+    /// tenant.
     pub(crate) fn unlimited_queries() -> Limits {
         Limits {
             max_entries_limit_per_query: 0,
@@ -177,8 +178,8 @@ impl Limits {
         }
     }
 
-    /// Makes the limits of queries as strict as those of another tenant, whose data the
-    /// same query reads. Other limits stay.
+    /// Makes the limits of queries as strict as the limits of another tenant, whose data the same
+    /// query reads. Other limits stay.
     pub(crate) fn tighten(&mut self, other: &Limits) {
         // 0 is no limit.
         fn least<N: Ord + Default + Copy>(limit: &mut N, other: N) {

@@ -16,7 +16,7 @@ pub(crate) const TEXT_MAX_BYTES: usize = 4 << 20;
 /// Deepest nesting of sections.
 const MAX_DEPTH: usize = 32;
 
-/// Most keys, values, sections and lists; aliases count with what they stand for.
+/// Most keys, values, sections and lists; an alias counts with all nodes that it stands for.
 const MAX_NODES: usize = 100_000;
 
 /// A value of a document.
@@ -122,7 +122,7 @@ impl Node {
         }
     }
 
-    /// What it is, for errors.
+    /// The kind of the node, for errors.
     pub(super) fn shape(&self) -> &'static str {
         match self {
             Node::Other(Value::Null) => "nothing",
