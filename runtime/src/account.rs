@@ -119,7 +119,7 @@ impl Grant {
     /// Takes `more_bytes` in addition; on refusal nothing changes.
     ///
     /// # Errors
-    /// The account may not hold so much, or the budget has no room now.
+    /// The account would exceed its bound, or the budget has no room.
     pub fn grow(&mut self, more_bytes: u64) -> Result<(), Denied> {
         // As for a budget, the counters guard no other memory, so relaxed ordering is enough.
         let (order, shared) = (Ordering::Relaxed, &self.account.shared);

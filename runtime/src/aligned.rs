@@ -28,7 +28,7 @@ impl AlignedBuffer {
         AlignedBuffer { memory: Vec::new(), start: 0 }
     }
 
-    /// An empty buffer for so many bytes.
+    /// An empty buffer with room for this many bytes.
     pub fn with_capacity(capacity: usize) -> AlignedBuffer {
         let mut buffer = AlignedBuffer::new();
         buffer.reserve(capacity);
@@ -67,7 +67,7 @@ impl AlignedBuffer {
         self.resize(self.len().next_multiple_of(DIRECT_BLOCK_BYTES), 0);
     }
 
-    /// Makes room for so many more bytes, and for some that will come after them.
+    /// Makes room for `additional` more bytes, and for some bytes after them.
     pub fn reserve(&mut self, additional: usize) {
         if self.capacity() - self.len() >= additional {
             return;

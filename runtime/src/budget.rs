@@ -102,8 +102,8 @@ impl Budget {
         self.try_reserve_for(Owner::default(), bytes)
     }
 
-    /// The same for `owner`. Also gives `None` if others want memory and the
-    /// owner would have more than its share, half of the budget.
+    /// [`Budget::try_reserve`] for `owner`. Also gives `None` if another owner wants memory and
+    /// this owner would have more than its share, half of the budget.
     pub fn try_reserve_for(&self, owner: Owner, bytes: u64) -> Option<Reservation> {
         let reserved = self.shared.try_add(owner, bytes);
         reserved.then(|| Reservation { shared: Arc::clone(&self.shared), bytes, owner })

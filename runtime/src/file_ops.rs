@@ -304,7 +304,7 @@ pub(crate) fn read_blocks_at(
     (Ok(()), memory)
 }
 
-/// Whether a read of whole blocks that gave so many bytes has come to the end of the file.
+/// Whether a read of whole blocks that returned `count` bytes has reached the end of the file.
 pub(crate) fn is_last_read(count: usize) -> bool {
     count == 0 || !count.is_multiple_of(DIRECT_BLOCK_BYTES)
 }

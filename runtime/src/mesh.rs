@@ -350,7 +350,7 @@ impl<Req, Rep> Drop for Inbox<Req, Rep> {
 pub struct Incoming<Req, Rep> {
     /// The request that the caller sent.
     pub request: Req,
-    /// Where the answer goes.
+    /// The way to answer the caller.
     pub reply_to: ReplyTo<Rep>,
 }
 
@@ -369,8 +369,8 @@ impl<Rep> std::fmt::Debug for ReplyTo<Rep> {
 }
 
 impl<Rep> ReplyTo<Rep> {
-    /// Answers the call. Never waits, and cannot fail: a caller that has gone
-    /// away no longer needs the answer.
+    /// Answers the call. Never waits, and cannot fail: a caller that has gone away needs no
+    /// answer.
     pub fn send(mut self, reply: Rep) {
         self.deliver(Ok(reply));
     }

@@ -23,7 +23,7 @@ pub struct Owner {
     buckets: [u16; OWNER_KINDS],
 }
 
-/// The owners of one budget, see the module.
+/// The owners of one budget, see the module's header.
 pub(crate) struct Owners {
     /// Bytes held, by kind and bucket.
     held_bytes: [Box<[AtomicU64]>; OWNER_KINDS],

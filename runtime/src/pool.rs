@@ -58,7 +58,7 @@ impl BufferPool {
         Vec::with_capacity(rounded_bytes)
     }
 
-    /// The same, but only from the stock.
+    /// [`BufferPool::take`] from the stock only.
     pub fn take_kept(&self, min_capacity_bytes: usize) -> Option<Vec<u8>> {
         let mut stock = self.stock.borrow_mut();
         let first_class = class_that_holds(min_capacity_bytes);
@@ -95,12 +95,12 @@ impl BufferPool {
         self.stock.borrow().kept_bytes
     }
 
-    /// How many buffers were taken from the stock.
+    /// The number of buffers that were taken from the stock.
     pub fn reused_count(&self) -> u64 {
         self.stock.borrow().reused_count
     }
 
-    /// How many buffers had to be allocated.
+    /// The number of buffers that were allocated.
     pub fn allocated_count(&self) -> u64 {
         self.stock.borrow().allocated_count
     }

@@ -20,7 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Time in which a core waits for a CPU counts so many times as much as time in which it runs.
 const WAITED_FACTOR: f64 = 8.0;
 
-/// See the module.
+/// The shared notes of all threads, see the module's header.
 pub(crate) struct Pressure {
     commits: Commits,
     /// Jobs that wait or run, by their urgency.
@@ -72,7 +72,7 @@ impl Drop for Counted {
 }
 
 impl Pressure {
-    /// Of a process with so many cores, none of which has begun.
+    /// The pressure of a process with this many cores, none of which has begun.
     pub(crate) fn new(cores: u16) -> Pressure {
         Pressure {
             commits: Commits::default(),
@@ -226,7 +226,7 @@ mod tests {
             scope.spawn(|| pressure.add_core(CoreId(0))).join().unwrap();
         });
         assert_eq!(pressure.rests_for_cores(at(0)), 1.0, "it is too soon");
-        // Its thread is gone, and all that can be said of it.
+        // The thread is gone, and with it its CPU times.
         assert_eq!(pressure.rests_for_cores(at(1_000_000)), 1.0);
         let pressure = Pressure::new(1);
         pressure.add_core(CoreId(0));

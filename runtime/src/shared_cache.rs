@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::{Budget, Reservation};
 
-/// See the module. Clones are the same cache.
+/// The cache, see the module's header. Clones share it.
 pub struct SharedCache<K, V> {
     budget: Budget,
     #[expect(clippy::disallowed_types, reason = "see the module's header")]
@@ -75,11 +75,11 @@ impl<K: Ord + Clone, V> SharedCache<K, V> {
         })
     }
 
-    /// Keeps a value of so many bytes, instead of the one that is there under its key.
-    /// Returns whether it is kept: not if it is larger than the whole budget.
+    /// Keeps a value of `bytes` bytes, and drops an older value of its key. Returns whether the
+    /// value is kept: a value larger than the whole budget is not.
     pub fn put(&self, key: K, value: V, bytes: u64) -> bool {
         let value = Arc::new(value);
-        // Dropped when the lock is not held any more.
+        // Dropped after the lock.
         let mut gone = Vec::new();
         self.with_state(|state| {
             let mut freed = state.take(&key);
@@ -117,7 +117,7 @@ impl<K: Ord + Clone, V> SharedCache<K, V> {
         self.with_state(|state| state.values.values().map(|kept| kept.memory.bytes()).sum())
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.with_state(|state| state.values.len())
     }

@@ -25,7 +25,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::{Latch, LatchWait};
 
-/// See the module. Clones are the same list.
+/// The list of runs, see the module's header. Clones share it.
 pub struct SharedRuns<K, V> {
     shared: Arc<Shared<K, V>>,
 }
@@ -45,7 +45,7 @@ struct State<K, V> {
     last_id: u64,
     /// All runs that have a leader or a follower.
     runs: BTreeMap<u64, Run<V>>,
-    /// The run that one may join, by key.
+    /// The run that a caller may join, by key.
     open: BTreeMap<K, u64>,
 }
 
@@ -57,7 +57,7 @@ struct Run<V> {
 }
 
 struct Outcome<V> {
-    /// Unset when `ended` is triggered: there is none.
+    /// If it is unset when `ended` is triggered, there is no outcome.
     value: OnceLock<V>,
     ended: Latch,
     abandoned: Latch,
@@ -186,9 +186,9 @@ impl<K: Ord + Clone, V> Drop for Leader<K, V> {
     }
 }
 
-/// Waits for the outcome; a future. `None` means that there is none. May be dropped at
-/// any time.
-#[must_use = "nobody waits unless it is awaited"]
+/// A future that waits for the outcome. It ends with `None` if there is no outcome. May be
+/// dropped at any time.
+#[must_use = "a follower gets the outcome only in a task that awaits it"]
 pub struct Follower<K: Ord, V> {
     shared: Arc<Shared<K, V>>,
     key: K,

@@ -33,11 +33,11 @@ use crate::pressure::{Pressure, Urgency};
 use crate::priority::be_nicer;
 use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};
 
-/// Jobs waiting in one queue before a caller has to wait to hand one in.
+/// Most jobs in one queue. A caller that finds the queue full waits.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much nicer than cores threads are that compute: beside a thread of another program that
-/// always computes such a one has two fifths of a CPU, and next to a core that does.
+/// How much nicer computing threads are than cores. Beside a thread of another program, or a core,
+/// that always computes, a computing thread gets two fifths of a CPU.
 const COMPUTING_NICENESS: i32 = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -59,9 +59,9 @@ pub(crate) struct SideThreads {
 /// The kind of work that the threads of a queue do.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// They call the system.
+    /// The threads make blocking system calls.
     Files,
-    /// They compute.
+    /// The threads compute.
     Computations(Urgency),
 }
 
@@ -75,8 +75,7 @@ fn urgency_of(queue: SideQueue) -> Urgency {
 }
 
 impl SideThreads {
-    /// Starts so many threads for each of the queues, at least one, of a process with so many
-    /// cores.
+    /// Starts `threads` threads for each queue, at least one, in a process with `cores` cores.
     pub(crate) fn start(threads: u16, cores: u16) -> io::Result<SideThreads> {
         let pressure = Arc::new(Pressure::new(cores));
         let files = |name, threads| start_queue(name, threads, Kind::Files, &pressure);

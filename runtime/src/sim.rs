@@ -87,7 +87,7 @@ pub struct Stuck {
     pub polls: u64,
     /// Tasks that wait.
     pub tasks: usize,
-    /// Nothing can ever happen any more; otherwise too much has.
+    /// True if no event can ever happen; false if too many polls were made.
     pub is_deadlock: bool,
 }
 
@@ -270,7 +270,7 @@ impl Simulation {
     /// Runs until `condition` holds; it is asked before each step.
     ///
     /// # Errors
-    /// If nothing can happen any more, or too much has.
+    /// No event can ever happen, or too many polls were made.
     pub fn run_until(&self, mut condition: impl FnMut() -> bool) -> Result<(), Stuck> {
         let limit = self.polls().saturating_add(self.max_polls.get());
         while !condition() {

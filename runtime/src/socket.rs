@@ -63,7 +63,7 @@ pub(crate) fn stop_both(fd: RawFd) {
     shut_down(fd, libc::SHUT_RDWR);
 }
 
-/// The error of a connection that is no longer connected says nothing new.
+/// Ignores errors: a connection that is not connected has nothing to shut down.
 fn shut_down(fd: RawFd, how: libc::c_int) {
     // SAFETY: a call with plain integers; the caller holds the socket open.
     unsafe { libc::shutdown(fd, how) };

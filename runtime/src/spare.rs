@@ -56,7 +56,7 @@ impl SpareDescriptors {
         if self.refill() { socket::accept(listener) } else { Err(lack()) }
     }
 
-    /// Gives one up, so that something else may have it. False if there is none.
+    /// Gives a spare descriptor up for another use. False if no spare descriptor is left.
     pub(crate) fn release(&self) -> bool {
         self.receiver.try_recv().is_ok()
     }

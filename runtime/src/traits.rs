@@ -113,9 +113,9 @@ pub enum SideQueue {
     Merging,
     /// Parts of queries, of some milliseconds each: the next query waits for a few of them.
     Queries,
-    /// The same, of queries that have taken long already.
+    /// Parts of queries that have taken long already.
     HeavyQueries,
-    /// Parts of queries that take as long as they take.
+    /// Parts of queries without a bound on their time.
     LongQueries,
 }
 
@@ -150,7 +150,7 @@ pub trait Runtime: Clone + 'static {
     /// The core this value belongs to.
     fn core(&self) -> CoreId;
 
-    /// How many cores the process was launched on.
+    /// The number of cores that the process was launched on.
     fn core_count(&self) -> u16;
 
     /// The monotonic clock.
@@ -177,7 +177,7 @@ pub trait Runtime: Clone + 'static {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static;
 
-    /// The same in the queue for upkeep.
+    /// [`Runtime::offload_to`] with [`SideQueue::Upkeep`].
     async fn offload<T, F>(&self, work: F) -> T
     where
         T: Send + 'static,
@@ -295,7 +295,7 @@ pub trait File: 'static {
             buffer = returned;
             match result {
                 Ok(0) => return (Err(io::ErrorKind::UnexpectedEof.into()), buffer),
-                // A reused buffer may have more room than was asked for.
+                // A reused buffer may have more room than requested.
                 Ok(_) => buffer.truncate(start + count_bytes),
                 Err(error) => return (Err(error), buffer),
             }
@@ -382,14 +382,14 @@ pub trait Listener: 'static {
 
     /// Waits for the next connection after [`Listener::accept`] has failed for lack of descriptors
     /// ([`crate::is_lack_of_descriptors`]), and takes it with a spare descriptor, of which the
-    /// listener keeps a few. The connection has to be told and closed soon, unless
+    /// listener keeps a few. The caller has to refuse and close the connection soon, unless
     /// [`SpareConnection::has_descriptor`]. Fails in the same way if all spare descriptors are in
     /// use or the listener has none. May be dropped like `accept`.
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<Self::Reader, Self::Writer>> {
         Err(io::Error::from_raw_os_error(libc::EMFILE))
     }
 
-    /// The bound address; tells the port when port 0 was asked for.
+    /// The bound address, with the chosen port if port 0 was requested.
     fn local_address(&self) -> io::Result<SocketAddr>;
 }
 

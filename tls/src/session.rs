@@ -80,7 +80,7 @@ impl<W: Writer> Session<W> {
         self.failed.get()
     }
 
-    /// Gives up: nothing is sent any more except last words.
+    /// Gives up: only last words are sent from here on.
     pub(crate) fn fail(&self) {
         self.failed.set(true);
     }
@@ -104,8 +104,8 @@ impl<W: Writer> Session<W> {
                     buffer.extend_from_slice(&chunk[..count]);
                     count
                 }
-                // There is nothing at the moment; the end of the transport is never
-                // told to the session, so nothing else can be meant.
+                // No plaintext is ready. The session never learns of the transport's end, so the
+                // error has no other meaning.
                 Err(_) => 0,
             };
             if taken == 0 {
@@ -135,7 +135,7 @@ impl<W: Writer> Session<W> {
                 self.handshake.borrow_mut().reservation = None;
             }
         }
-        // After `close_notify` nothing counts any more.
+        // Bytes after `close_notify` do not count.
         let closed = taken == 0 || state.peer_has_closed();
         Ok(if closed { cipher.len() } else { taken })
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Time that a push at full speed takes, as far as the speed is known; the server is
 /// killed in the middle.
 const PUSH_SECONDS: f64 = 4.0;
-/// More is not pushed, since all of it is read back.
+/// Most bytes that are pushed, since all of them are read back.
 const MAX_BYTES: f64 = 200e6;
 const MIN_BYTES: f64 = 4e6;
 /// How often the ledger is looked at.

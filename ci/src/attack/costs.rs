@@ -28,10 +28,10 @@ const QUERY_LIMIT: Duration = Duration::from_millis(2500);
 /// Queries under way at a time.
 const AT_ONCE: usize = 2;
 
-/// How long pushes and `/ready` are looked at beside nothing.
+/// How long pushes and `/ready` are measured without queries.
 const IDLE_FOR: Duration = Duration::from_secs(2);
 
-/// The check ends after so long, also with queries left.
+/// Longest time of the check. It ends then, also with queries left.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The most that `/ready` may take, but for a hundredth. A machine to itself has 20 ms.

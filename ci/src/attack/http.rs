@@ -21,7 +21,7 @@ pub(super) struct Answer {
     pub(super) took: Duration,
 }
 
-/// A request that is not a plain GET says so itself.
+/// An HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,

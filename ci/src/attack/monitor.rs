@@ -19,7 +19,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Time between two readings of the memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A server with so many times its ceiling is killed.
+/// A server that takes this many times its ceiling is killed.
 const KILL_FACTOR: u64 = 3;
 
 /// The observations of one round.
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     pub(super) ended: Option<String>,
 }
 
-/// The threads that watch a server, see the module.
+/// The threads that watch a server, see the module's header.
 pub(super) struct Monitor {
     stop: Arc<AtomicBool>,
     peak_bytes: Arc<AtomicU64>,

@@ -183,8 +183,8 @@ pub fn websocket_frames(data: &[u8]) {
 }
 
 /// Makes frames as clients send them, masked and with lengths in their shortest form,
-/// of which `data` tells kinds, ends of messages, lengths and payloads. So most get
-/// past the header, which random bytes seldom do.
+/// of which `data` decides kinds, ends of messages, lengths and payloads. So most frames get
+/// past the header check, which random bytes seldom do.
 fn masked_frames(data: &[u8]) -> Vec<u8> {
     const OPCODES: [u8; 8] = [0, 0, 1, 2, 8, 9, 10, 3];
     let mut frames = Vec::new();

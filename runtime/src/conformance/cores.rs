@@ -37,9 +37,9 @@ pub struct MultiCore {
     pings: Vec<Lane<Ping>>,
     /// Brings the address of core 0's listener to each core.
     addresses: Vec<Lane<SocketAddr>>,
-    /// Tells core 0 that a core has got somewhere.
+    /// Tells core 0 that a core has reached the next stage.
     arrived: Lane<CoreId>,
-    /// Core 0 lets all go on.
+    /// Core 0 lets all cores go on.
     all_listen: Latch,
     all_done: Latch,
     /// Whether open connections are spread evenly.
@@ -59,7 +59,7 @@ impl MultiCore {
         }
     }
 
-    /// The same for a backend that spreads open connections evenly over listeners.
+    /// For a backend that spreads open connections evenly over listeners.
     pub fn with_even_listeners(self) -> MultiCore {
         MultiCore { is_even: true, ..self }
     }

@@ -101,7 +101,7 @@ impl<Rep> Calls<Rep> {
     }
 
     /// Asks for the reply on behalf of the future, which must not ask again once
-    /// it has it. Gives back the waker that is not needed any more.
+    /// it has the reply. Returns a waker that is not needed.
     pub(super) fn poll(
         &mut self,
         call: CallId,

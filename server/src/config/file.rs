@@ -8,10 +8,10 @@ use super::nearest::nearest;
 use super::table::{SETTINGS, Setting, by_path};
 use super::yaml::{self, Entry, Node, TEXT_MAX_BYTES};
 
-/// So many unknown keys are told.
+/// Most unknown keys that get an error of their own.
 const UNKNOWN_TOLD_MAX: usize = 50;
 
-/// For so many unknown keys the nearest known one is looked for.
+/// Most unknown keys for which the nearest known key is searched.
 const NEAREST_MAX: usize = 20;
 
 /// The keys of a file, sorted by their fate.

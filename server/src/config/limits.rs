@@ -23,11 +23,11 @@ pub(crate) struct Limits {
     pub(crate) discover_log_levels: bool,
     /// Names of labels, metadata and fields that hold a level.
     pub(crate) log_level_fields: LevelFields,
-    /// How many objects deep a JSON line is searched for a level.
+    /// Depth of nested objects to which a JSON line is searched for a level.
     pub(crate) log_level_from_json_max_depth: usize,
     /// Until when pushes are refused, in ns since the Unix epoch; `None`: they are not.
     pub(crate) block_ingestion_until_ns: Option<i64>,
-    /// The status with which they are.
+    /// Status of the answer to a push that is refused until then.
     pub(crate) block_ingestion_status_code: u16,
     /// The mapping of the attributes of OpenTelemetry logs.
     pub(crate) otlp: OtlpConfig,
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     pub(crate) ingestion_burst_size_mb: f64,
     /// Most active streams.
     pub(crate) max_streams_per_user: usize,
-    /// The same; a node of its own has all streams.
+    /// Like `max_streams_per_user`, since one node has all streams.
     pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Limits {
     pub(crate) max_query_range_ns: i64,
     /// Most bytes of lines that the streams and times of a query may stand for.
     pub(crate) max_query_bytes_read: u64,
-    /// The same for each node that takes part in the query.
+    /// Like `max_query_bytes_read`, for each node that takes part in the query.
     pub(crate) max_querier_bytes_read: u64,
     /// Most matchers of a stream selector.
     pub(crate) max_streams_matchers_per_query: usize,
@@ -87,10 +87,10 @@ pub(crate) struct Limits {
     pub(crate) minimum_labels_number: usize,
     /// Queries that are refused.
     pub(crate) blocked_queries: BlockedQueries,
-    /// Most queries of the tenant that run at a time; 0 refuses queries. Counts only if it
-    /// is 0: the reference has two settings, and the other one supersedes this.
+    /// 0 refuses queries. Other values have no effect: as in the reference,
+    /// `tsdb_max_query_parallelism` supersedes them.
     pub(crate) max_query_parallelism: usize,
-    /// The same, and the one that counts.
+    /// Most queries of the tenant that run at a time; 0 refuses queries.
     pub(crate) tsdb_max_query_parallelism: usize,
     /// Most tails at a time.
     pub(crate) max_concurrent_tail_requests: usize,
@@ -98,7 +98,7 @@ pub(crate) struct Limits {
     pub(crate) retention_period_ns: i64,
     /// Other periods for some streams.
     pub(crate) retention_stream: StreamRetention,
-    /// Whether volumes may be asked for.
+    /// Whether the volume endpoints answer.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
     pub(crate) volume_max_series: usize,

@@ -58,7 +58,7 @@ pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
-    /// Parts of the reference that are asked for; one process has all.
+    /// Parts of the reference that the operator names; one process has all parts.
     pub(crate) target: String,
     /// Where the HTTP interface listens; port 0 lets the kernel choose.
     pub(crate) http_address: SocketAddr,
@@ -109,10 +109,10 @@ pub(crate) struct Config {
     pub(crate) result_budget_bytes: u64,
     /// Memory for entries on their way to tails; follows from `memory_max_bytes`.
     pub(crate) tail_budget_bytes: u64,
-    /// Entries of a core are sealed when they take so much memory; 0 follows from
+    /// Entries of a core are sealed when they take this much memory; 0 follows from
     /// `memory_max_bytes`.
     pub(crate) head_max_bytes: u64,
-    /// Entries are sealed when they have been in memory for so long.
+    /// Entries are sealed when they have been in memory for this long.
     pub(crate) head_max_age: Duration,
     /// Whether small segments are merged.
     pub(crate) compaction_enabled: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Config {
     pub(crate) ignore_unknown_versions: bool,
     /// Most bytes of segments on the disk; 0: no limit.
     pub(crate) retention_max_disk_bytes: u64,
-    /// The same in percent of the file system; 0: anything.
+    /// Most percent of the file system that segments may take; 0: no limit.
     pub(crate) retention_max_disk_percent: u16,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
@@ -136,17 +136,17 @@ pub(crate) struct Config {
     pub(crate) form_body_max_bytes: u64,
     /// An entry may be this much older than the newest one of its stream, in ns.
     pub(crate) out_of_order_window_ns: i64,
-    /// A tail ends after so long.
+    /// Longest time that a tail stays open.
     pub(crate) tail_max_duration: Duration,
-    /// Files with the limits of single tenants, the last one counts most.
+    /// Files with the limits of single tenants. If several files set a key, the last file wins.
     pub(crate) runtime_files: Vec<String>,
-    /// How often they are read again.
+    /// Time between two readings of these files.
     pub(crate) runtime_reload_period: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
     /// Whether the steps of metric range queries are used again.
     pub(crate) cache_results: bool,
-    /// Whether patterns may be asked for.
+    /// Whether the patterns endpoint answers.
     pub(crate) patterns_enabled: bool,
     /// Queries that run at a time, and as many lookups; follows from `cores` if it is 0.
     pub(crate) max_concurrent_queries: usize,

@@ -12,9 +12,9 @@ use super::{Config, Limits};
 /// Which settings are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// All.
+    /// All settings.
     Full,
-    /// All, as they are on a node that is told nothing.
+    /// All settings with their defaults.
     Defaults,
     /// The settings that differ from their defaults.
     Differences,

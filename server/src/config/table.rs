@@ -31,7 +31,7 @@ impl Setting {
         self.field(&mut Config::default()).is_structured()
     }
 
-    /// The value of a node that is told nothing, as it is written in the file.
+    /// The default value, as it is written in the file.
     pub(crate) fn default_value(&self) -> String {
         self.field(&mut Config::default()).print()
     }

@@ -151,7 +151,7 @@ mod spoken {
 mod unspoken {
     use super::TlsConfig;
 
-    /// There is none.
+    /// Has no value: a server without TLS has no acceptor.
     #[derive(Clone, Debug)]
     pub(crate) enum TlsAcceptor {}
 

@@ -111,7 +111,7 @@ impl Node {
         matches!(self, Node::Other(Value::Null))
     }
 
-    /// The value without its lines. As deep as documents may be.
+    /// The value without line numbers. It recurses as deep as documents may be.
     pub(super) fn to_json(&self) -> Value {
         match self {
             Node::Other(value) => value.clone(),
