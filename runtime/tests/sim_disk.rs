@@ -14,7 +14,7 @@ use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime,
 const LOG: &str = "/data/log";
 const RECORD_BYTES: usize = 24;
 
-/// A record that can be told from zeros and from all others.
+/// A record that differs from zeros and from all other records.
 fn record(number: u64) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[..8].copy_from_slice(&(number + 1).to_le_bytes());

@@ -22,7 +22,7 @@ pub(crate) enum Expected {
     Steps(&'static str, BTreeMap<String, BTreeMap<usize, f64>>, Grid),
     /// A list with at least these texts; exactly these if the server was empty before.
     Texts(BTreeSet<String>, bool),
-    /// A list of so many elements.
+    /// A list with this number of elements.
     Length(usize),
 }
 

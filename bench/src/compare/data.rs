@@ -84,7 +84,7 @@ pub(crate) struct DataArgs {
 }
 
 impl DataArgs {
-    /// The size asked for, in bytes of lines and metadata.
+    /// The requested size, in bytes of lines and metadata.
     pub(crate) fn raw_bytes(&self) -> Result<u64> {
         let bytes = match (self.raw_gb, self.raw_mb) {
             (Some(gigabytes), _) => gigabytes * 1e9,

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// The query that costs most, by name.
 const HEAVY: &str = "quantile";
-/// One that looks for a text and finds enough soon.
+/// A query for a text of which it soon finds enough lines.
 const CHEAP: &str = "last-100-text";
 
 /// The measured figures.

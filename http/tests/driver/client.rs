@@ -1,4 +1,4 @@
-//! A client that says exact bytes and reads whole answers.
+//! A client that sends exact bytes and reads whole answers.
 
 use std::io::Read;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Clients that hold memory with requests that do not come.
+//! Clients that hold memory with requests that never arrive completely.
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ impl Pusher {
         (reply.status, reply.text())
     }
 
-    /// Pushes until the disk takes nothing any more: sealing may free some space for a
+    /// Pushes until the disk is full: sealing may free some space for a
     /// while.
     fn push_until_full(&mut self, when: &str) {
         let begun = Instant::now();

@@ -58,7 +58,7 @@ pub(crate) fn send(server: &Server, target: &str, tenant: &str) -> TcpStream {
     connection
 }
 
-/// The same with a form as its body.
+/// [`send`] with a form as the body.
 pub(crate) fn send_form(server: &Server, path: &str, form: &str, tenant: &str) -> TcpStream {
     let mut connection = connect(server.address()).expect("a connection");
     let mut request = format!("POST {path} HTTP/1.1\r\nHost: test\r\n");

@@ -198,7 +198,7 @@ fn tails_are_limited_in_number_and_time() {
     }
     let mut third = open(&server, &[("query", APP)]);
     assert_eq!(third.next(), Frame::Ping);
-    // One that is gone without a word is noticed too.
+    // The server also notices a client that vanishes without a close.
     drop((second, third));
     while server.metric("loki_querier_tail_active") > 0.0 {
         assert!(Instant::now() < deadline, "tails are still counted");

@@ -1,5 +1,5 @@
 //! Clients: one that drives `rustls` over the runtime's connections by itself, so that
-//! the layer under test is not tested against itself, and one that says exact bytes.
+//! the layer under test is not tested against itself, and one that sends exact bytes.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -199,7 +199,7 @@ impl<R: Runtime> TlsClient<R> {
         }
     }
 
-    /// Reads an answer with a length; gives its body.
+    /// Reads an answer with a length; returns its body.
     pub(crate) async fn answer(&mut self) -> Vec<u8> {
         let head = self.receive_until("\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

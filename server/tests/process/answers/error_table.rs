@@ -63,7 +63,7 @@ impl Nodes {
         Nodes { tenants, small, narrow, without_ingester, _folders: folders }
     }
 
-    /// The same with a tenant, or without.
+    /// The answer to a request for labels as this tenant.
     fn of_tenant(&self, tenant: &str) -> Reply {
         let headers = [("X-Scope-OrgID", tenant)];
         self.tenants.client().request("GET", "/loki/api/v1/labels", &headers, None)

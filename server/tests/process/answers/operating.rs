@@ -19,7 +19,7 @@ fn the_log_level_changes_what_is_logged() {
     let first = client.get("/log_level");
     assert_eq!(first.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(first.json(), shown("info"));
-    // The server says so itself when the level lets it.
+    // The server logs the change of the level if the new level shows it.
     let mut post = |target: &str, body: &[u8]| client.request("POST", target, &FORM, Some(body));
     assert_eq!(post("/log_level?log_level=error", b"").json(), set("error"));
     assert_eq!(post("/log_level", b"log_level=warn").json(), set("warn"));
@@ -279,7 +279,7 @@ fn a_look_back_bounds_labels_and_volumes_too() {
     let params = [&bounds[..], &[("query", r#"{app=~".+"}"#)]].concat();
     let stats = client.get(&query::target("/loki/api/v1/index/stats", &params)).json();
     assert_eq!(stats["entries"], 1);
-    // Metric queries are evaluated at the points that were asked for, the last one included.
+    // Metric queries are evaluated at the requested points, the last one included.
     let (start, end) = ((now_ns - 7_200 * SECOND_NS + 1).to_string(), (now_ns + 1).to_string());
     let query = r#"sum(count_over_time({app=~".+"}[2h]))"#;
     let params = [("query", query), ("step", "30m"), ("start", &start), ("end", &end)];

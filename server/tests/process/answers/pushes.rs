@@ -1,4 +1,4 @@
-//! Every form of a push stores the same.
+//! Every form of a push stores the same entries.
 
 use crate::support::{
     Client, DataDir, Entry, SECOND_NS, Server, Stream, body, entry, now_ns, query, stream,

@@ -284,7 +284,7 @@ fn connections_over_the_limit_are_told() {
         assert_eq!(reply.expect(503), "too many connections\n");
         assert_eq!(reply.header("retry-after"), Some("1"));
     }
-    // One that leaves makes room for one.
+    // A closed connection makes room for another.
     open.truncate(19);
     let begun = Instant::now();
     while victim.server.get("/ready").status != 200 {

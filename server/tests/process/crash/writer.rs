@@ -64,7 +64,7 @@ impl Writer {
         lines
     }
 
-    /// Pushes until the server does not answer any more. `ending` says that it may
+    /// Pushes until the server does not answer. `ending` says that it may
     /// refuse.
     pub(super) fn push_until_the_end(
         &mut self,
