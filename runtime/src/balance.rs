@@ -8,8 +8,8 @@
 //! are read. No connection is lost while the listener of its core lives. What can go wrong:
 //! connections carry unequal load, and only their number is balanced.
 //!
-//! A lock guards the list of listeners. A core holds it while it looks through the list, once
-//! for each connection, and never across an await.
+//! A mutex guards the list of listeners (ARCHITECTURE.md, *Locks*). A core holds it while it looks
+//! through the list, once for each connection, and never across an await.
 
 use std::net::{self, SocketAddr};
 #[expect(clippy::disallowed_types, reason = "see the module's header")]
