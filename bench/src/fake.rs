@@ -19,7 +19,7 @@ pub(crate) struct Stored {
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
-/// What the server does with a push.
+/// The server's reaction to a push.
 #[derive(Clone, Copy)]
 pub(crate) enum PushFate {
     /// Store it and answer 204.
@@ -30,7 +30,7 @@ pub(crate) enum PushFate {
     HangUp,
 }
 
-/// What the server holds and has seen.
+/// The stored lines, and the requests so far.
 pub(crate) struct State {
     pub(crate) lines: Vec<Stored>,
     /// Values of the tenant header, in the order of requests.
@@ -57,14 +57,14 @@ impl Fake {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let server = server.clone();
-                // The client sees how the connection ends; nobody else needs to.
+                // Only the client needs to see how the connection ends.
                 std::thread::spawn(move || _ = server.serve(stream));
             }
         });
         fake
     }
 
-    /// Looks at or changes what the server holds.
+    /// Reads or changes the server's state.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap())
     }

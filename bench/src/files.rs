@@ -54,7 +54,7 @@ impl FileLines {
         Ok(FileLines { files, streams_per_file, current: 0, run_left: RUN_LINES })
     }
 
-    /// Labels of every stream, without those that all streams share.
+    /// Labels of every stream, without the labels that all streams share.
     pub(crate) fn stream_labels(&self) -> Vec<Labels> {
         let mut streams = Vec::new();
         for file in &self.files {

@@ -51,7 +51,7 @@ pub(crate) struct GetArgs {
     pub(crate) json: bool,
 }
 
-/// What a thread, or all of them, have measured.
+/// The figures of one thread, or of all threads.
 pub(crate) struct GetReport {
     pub(crate) latencies: Latencies,
     pub(crate) statuses: BTreeMap<u16, u64>,

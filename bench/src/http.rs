@@ -87,7 +87,7 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// What the head of an answer says.
+/// The fields of an answer's head.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -172,8 +172,8 @@ impl Client {
         Client { target, timeout, connection: None }
     }
 
-    /// Sends prepared request bytes and reads the answer. After an error nothing
-    /// is known about what the server did with the request.
+    /// Sends prepared request bytes and reads the answer. After an error the server may or may not
+    /// have processed the request.
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<Response> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -242,7 +242,7 @@ fn read_body_part(reader: &mut impl BufRead, length: usize, body: &mut Vec<u8>) 
     if length > BODY_LIMIT_BYTES - body.len() {
         return Err(invalid("answer is too long"));
     }
-    // Grows with what really comes, whatever length was announced.
+    // Grows with the bytes received, not with the announced length.
     if reader.take(length as u64).read_to_end(body)? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -354,7 +354,7 @@ mod tests {
                 bytes[at] = random.next_u64() as u8;
             }
             bytes.truncate(random.index(bytes.len()) + 1);
-            // Whatever is accepted is no longer than what came.
+            // An accepted body is no longer than the bytes received.
             match read_response(&mut bytes.as_slice()) {
                 Ok((response, _)) => assert!(response.body.len() <= bytes.len(), "seed {seed}"),
                 Err(_) => refused += 1,

@@ -1,7 +1,6 @@
-//! Generated streams that look like those of a Kubernetes cluster: namespaces,
-//! apps with replicas, and one stream per pod, container and level, or, without the label
-//! `level`, one per pod, whose lines are of all levels. Traffic is skewed towards `info`,
-//! and one body holds the pods of one node.
+//! Generated streams like the streams of a Kubernetes cluster: namespaces, apps with replicas, and
+//! one stream per pod, container and level, or, without the label `level`, one per pod, whose lines
+//! are of all levels. Traffic is skewed towards `info`, and one body holds the pods of one node.
 
 use crate::labels::Labels;
 use anyhow::{Result, bail};
@@ -60,7 +59,7 @@ impl PodLines {
         Ok(pods)
     }
 
-    /// Labels of every stream, without those that all streams share.
+    /// Labels of every stream, without the labels that all streams share.
     pub(crate) fn stream_labels(&self) -> Vec<Labels> {
         (0..self.stream_count)
             .map(|stream| {

@@ -1,9 +1,8 @@
 //! The ledger of acknowledged bodies: which lines a server has promised to keep.
 //!
-//! Text, one record a line. The first line names the format and holds the source
-//! options as JSON, with the start time filled in, so that a ledger alone tells
-//! what must be found. Every further line is written with one call, after the
-//! server's 2xx has been read in full:
+//! Text, one record a line. The first line names the format and holds the source options as JSON,
+//! with the start time filled in, so that a ledger alone tells which lines must be found. Every
+//! further line is written with one call, after the server's 2xx has been read in full:
 //!
 //! ```text
 //! logsvc-bench-ledger 1 {"files":[],...}
@@ -78,7 +77,7 @@ impl Ack {
     }
 }
 
-/// What a ledger says.
+/// The content of a ledger.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) source: SourceArgs,

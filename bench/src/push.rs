@@ -93,7 +93,7 @@ pub(crate) fn main(mut args: PushArgs) -> Result<bool> {
     Ok(report.tally.failed_bodies == 0)
 }
 
-/// Pushes the whole source. Fills in what `args.source` left open.
+/// Pushes the whole source. Fills in the options that `args.source` left open.
 pub(crate) fn run(args: &mut PushArgs) -> Result<PushReport> {
     if args.connections == 0 {
         bail!("--connections must be more than zero");

@@ -65,7 +65,7 @@ pub(crate) struct QueryArgs {
     pub(crate) json: bool,
 }
 
-/// What the runs of one query have measured.
+/// The figures of all runs of one query.
 pub(crate) struct QueryReport {
     pub(crate) query: String,
     /// Of successful runs.

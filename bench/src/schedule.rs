@@ -26,8 +26,8 @@ impl Schedule {
     }
 }
 
-/// How long to wait before attempt number `attempt` (from 1) of a request that
-/// failed: what the server asked for, else doubling from 50 ms to 5 s.
+/// How long to wait before attempt number `attempt` (from 1) of a request that failed: the time
+/// that the server asked for, else doubling from 50 ms to 5 s.
 pub(crate) fn backoff(attempt: u32, retry_after_seconds: Option<u64>) -> Duration {
     match retry_after_seconds {
         Some(seconds) => Duration::from_secs(seconds.min(30)),

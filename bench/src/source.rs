@@ -15,7 +15,7 @@ use logsvc_testkit::{Rng, mix};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What to push or to expect.
+/// The lines to push or to expect.
 #[derive(Args, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SourceArgs {
     /// Log files, or folders whose *.log files are taken; one stream per file
@@ -86,7 +86,7 @@ impl Entry {
     }
 }
 
-/// What one push request carries.
+/// The content of one push request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Body {
     /// Place in the sequence of bodies, from zero.
@@ -139,9 +139,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens the source. Folders in `args.files` and an open `args.start` are
-    /// replaced by what they stand for, so that the same value can be written down
-    /// and used again.
+    /// Opens the source. Replaces folders in `args.files` by their files and an open `args.start`
+    /// by a time, so that the same value can be written down and used again.
     pub(crate) fn open(args: &mut SourceArgs) -> Result<Source> {
         if args.body_bytes == 0 || args.line_interval == 0 {
             bail!("--body-bytes and --line-interval must be more than zero");

@@ -1,5 +1,5 @@
-//! Sizes, durations and points in time as they are written on the command line
-//! and in reports. Every parser names what it could not read; nothing is guessed.
+//! Sizes, durations and points in time as they are written on the command line and in reports.
+//! Every parser names the text that it could not read, and never guesses.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! Expected lines of a stretch of time, and their comparison with what a server
-//! returned for it. Pure: no clock, no network.
+//! Expected lines of a stretch of time, and their comparison with the lines that a server returned
+//! for it. Pure: no clock, no network.
 //!
 //! Timestamps of a source are unique, so a line is found by stream and timestamp.
 
@@ -29,8 +29,8 @@ pub(crate) struct Window {
     pub(crate) lines: Vec<Expected>,
 }
 
-/// Cuts a source into windows of a given number of lines, without gaps between
-/// them, so that a line that nobody pushed is noticed too.
+/// Cuts a source into windows of a given number of lines, without gaps between them, so that lines
+/// that were never pushed are noticed, too.
 pub(crate) struct Windows {
     source: Source,
     /// Acknowledged bodies; every body counts if there is no ledger.
@@ -167,7 +167,7 @@ fn parse_line(value: Value) -> Result<Received> {
     Ok(Received { unix_nanos: time.parse().context("timestamp")?, line, metadata })
 }
 
-/// What a comparison has found.
+/// The result of a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Differences {
     /// Lines that were expected, acknowledged or not.
@@ -184,7 +184,7 @@ pub(crate) struct Differences {
     pub(crate) out_of_order: u64,
     /// Lines that came back with another text or metadata.
     pub(crate) changed: u64,
-    /// Lines that nobody pushed.
+    /// Lines that were never pushed.
     pub(crate) unexpected: u64,
     /// Some of the differences.
     pub(crate) examples: Vec<String>,
@@ -217,7 +217,7 @@ impl Differences {
     }
 }
 
-/// Compares what was received for `window` with what it expects.
+/// Compares the received lines with the expected lines of `window`.
 pub(crate) fn compare(window: &Window, received: &[ReceivedStream]) -> Differences {
     let mut differences =
         Differences { expected: window.lines.len() as u64, ..Differences::default() };

@@ -32,8 +32,8 @@ const WORKLOADS: [&str; 22] = [
     "series",
 ];
 
-/// The server of the same build. The tests of the whole workspace have built it;
-/// those of this package alone build it once, if it is not there.
+/// The server of the same build. A test run of the whole workspace has built it; a test run of this
+/// package alone builds it once, if it is not there.
 fn server_binary() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_bench")).parent().expect("a folder of binaries");
     let binary = folder.join("logsvc");

@@ -40,7 +40,7 @@ pub(crate) fn find(corpus: &Path) -> Result<Vec<Corpus>> {
     corpora.collect()
 }
 
-/// Names of what is in a folder, sorted.
+/// Names of a folder's entries, sorted.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let entries =
         std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;

@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Lines of the configuration that switch off what the second corpus needs.
+/// Lines of the configuration that switch off features that only the second corpus needs.
 const DISCOVERY_OFF: [&str; 2] = ["discover_service_name: []", "discover_log_levels: false"];
 
 /// Runs all areas of the corpus.
@@ -53,7 +53,7 @@ fn has_python() -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What became of one corpus.
+/// The result of one corpus.
 struct Run {
     passed: u64,
     failed: u64,
@@ -124,7 +124,7 @@ fn fill_config(template: &str, data: &Path, ports: (u16, u16), discovery: bool) 
     config
 }
 
-/// How a program ended and what it printed.
+/// The outcome and the output of a program.
 struct Passed {
     success: bool,
     output: String,

@@ -160,7 +160,7 @@ fn npm(folder: &Path) -> Command {
     npm
 }
 
-/// What was installed in a folder, and from which list.
+/// The record of an installation in a folder: the list that it came from.
 struct Installed {
     /// The list as it is now.
     list: String,
@@ -174,7 +174,7 @@ impl Installed {
         let record = folder.join("installed-from");
         let list =
             std::fs::read_to_string(list).with_context(|| format!("reading {}", list.display()))?;
-        // Whatever keeps the record from being read: it is installed anew.
+        // Without a readable record the clients are installed anew.
         let is_current = std::fs::read_to_string(&record).is_ok_and(|known| known == list);
         Ok(Installed { list, record, is_current })
     }
@@ -203,14 +203,13 @@ fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program can be run and ends well. What it prints is not shown.
+/// Whether a program can be run and ends well. Its output is not shown.
 fn succeeds_quietly(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a program to its end and shows what it prints; an error if it does not
-/// succeed, or not in time.
+/// Runs a program to its end and shows its output; an error if it does not succeed, or not in time.
 fn run_within(mut command: Command, limit: Duration) -> Result<()> {
     let name = command.get_program().display().to_string();
     let mut child =

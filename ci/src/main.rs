@@ -1,4 +1,4 @@
-//! `ci`: the project's checks, as commands that print what they found.
+//! `ci`: the project's checks, as commands that print their faults.
 //!
 //! Every check ends with exit status 0 or 1 and can run alone. `all` runs them from the
 //! cheapest to the most expensive and stops at the first failure. The checks know the rules of
@@ -100,8 +100,8 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     }
 }
 
-/// Runs all checks that need no build of the product. All faults are shown, not only those of
-/// the first check that fails.
+/// Runs all checks that need no build of the product. Shows the faults of all checks, not only of
+/// the first that fails.
 fn checks() -> Result<()> {
     let outcomes = [layers::check(), tidy::check(), docs::check()];
     let faults: Vec<String> =
@@ -118,7 +118,7 @@ fn fmt() -> Result<()> {
 
 fn lint() -> Result<()> {
     process::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // What it depends on has been checked, so this costs one crate.
+    // Its dependencies have been checked, so this costs one crate.
     let server = ["clippy", "-p", "logsvc-server", "--no-default-features"];
     process::cargo(&[&server[..], &["--", "-D", "warnings"]].concat())
 }

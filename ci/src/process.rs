@@ -19,7 +19,7 @@ pub(crate) fn cargo(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a program prints; an error, with its complaints, if it does not succeed.
+/// The output of a program; an error, with its complaints, if it does not succeed.
 pub(crate) fn output(mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {
@@ -28,8 +28,8 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("output of {command:?}"))
 }
 
-/// Paths of the files that git knows or would take: those that are not ignored, so that a
-/// check sees a file before it is committed. Relative to the root, which is the current folder.
+/// Paths of all files that git knows or would take, without ignored ones, so that a check sees a
+/// file before it is committed. Relative to the root, which is the current folder.
 pub(crate) fn repository_files() -> Result<Vec<String>> {
     let mut command = Command::new("git");
     command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -48,7 +48,7 @@ pub(crate) fn workspace_root() -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// Where cargo puts what it builds.
+/// The target folder of cargo.
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }

@@ -18,8 +18,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// How much of the server's log is shown after a failure.
 const LOG_LINES: usize = 60;
 
-/// Two ports that nobody listens on. Both are held while they are chosen, so they
-/// differ; somebody else may take one before the server does, which then fails.
+/// Two ports without a listener. Both are held while they are chosen, so they differ. Another
+/// process may take one before the server does; then the server fails.
 pub(crate) fn free_ports() -> Result<(u16, u16)> {
     let bind = || TcpListener::bind("127.0.0.1:0").context("finding a free port");
     let (http, grpc) = (bind()?, bind()?);
@@ -70,8 +70,8 @@ impl Server {
         Ok(Server { child, log })
     }
 
-    /// Waits until somebody listens on `port`, so that a server that fails to start
-    /// is noticed at once and not by a runner that waits for it.
+    /// Waits until the server listens on `port`, so that a server that fails to start is noticed at
+    /// once and not by a runner that waits for it.
     pub(crate) fn wait_until_listening(&mut self, port: u16) -> Result<()> {
         let end = Instant::now() + START_LIMIT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -152,7 +152,7 @@ mod tests {
     fn a_server_that_fails_to_start_is_noticed_at_once() {
         let data = DataFolder::create("start").unwrap();
         let mut server = Server::start(Path::new("false"), &[], &data.0).unwrap();
-        // Nobody can listen on port 0, while a free one may be taken by another test.
+        // Port 0 never has a listener, while another test may take any free port.
         let error = server.wait_until_listening(0).unwrap_err();
         assert!(error.to_string().contains("ended while it started"), "{error}");
     }

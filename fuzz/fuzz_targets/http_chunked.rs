@@ -1,4 +1,4 @@
-//! Chunked bodies: what is read does not depend on where the bytes are cut.
+//! Chunked bodies: the decoded bytes do not depend on the cuts between reads.
 
 #![no_main]
 

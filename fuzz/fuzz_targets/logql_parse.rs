@@ -1,4 +1,4 @@
-//! Query text: what parses must print to text that parses to the same tree.
+//! Query text: a query that parses must print to text that parses to the same tree.
 
 #![no_main]
 

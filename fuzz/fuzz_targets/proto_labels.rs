@@ -1,4 +1,4 @@
-//! Label strings and encoded label sets: what is read must print and encode back.
+//! Label strings and encoded label sets: labels that were read must print and encode back.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! OTLP logs as protobuf and as JSON: what is accepted becomes labels and entries that
-//! can be stored.
+//! OTLP logs as protobuf and as JSON: accepted logs become labels and entries that can be stored.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Times and durations in parameters: what is read must print back.
+//! Times and durations in parameters: values that were read must print back.
 
 #![no_main]
 

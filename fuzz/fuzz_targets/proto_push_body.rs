@@ -1,4 +1,4 @@
-//! A push body behind its headers: decompression, both formats, and what is found out.
+//! A push body behind its headers: decompression, both formats, and discovered metadata.
 
 #![no_main]
 

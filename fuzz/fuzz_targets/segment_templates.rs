@@ -1,4 +1,4 @@
-//! Lines that are stored as templates: what is read is what was stored.
+//! Lines that are stored as templates: they are read as they were stored.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Batches: what decodes must come out of a head and of a builder as it was.
+//! Batches: entries that decode must come out of a head and of a builder as they were.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Names, headers, edits and files of the manifest: what decodes must encode back.
+//! Names, headers, edits and files of the manifest: values that decode must encode back.
 
 #![no_main]
 

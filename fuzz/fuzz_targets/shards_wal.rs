@@ -1,5 +1,4 @@
-//! Names, headers and records of the write-ahead log: what decodes must encode
-//! back.
+//! Names, headers and records of the write-ahead log: values that decode must encode back.
 
 #![no_main]
 

@@ -24,7 +24,7 @@ fn same_for_all_cuts<T: PartialEq + std::fmt::Debug>(
     whole
 }
 
-/// Shortens what a repetition in the input left in the result.
+/// Shortens repetitions in the result that come from repetitions in the input.
 fn shorten(text: &str) -> String {
     if text.len() <= 200 {
         return text.to_owned();

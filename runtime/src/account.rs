@@ -44,7 +44,7 @@ struct Shared {
     max_bytes: u64,
     /// Sum of all grants.
     used_bytes: AtomicU64,
-    /// What is left of the first bytes.
+    /// The rest of the first bytes.
     first_bytes: AtomicU64,
     /// The first bytes.
     _first: Reservation,
@@ -100,9 +100,9 @@ impl fmt::Debug for Account {
 #[derive(Debug)]
 pub struct Grant {
     account: Account,
-    /// What of the account's first bytes is in it.
+    /// The account's first bytes that the grant holds.
     first_bytes: u64,
-    /// What was taken from the budget beyond those.
+    /// The bytes of the grant beyond the first bytes, taken from the budget.
     reservation: Option<Reservation>,
 }
 
@@ -119,7 +119,7 @@ impl Grant {
     /// Takes `more_bytes` in addition; on refusal nothing changes.
     ///
     /// # Errors
-    /// The account may not hold so much, or the budget has no room now.
+    /// The account would exceed its bound, or the budget has no room.
     pub fn grow(&mut self, more_bytes: u64) -> Result<(), Denied> {
         // As for a budget, the counters guard no other memory, so relaxed ordering is enough.
         let (order, shared) = (Ordering::Relaxed, &self.account.shared);
@@ -152,7 +152,7 @@ impl Grant {
         Err(Denied::Busy)
     }
 
-    /// Returns what exceeds `bytes`, to the budget first. Does nothing if less is held.
+    /// Returns all bytes above `bytes`, to the budget first. Does nothing if the grant holds less.
     pub fn shrink_to(&mut self, bytes: u64) {
         let surplus_bytes = self.bytes().saturating_sub(bytes);
         if surplus_bytes == 0 {

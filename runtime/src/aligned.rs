@@ -28,7 +28,7 @@ impl AlignedBuffer {
         AlignedBuffer { memory: Vec::new(), start: 0 }
     }
 
-    /// An empty buffer for so many bytes.
+    /// An empty buffer with room for this many bytes.
     pub fn with_capacity(capacity: usize) -> AlignedBuffer {
         let mut buffer = AlignedBuffer::new();
         buffer.reserve(capacity);
@@ -67,7 +67,7 @@ impl AlignedBuffer {
         self.resize(self.len().next_multiple_of(DIRECT_BLOCK_BYTES), 0);
     }
 
-    /// Makes room for so many more bytes, and for some that will come after them.
+    /// Makes room for `additional` more bytes, and for some bytes after them.
     pub fn reserve(&mut self, additional: usize) {
         if self.capacity() - self.len() >= additional {
             return;
@@ -81,7 +81,7 @@ impl AlignedBuffer {
         *self = AlignedBuffer { memory, start };
     }
 
-    /// Memory with room for `count` bytes behind those that align it, which are all it has.
+    /// Memory with room for exactly `count` bytes behind its alignment bytes.
     pub(crate) fn into_room(mut self, count: usize) -> Vec<u8> {
         self.clear();
         self.reserve(count);
@@ -94,7 +94,7 @@ impl AlignedBuffer {
         (self.memory, range)
     }
 
-    /// Puts together again what [`AlignedBuffer::into_parts`] gave.
+    /// Builds a buffer from the parts that [`AlignedBuffer::into_parts`] returned.
     pub(crate) fn from_parts(memory: Vec<u8>, range: Range<usize>) -> AlignedBuffer {
         debug_assert_eq!(range.end, memory.len());
         AlignedBuffer { memory, start: range.start }

@@ -4,12 +4,12 @@
 //! connections, which is many for an agent, one core gets three or four in five of eight cases.
 //! So a core that has more open connections than another one passes an accepted connection on.
 //!
-//! Guarantees: a connection is passed on at most once, as an open socket, before anybody reads
-//! from it. None is lost while the listener of its core lives. What can go wrong: connections
-//! carry unequal load, and only their number is balanced.
+//! Guarantees: a connection is passed on at most once, as an open socket, before any of its bytes
+//! are read. No connection is lost while the listener of its core lives. What can go wrong:
+//! connections carry unequal load, and only their number is balanced.
 //!
-//! A lock guards the list of listeners. A core holds it while it looks through the list, once
-//! for each connection, and never across an await.
+//! A mutex guards the list of listeners (ARCHITECTURE.md, *Locks*). A core holds it while it looks
+//! through the list, once for each connection, and never across an await.
 
 use std::net::{self, SocketAddr};
 #[expect(clippy::disallowed_types, reason = "see the module's header")]
@@ -19,7 +19,8 @@ use std::sync::{Arc, PoisonError};
 
 use crate::spare::SpareDescriptors;
 
-/// Connections on their way to one listener; with more, cores keep what they accept.
+/// Most connections on their way to one listener. When they are as many, cores keep the connections
+/// that they accept.
 const INBOX_CONNECTIONS: usize = 1024;
 
 /// The listeners of all cores.
@@ -61,7 +62,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// One listener among those of its address.
+/// One of the listeners of an address.
 pub(crate) struct BalancedListener {
     balance: Balance,
     address: SocketAddr,
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(passed.len(), 3);
         assert!(elsewhere.arrived().is_none(), "another address is another service");
 
-        // Who has gone makes room.
+        // A closed connection makes room.
         kept.truncate(1);
         for _ in 0..2 {
             let (stream, peer) = connection(&listener);

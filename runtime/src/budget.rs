@@ -1,12 +1,12 @@
 //! Ceilings on memory, counted in bytes and shared by all cores.
 //!
-//! Guarantees: the sum of all live [`Reservation`]s of a [`Budget`] never exceeds
-//! its ceiling, on any interleaving of cores; dropping a reservation returns its
-//! bytes. Refusal is immediate: nobody waits for a budget, the caller answers
-//! "too busy". What can go wrong: a budget counts what callers say, not what they
-//! allocate, so a caller that reserves less than it takes breaks the ceiling.
+//! Guarantees: the sum of all live [`Reservation`]s of a [`Budget`] never exceeds its ceiling, on
+//! any interleaving of cores; dropping a reservation returns its bytes. Refusal is immediate: a
+//! caller never waits for a budget, it answers "too busy". What can go wrong: a budget counts the
+//! bytes that callers name, not the bytes that they allocate, so a caller that reserves less than
+//! it takes breaks the ceiling.
 //!
-//! A budget may know who holds how much, see [`crate::Owner`].
+//! A budget may count the bytes of each owner, see [`crate::Owner`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Budget {
         Budget::build(name, max_bytes, None)
     }
 
-    /// The same; it knows who holds how much.
+    /// A budget that counts the bytes of each owner.
     pub fn with_owners(name: &'static str, max_bytes: u64) -> Budget {
         Budget::build(name, max_bytes, Some(Owners::new()))
     }
@@ -102,28 +102,28 @@ impl Budget {
         self.try_reserve_for(Owner::default(), bytes)
     }
 
-    /// The same for `owner`. Also gives `None` if others want memory and the
-    /// owner would have more than its share, half of the budget.
+    /// [`Budget::try_reserve`] for `owner`. Also gives `None` if another owner wants memory and
+    /// this owner would have more than its share, half of the budget.
     pub fn try_reserve_for(&self, owner: Owner, bytes: u64) -> Option<Reservation> {
         let reserved = self.shared.try_add(owner, bytes);
         reserved.then(|| Reservation { shared: Arc::clone(&self.shared), bytes, owner })
     }
 
-    /// The owner with these keys, one of each kind; nobody without a key, and in a budget that
-    /// knows no owners.
+    /// The owner with these keys, one of each kind. It has no bucket of a kind without a key, and
+    /// none at all in a budget without owners.
     pub fn owner(&self, keys: [Option<u64>; OWNER_KINDS]) -> Owner {
         self.shared.owners.as_ref().map_or(Owner::default(), |owners| owners.owner(keys))
     }
 
-    /// Sets what decides which keys share a place. Only the first call counts, and it
-    /// comes before owners are asked for.
+    /// Sets the secret that spreads keys over buckets. Only the first call counts, and it comes
+    /// before owners are asked for.
     pub fn set_secret(&self, secret: u64) {
         if let Some(owners) = &self.shared.owners {
             owners.set_secret(secret);
         }
     }
 
-    /// What the owner holds, in that of its places that holds most.
+    /// The bytes in the owner's bucket that holds most.
     pub fn held_bytes(&self, owner: Owner) -> u64 {
         self.shared.owners.as_ref().map_or(0, |owners| owners.held_bytes(owner))
     }
@@ -140,7 +140,7 @@ impl Budget {
         }
     }
 
-    /// Forgets what was wanted until `now` at most. True if somebody wants memory still.
+    /// Forgets wants up to `now`. True if an owner still wants memory.
     pub fn expire_wants(&self, now: Monotonic) -> bool {
         self.shared.owners.as_ref().is_some_and(|owners| owners.expire_wants(now))
     }
@@ -206,7 +206,7 @@ impl Reservation {
         grown
     }
 
-    /// Returns what exceeds `bytes`. Does nothing if less is held.
+    /// Returns all bytes above `bytes`. Does nothing if the reservation holds less.
     pub fn shrink_to(&mut self, bytes: u64) {
         let surplus_bytes = self.bytes.saturating_sub(bytes);
         self.shared.give_back(self.owner, surplus_bytes);

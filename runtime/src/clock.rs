@@ -9,8 +9,8 @@ use crate::Monotonic;
 
 static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
-/// A timer is never set further ahead than this; who waits longer sets it again.
-/// monoio's wheel and the `Instant` arithmetic of both backends take it.
+/// A timer is never set further ahead than this; a longer wait sets it again. monoio's wheel and
+/// the `Instant` arithmetic of both backends take it.
 pub(crate) const LONGEST_TIMER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[expect(clippy::disallowed_methods, reason = "this is what Runtime::now calls")]
@@ -45,7 +45,7 @@ pub(crate) fn instant_of(deadline: Monotonic) -> Instant {
     origin() + Duration::from_nanos(deadline.min(latest).0)
 }
 
-/// Nanoseconds since the Unix epoch; clamped to what `i64` holds (the year 2262).
+/// Nanoseconds since the Unix epoch, clamped to the range of `i64` (the year 2262).
 #[expect(clippy::disallowed_methods, reason = "this is what Runtime::unix_nanos calls")]
 pub(crate) fn unix_nanos() -> i64 {
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {

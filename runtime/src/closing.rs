@@ -21,12 +21,12 @@ use std::time::Duration;
 /// How long the thread that closes files waits after a removed one.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// So many files may wait to be closed before it waits for less than that: many more than that
-/// are never there for long, however many are removed.
+/// If more files than this wait to be closed, pauses become shorter. So many more files than this
+/// never wait for long, however many are removed.
 const UNHURRIED_FILES: usize = 16;
 
-/// Closes a file, and waits a little if it was removed before, so that the device is told of
-/// its blocks before others come. `waiting` files are to be closed after it.
+/// Closes a file. Pauses after a removed file, so that the device discards its blocks before the
+/// next file's blocks come. `waiting` files are to be closed after it.
 pub(crate) fn close(file: OwnedFd, waiting: impl FnOnce() -> usize) {
     let is_removed = is_removed(&file);
     drop(file);
@@ -41,7 +41,7 @@ fn pause(waiting: usize) -> Duration {
     PAUSE.div_f64(hurry)
 }
 
-/// Whether a file has no name any more. Of what cannot be asked nothing is known to be freed.
+/// Whether a file has no name. A file whose metadata cannot be read counts as one with a name.
 fn is_removed(file: &OwnedFd) -> bool {
     // SAFETY: `stat` holds integers only, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -53,7 +53,7 @@ fn is_removed(file: &OwnedFd) -> bool {
 /// Takes the file from a descriptor, whose number stands for nothing of use from now on.
 ///
 /// # Errors
-/// There are no more descriptors; nothing has changed then.
+/// The process has no descriptor left; then the descriptor stays as it is.
 pub(crate) fn take(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let nothing = nothing()?;
     let file = descriptor.try_clone_to_owned()?;
@@ -117,7 +117,7 @@ mod tests {
         let mut file = File::from(taken);
         io::Write::write_all(&mut file, b"still there").unwrap();
         drop(file);
-        // It ends, so nobody else holds the other end.
+        // The thread has ended, so it does not hold the other end.
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "still there");

@@ -6,13 +6,13 @@
 //! and two keys whose jobs take equally long are served alternately.
 //!
 //! Guarantees, on any interleaving of cores: no more places are held than exist; a free place
-//! is given away at once if anybody may take it; no wake-up is lost; nobody waits for ever as
-//! long as places come back. A dropped [`Ticket`] leaves nothing behind. A dropped [`Place`]
+//! is given away at once if a waiting key may take it; no wake-up is lost; no ticket waits for ever
+//! as long as places come back. A dropped [`Ticket`] leaves nothing behind. A dropped [`Permit`]
 //! goes to the next waiting ticket. What can go wrong: [`QueueFull`].
 //!
-//! A mutex guards the state, as an exception to the rule that no core waits for another core's
-//! lock. A core holds it for a few operations on maps, never while a waker runs, and only for
-//! events as rare as a query. The queue is not for hot paths.
+//! A mutex guards the state (ARCHITECTURE.md, *Locks*). A core holds it for a few operations on
+//! maps, never while a waker runs, and only for events as rare as a query. The queue is not for
+//! hot paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,11 +36,11 @@ pub struct KeyBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{waiting} wait in the queue already")]
 pub struct QueueFull {
-    /// How many wait under the key.
+    /// Tickets that wait under the key.
     pub waiting: usize,
 }
 
-/// The queue, see the module. Clones share it.
+/// The queue that the module's header describes. Clones share it.
 pub struct FairQueue<K> {
     shared: Arc<Shared<K>>,
 }
@@ -58,26 +58,26 @@ struct Shared<K> {
 }
 
 struct State<K> {
-    /// Places that are held.
+    /// Places that permits and unpolled tickets hold.
     running: usize,
-    /// Counts arrivals, and places given and given back.
+    /// Counts arrivals, and places that are given and given back.
     moment: u64,
     last_ticket: u64,
-    /// Keys of which something runs or waits.
+    /// Keys with tickets or permits.
     lines: BTreeMap<K, Line>,
-    /// Keys of which something waits that may run: by places held, then by the
-    /// moment since which they wait for their turn.
+    /// Keys with a waiting ticket that may run, ordered by places held, then by the moment
+    /// since which the key waits for its turn.
     ready: BTreeSet<(usize, u64, K)>,
 }
 
 /// The state of one key.
 struct Line {
     running: usize,
-    /// When it was last given a place or gave one back, or else when it came.
+    /// The moment at which the key last got a place or gave one back, or else when it came.
     since: u64,
-    /// As whoever came last has said; 0 is no bound.
+    /// The bound that the newest ticket came with; 0 is no bound.
     max_running: usize,
-    /// By ticket, which are given in order of arrival.
+    /// By ticket number; numbers are given in order of arrival.
     waiting: BTreeMap<u64, Option<Waker>>,
 }
 
@@ -89,16 +89,16 @@ impl Line {
 
 impl<K: Ord + Clone> Shared<K> {
     fn with_state<T>(&self, change: impl FnOnce(&mut State<K>) -> T) -> T {
-        // Nothing in a change can panic half way, so poison says nothing here.
+        // No change can panic half way, so poison has no meaning here.
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives a held place back, and to whoever is next.
+    /// Frees a held place, and gives it to the next ticket.
     fn give_back(&self, key: &K) {
         let woken = self.with_state(|state| {
             state.moment += 1;
             let since = state.moment;
-            // Whoever came while it was held comes first.
+            // Keys that came while the place was held come first.
             state.change(key, |line| (line.running, line.since) = (line.running - 1, since));
             state.running -= 1;
             state.give_away(self.places)
@@ -108,8 +108,8 @@ impl<K: Ord + Clone> Shared<K> {
 }
 
 impl<K: Ord + Clone> State<K> {
-    /// Changes a line and keeps its place among those that are ready. Does nothing
-    /// if the key has none.
+    /// Changes the line of a key and keeps `ready` up to date. Does nothing if the key has
+    /// no line.
     fn change(&mut self, key: &K, change: impl FnOnce(&mut Line)) {
         let Some(line) = self.lines.get_mut(key) else { return };
         self.ready.remove(&(line.running, line.since, key.clone()));
@@ -121,7 +121,7 @@ impl<K: Ord + Clone> State<K> {
         }
     }
 
-    /// Gives free places to those whose turn it is. Returns whom to wake.
+    /// Gives free places to the tickets whose turn it is. Returns the wakers of these tickets.
     fn give_away(&mut self, places: usize) -> Vec<Waker> {
         let mut woken = Vec::new();
         while self.running < places
@@ -130,7 +130,7 @@ impl<K: Ord + Clone> State<K> {
             self.moment += 1;
             let since = self.moment;
             self.change(&key, |line| {
-                // A ticket that is not among the waiting ones has its place.
+                // A ticket that is not in `waiting` has its place.
                 if let Some((_, waker)) = line.waiting.pop_first() {
                     woken.extend(waker);
                 }
@@ -144,7 +144,7 @@ impl<K: Ord + Clone> State<K> {
 }
 
 impl<K: Ord + Clone> FairQueue<K> {
-    /// A queue for this many places, at least one.
+    /// A queue with this many places, at least one.
     pub fn new(places: usize) -> FairQueue<K> {
         let state = State {
             running: 0,
@@ -156,11 +156,11 @@ impl<K: Ord + Clone> FairQueue<K> {
         FairQueue { shared: Arc::new(Shared { places: places.max(1), state: state.into() }) }
     }
 
-    /// Asks for a place: await the ticket. It may be that there is one at once.
-    /// `bounds.max_running` counts for all that wait under the key.
+    /// Asks for a place: await the ticket, which may have one at once.
+    /// `bounds.max_running` applies to all tickets that wait under the key.
     ///
     /// # Errors
-    /// There is none, and as many wait under the key as may.
+    /// No place is free, and as many tickets wait under the key as may.
     pub fn enter(&self, key: K, bounds: KeyBounds) -> Result<Ticket<K>, QueueFull> {
         let places = self.shared.places;
         let (entered, woken) = self.shared.with_state(|state| {
@@ -172,13 +172,13 @@ impl<K: Ord + Clone> FairQueue<K> {
                 waiting: BTreeMap::new(),
             });
             let (running, waiting) = (line.running, line.waiting.len());
-            // Who waits could not run, so one that may run overtakes nobody.
+            // Waiting tickets cannot run, so a ticket that may run overtakes none.
             let max_running = bounds.max_running;
             let runs_at_once = state.running < places
                 && waiting == 0
                 && (max_running == 0 || running < max_running);
             if !runs_at_once && bounds.max_waiting > 0 && waiting >= bounds.max_waiting {
-                // A line that exists already is as it was.
+                // Leaves a line that existed as it was, and drops a new one.
                 state.change(&key, |_| {});
                 return (Err(QueueFull { waiting }), Vec::new());
             }
@@ -196,17 +196,17 @@ impl<K: Ord + Clone> FairQueue<K> {
         Ok(Ticket { shared: Arc::clone(&self.shared), key: Some(key), ticket })
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub fn places(&self) -> usize {
         self.shared.places
     }
 
-    /// How many are held.
+    /// The number of places that are held.
     pub fn running(&self) -> usize {
         self.shared.with_state(|state| state.running)
     }
 
-    /// The keys under which somebody waits, and how many do.
+    /// Keys with waiting tickets, and their number.
     pub fn waiting(&self) -> Vec<(K, usize)> {
         self.shared.with_state(|state| {
             let lines = state.lines.iter().filter(|(_, line)| !line.waiting.is_empty());
@@ -221,22 +221,22 @@ impl<K> fmt::Debug for FairQueue<K> {
     }
 }
 
-/// A position in the queue: a future that ends with the place. It can be dropped at any
+/// A position in the queue: a future that ends with a [`Permit`]. It can be dropped at any
 /// time, and awaited on any core.
-#[must_use = "nobody waits unless it is awaited"]
+#[must_use = "a ticket gives its permit only to a task that awaits it"]
 pub struct Ticket<K: Ord + Clone> {
     shared: Arc<Shared<K>>,
-    /// `None` once the place was handed out.
+    /// `None` once the ticket has given out its permit.
     key: Option<K>,
     ticket: u64,
 }
 
 impl<K: Ord + Clone + Unpin> Future for Ticket<K> {
-    type Output = Place<K>;
+    type Output = Permit<K>;
 
     /// # Panics
     /// If it is polled after it has ended.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Place<K>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<K>> {
         let this = &mut *self;
         let key = this.key.as_ref().expect("a ticket is not polled after its end");
         // Wakers are foreign code: cloned before the lock is taken, dropped after it.
@@ -252,7 +252,7 @@ impl<K: Ord + Clone + Unpin> Future for Ticket<K> {
             return Poll::Pending;
         }
         match this.key.take() {
-            Some(key) => Poll::Ready(Place { shared: Arc::clone(&this.shared), key }),
+            Some(key) => Poll::Ready(Permit { shared: Arc::clone(&this.shared), key }),
             None => Poll::Pending,
         }
     }
@@ -266,29 +266,29 @@ impl<K: Ord + Clone> Drop for Ticket<K> {
             state.change(&key, |line| left = line.waiting.remove(&self.ticket));
             left
         });
-        // It had been given a place that it did not take yet.
+        // The ticket had a place, but was not polled since.
         if left.is_none() {
             self.shared.give_back(&key);
         }
     }
 }
 
-/// The right to run one job. Dropping it, on any core, lets the next one in.
-#[must_use = "a dropped place is given to the next one"]
-pub struct Place<K: Ord + Clone> {
+/// The right to run one job. Dropping it, on any core, lets the next ticket in.
+#[must_use = "a dropped permit lets the next ticket in"]
+pub struct Permit<K: Ord + Clone> {
     shared: Arc<Shared<K>>,
     key: K,
 }
 
-impl<K: Ord + Clone> Drop for Place<K> {
+impl<K: Ord + Clone> Drop for Permit<K> {
     fn drop(&mut self) {
         self.shared.give_back(&self.key);
     }
 }
 
-impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Place<K> {
+impl<K: Ord + Clone + fmt::Debug> fmt::Debug for Permit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Place").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Permit").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

@@ -169,7 +169,8 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Removes a file, which stays there until what is returned closes: that may take long.
+/// Removes the name of a file. The file stays on the disk until the returned descriptor closes,
+/// which may take long.
 pub(crate) fn remove_file(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -193,7 +194,7 @@ pub(crate) fn disk_space(path: &Path) -> io::Result<DiskSpace> {
     if unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // `f_bavail` counts what a process without privileges may take.
+    // `f_bavail` counts the blocks that a process without privileges may take.
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     Ok(DiskSpace { total_bytes: bytes(stat.f_blocks), available_bytes: bytes(stat.f_bavail) })
 }
@@ -232,8 +233,8 @@ pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Writes the dirty pages of a range and waits for them; see [`crate::File::write_back`].
-/// What was on its way before is waited for first, because its pages may have changed since.
+/// Writes the dirty pages of a range and waits for them; see [`crate::File::write_back`]. Writes
+/// that were under way are waited for first, because their pages may have changed since.
 pub(crate) fn write_back(file: &File, range: Range<u64>) -> io::Result<()> {
     let offset = checked_offset(range.start)?;
     // A length of zero would mean the whole rest of the file.
@@ -303,7 +304,7 @@ pub(crate) fn read_blocks_at(
     (Ok(()), memory)
 }
 
-/// Whether a read of whole blocks that gave so many bytes has come to the end of the file.
+/// Whether a read of whole blocks that returned `count` bytes has reached the end of the file.
 pub(crate) fn is_last_read(count: usize) -> bool {
     count == 0 || !count.is_multiple_of(DIRECT_BLOCK_BYTES)
 }
@@ -312,9 +313,8 @@ pub(crate) fn is_last_read(count: usize) -> bool {
 /// than handing the read to a side thread would.
 const LONGEST_CACHED_READ: usize = 512 << 10;
 
-/// Reads what the page cache holds, without waiting for a disk: `None` if the
-/// start of the range is not there, or the file system cannot tell. Otherwise
-/// like [`read_at`], if possibly shorter.
+/// Reads from the page cache without waiting for a disk: `None` if the start of the range is not in
+/// the cache, or the file system cannot tell. Otherwise like [`read_at`], but possibly shorter.
 pub(crate) fn read_cached_at(
     file: &File,
     buffer: &mut Vec<u8>,
@@ -336,8 +336,8 @@ pub(crate) fn read_cached_at(
     }
 }
 
-/// Lets `read` fill spare capacity like `read(2)`, and extends `buffer` by what
-/// came; an interrupted call is made again.
+/// Lets `read` fill spare capacity like `read(2)`, and extends `buffer` by the bytes read; an
+/// interrupted call is made again.
 ///
 /// `read` gets the start of the spare capacity and its length, and must return
 /// how many bytes it has initialised from there, or -1 and `errno`.
@@ -367,8 +367,8 @@ pub(crate) fn read_into_spare(
     }
 }
 
-/// Writes a part of a buffer. A file that takes whole blocks only gets them: what it takes
-/// of a write is whole blocks, too.
+/// Writes a part of a buffer. A file that takes whole blocks only gets whole blocks, and the part
+/// of a write that it takes is whole blocks, too.
 pub(crate) fn write_range_at(
     file: &File,
     buffer: Vec<u8>,
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_back_is_left_alone() {
-        // The system refuses what is no file.
+        // The system refuses a device.
         let no_file = OpenOptions::new().write(true).open("/dev/null").unwrap();
         write_back(&no_file, 0..1).unwrap();
         let error = write_back(&no_file, 0..u64::MAX).unwrap_err();

@@ -4,10 +4,9 @@
 //! [`Latch::trigger`] ends; no wake-up is lost. A dropped wait leaves nothing
 //! behind, so a loop may create one per iteration.
 //!
-//! The list of waiters sits behind a mutex. That is an exception to the rule
-//! that no core waits for another core's lock: it is held for one map operation,
-//! never while a waker runs, and only by events as rare as a connection or a
-//! shutdown. It is not for hot paths.
+//! A mutex guards the list of waiters (ARCHITECTURE.md, *Locks*). A task holds it for one map
+//! operation, never while a waker runs, and only for events as rare as a connection or a shutdown.
+//! The latch is not for hot paths.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +19,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// A flag that starts unset, is set at most once, and wakes all who wait for it.
+/// A flag that starts unset, is set at most once, and wakes all tasks that wait for it.
 #[derive(Clone, Default)]
 pub struct Latch {
     shared: Arc<Shared>,

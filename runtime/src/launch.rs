@@ -61,7 +61,7 @@ pub(crate) struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// Tells that this core is ready; false if the launch is called off.
+    /// Reports that this core is ready, and waits for all cores. False if the launch is called off.
     #[must_use]
     pub(crate) fn ready(&mut self) -> bool {
         self.reported = true;

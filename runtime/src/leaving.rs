@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::{Latch, clock};
 
-/// How long is waited for what nobody seems to hold any more.
+/// The longest wait for an address or a lock that no living process seems to hold.
 pub const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often it is tried meanwhile.
@@ -25,13 +25,14 @@ pub const LEAVING_INTERVAL: Duration = Duration::from_millis(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Returns when the address is free for a listener that shares its port with nobody. Waits
-/// for one that is taken although nobody answers on it, and says so, until [`LEAVING_PATIENCE`]
-/// is over or `stop` is triggered. Blocks the thread: to be called before there are cores.
+/// Returns when the address is free for a listener that does not share its port. Waits for an
+/// address that is taken although no process answers on it, and logs that, until
+/// [`LEAVING_PATIENCE`] is over or `stop` is triggered. Blocks the thread: to be called before
+/// there are cores.
 ///
 /// # Errors
-/// Somebody answers on the address, or it is still taken at the end; or it cannot be had for
-/// another reason.
+/// A process answers on the address; or the address is still taken at the end; or it cannot be had
+/// for another reason.
 #[expect(clippy::disallowed_methods, reason = "there are no cores yet that it could block")]
 pub fn await_free_address(address: SocketAddr, stop: &Latch) -> io::Result<()> {
     let deadline = clock::now().after(LEAVING_PATIENCE);
@@ -57,8 +58,8 @@ pub fn await_free_address(address: SocketAddr, stop: &Latch) -> io::Result<()> {
     }
 }
 
-/// Whether somebody answers to a request, or hangs up, on an address. A listener whose process
-/// is gone takes connections, too, as long as the kernel has it.
+/// Whether the other side answers a request, or hangs up, on an address. The listener of a process
+/// that is gone takes connections, too, as long as the kernel has it.
 fn somebody_answers(mut address: SocketAddr) -> bool {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -82,7 +83,7 @@ pub fn lock_holder_is_leaving(path: &Path) -> bool {
     lock_holder(path).is_ok_and(|holder| holder.is_some_and(is_leaving))
 }
 
-/// Who holds the lock of a file, by its process id.
+/// The process id of the holder of a file's lock.
 #[expect(clippy::disallowed_methods, reason = "the file systems of the kernel never wait")]
 fn lock_holder(path: &Path) -> io::Result<Option<u32>> {
     let inode = fs::metadata(path)?.ino();
@@ -104,7 +105,7 @@ fn holder_in(locks: &str, inode: u64) -> Option<u32> {
     holders.all(|other| other == first).then_some(first)
 }
 
-/// Whether a process is gone, or has ended but for what the kernel still does for it.
+/// Whether a process is gone, or has ended and the kernel only cleans up after it.
 #[expect(clippy::disallowed_methods, reason = "the file systems of the kernel never wait")]
 fn is_leaving(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {

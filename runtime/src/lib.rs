@@ -73,7 +73,7 @@ mod turns;
 pub use account::{Account, Denied, Grant};
 pub use aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 pub use budget::{Budget, Reservation};
-pub use fair_queue::{FairQueue, KeyBounds, Place, QueueFull, Ticket};
+pub use fair_queue::{FairQueue, KeyBounds, Permit, QueueFull, Ticket};
 pub use huge_pages::refuse_huge_pages;
 pub use latch::{Latch, LatchWait};
 pub use launch::LaunchOptions;

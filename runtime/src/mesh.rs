@@ -251,8 +251,8 @@ impl<Req, Rep> Caller<Req, Rep> {
         self.ends.lanes[target.index()].sender.len()
     }
 
-    /// Calls of this core whose replies have not come back yet. Includes those
-    /// whose [`PendingReply`] was dropped.
+    /// Calls of this core whose replies have not come back yet, including calls whose
+    /// [`PendingReply`] was dropped.
     pub fn inflight(&self) -> usize {
         self.ends.calls.borrow().unanswered()
     }
@@ -290,12 +290,12 @@ pub struct Inbox<Req, Rep> {
     counters: InboxCounters,
 }
 
-/// What an inbox has given out so far. Each request is answered by one message on the
-/// caller's reply lane. `received - waited` requests lay there already when the one
-/// before them had been dealt with, so nobody had to wake the core for them.
+/// The numbers of requests that an inbox has given out so far. Each request is answered by one
+/// message on the caller's reply lane. `received - waited` requests lay in the lane already when
+/// the request before them had been dealt with, so no wake-up of the core was needed for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InboxCounters {
-    /// Requests, those of the own core included.
+    /// All requests, also the core's own.
     pub received: u64,
     /// Requests that came from other cores.
     pub from_other_cores: u64,
@@ -327,7 +327,7 @@ impl<Req, Rep> Inbox<Req, Rep> {
         incoming
     }
 
-    /// What was received since the start.
+    /// Requests since the start.
     pub fn counters(&self) -> InboxCounters {
         self.counters
     }
@@ -348,9 +348,9 @@ impl<Req, Rep> Drop for Inbox<Req, Rep> {
 /// A request as it arrives.
 #[derive(Debug)]
 pub struct Incoming<Req, Rep> {
-    /// What was sent.
+    /// The request that the caller sent.
     pub request: Req,
-    /// Where the answer goes.
+    /// The way to answer the caller.
     pub reply_to: ReplyTo<Rep>,
 }
 
@@ -369,8 +369,8 @@ impl<Rep> std::fmt::Debug for ReplyTo<Rep> {
 }
 
 impl<Rep> ReplyTo<Rep> {
-    /// Answers the call. Never waits, and cannot fail: a caller that has gone
-    /// away no longer needs the answer.
+    /// Answers the call. Never waits, and cannot fail: a caller that has gone away needs no
+    /// answer.
     pub fn send(mut self, reply: Rep) {
         self.deliver(Ok(reply));
     }

@@ -1,10 +1,10 @@
-//! Who holds how much of a [`crate::Budget`].
+//! The owners of a [`crate::Budget`]'s bytes.
 //!
-//! A budget with owners counts each reservation for one owner of each kind, for example an
-//! address and a tenant. Guarantee: while an owner waits for memory, no owner takes more than
-//! half of the budget; at other times an owner may take all of it. What can go wrong: the number
-//! of buckets is fixed, and owners that share a bucket count as one. A secret decides the bucket
-//! of an owner, so that nobody can aim at the bucket of another owner.
+//! A budget with owners counts each reservation for one owner of each kind, for example an address
+//! and a tenant. Guarantee: while an owner waits for memory, no owner takes more than half of the
+//! budget; at other times an owner may take all of it. What can go wrong: the number of buckets is
+//! fixed, and owners that share a bucket count as one. A secret decides the bucket of an owner, so
+//! that a client cannot aim at the bucket of another owner.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,14 +16,14 @@ pub const OWNER_KINDS: usize = 2;
 /// Buckets of each kind, besides the bucket for reservations without an owner.
 const BUCKETS: u16 = 2047;
 
-/// The owner of a reservation. By default nobody.
+/// The owner of a reservation. The default belongs to no bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// A bucket of each kind; 0 is nobody's.
+    /// A bucket of each kind; 0 is none.
     buckets: [u16; OWNER_KINDS],
 }
 
-/// The owners of one budget, see the module.
+/// The owners of one budget, see the module's header.
 pub(crate) struct Owners {
     /// Bytes held, by kind and bucket.
     held_bytes: [Box<[AtomicU64]>; OWNER_KINDS],
@@ -121,7 +121,7 @@ impl Owners {
     }
 }
 
-/// Spreads keys over buckets. Without the secret nobody can tell the bucket of a key.
+/// Spreads keys over buckets. The bucket of a key cannot be told without the secret.
 fn mixed(key: u64, secret: u64) -> u64 {
     let folded = |left: u64, right: u64| {
         let product = u128::from(left) * u128::from(right);
@@ -168,7 +168,7 @@ mod tests {
         assert!(budget.try_reserve_for(one, 60).is_some());
     }
 
-    /// Who has more than half already is not one that the others have to make room for.
+    /// Others make no room for an owner that has more than half already.
     #[test]
     fn who_has_half_wants_nothing() {
         let budget = Budget::with_owners("test", 100);
@@ -179,7 +179,7 @@ mod tests {
         assert!(budget.try_reserve_for(two, 40).is_some());
     }
 
-    /// Tenants behind one address do not share what the address holds.
+    /// Tenants behind one address do not share the bytes of the address.
     #[test]
     fn kinds_are_apart() {
         let budget = Budget::with_owners("test", 100);

@@ -9,8 +9,9 @@
 //! Guarantees: without more urgent work there is no rest. Long work always goes on, because
 //! rests are at most as long as [`Urgency::longest_rests`] says. While commits come, at least
 //! [`REST`] follows each piece: the kernel's threads for the end of durable writes and for
-//! packets run then, which a computing thread can keep from running. What can go wrong: a job
-//! that never calls [`give_way`] is one piece, however long it takes.
+//! packets run then, which a computing thread can keep from running. Figures are in
+//! docs/design/runtime.md, *Side threads*. What can go wrong: a job that never calls [`give_way`]
+//! is one piece, however long it takes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,14 +31,14 @@ const PIECE: Duration = Duration::from_millis(2);
 const REST: Duration = Duration::from_micros(300);
 
 thread_local! {
-    /// That of the thread, if it is one for long work.
+    /// The pacer of the thread, if the thread is one for long work.
     static PACER: RefCell<Option<Pacer>> = const { RefCell::new(None) };
 }
 
-/// To be called between the parts of a long computation, each tenth of a millisecond or so: rests
-/// if the thread is one for long work, has computed for some milliseconds, and others of the
-/// process want the CPU. Nothing may be held that others wait for. On the simulation it costs what
-/// was set for it.
+/// Rests if the thread is one for long work, has computed for some milliseconds, and other threads
+/// of the process want the CPU. Long computations call it between their parts, each tenth of a
+/// millisecond or so. The caller may hold nothing that other threads wait for. On the simulation a
+/// call costs the time that the test has set.
 pub fn give_way() {
     sim::charge();
     PACER.with_borrow_mut(|pacer| {
@@ -94,7 +95,7 @@ impl Pacer {
         }
     }
 
-    /// Rests if so much was done; otherwise it counts with what follows.
+    /// Counts a piece of work, and rests if the work since the last rest is at least `at_least`.
     fn piece(&mut self, at_least: Duration) {
         let now = clock::now();
         let worked = self.worked + now.since(self.begun);

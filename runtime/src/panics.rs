@@ -21,8 +21,8 @@ pub(crate) fn stop_process_on_panic() {
         panic::set_hook(Box::new(move |info| {
             earlier(info);
             if STOPS_PROCESS.get() {
-                // Test harnesses capture what the hook above prints and would
-                // lose it with the process, so the message goes out again.
+                // Test harnesses capture the output of the hook above and would lose it with the
+                // process, so the message goes out again.
                 use std::io::Write;
                 let thread = thread::current();
                 let name = thread.name().unwrap_or("a core");

@@ -1,10 +1,10 @@
 //! Remembers a failed sync of a file.
 //!
 //! After a failed `fdatasync` the kernel may mark the dirty pages clean, so a second sync would
-//! report success for lost bytes. A file that failed once therefore refuses every further write
-//! and sync. A sync whose future was dropped before its end counts as failed: nobody saw its
-//! result. A write-back counts as a sync, although it makes nothing durable: it consumes the
-//! error that the kernel would report to the next sync.
+//! report success for lost bytes. A file that failed once therefore refuses every further write and
+//! sync. A sync whose future was dropped before its end counts as failed: its result is lost. A
+//! write-back counts as a sync, although it makes nothing durable: it consumes the error that the
+//! kernel would report to the next sync.
 
 use std::cell::Cell;
 use std::io;

@@ -1,11 +1,10 @@
 //! Reuse of I/O buffers on one core.
 //!
-//! Guarantees: a taken buffer is empty and at least as large as asked; the pool
-//! never keeps more than its ceiling, whatever is given to it. What can go wrong:
-//! nothing forces a taken buffer to come back, and a buffer that is given back
-//! may have been allocated on another core (a batch travels through the mesh and
-//! its buffer stays with the receiver). The allocator has to be good at freeing
-//! memory of another core; the pool only sees `Vec`s.
+//! Guarantees: a taken buffer is empty and at least as large as asked; the pool never keeps more
+//! than its ceiling, however much is given to it. What can go wrong: a taken buffer may never come
+//! back, and a buffer that is given back may have been allocated on another core (a batch travels
+//! through the mesh and its buffer stays with the receiver). The allocator has to be good at
+//! freeing memory of another core; the pool only sees `Vec`s.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -59,7 +58,7 @@ impl BufferPool {
         Vec::with_capacity(rounded_bytes)
     }
 
-    /// The same, but only from the stock.
+    /// [`BufferPool::take`] from the stock only.
     pub fn take_kept(&self, min_capacity_bytes: usize) -> Option<Vec<u8>> {
         let mut stock = self.stock.borrow_mut();
         let first_class = class_that_holds(min_capacity_bytes);
@@ -96,12 +95,12 @@ impl BufferPool {
         self.stock.borrow().kept_bytes
     }
 
-    /// How many buffers were taken from the stock.
+    /// The number of buffers that were taken from the stock.
     pub fn reused_count(&self) -> u64 {
         self.stock.borrow().reused_count
     }
 
-    /// How many buffers had to be allocated.
+    /// The number of buffers that were allocated.
     pub fn allocated_count(&self) -> u64 {
         self.stock.borrow().allocated_count
     }

@@ -14,34 +14,34 @@ use std::time::Duration;
 use crate::commits::Commits;
 use crate::{CoreId, Monotonic};
 
-/// The times of cores are looked at so often at most, whoever asks.
+/// The shortest time between two looks at the times of cores, on whichever thread.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time in which a core waits for a CPU counts so many times as much as time in which it runs.
 const WAITED_FACTOR: f64 = 8.0;
 
-/// See the module.
+/// The shared notes of all threads, see the module's header.
 pub(crate) struct Pressure {
     commits: Commits,
     /// Jobs that wait or run, by their urgency.
     jobs: [AtomicUsize; Urgency::COUNT],
     cores: Box<[OnceLock<SystemTimes>]>,
-    /// When somebody looked at the cores' times, a [`Monotonic`], and what they were.
+    /// The time of the last look at the times of cores, a [`Monotonic`], and the times then.
     looked: AtomicU64,
     ran_nanos: AtomicU64,
     waited_nanos: AtomicU64,
-    /// What that meant for [`Pressure::rests_for_cores`], an `f64`.
+    /// The result of that look for [`Pressure::rests_for_cores`], an `f64`.
     rests_bits: AtomicU64,
 }
 
-/// Who gives way to whom: every job to those that are more urgent.
+/// The order in which jobs give way: every job to more urgent ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Urgency {
-    /// Takes what others leave.
+    /// Takes the CPU time that other jobs leave.
     Long = 0,
     /// Is waited for only where it falls far behind.
     Merging = 1,
-    /// Somebody waits for it.
+    /// A caller waits for the job.
     Soon = 2,
 }
 
@@ -72,7 +72,7 @@ impl Drop for Counted {
 }
 
 impl Pressure {
-    /// Of a process with so many cores, none of which has begun.
+    /// The pressure of a process with this many cores, none of which has begun.
     pub(crate) fn new(cores: u16) -> Pressure {
         Pressure {
             commits: Commits::default(),
@@ -95,7 +95,7 @@ impl Pressure {
         self.commits.are_recent(now)
     }
 
-    /// Counts a job until what this gives is dropped.
+    /// Counts a job until the returned guard is dropped.
     pub(crate) fn count(self: &Arc<Self>, urgency: Urgency) -> Counted {
         self.jobs[urgency as usize].fetch_add(1, Ordering::Relaxed);
         Counted { pressure: Arc::clone(self), urgency }
@@ -116,13 +116,13 @@ impl Pressure {
         }
     }
 
-    /// How long to rest for each unit of time that was worked, so that cores have what they need.
+    /// How long to rest for each unit of work, so that cores have the CPU time that they need.
     pub(crate) fn rests_for_cores(&self, now: Monotonic) -> f64 {
         let looked = self.looked.load(Ordering::Relaxed);
         let is_old = now.since(Monotonic(looked)) >= LOOK_INTERVAL;
         let claim =
             || self.looked.compare_exchange(looked, now.0, Ordering::Relaxed, Ordering::Relaxed);
-        // Only one of those who find it old looks anew.
+        // Only one of the threads that find the times old looks anew.
         if is_old && claim().is_ok() {
             let of_core = |core: &OnceLock<SystemTimes>| core.get().map(SystemTimes::read);
             // Without a core whose times can be read, cores are taken to need half of the CPUs.
@@ -146,14 +146,14 @@ impl Pressure {
     }
 }
 
-/// How long to rest for each unit of work while cores run for this part of the time, and
-/// wait for a CPU for that part: as long as leaves them the time that they run, and longer where
-/// they wait, which is what rests are to prevent.
+/// How long to rest for each unit of work while cores run for this part of the time, and wait for a
+/// CPU for that part. The rest leaves cores the time that they run, and more where they wait,
+/// because rests are to prevent waits.
 fn rests_of(ran: f64, waited: f64) -> f64 {
     (ran + waited * WAITED_FACTOR) / (1.0 - ran - waited).max(0.01)
 }
 
-/// What the system tells of a thread.
+/// The system's file with the CPU times of a thread.
 struct SystemTimes(File);
 
 struct Times {
@@ -226,7 +226,7 @@ mod tests {
             scope.spawn(|| pressure.add_core(CoreId(0))).join().unwrap();
         });
         assert_eq!(pressure.rests_for_cores(at(0)), 1.0, "it is too soon");
-        // Its thread is gone, and all that can be said of it.
+        // The thread is gone, and with it its CPU times.
         assert_eq!(pressure.rests_for_cores(at(1_000_000)), 1.0);
         let pressure = Pressure::new(1);
         pressure.add_core(CoreId(0));

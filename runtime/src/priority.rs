@@ -21,11 +21,11 @@ pub(crate) fn be_nicer(niceness: i32) {
 /// Asks the system to give the calling thread the CPU at once when it wakes up, unless the
 /// thread has had more than its share lately.
 ///
-/// Linux lets a thread that runs keep the CPU to the end of its slice, 3 ms with two CPUs,
-/// whatever its niceness, unless one that wakes up asks for a shorter slice (since 6.12). A
-/// thread that woke up beside two nicer ones which computed, and did so for 1.5 ms at a time,
-/// was late by more than 3.2 ms in a tenth of all cases, and by more than 7.2 ms in a
-/// hundredth; with this slice by 80 and 100 us.
+/// Linux lets a running thread keep the CPU to the end of its slice, 3 ms with two CPUs, however
+/// nice it is, unless a thread that wakes up asks for a shorter slice (since 6.12). A thread that
+/// woke up beside two nicer ones which computed, and did so for 1.5 ms at a time, was late by more
+/// than 3.2 ms in a tenth of all cases, and by more than 7.2 ms in a hundredth; with this slice by
+/// 80 and 100 us.
 ///
 /// `struct sched_attr` is described in `sched_setattr(2)`; that its run time is the slice of
 /// a thread that has no deadline is in the kernel's `kernel/sched/syscalls.c`. Earlier kernels
@@ -39,7 +39,7 @@ pub(crate) fn run_at_once() {
     }
 }
 
-/// What the system says of the calling thread.
+/// The scheduling attributes of the calling thread.
 fn attributes() -> Option<libc::sched_attr> {
     // SAFETY: the structure has numbers only, for which zeros are valid.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };

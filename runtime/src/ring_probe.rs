@@ -49,7 +49,7 @@ pub(crate) fn probe_ring() -> io::Result<()> {
     }
 }
 
-/// Adds what a user can do about a ring that could not be had.
+/// Adds advice for the user to the error of a ring that the system refused.
 pub(crate) fn explain_refused_ring(error: &io::Error) -> io::Error {
     let advice = match error.raw_os_error() {
         Some(libc::ENOMEM) => "raise the memlock limit (ulimit -l, LimitMEMLOCK=) to 8 MiB",

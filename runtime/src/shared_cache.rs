@@ -5,8 +5,8 @@
 //! first. A lost value costs only the work to make it again, so the cache refuses nothing: a
 //! value without room is not kept.
 //!
-//! A mutex guards the values, as in [`crate::SharedRuns`] and with the same restriction: a core
-//! holds it for a few operations on maps, never while a value is made, copied or dropped.
+//! A mutex guards the values (ARCHITECTURE.md, *Locks*). A core holds it for a few operations on
+//! maps, never while a value is made, copied or dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::{Budget, Reservation};
 
-/// See the module. Clones are the same cache.
+/// The cache, see the module's header. Clones share it.
 pub struct SharedCache<K, V> {
     budget: Budget,
     #[expect(clippy::disallowed_types, reason = "see the module's header")]
@@ -52,7 +52,7 @@ impl<K: Ord + Clone, V> State<K, V> {
 }
 
 impl<K: Ord + Clone, V> SharedCache<K, V> {
-    /// A cache within a budget that nobody else uses.
+    /// A cache that is the only user of a budget.
     pub fn new(budget: Budget) -> SharedCache<K, V> {
         let state = State { values: BTreeMap::new(), uses: BTreeMap::new(), last_use: 0 };
         SharedCache { budget, state: Arc::new(state.into()) }
@@ -75,11 +75,11 @@ impl<K: Ord + Clone, V> SharedCache<K, V> {
         })
     }
 
-    /// Keeps a value of so many bytes, instead of the one that is there under its key.
-    /// Returns whether it is kept: not if it is larger than the whole budget.
+    /// Keeps a value of `bytes` bytes, and drops an older value of its key. Returns whether the
+    /// value is kept: a value larger than the whole budget is not.
     pub fn put(&self, key: K, value: V, bytes: u64) -> bool {
         let value = Arc::new(value);
-        // Dropped when the lock is not held any more.
+        // Dropped after the lock.
         let mut gone = Vec::new();
         self.with_state(|state| {
             let mut freed = state.take(&key);
@@ -117,7 +117,7 @@ impl<K: Ord + Clone, V> SharedCache<K, V> {
         self.with_state(|state| state.values.values().map(|kept| kept.memory.bytes()).sum())
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.with_state(|state| state.values.len())
     }

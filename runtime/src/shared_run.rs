@@ -6,14 +6,13 @@
 //! on any core.
 //!
 //! Guarantees: every follower gets the outcome, or learns that there will be none. The leader
-//! learns when no follower is left. Only callers that asked before the end get the outcome:
-//! nothing is remembered. A caller that asks after the work has begun ([`Leader::begin`])
-//! follows only if its *stamp* equals the stamp at the beginning; otherwise it leads the same
-//! work once more. So, if the stamp changes with the data, nobody gets an outcome that is older
-//! than the question.
+//! learns when no follower is left. Only callers that asked before the end get the outcome: nothing
+//! is remembered. A caller that asks after the work has begun ([`Leader::begin`]) follows only if
+//! its *stamp* equals the stamp at the beginning; otherwise it leads the same work once more. So,
+//! if the stamp changes with the data, no follower gets an outcome that is older than its question.
 //!
-//! A mutex guards the list of runs, as in [`crate::Latch`] and with the same restriction: a core
-//! holds it for one operation on a map, never while a waker runs.
+//! A mutex guards the list of runs (ARCHITECTURE.md, *Locks*). A core holds it for one operation on
+//! a map, never while a waker runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +25,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::{Latch, LatchWait};
 
-/// See the module. Clones are the same list.
+/// The list of runs, see the module's header. Clones share it.
 pub struct SharedRuns<K, V> {
     shared: Arc<Shared<K, V>>,
 }
@@ -44,9 +43,9 @@ struct Shared<K, V> {
 
 struct State<K, V> {
     last_id: u64,
-    /// All runs that somebody waits for or that are led.
+    /// All runs that have a leader or a follower.
     runs: BTreeMap<u64, Run<V>>,
-    /// The run that one may join, by key.
+    /// The run that a caller may join, by key.
     open: BTreeMap<K, u64>,
 }
 
@@ -58,7 +57,7 @@ struct Run<V> {
 }
 
 struct Outcome<V> {
-    /// Unset when `ended` is triggered: there is none.
+    /// If it is unset when `ended` is triggered, there is no outcome.
     value: OnceLock<V>,
     ended: Latch,
     abandoned: Latch,
@@ -72,7 +71,7 @@ impl<K: Ord, V> Shared<K, V> {
 }
 
 impl<K: Ord, V> State<K, V> {
-    /// Lets nobody join a run any more.
+    /// Lets no later caller join a run.
     fn close(&mut self, key: &K, id: u64) {
         if self.open.get(key) == Some(&id) {
             self.open.remove(key);
@@ -80,11 +79,11 @@ impl<K: Ord, V> State<K, V> {
     }
 }
 
-/// What asking has led to.
+/// The part of a caller in the work that it asked for.
 pub enum Joined<K: Ord + Clone, V> {
     /// The work is to be done.
     Leads(Leader<K, V>, Follower<K, V>),
-    /// Somebody does it.
+    /// Another caller leads the work.
     Follows(Follower<K, V>),
 }
 
@@ -133,7 +132,7 @@ impl<K: Ord + Clone, V> SharedRuns<K, V> {
         }
     }
 
-    /// Runs that have not ended and that somebody waits for.
+    /// The number of runs that have not ended and have a follower.
     pub fn running(&self) -> usize {
         self.shared.with_state(|state| state.runs.len())
     }
@@ -145,8 +144,8 @@ impl<K, V> fmt::Debug for SharedRuns<K, V> {
     }
 }
 
-/// The right to do the work. Dropping it without [`Leader::finish`] tells everybody
-/// that there is no outcome.
+/// The right to do the work. Dropping it without [`Leader::finish`] tells all followers that there
+/// is no outcome.
 pub struct Leader<K: Ord + Clone, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
@@ -164,14 +163,14 @@ impl<K: Ord + Clone, V> Leader<K, V> {
         });
     }
 
-    /// Ends when nobody waits any more.
+    /// Ends when no follower is left.
     pub fn abandoned(&self) -> LatchWait {
         self.outcome.abandoned.wait()
     }
 
-    /// Gives everybody the outcome.
+    /// Gives the outcome to all followers.
     pub fn finish(self, value: V) {
-        // The only one who sets it is gone with this.
+        // Only a leader sets the value, and this call consumes the leader.
         let _ = self.outcome.value.set(value);
     }
 }
@@ -187,9 +186,9 @@ impl<K: Ord + Clone, V> Drop for Leader<K, V> {
     }
 }
 
-/// Waits for the outcome; a future. `None` means that there is none. May be dropped at
-/// any time.
-#[must_use = "nobody waits unless it is awaited"]
+/// A future that waits for the outcome. It ends with `None` if there is no outcome. May be
+/// dropped at any time.
+#[must_use = "a follower gets the outcome only in a task that awaits it"]
 pub struct Follower<K: Ord, V> {
     shared: Arc<Shared<K, V>>,
     key: K,
@@ -215,7 +214,7 @@ impl<K: Ord, V> Drop for Follower<K, V> {
             if run.followers > 0 {
                 return false;
             }
-            // Nobody may join what is about to be given up.
+            // A run that is about to be given up takes no more followers.
             state.close(&self.key, self.id);
             true
         });
@@ -297,12 +296,12 @@ mod tests {
         assert!(poll_once(&mut abandoned).is_pending());
         drop(own);
         assert!(poll_once(&mut abandoned).is_ready());
-        // What is given up is not joined.
+        // A run that was given up takes no followers.
         let (next, mut next_own) = lead(&runs, "a", 1);
         drop(leader);
         assert!(poll_once(&mut next_own).is_pending());
         let mut third = follow(&runs, "a", 1);
-        // A leader that fails tells everybody.
+        // A leader that fails tells all followers.
         drop(next);
         assert_eq!(poll_once(&mut next_own), Poll::Ready(None));
         assert_eq!(poll_once(&mut third), Poll::Ready(None));

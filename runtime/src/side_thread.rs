@@ -33,11 +33,11 @@ use crate::pressure::{Pressure, Urgency};
 use crate::priority::be_nicer;
 use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};
 
-/// Jobs waiting in one queue before a caller has to wait to hand one in.
+/// Most jobs in one queue. A caller that finds the queue full waits.
 const QUEUE_JOBS: usize = 1024;
 
-/// How much nicer than cores threads are that compute: beside a thread of another program that
-/// always computes such a one has two fifths of a CPU, and next to a core that does.
+/// How much nicer computing threads are than cores. Beside a thread of another program, or a core,
+/// that always computes, a computing thread gets two fifths of a CPU.
 const COMPUTING_NICENESS: i32 = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -56,12 +56,12 @@ pub(crate) struct SideThreads {
     pressure: Arc<Pressure>,
 }
 
-/// What the threads of a queue do.
+/// The kind of work that the threads of a queue do.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// They call the system.
+    /// The threads make blocking system calls.
     Files,
-    /// They compute.
+    /// The threads compute.
     Computations(Urgency),
 }
 
@@ -75,8 +75,7 @@ fn urgency_of(queue: SideQueue) -> Urgency {
 }
 
 impl SideThreads {
-    /// Starts so many threads for each of the queues, at least one, of a process with so many
-    /// cores.
+    /// Starts `threads` threads for each queue, at least one, in a process with `cores` cores.
     pub(crate) fn start(threads: u16, cores: u16) -> io::Result<SideThreads> {
         let pressure = Arc::new(Pressure::new(cores));
         let files = |name, threads| start_queue(name, threads, Kind::Files, &pressure);
@@ -96,12 +95,12 @@ impl SideThreads {
         })
     }
 
-    /// Has long work know that a durable write begins, for which somebody waits.
+    /// Tells long work that a durable write begins. A push waits for that write.
     pub(crate) fn note_commit(&self) {
         self.pressure.note_commit(clock::now());
     }
 
-    /// Has the calling thread count as a core, to which long work leaves what it needs.
+    /// Counts the calling thread as a core. Long work leaves cores the CPU time that they need.
     pub(crate) fn add_core(&self, core: CoreId) {
         self.pressure.add_core(core);
     }
@@ -136,7 +135,7 @@ impl SideThreads {
     /// Closes the file of a descriptor that is about to be closed, and that nothing uses any
     /// more.
     pub(crate) fn close_file_of(&self, descriptor: BorrowedFd<'_>) {
-        // What cannot be taken is closed by who has it, who may have to wait.
+        // A descriptor that cannot be taken is closed by its holder, which may have to wait.
         if let Ok(file) = closing::take(descriptor) {
             self.close(file);
         }
@@ -154,7 +153,7 @@ impl SideThreads {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        // It goes with the job, which runs even if nobody waits for it any more.
+        // The count lives in the job, which runs even if its caller has gone.
         let counted = self.pressure.count(urgency_of(queue));
         let computation = move || {
             let _counted = counted;
@@ -178,7 +177,7 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     let job: Job = Box::new(move || {
-        // The caller may have gone: its result is of no use to anybody then.
+        // The caller may have gone; then its result is of no use.
         let _ = sender.send(work());
     });
     if let Err(flume::TrySendError::Full(job) | flume::TrySendError::Disconnected(job)) =
@@ -290,13 +289,13 @@ mod tests {
         let (mut reader, writer) = io::pipe().unwrap();
         side.close_file_of(writer.as_fd());
         drop(writer);
-        // Nothing waits for what closes, neither who closes nor what else is to be done.
+        // Neither the holder of a closing file nor other work waits for the close.
         for queue in QUEUES {
             block_on(side.work(queue, || ()));
         }
         block_on(join(side.file(|| ()), side.device(|| ())));
         release.send(()).unwrap();
-        // It ends once the other end is closed, and that is done by nobody but the side thread.
+        // The read ends once the other end is closed, and only the side thread closes it.
         assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 0);
     }
 

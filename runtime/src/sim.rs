@@ -1,16 +1,15 @@
 //! A deterministic simulation of machines: one thread, one seed, a virtual
 //! clock, a network in memory and disks that fail in every way disks may.
 //!
-//! Guarantees: the same seed and the same program give the same run, to the last
-//! poll; [`Simulation::trace_hash`] proves it. A run that cannot go on, or never
-//! ends, is reported with its seed instead of hanging. What a program takes from
-//! elsewhere (thread-locals, clocks of `std`, hashers with random seeds) breaks
-//! this.
+//! Guarantees: the same seed and the same program give the same run, to the last poll;
+//! [`Simulation::trace_hash`] proves it. A run that cannot go on, or never ends, is reported with
+//! its seed instead of hanging. A program that uses other sources of state (thread-locals, clocks
+//! of `std`, hashers with random seeds) breaks this.
 //!
-//! What may go wrong in it: any order of tasks that independent cores could
-//! produce, and stalls of single cores (`world.rs`); the disk (`disk.rs`,
-//! `inode.rs`, `names.rs`); the network (`stream.rs`, `network.rs`); the end of a
-//! node at any moment, with what the kernel was doing for it half done.
+//! What may go wrong in it: any order of tasks that independent cores could produce, and stalls of
+//! single cores (`world.rs`); the disk (`disk.rs`, `inode.rs`, `names.rs`); the network
+//! (`stream.rs`, `network.rs`); the end of a node at any moment, with its kernel operations half
+//! done.
 //!
 //! Not modelled: parallel execution within a poll, so no data races between
 //! atomics; memory exhaustion; clocks that differ between nodes or go back.
@@ -88,7 +87,7 @@ pub struct Stuck {
     pub polls: u64,
     /// Tasks that wait.
     pub tasks: usize,
-    /// Nothing can ever happen any more; otherwise too much has.
+    /// True if no event can ever happen; false if too many polls were made.
     pub is_deadlock: bool,
 }
 
@@ -167,8 +166,8 @@ impl Simulation {
         self.network.fail_next_accepts(count);
     }
 
-    /// Sets what one direction of a later connection may hold unread, in bytes;
-    /// 64 to 512 KiB unless set. Small buffers let writers wait.
+    /// Sets the capacity of one direction of later connections, in unread bytes; 64 to 512 KiB
+    /// unless set. Small buffers let writers wait.
     pub fn set_socket_buffer_bytes(&self, range: RangeInclusive<u64>) {
         self.network.buffer_bytes.replace(range);
     }
@@ -178,13 +177,13 @@ impl Simulation {
         self.network.backlog_connections.set(count);
     }
 
-    /// Sets what each call of [`crate::give_way`] costs on the virtual clock: nothing unless set.
+    /// Sets the cost of each call of [`crate::give_way`] on the virtual clock: nothing unless set.
     pub fn set_look_cost(&self, cost: Duration) {
         self.world.set_look_nanos(u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The most that such calls have cost in one go of one task, in which nobody else of its core
-    /// could do anything.
+    /// The highest sum of these costs in one poll of one task. Other tasks of its core stand still
+    /// meanwhile.
     pub fn longest_poll(&self) -> Duration {
         Duration::from_nanos(self.world.longest_poll_nanos())
     }
@@ -271,7 +270,7 @@ impl Simulation {
     /// Runs until `condition` holds; it is asked before each step.
     ///
     /// # Errors
-    /// If nothing can happen any more, or too much has.
+    /// No event can ever happen, or too many polls were made.
     pub fn run_until(&self, mut condition: impl FnMut() -> bool) -> Result<(), Stuck> {
         let limit = self.polls().saturating_add(self.max_polls.get());
         while !condition() {

@@ -11,9 +11,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// `net.core.somaxconn` may lower it.
 const BACKLOG_CONNECTIONS: i32 = 4096;
 
-/// How long a connection that has shut down its sending side still takes what
-/// the peer sends. Closing at once would answer late bytes with a reset, which
-/// can destroy the response on its way to the peer.
+/// How long a connection that has shut down its sending side still takes bytes of the peer. Closing
+/// at once would answer late bytes with a reset, which can destroy the response on its way to the
+/// peer.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 /// A non-blocking listener with `SO_REUSEPORT`.
@@ -63,7 +63,7 @@ pub(crate) fn stop_both(fd: RawFd) {
     shut_down(fd, libc::SHUT_RDWR);
 }
 
-/// The error of a connection that is no longer connected says nothing new.
+/// Ignores errors: a connection that is not connected has nothing to shut down.
 fn shut_down(fd: RawFd, how: libc::c_int) {
     // SAFETY: a call with plain integers; the caller holds the socket open.
     unsafe { libc::shutdown(fd, how) };

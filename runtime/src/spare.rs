@@ -35,7 +35,7 @@ impl SpareDescriptors {
     #[expect(clippy::disallowed_methods, reason = "it touches no disk, and never blocks")]
     pub(crate) fn refill(&self) -> bool {
         while !self.sender.is_full() {
-            // Fails if there are none, which is what the spare ones are for.
+            // Fails if the process has no descriptors left. The spare ones are for this case.
             let Ok(file) = File::open("/dev/null") else { return false };
             if self.sender.try_send(file).is_err() {
                 // Another thread was faster.
@@ -48,7 +48,7 @@ impl SpareDescriptors {
     /// Accepts without waiting, unless a spare descriptor is missing.
     ///
     /// # Errors
-    /// There are no descriptors, or those of [`socket::accept`].
+    /// The process has no descriptors left, or an error of [`socket::accept`].
     pub(crate) fn accept_if_all(
         &self,
         listener: &net::TcpListener,
@@ -56,15 +56,15 @@ impl SpareDescriptors {
         if self.refill() { socket::accept(listener) } else { Err(lack()) }
     }
 
-    /// Gives one up, so that something else may have it. False if there is none.
+    /// Gives a spare descriptor up for another use. False if no spare descriptor is left.
     pub(crate) fn release(&self) -> bool {
         self.receiver.try_recv().is_ok()
     }
 
-    /// Accepts with one of them, without waiting: `None` if nobody is there.
+    /// Accepts with a spare descriptor, without waiting: `None` if no connection waits.
     ///
     /// # Errors
-    /// All are in use, or those of [`socket::accept`].
+    /// All spare descriptors are in use, or an error of [`socket::accept`].
     pub(crate) fn accept(
         &self,
         listener: &net::TcpListener,

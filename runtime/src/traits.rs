@@ -53,24 +53,23 @@ impl Monotonic {
 pub enum OpenMode {
     /// The file must exist; it is opened for reading only.
     Read,
-    /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes around
-    /// the page cache where the file system can do that: for what is read once. It costs
-    /// no copy and no pages, of which each may have to be cleared, or on a virtual machine to be
+    /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes around the
+    /// page cache where the file system can do that. This mode is for data that is read once. It
+    /// costs no copy and no pages. A page may have to be cleared, or on a virtual machine to be
     /// given by the host, at many times the price of a copy.
     ReadDirect,
     /// The file must exist; it is opened for reading and writing.
     ReadWrite,
     /// The file must not exist; it is created for reading and writing.
     CreateNew,
-    /// The file must not exist; it is created for [`File::write_aligned_at`] alone, which
-    /// returns when what it wrote is durable, together with the length of the file. Writes
-    /// go around the page cache where the file system can do that: copying what is synced
-    /// at once into the cache and out again costs ten times the CPU time. Other writes and
-    /// reads are refused.
+    /// The file must not exist; it is created for [`File::write_aligned_at`] alone, which returns
+    /// when its bytes are durable, together with the length of the file. Writes go around the page
+    /// cache where the file system can do that: copying data that is synced at once into the cache
+    /// and out again costs ten times the CPU time. Other writes and reads are refused.
     CreateNewDurable,
-    /// The same for what is durable after [`File::sync_data`], like an ordinary file. What is
-    /// no multiple of a block ends in a padded one, which [`File::truncate`] cuts off before
-    /// the sync.
+    /// Like `CreateNewDurable`, but bytes are durable after [`File::sync_data`], as in an ordinary
+    /// file. A length that is no multiple of a block ends in a padded block, which
+    /// [`File::truncate`] cuts off before the sync.
     CreateNewDirect,
 }
 
@@ -85,7 +84,7 @@ impl OpenMode {
         self == OpenMode::ReadDirect
     }
 
-    /// Whether what was written is durable when the write returns.
+    /// Whether written bytes are durable when the write returns.
     pub(crate) fn is_durable(self) -> bool {
         self == OpenMode::CreateNewDurable
     }
@@ -102,21 +101,21 @@ pub struct DirEntry {
     pub len_bytes: u64,
 }
 
-/// Which side threads run a computation. Jobs of one queue wait for each other. Those of
+/// The side threads that run a computation. Jobs of one queue wait for each other. Jobs of
 /// different queues share the CPU time that cores leave. Heavy and long queries leave it to the
-/// others between their jobs, and where a long job calls [`crate::give_way`].
+/// other queues between their jobs, and where a long job calls [`crate::give_way`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SideQueue {
-    /// What takes data out of memory, for which pushes wait in the end, and other work that is
+    /// Work that takes data out of memory, for which pushes wait in the end, and other work that is
     /// waited for but too long for a core.
     Upkeep,
-    /// What puts stored data in order. Nobody waits for it, unless it falls far behind.
+    /// Work that puts stored data in order. Pushes wait for it only if it falls far behind.
     Merging,
-    /// Parts of queries, of some milliseconds each: who comes next waits for a few of them.
+    /// Parts of queries, of some milliseconds each: the next query waits for a few of them.
     Queries,
-    /// The same, of queries that have taken long already.
+    /// Parts of queries that have taken long already.
     HeavyQueries,
-    /// Parts of queries that take as long as they take.
+    /// Parts of queries without a bound on their time.
     LongQueries,
 }
 
@@ -125,11 +124,11 @@ pub enum SideQueue {
 pub struct DiskSpace {
     /// Size of the whole file system.
     pub total_bytes: u64,
-    /// What this process may still allocate.
+    /// Bytes that this process may still allocate.
     pub available_bytes: u64,
 }
 
-/// What a core may ask of the machine. Cheap to clone; stays on its core.
+/// The operations of the machine for a core. Cheap to clone; stays on its core.
 #[allow(async_fn_in_trait)]
 pub trait Runtime: Clone + 'static {
     /// An open file.
@@ -151,7 +150,7 @@ pub trait Runtime: Clone + 'static {
     /// The core this value belongs to.
     fn core(&self) -> CoreId;
 
-    /// How many cores the process was launched on.
+    /// The number of cores that the process was launched on.
     fn core_count(&self) -> u16;
 
     /// The monotonic clock.
@@ -178,7 +177,7 @@ pub trait Runtime: Clone + 'static {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static;
 
-    /// The same in the queue for upkeep.
+    /// [`Runtime::offload_to`] with [`SideQueue::Upkeep`].
     async fn offload<T, F>(&self, work: F) -> T
     where
         T: Send + 'static,
@@ -275,8 +274,8 @@ pub fn temporary_path(path: &Path) -> PathBuf {
 /// the file closes when the value is dropped.
 #[allow(async_fn_in_trait)]
 pub trait File: 'static {
-    /// Reads at `offset_bytes` into `buffer[len..capacity]` and extends `buffer`
-    /// by what came. `Ok(0)` means end of file (or no spare capacity).
+    /// Reads at `offset_bytes` into `buffer[len..capacity]` and extends `buffer` by the bytes read.
+    /// `Ok(0)` means end of file (or no spare capacity).
     async fn read_at(&self, buffer: Vec<u8>, offset_bytes: u64) -> (io::Result<usize>, Vec<u8>);
 
     /// Reads exactly `count_bytes` at `offset_bytes`, appended to `buffer`, whose
@@ -296,7 +295,7 @@ pub trait File: 'static {
             buffer = returned;
             match result {
                 Ok(0) => return (Err(io::ErrorKind::UnexpectedEof.into()), buffer),
-                // A reused buffer may have more room than was asked for.
+                // A reused buffer may have more room than requested.
                 Ok(_) => buffer.truncate(start + count_bytes),
                 Err(error) => return (Err(error), buffer),
             }
@@ -304,10 +303,10 @@ pub trait File: 'static {
         (Ok(()), buffer)
     }
 
-    /// Puts what the file has from `offset_bytes` on into the buffer, instead of its content:
-    /// `count_bytes`, or as many as there are before the end of the file. Both numbers must be
-    /// multiples of [`crate::DIRECT_BLOCK_BYTES`], else it is [`io::ErrorKind::InvalidInput`].
-    /// Memory that is large enough is used again.
+    /// Replaces the buffer's content by the file's bytes from `offset_bytes` on: `count_bytes`, or
+    /// as many as there are before the end of the file. Both numbers must be multiples of
+    /// [`crate::DIRECT_BLOCK_BYTES`], else it is [`io::ErrorKind::InvalidInput`]. Memory that is
+    /// large enough is used again.
     async fn read_aligned_at(
         &self,
         buffer: AlignedBuffer,
@@ -334,13 +333,13 @@ pub trait File: 'static {
     /// about failures.
     async fn sync_data(&self) -> io::Result<()>;
 
-    /// Has the system bring what was written to a range of bytes to the device now, and
-    /// waits for that (`sync_file_range`), so that a later sync finds little to do. Makes
-    /// nothing durable, and does nothing where the file system cannot do it.
+    /// Brings written bytes of a range to the device, and waits for that (`sync_file_range`), so
+    /// that a later sync finds little to do. Makes nothing durable, and does nothing where the file
+    /// system cannot do it.
     ///
     /// # Errors
-    /// A failure poisons the file as that of a sync does: the system tells of bytes that it
-    /// could not write once, so the sync that comes later would not fail for them.
+    /// A failure poisons the file like a failed sync: the system reports bytes that it could not
+    /// write only once, so the later sync would not fail for them.
     async fn write_back(&self, range: Range<u64>) -> io::Result<()>;
 
     /// Reserves space for `0..len_bytes` and extends the file to that length;
@@ -381,24 +380,24 @@ pub trait Listener: 'static {
     /// accept from a listener.
     async fn accept(&self) -> io::Result<(Self::Reader, Self::Writer, SocketAddr)>;
 
-    /// Waits for the next connection after [`Listener::accept`] has failed for lack of
-    /// descriptors ([`crate::is_lack_of_descriptors`]), and takes it with one of a few that
-    /// the listener keeps for this. The connection has to be told and closed soon, unless
-    /// [`SpareConnection::has_descriptor`]. Fails in the same way if those are in use, too, and
-    /// if there are none. May be dropped like `accept`.
+    /// Waits for the next connection after [`Listener::accept`] has failed for lack of descriptors
+    /// ([`crate::is_lack_of_descriptors`]), and takes it with a spare descriptor, of which the
+    /// listener keeps a few. The caller has to refuse and close the connection soon, unless
+    /// [`SpareConnection::has_descriptor`]. Fails in the same way if all spare descriptors are in
+    /// use or the listener has none. May be dropped like `accept`.
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<Self::Reader, Self::Writer>> {
         Err(io::Error::from_raw_os_error(libc::EMFILE))
     }
 
-    /// The bound address; tells the port when port 0 was asked for.
+    /// The bound address, with the chosen port if port 0 was requested.
     fn local_address(&self) -> io::Result<SocketAddr>;
 }
 
 /// The receiving half of a connection.
 #[allow(async_fn_in_trait)]
 pub trait Reader: 'static {
-    /// Reads into `buffer[len..capacity]` and extends `buffer` by what came.
-    /// `Ok(0)` means that the peer closed its side (or no spare capacity).
+    /// Reads into `buffer[len..capacity]` and extends `buffer` by the bytes read. `Ok(0)` means
+    /// that the peer closed its side (or no spare capacity).
     ///
     /// After a read that timed out every later one fails with
     /// [`io::ErrorKind::TimedOut`], because bytes may be missing between. The

@@ -17,7 +17,7 @@ async fn open_descriptors<R: Runtime>(runtime: &R) -> usize {
 }
 
 async fn check<R: Runtime>(runtime: R, dir: PathBuf, silent: std::net::SocketAddr) {
-    // The first round opens what stays open, such as caches of the driver.
+    // The first round opens descriptors that stay open, such as caches of the driver.
     machine::open_and_close_much(runtime.clone(), &dir, silent).await;
     let settle = Duration::from_millis(50);
     runtime.sleep_until(runtime.now().after(settle)).await;

@@ -4,7 +4,7 @@ mod support;
 
 use logsvc_runtime::{LaunchOptions, glommio_backend};
 
-/// Whether this machine lets a process use glommio; says so if it does not.
+/// Whether this machine lets a process use glommio; prints a line if it does not.
 fn has_ring() -> bool {
     match glommio_backend::launch(&LaunchOptions::with_cores(2), |_| async {}) {
         Ok(()) => true,

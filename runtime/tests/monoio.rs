@@ -5,7 +5,7 @@ mod support;
 use logsvc_runtime::monoio_backend::{self, MonoioDriver};
 use logsvc_runtime::{LaunchOptions, Runtime};
 
-/// Whether this machine lets a process use io_uring; says so if it does not.
+/// Whether this machine lets a process use io_uring; prints a line if it does not.
 fn has_ring() -> bool {
     let options = LaunchOptions::with_cores(1);
     match monoio_backend::launch(&options, MonoioDriver::IoUring, |_| async {}) {

@@ -1,5 +1,5 @@
-//! What ends a process, and what refuses to start one. Each test runs itself
-//! again as a child process and looks at how that ends.
+//! The ends of a process, and refusals to start one. Each test runs itself again as a child process
+//! and looks at how that ends.
 
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read};
@@ -150,8 +150,8 @@ fn a_second_signal_stops_at_once() {
     assert_eq!(child.wait().unwrap().code(), Some(FORCED_EXIT_CODE));
 }
 
-/// Lets this thread and those it starts get EPERM from `io_uring_setup`, as
-/// container profiles do.
+/// Lets this thread and all threads that it starts get EPERM from `io_uring_setup`, as container
+/// profiles do.
 fn forbid_io_uring() {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = [

@@ -1,5 +1,5 @@
-//! The conformance suite on the simulation, over many seeds, and what only the
-//! simulation promises about runs: they repeat, and they never hang.
+//! The conformance suite on the simulation, over many seeds, and the promises that only the
+//! simulation makes about runs: they repeat, and they never hang.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -47,7 +47,7 @@ fn a_failed_write_back_poisons() {
             file.write_all_at(b"new".to_vec(), 0).await.0.expect("a write before the failure");
             let error = file.write_back(0..3).await.expect_err("as armed");
             assert_eq!(error.raw_os_error(), Some(5), "EIO");
-            // A sync would find no dirty page any more, and succeed.
+            // A sync would find no dirty page, and succeed.
             file.sync_data().await.expect_err("poisoned");
             file.write_back(0..3).await.expect_err("poisoned");
             file.write_all_at(b"again".to_vec(), 0).await.0.expect_err("poisoned");
@@ -79,7 +79,7 @@ fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// A run of everything with a crash in between; gives its trace and polls.
+/// A run of all operations with a crash in between; returns its trace hash and polls.
 fn eventful_run(seed: u64) -> (u64, u64) {
     let simulation = Simulation::new(seed);
     let node = simulation.start_node(3, |runtime| async move {

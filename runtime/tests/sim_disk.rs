@@ -1,6 +1,5 @@
-//! What the simulated disk promises, seen through the runtime: synced data
-//! outlives everything, unsynced data outlives a killed process, and each kind
-//! of failure can happen.
+//! The promises of the simulated disk, seen through the runtime: synced data outlives everything,
+//! unsynced data outlives a killed process, and each kind of failure can happen.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -15,7 +14,7 @@ use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES, File, OpenMode, Runtime,
 const LOG: &str = "/data/log";
 const RECORD_BYTES: usize = 24;
 
-/// A record that can be told from zeros and from all others.
+/// A record that differs from zeros and from all other records.
 fn record(number: u64) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[..8].copy_from_slice(&(number + 1).to_le_bytes());
@@ -61,7 +60,7 @@ fn intact_records(log: &[u8]) -> u64 {
     intact.count() as u64
 }
 
-/// Runs the appender for a while and gives what it believes to be durable.
+/// Runs the appender for a while and returns the number of records that it believes to be durable.
 fn run_appender(simulation: &Simulation, end: impl FnOnce(&logsvc_runtime::sim::Node)) -> u64 {
     let acknowledged = Rc::new(Cell::new(0));
     let counter = Rc::clone(&acknowledged);

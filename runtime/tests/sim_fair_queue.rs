@@ -1,6 +1,6 @@
-//! Properties of the fair queue under random schedules of several cores: everybody
-//! who stays gets a place, and a key that floods the queue delays another one by no
-//! more than one piece of work.
+//! Properties of the fair queue under random schedules of several cores: every ticket that is kept
+//! gets a place, and a key that floods the queue delays another one by no more than one piece of
+//! work.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,16 +34,16 @@ async fn work<R: Runtime>(runtime: &R, tally: &Tally) {
     tally.working.set(tally.working.get() - 1);
 }
 
-/// One that waits, and now and then loses patience.
+/// A task that waits for permits, and now and then drops its ticket.
 async fn flooding<R: Runtime>(runtime: R, queue: FairQueue<&'static str>, tally: Rc<Tally>) {
     let ticket = queue.enter("flood", NONE).expect("no bound");
-    let place = if runtime.random_u64().is_multiple_of(4) {
+    let permit = if runtime.random_u64().is_multiple_of(4) {
         let patience = Duration::from_millis(runtime.random_u64() % 20_000);
         let mut late = std::pin::pin!(runtime.sleep_until(runtime.now().after(patience)));
         let mut ticket = ticket;
         std::future::poll_fn(|cx| {
-            if let std::task::Poll::Ready(place) = std::pin::Pin::new(&mut ticket).poll(cx) {
-                return std::task::Poll::Ready(Some(place));
+            if let std::task::Poll::Ready(permit) = std::pin::Pin::new(&mut ticket).poll(cx) {
+                return std::task::Poll::Ready(Some(permit));
             }
             late.as_mut().poll(cx).map(|()| None)
         })
@@ -51,8 +51,8 @@ async fn flooding<R: Runtime>(runtime: R, queue: FairQueue<&'static str>, tally:
     } else {
         Some(ticket.await)
     };
-    match place {
-        Some(_place) => {
+    match permit {
+        Some(_permit) => {
             work(&runtime, &tally).await;
             add(&tally.done, 1);
         }
@@ -78,11 +78,11 @@ fn a_flood_delays_others_by_one_piece_of_work() {
                 if runtime.core().0 == 1 {
                     for _ in 0..10 {
                         let begun = runtime.now();
-                        let place = queue.enter("quiet", NONE).expect("no bound").await;
+                        let permit = queue.enter("quiet", NONE).expect("no bound").await;
                         let waited = runtime.now().since(begun);
                         assert!(waited < WORK * 3 / 2, "waited {waited:?}");
                         work(&runtime, &tally).await;
-                        drop(place);
+                        drop(permit);
                         add(&tally.quiet_done, 1);
                     }
                 }
@@ -91,7 +91,7 @@ fn a_flood_delays_others_by_one_piece_of_work() {
                 }
             }
         });
-        simulation.run_until(|| !node.is_running()).expect("everybody gets a place");
+        simulation.run_until(|| !node.is_running()).expect("every kept ticket gets a place");
         assert_eq!(tally.quiet_done.get(), 10);
         let flood = tally.done.get() + tally.gone.get();
         assert_eq!(flood, u32::from(CORES) * FLOOD_PER_CORE);

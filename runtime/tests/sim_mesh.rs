@@ -12,7 +12,7 @@ use logsvc_runtime::{CoreId, Latch, Runtime};
 const CORES: u16 = 3;
 const CALLS_PER_CORE: u64 = 150;
 
-/// Who calls, with which number.
+/// The calling core, and the number of its call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Request {
     from: CoreId,
@@ -151,7 +151,7 @@ fn every_accepted_call_ends() {
                 drop(runtime.spawn(caller.pump_replies()));
                 let served = runtime.spawn(serve(runtime.clone(), inbox, Rc::clone(&tally)));
                 call_much(runtime.clone(), caller.clone(), tally).await;
-                // The replies that nobody waits for still have to arrive.
+                // Abandoned replies still have to arrive.
                 while caller.inflight() > 0 {
                     pause(&runtime, 1_000).await;
                 }

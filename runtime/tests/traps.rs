@@ -3,7 +3,7 @@
 
 use logsvc_runtime::conformance::{self, cores};
 
-/// What was seen to go wrong, and the checks that would show it again.
+/// Faults that libraries were seen to have, and the checks that would show them again.
 const TRAPS: &[(&str, &[&str])] = &[
     (
         "monoio without its `sync` feature loses wakes from another thread",

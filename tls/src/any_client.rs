@@ -12,7 +12,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 pub(crate) struct AnyClient {
     /// Whether a client without a certificate is refused.
     pub(crate) mandatory: bool,
-    /// What signatures are understood.
+    /// The signature algorithms that are understood.
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 

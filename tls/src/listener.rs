@@ -13,8 +13,8 @@ use crate::session::Session;
 use crate::settings::{SettingsError, TlsSettings};
 use crate::stream::{TlsReader, TlsWriter, halves};
 
-/// What all connections of a server need: its certificates and its rules. Cheap to
-/// clone; cores should not share one, see [`TlsAcceptor::for_core`].
+/// The certificates and rules that all connections of a server share. Cheap to clone; cores should
+/// not share one, see [`TlsAcceptor::for_core`].
 #[derive(Clone)]
 pub struct TlsAcceptor {
     config: Arc<ServerConfig>,

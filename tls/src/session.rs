@@ -11,35 +11,35 @@ use rustls::{Connection, Error};
 /// 2 KiB; chains of client certificates of 10 KiB have been seen.
 pub const MAX_HANDSHAKE_BYTES: usize = 64 * 1024;
 
-/// What a handshake may hold without asking the budget: as much as the buffer of an
-/// idle connection.
+/// Bytes that a handshake may hold without asking the budget: as much as the buffer of an idle
+/// connection.
 const FREE_HANDSHAKE_BYTES: usize = 4096;
 
 /// Plaintext that is encrypted for one write of the transport; the limit that `rustls`
 /// has for records that wait.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// What records add to [`WRITE_BYTES`] of plaintext: at most 29 bytes each, which hold
-/// 16 KiB, and room for an answer to a request for new keys.
+/// Bytes that records add to [`WRITE_BYTES`] of plaintext: at most 29 for each record of 16 KiB,
+/// and room for an answer to a request for new keys.
 const RECORD_OVERHEAD_BYTES: usize = 256;
 
 pub(crate) struct Session<W> {
     tls: RefCell<Connection>,
-    /// Taken by whoever sends. `None` for good if that was given up midway.
+    /// Taken by the task that sends. `None` for good if a send was given up midway.
     transport: Cell<Option<W>>,
     established: Cell<bool>,
     failed: Cell<bool>,
     handshake: RefCell<Handshake>,
 }
 
-/// What a peer has sent before its handshake is done.
+/// The bytes of a peer during its handshake.
 struct Handshake {
     received_bytes: usize,
     budget: Budget,
     reservation: Option<Reservation>,
 }
 
-/// What decryption gave.
+/// The result of a decryption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
     /// So many bytes of plaintext.
@@ -80,7 +80,7 @@ impl<W: Writer> Session<W> {
         self.failed.get()
     }
 
-    /// Gives up: nothing is sent any more except last words.
+    /// Gives up: only last words are sent from here on.
     pub(crate) fn fail(&self) {
         self.failed.set(true);
     }
@@ -104,8 +104,8 @@ impl<W: Writer> Session<W> {
                     buffer.extend_from_slice(&chunk[..count]);
                     count
                 }
-                // There is nothing at the moment; the end of the transport is never
-                // told to the session, so nothing else can be meant.
+                // No plaintext is ready. The session never learns of the transport's end, so the
+                // error has no other meaning.
                 Err(_) => 0,
             };
             if taken == 0 {
@@ -116,8 +116,8 @@ impl<W: Writer> Session<W> {
         }
     }
 
-    /// Decrypts some of `cipher` and says how many bytes were taken. What was
-    /// decrypted before must have been read.
+    /// Decrypts some of `cipher` and returns the number of bytes that were taken. All plaintext of
+    /// earlier calls must have been read.
     pub(crate) fn decrypt(&self, cipher: &[u8]) -> Result<usize, Fault> {
         let mut tls = self.tls.borrow_mut();
         let mut rest = cipher;
@@ -135,13 +135,13 @@ impl<W: Writer> Session<W> {
                 self.handshake.borrow_mut().reservation = None;
             }
         }
-        // After `close_notify` nothing counts any more.
+        // Bytes after `close_notify` do not count.
         let closed = taken == 0 || state.peer_has_closed();
         Ok(if closed { cipher.len() } else { taken })
     }
 
-    /// Gives back what the buffer of records has grown by. For when nothing is under
-    /// way; nothing is lost otherwise.
+    /// Shrinks the buffer of records to its first size. Meant for an idle connection; a busy one
+    /// loses nothing by it.
     pub(crate) fn shrink(&self) {
         // A read of nothing makes the empty buffer small, and it is an error that
         // means "not now", so that the session does not take it for the end.
@@ -210,7 +210,7 @@ impl<W: Writer> Session<W> {
         Ok(count)
     }
 
-    /// Says that no more comes, if there is anybody who understands it.
+    /// Sends `close_notify`, if the handshake is done and the session has not failed.
     pub(crate) async fn say_goodbye(&self, deadline: Monotonic) -> io::Result<()> {
         if !self.established.get() || self.failed.get() {
             return Ok(());
@@ -241,7 +241,7 @@ fn put_records(tls: &mut Connection, out: &mut Vec<u8>) {
 }
 
 impl Handshake {
-    /// Counts what came, before it is looked at.
+    /// Counts received bytes before they are parsed.
     fn count(&mut self, bytes: usize) -> Result<(), Fault> {
         self.received_bytes += bytes;
         if self.received_bytes > MAX_HANDSHAKE_BYTES {

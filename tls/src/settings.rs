@@ -17,7 +17,7 @@ use crate::suites::CipherSuites;
 /// The one protocol that is offered by ALPN.
 pub(crate) const ALPN_HTTP_1_1: &[u8] = b"http/1.1";
 
-/// What a client must show of itself, by the names of Go's `tls.ClientAuthType`.
+/// The certificate that a client must show, by the names of Go's `tls.ClientAuthType`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClientAuth {
     /// `NoClientCert`, or nothing: clients are not asked.
@@ -78,20 +78,20 @@ impl FromStr for MinVersion {
     }
 }
 
-/// What a server with TLS needs.
+/// The settings of a server with TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
-    /// The server's certificate and those that lead to its issuer, as PEM.
+    /// The server's certificate and the certificates up to its issuer, as PEM.
     pub certificates_pem: Vec<u8>,
     /// The private key of the first certificate, as PEM: PKCS #8, PKCS #1 or SEC 1.
     pub key_pem: Vec<u8>,
-    /// What clients must show.
+    /// The certificate that clients must show.
     pub client_auth: ClientAuth,
     /// Certificates of the issuers of clients, as PEM.
     pub client_ca_pem: Vec<u8>,
     /// The oldest version.
     pub min_version: MinVersion,
-    /// What may be spoken in TLS 1.2.
+    /// The suites that may be spoken in TLS 1.2.
     pub cipher_suites: CipherSuites,
 }
 

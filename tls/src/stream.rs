@@ -14,9 +14,9 @@ use rustls::Error;
 
 use crate::session::{Fault, Plain, Session};
 
-/// Reads with less room than this go into the caller's memory, so that an idle
-/// connection needs none of its own; those with more, the bodies of requests, into a
-/// buffer of [`CIPHER_BYTES`].
+/// Reads with less room than this go into the caller's memory, so that an idle connection needs no
+/// buffer of its own. Reads with more room, for the bodies of requests, go into a buffer of
+/// [`CIPHER_BYTES`].
 const LARGE_ROOM_BYTES: usize = 16 * 1024;
 
 /// Encrypted bytes that are read at once for a large room.
@@ -28,8 +28,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped after last words.
 const FAREWELL_BYTES: usize = 64 * 1024;
 
-/// What a client hears that speaks HTTP to a port with TLS. HTTP/1.0, which every
-/// client understands.
+/// The answer to a client that speaks HTTP to a port with TLS. HTTP/1.0, which every client
+/// understands.
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Connection: close\r\n\
@@ -42,7 +42,7 @@ pub struct TlsReader<R: Runtime> {
     session: Rc<Session<R::Writer>>,
     transport: R::Reader,
     handshake_deadline: Monotonic,
-    /// Encrypted bytes that have come; those before `taken` were looked at.
+    /// Encrypted bytes received; the bytes before `taken` have been decrypted.
     cipher: Vec<u8>,
     taken: usize,
     /// Whether this side accepted the connection, and nothing has come yet.
@@ -125,7 +125,7 @@ impl<R: Runtime> TlsReader<R> {
         Ok(())
     }
 
-    /// Sends what this side says first.
+    /// Sends the first message of this side.
     async fn session_hello(&mut self, deadline: Monotonic) -> io::Result<()> {
         match self.session.waiting_records() {
             Some(records) if !self.session.is_established() => {
@@ -180,7 +180,7 @@ impl<R: Runtime> TlsReader<R> {
         (result, buffer)
     }
 
-    /// Decrypts some of what has come, and answers during a handshake.
+    /// Decrypts some of the received bytes, and answers during a handshake.
     async fn digest(&mut self, deadline: Monotonic) -> io::Result<()> {
         let cipher = &self.cipher[self.taken..];
         if std::mem::take(&mut self.may_be_plain_http) && is_plain_http(cipher) {
@@ -223,7 +223,7 @@ impl<R: Runtime> TlsReader<R> {
         self.session.fail();
         self.cipher = Vec::new();
         self.taken = 0;
-        // Somebody else is writing; then the peer hears nothing but the end.
+        // Another task is writing; then the peer sees only the end of the connection.
         let Some(mut transport) = self.session.take_transport() else { return };
         let deadline = self.runtime.now().after(FAREWELL);
         if transport.write_all(last_words, deadline).await.0.is_err()

@@ -1,8 +1,8 @@
 //! Cipher suites by the names that configuration files use.
 //!
-//! The names are the names of the IANA registry, as Go's `crypto/tls` prints them. A list
-//! restricts TLS 1.2 only: all suites of TLS 1.3 are strong, and Go's servers, whose files this
-//! server reads, do not let anybody choose among them either.
+//! The names are the names of the IANA registry, as Go's `crypto/tls` prints them. A list restricts
+//! TLS 1.2 only: all suites of TLS 1.3 are strong, and Go's servers, whose files this server reads,
+//! offer no choice among them either.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as ring;
@@ -71,8 +71,8 @@ impl Default for CipherSuites {
 }
 
 impl CipherSuites {
-    /// Those with the names given, in that order of preference; all for no names. Says
-    /// which name is unknown.
+    /// The suites with these names, in this order of preference; all suites without names. The
+    /// error is the first unknown name.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<CipherSuites, String> {
         let mut suites = CipherSuites { tls12: Vec::new(), not_spoken: Vec::new() };
         let mut any = false;
@@ -101,7 +101,7 @@ impl CipherSuites {
         !self.tls12.is_empty()
     }
 
-    /// All suites, those of TLS 1.3 first.
+    /// All suites, with TLS 1.3 first.
     pub(crate) fn all(&self) -> Vec<SupportedCipherSuite> {
         TLS13.iter().map(|(_, suite)| *suite).chain(self.tls12.iter().copied()).collect()
     }

@@ -1,10 +1,9 @@
 //! How fast one core evaluates LogQL over logs held in memory.
 //!
-//! `cargo bench -p logsvc-bench --bench logql [-- WORDS]` prints one row per query
-//! (those whose text contains one of the words, if any are given): gigabytes of raw
-//! log lines per second, the ratio to a plain `memmem` pass over the same bytes in
-//! the same run, and the floor that the project promises. The corpus follows from
-//! a seed, so two runs measure the same work.
+//! `cargo bench -p logsvc-bench --bench logql [-- WORDS]` prints one row per query (with WORDS,
+//! only queries whose text contains one of the words): gigabytes of raw log lines per second, the
+//! ratio to a plain `memmem` pass over the same bytes in the same run, and the floor that the
+//! project promises. The corpus follows from a seed, so two runs measure the same work.
 //!
 //! The engine is driven as a shard drives it: block by block in time order, asking
 //! first whether a block is wanted, then whether its directory entry is enough; and

@@ -2,11 +2,11 @@
 
 use crate::corpus::Style;
 
-/// What a query must at least reach.
+/// The least speed of a query.
 pub(crate) enum Floor {
     /// Nothing is promised.
     None,
-    /// A share of what `memmem` reaches in the same run.
+    /// A share of the speed of `memmem` in the same run.
     Ratio(f64),
     /// Gigabytes of raw lines per second on an idle core.
     GigabytesPerS(f64),

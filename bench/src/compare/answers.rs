@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Relative difference that two sums of floating point numbers may have.
 const TOLERANCE: f64 = 1e-6;
 
-/// What a query must answer.
+/// The expected answer to a query.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
     /// Exactly these lines.
@@ -16,13 +16,13 @@ pub(crate) enum Expected {
     Number(f64),
     /// One sample for each combination of label values, which are joined by commas.
     ByLabels(Vec<&'static str>, BTreeMap<String, f64>),
-    /// These samples, whatever their labels are: of equal ones any may be cut off.
+    /// These samples, with any labels: of equal samples any may be cut off.
     Top(Vec<f64>),
     /// One series per label value, with samples by the number of the step.
     Steps(&'static str, BTreeMap<String, BTreeMap<usize, f64>>, Grid),
     /// A list with at least these texts; exactly these if the server was empty before.
     Texts(BTreeSet<String>, bool),
-    /// A list of so many elements.
+    /// A list with this number of elements.
     Length(usize),
 }
 
@@ -50,7 +50,7 @@ impl Expected {
         }
     }
 
-    /// Compares the body of an answer; the error says what is wrong.
+    /// Compares the body of an answer; the error names the difference.
     pub(crate) fn check(&self, body: &[u8]) -> Result<(), String> {
         let answer: Value =
             serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?;
@@ -94,7 +94,7 @@ impl Expected {
     }
 }
 
-/// What the statistics of an answer say, where there are any.
+/// The statistics of an answer, if it has any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Statistics {
     /// Bytes of lines that the query has looked at.

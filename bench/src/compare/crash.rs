@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 /// Time that a push at full speed takes, as far as the speed is known; the server is
 /// killed in the middle.
 const PUSH_SECONDS: f64 = 4.0;
-/// More is not pushed, since all of it is read back.
+/// Most bytes that are pushed, since all of them are read back.
 const MAX_BYTES: f64 = 200e6;
 const MIN_BYTES: f64 = 4e6;
 /// How often the ledger is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// What a crash has shown.
+/// The result of a crash.
 pub(crate) struct Crash {
     acked_lines: u64,
     lost_lines: u64,
@@ -29,12 +29,12 @@ pub(crate) struct Crash {
     examples: Vec<String>,
     ready_seconds: f64,
     answer_seconds: f64,
-    /// What was wrong with the count of the data set.
+    /// The fault in the count of the data set.
     count_fault: Option<String>,
 }
 
-/// Kills the server while it takes lines of another job, starts it again, reads
-/// these lines back, and counts those of the data set once more.
+/// Kills the server while it takes lines of another job, starts it again, reads these lines back,
+/// and counts the lines of the data set once more.
 pub(crate) fn measure(
     args: &CompareArgs,
     launch: &Launch,
@@ -54,11 +54,11 @@ pub(crate) fn measure(
         }
         server.kill()?;
         let killed = Instant::now();
-        // That bodies failed from then on is what was wanted.
+        // Bodies that fail after the kill are expected.
         pushing.join().map_err(|_| anyhow!("the pushing thread panicked"))??;
         anyhow::Ok(killed)
     })?;
-    // What this tool needed to notice is not the server's.
+    // The time that this tool needed to notice does not count for the server.
     let noticing = killed.elapsed();
     let patience = Duration::from_nanos(args.start_limit);
     let server = Server::start(launch, &args.target, &args.ready_path, patience)

@@ -48,7 +48,7 @@ pub(crate) enum Metadata {
     All,
 }
 
-/// What the data set looks like.
+/// The shape of the data set.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DataArgs {
     /// Number of streams, for example 100, 1000 or 10000
@@ -84,7 +84,7 @@ pub(crate) struct DataArgs {
 }
 
 impl DataArgs {
-    /// The size asked for, in bytes of lines and metadata.
+    /// The requested size, in bytes of lines and metadata.
     pub(crate) fn raw_bytes(&self) -> Result<u64> {
         let bytes = match (self.raw_gb, self.raw_mb) {
             (Some(gigabytes), _) => gigabytes * 1e9,
@@ -178,8 +178,8 @@ impl DataSet {
         Ok(())
     }
 
-    /// A node with applications whose lines have the field `request_id`: those in
-    /// JSON and logfmt.
+    /// A node with applications whose lines have the field `request_id`: their lines are JSON or
+    /// logfmt.
     fn node_with_ids(&self, needle: u64) -> u64 {
         let nodes = self.pods.node_count();
         let first = mix(self.seed ^ 5, needle) % nodes;
@@ -197,7 +197,7 @@ impl DataSet {
         &self.streams
     }
 
-    /// The name under which lines have a level: a label, or what servers find out.
+    /// The name under which lines have a level: a label, or metadata that servers discover.
     pub(crate) fn level_name(&self) -> &'static str {
         if self.level_label { "level" } else { DETECTED_LEVEL }
     }

@@ -1,8 +1,8 @@
 //! How evenly the idle disk takes durable writes.
 //!
-//! A server that acknowledges durable data cannot be faster than its disk. The disk of a
-//! virtual machine may stall for hundreds of milliseconds now and then, whatever a program
-//! writes. Such stalls are part of every latency of pushes.
+//! A server that acknowledges durable data cannot be faster than its disk. The disk of a virtual
+//! machine may stall for hundreds of milliseconds now and then, independently of any program. Such
+//! stalls are part of every latency of pushes.
 
 use crate::latency::Latencies;
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is written and forced to the disk at once, over what was written before.
+/// Bytes that are written over old ones and forced to the disk at once.
 const WRITE_BYTES: usize = 128 << 10;
 /// From one write to the next.
 const INTERVAL: Duration = Duration::from_millis(10);

@@ -2,7 +2,7 @@
 
 use logsvc_testkit::Style;
 
-/// What stands behind `name`, up to `end`.
+/// The text behind `name`, up to `end`.
 pub(crate) fn until<'a>(line: &'a str, name: &str, end: char) -> Option<&'a str> {
     let rest = &line[line.find(name)? + name.len()..];
     rest.split(end).next()

@@ -15,10 +15,10 @@ use std::time::Instant;
 
 /// The query that costs most, by name.
 const HEAVY: &str = "quantile";
-/// One that looks for a text and finds enough soon.
+/// A query for a text of which it soon finds enough lines.
 const CHEAP: &str = "last-100-text";
 
-/// What was measured.
+/// The measured figures.
 pub(crate) struct Isolation {
     /// Pushes beside the heavy query.
     pushes: LaterPush,
@@ -104,7 +104,7 @@ impl Isolation {
         self.pushes.failed_bodies + self.full.failed_bodies
     }
 
-    /// What was wrong.
+    /// The faults that were found.
     pub(crate) fn faults(&self) -> impl Iterator<Item = String> {
         let wrong = |queries: &Queries| {
             queries.fault.as_ref().map(|fault| format!("{} beside pushes: {fault}", queries.title))

@@ -60,8 +60,8 @@ pub(crate) struct Steps(BTreeMap<String, Vec<u64>>);
 
 impl Steps {
     fn note(&mut self, label: &str, unix_nanos: i64, query_start_nanos: i64) {
-        // A window is open at its begin and closed at its end, so what lies on a step
-        // belongs to the interval before it.
+        // A window is open at its begin and closed at its end, so an entry on a step belongs to the
+        // interval before it.
         let step = (unix_nanos - query_start_nanos - 1).div_euclid(RATE_STEP_NANOS) + 1;
         let Ok(at) = usize::try_from(step + RATE_WINDOW_STEPS as i64 - 1) else { return };
         if !self.0.contains_key(label) {
@@ -150,7 +150,7 @@ pub(crate) fn middle(id: &str) -> &str {
 }
 
 impl Known {
-    /// What is known before the first body.
+    /// The expectations before the first body.
     pub(crate) fn new(data: &DataSet) -> Known {
         let finder = |text: &str| Finder::new(text).into_owned();
         let id = data.id_needle();

@@ -12,9 +12,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-/// What is compressed at once.
+/// Bytes that are compressed at once.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// What is written and forced to the disk at once, and how often.
+/// Bytes that are written and forced to the disk at once, and how often.
 const SYNC_BYTES: usize = 512 * 1024;
 const SYNCS: usize = 15;
 

@@ -165,7 +165,7 @@ impl CompareArgs {
         }
     }
 
-    /// The push of the data set: what is refused for now is sent again.
+    /// The push of the data set. Bodies that are refused for the moment are sent again.
     fn load_args(&self) -> PushArgs {
         PushArgs { retry: true, retry_for: 60_000_000_000, ..self.push_args("load", 1) }
     }
@@ -213,7 +213,7 @@ impl Drop for WorkFolder {
     }
 }
 
-/// The server, and what is known about it.
+/// The server, and the facts about it.
 struct Subject {
     /// Dropped, and so killed, before its folder goes.
     server: Option<Server>,
@@ -370,7 +370,7 @@ fn read_faults(report: &Value) -> Vec<String> {
     faults.chain(concurrent.filter_map(|f| Some(format!("at once: {}", f.as_str()?)))).collect()
 }
 
-/// Tells what is being done; standard output is for the report.
+/// Prints the present step to standard error; standard output is for the report.
 fn say(what: &str) {
     eprintln!("bench: {what}");
 }

@@ -24,12 +24,12 @@ struct Run {
     read_bytes: Option<u64>,
 }
 
-/// What the runs of a workload have measured.
+/// The figures of all runs of a workload.
 pub(crate) struct Measured {
     pub(crate) workload: Workload,
     runs: Vec<Run>,
     statistics: Statistics,
-    /// What was wrong with the first wrong answer, or why there was none.
+    /// The fault of the first wrong answer, or the reason why there was no answer.
     pub(crate) fault: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn measure(
     measured
 }
 
-/// The body of a success; otherwise what was wrong.
+/// The body of a success; otherwise the fault.
 pub(crate) fn body_of(answer: io::Result<Response>) -> Result<Vec<u8>, String> {
     match answer {
         Ok(answer) if answer.is_success() => Ok(answer.body),
@@ -158,9 +158,9 @@ pub(crate) struct Concurrent {
     pub(crate) faults: Vec<String>,
 }
 
-/// Runs the workloads of the mix at once, each on a connection of its own, `queries`
-/// in all. A server may refuse what is too much for it at once; such a query is asked
-/// again, as a client would.
+/// Runs the workloads of the mix at once, each on a connection of its own, `queries` in all. A
+/// server may refuse queries that are too much for it at once; a refused query is sent again, as a
+/// client would do.
 pub(crate) fn concurrent(
     target: &TargetArgs,
     pid: Option<u32>,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How often a server that is not ready is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// What a log's end may hold in an error.
+/// Most bytes of a log's end in an error.
 const LOG_END_BYTES: usize = 2000;
 
 /// How to start a server.
@@ -38,7 +38,7 @@ fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A port that nobody listens on now.
+/// A port without a listener.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
     Ok(listener.local_addr()?.port())
@@ -148,7 +148,7 @@ pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
             let entry = entry?;
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => open.push(entry.path()),
-                // Blocks are counted in 512 bytes, whatever the file system's are.
+                // The system counts blocks of 512 bytes on every file system.
                 Ok(metadata) => total_bytes += metadata.blocks() * 512,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
@@ -213,7 +213,7 @@ mod tests {
         let child: u32 = std::fs::read_to_string(started).unwrap().trim().parse().unwrap();
         let is_gone = || {
             let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // Nobody may have waited for it yet.
+            // Its parent may not have waited for it yet.
             stat.is_empty() || stat.contains(") Z ")
         };
         // A signal that was sent takes effect when the kernel comes to it.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The report. What was not measured is a dash.
+/// The report. A dash stands for a figure that was not measured.
 pub(crate) fn markdown(report: &Value) -> String {
     let mut out = format!("# {}\n\n", text(&report["server"]));
     let data = &report["data"];

@@ -68,7 +68,7 @@ pub(crate) fn members(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;
     while let Some(parent) = found.get(next) {
-        // What is removed is not found twice, so this ends whatever `/proc` says.
+        // A removed process is not found twice, so this ends for any content of `/proc`.
         found.extend(children.remove(parent).into_iter().flatten());
         next += 1;
     }

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Workload {
     /// Stable name, for programs.
     pub(crate) name: &'static str,
-    /// What it is, for people.
+    /// Its name for people.
     pub(crate) title: &'static str,
-    /// The LogQL text, or what is asked for.
+    /// The LogQL text, or the name of the label request.
     pub(crate) query: String,
     /// Path and parameters of the request.
     pub(crate) path_and_query: String,

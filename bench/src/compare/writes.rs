@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A server is quiet while it uses no more than this share of one core.
 const QUIET_SHARE: f64 = 0.02;
 
-/// What loading the data set has measured.
+/// The figures of the load of the data set.
 pub(crate) struct Load {
     pub(crate) tally: Tally,
     /// Time during which bodies were being sent.
@@ -43,7 +43,7 @@ impl Sample {
     }
 }
 
-/// Pushes the whole data set; notes what it holds.
+/// Pushes the whole data set and notes the expected answers.
 pub(crate) fn load(
     args: &PushArgs,
     pid: Option<u32>,
@@ -114,8 +114,7 @@ pub(crate) struct Settled {
     pub(crate) disk_bytes: Option<u64>,
 }
 
-/// Asks the server to flush what it holds in memory, and waits until it uses next to
-/// no CPU for `args.quiet`.
+/// Asks the server to flush its memory, and waits until it uses next to no CPU for `args.quiet`.
 pub(crate) fn settle(args: &CompareArgs, pid: Option<u32>, data: Option<&Path>) -> Result<Settled> {
     let clock = Instant::now();
     let flush_status = match args.flush_path.as_str() {

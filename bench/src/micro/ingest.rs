@@ -97,8 +97,8 @@ pub(super) fn measure(sample: &Sample, table: &Table<'_>) -> Result<()> {
     })
 }
 
-/// A batch with the level of each entry, as the server makes it: told by the labels of the
-/// stream, or else by the line.
+/// A batch with the level of each entry, as the server makes it: the level is in the labels of the
+/// stream, or else in the line.
 fn batch_of(
     push: &Push<'_>,
     body: &SampleBody,

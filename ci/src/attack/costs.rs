@@ -20,29 +20,29 @@ const CEILING_MB: u64 = 512;
 /// Lines that each query looks at.
 const LINES: usize = 60_000;
 
-/// The server ends queries after this time, and has a second for that. What is more is for a
-/// machine that has something else to do.
+/// The server ends queries after this time, and may take a second for that. The rest is for a
+/// machine with other load.
 const QUERY_TIMEOUT_ARGUMENT: &str = "--limits.query-timeout=1s";
 const QUERY_LIMIT: Duration = Duration::from_millis(2500);
 
 /// Queries under way at a time.
 const AT_ONCE: usize = 2;
 
-/// How long pushes and `/ready` are looked at beside nothing.
+/// How long pushes and `/ready` are measured without queries.
 const IDLE_FOR: Duration = Duration::from_secs(2);
 
-/// After so long it is over, whatever was not asked.
+/// Longest time of the check. It ends then, also with queries left.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The most that `/ready` may take, but for a hundredth. A machine to itself has 20 ms.
 const READY_P99_LIMIT: Duration = Duration::from_millis(60);
 
-/// The most that pushes may take, but for a hundredth: so many times what they take beside
-/// nothing, and at least so long. A machine to itself has three times as long.
+/// The longest time of a push, except for a hundredth of all pushes: so many times its time on an
+/// idle server, and at least so long. A machine to itself has three times as long.
 const PUSH_P99_FACTOR: u32 = 5;
 const PUSH_P99_FLOOR: Duration = Duration::from_millis(60);
 
-/// Asks everything; gives what was harmed.
+/// Sends all queries; returns the faults.
 pub(super) fn check(binary: &Path) -> Result<Vec<String>> {
     let target = Target::start(binary, CEILING_MB, &[QUERY_TIMEOUT_ARGUMENT])?;
     let watched = target.watched(CEILING_MB, LIMIT + IDLE_FOR);
@@ -98,7 +98,7 @@ pub(super) fn check(binary: &Path) -> Result<Vec<String>> {
     Ok(failures)
 }
 
-/// Asks one; gives what is wrong with how it ended.
+/// Sends one query; returns the fault of its answer.
 fn ask(port: u16, query: &str, end: Instant) -> Option<String> {
     let form = query_form(&query.replace("SELECTOR", r#"{job="load"}"#));
     let within = end.saturating_duration_since(Instant::now()).max(QUERY_LIMIT);
@@ -106,7 +106,7 @@ fn ask(port: u16, query: &str, end: Instant) -> Option<String> {
         Ok(answer) => answer,
         Err(error) => return Some(format!("costs: {}: {error:#}", short(query))),
     };
-    // What is refused for its form costs nothing, so it would be a test of nothing.
+    // A query that does not parse costs nothing, so the check would prove nothing.
     let is_refused = answer.status == 400 && answer.text.starts_with("parse error");
     if is_refused || answer.took > QUERY_LIMIT {
         let took = milliseconds(answer.took);

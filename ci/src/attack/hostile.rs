@@ -26,13 +26,13 @@ pub(super) struct Attack {
     pub(super) what: What,
 }
 
-/// What is sent.
+/// The requests of an attack.
 #[derive(Debug)]
 pub(super) enum What {
-    /// A query; `SELECTOR` stands where each of those that are sent at once has another selector
-    /// of the same lines, so that they share no run.
+    /// A query. Each of the queries that are sent at once has another selector of the same lines in
+    /// the place of `SELECTOR`, so that they share no run.
     Query(String),
-    /// Connections that announce a body of so many bytes each, send a kilobyte, and wait.
+    /// Connections that each announce a body of this length, send a kilobyte, and wait.
     SlowBodies { connections: usize, announced_bytes: u64 },
     /// So many tenants that push one line each.
     Tenants(usize),
@@ -98,7 +98,7 @@ pub(super) fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// Stores so many lines, none like another, over most of the last hour.
+/// Stores `lines` different lines over most of the last hour.
 pub(super) fn load(port: u16, lines: usize) -> Result<()> {
     const RANGE_NANOS: u128 = 2_900_000_000_000;
     let start = nanos_now() - RANGE_NANOS - 60_000_000_000;
@@ -130,7 +130,7 @@ pub(super) struct Outcome {
     pub(super) text: String,
 }
 
-/// Attacks, so many times at once, and says how that ended. All of it ends within about `limit`.
+/// Attacks `at_once` times at once, and returns the outcome. All of it ends within about `limit`.
 ///
 /// # Errors
 /// A request got no answer.
@@ -184,7 +184,7 @@ fn slow_bodies(port: u16, connections: usize, announced: u64, limit: Duration) -
     Ok(Outcome { slowest: Duration::ZERO, text })
 }
 
-/// So many tenants that push one line each, by so many connections.
+/// `count` tenants push one line each, over `connections` connections.
 fn tenants(port: u16, count: usize, connections: usize, limit: Duration) -> Result<Outcome> {
     let each = count / connections;
     let begun = Instant::now();

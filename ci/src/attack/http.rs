@@ -21,7 +21,7 @@ pub(super) struct Answer {
     pub(super) took: Duration,
 }
 
-/// A request that is not a plain GET says so itself.
+/// An HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
 /// Sends the request to a port of this machine.
 ///
 /// # Errors
-/// Nobody answers, or the answer does not end in time.
+/// The server does not answer, or the answer does not end in time.
 pub(super) fn send(port: u16, request: &Request<'_>, within: Duration) -> Result<Answer> {
     let begun = Instant::now();
     let mut stream = connect(port, within)?;
@@ -64,7 +64,8 @@ pub(super) fn send(port: u16, request: &Request<'_>, within: Duration) -> Result
     )
     .into_bytes();
     bytes.extend_from_slice(body);
-    // An answer may come before the body's end, and what follows finds a closed connection.
+    // An answer may come before the body's end; the rest of the body then finds a closed
+    // connection.
     let sent = stream.write_all(&bytes);
     let kept = match read_answer(&mut stream, begun + within) {
         Ok(kept) => kept,
@@ -154,7 +155,7 @@ mod tests {
             first.read_exact(&mut head).unwrap();
             first.write_all(b"HTTP/1.1 429 Too Many Requests\r\nA: b\r\n\r\nlater").unwrap();
             drop(first);
-            // Nobody answers the second one.
+            // The second connection gets no answer.
             let (second, _) = listener.accept().unwrap();
             second
         });

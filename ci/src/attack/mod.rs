@@ -24,19 +24,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How soon a request is answered or refused.
+/// Longest time until a request is answered or refused.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// The same beside programs that leave the server a third of the machine.
+/// [`ANSWER_LIMIT`] beside programs that leave the server a third of the machine.
 const ANSWER_LIMIT_BESIDE_LOOPS: Duration = Duration::from_secs(15);
 
-/// How soon `/ready` answers, always.
+/// Longest time until `/ready` answers, under any load.
 const READY_LIMIT: Duration = Duration::from_millis(200);
 
-/// How soon a push is stored, always.
+/// Longest time until a push is stored, under any load.
 const PUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// After so long a round is over, and has failed.
+/// Longest time of a round. A longer round has failed.
 const ROUND_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a server may take until it is ready.
@@ -128,7 +128,7 @@ fn wait_until_ready(port: u16) -> Result<()> {
     }
 }
 
-/// All rounds of an attack; gives what was harmed.
+/// All rounds of an attack; returns the faults.
 fn run(binary: &Path, attack: &Attack) -> Result<Vec<String>> {
     let more: &[&str] = match attack.what {
         What::Tenants(_) => &["--auth.enabled=true"],
@@ -170,7 +170,7 @@ fn run(binary: &Path, attack: &Attack) -> Result<Vec<String>> {
     Ok(failures)
 }
 
-/// What of a round must not be.
+/// The faults of a round.
 fn harm(attack: &Attack, round: Round, slowest: Option<Duration>, seen: &Seen) -> Vec<String> {
     let mut harm = Vec::new();
     let limit = if round.loops > 0 { ANSWER_LIMIT_BESIDE_LOOPS } else { ANSWER_LIMIT };

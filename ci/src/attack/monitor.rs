@@ -19,7 +19,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 /// Time between two readings of the memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A server with so many times its ceiling is killed.
+/// A server that takes this many times its ceiling is killed.
 const KILL_FACTOR: u64 = 3;
 
 /// The observations of one round.
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     pub(super) ended: Option<String>,
 }
 
-/// The threads that watch a server, see the module.
+/// The threads that watch a server, see the module's header.
 pub(super) struct Monitor {
     stop: Arc<AtomicBool>,
     peak_bytes: Arc<AtomicU64>,
@@ -85,7 +85,7 @@ impl Monitor {
         Monitor { stop, peak_bytes, ready, pushes, memory }
     }
 
-    /// Ends the looking and says what was seen.
+    /// Ends the monitor and returns its figures.
     pub(super) fn finish(self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
         let ready = self.ready.join().expect("it does not panic");

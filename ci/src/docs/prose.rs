@@ -61,7 +61,8 @@ fn join<'a>(lines: impl Iterator<Item = Option<&'a str>>) -> Vec<Paragraph> {
 /// The line with empty backticks. Code that goes on in the next line is kept.
 fn without_code(line: &str) -> String {
     let mut parts: Vec<&str> = line.split('`').collect();
-    // An even number of parts has a backtick too many: the last opens what another line closes.
+    // An even number of parts has a backtick too many: the last one opens code that another line
+    // closes.
     let whole = (parts.len() - 1) / 2 * 2;
     for part in parts[..whole].iter_mut().skip(1).step_by(2) {
         *part = "";

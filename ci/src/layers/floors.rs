@@ -21,7 +21,8 @@ pub(super) fn derive(tree: &Tree, parent: &[String]) -> Vec<String> {
     let mut floors: Vec<BTreeSet<String>> = Vec::new();
     let mut placed = BTreeSet::new();
     while placed.len() < needs.len() {
-        // Ready is a module whose needs are all placed, apart from those that need it too.
+        // A module is ready if all modules that it needs are placed, apart from modules that need
+        // it, too.
         let ready: Vec<&String> = needs
             .keys()
             .filter(|module| !placed.contains(*module))

@@ -61,7 +61,7 @@ pub(super) fn arrow(tree: &Tree, parent: &[String], import: &Import) -> Option<(
     (target != from).then_some((from, target))
 }
 
-/// What is wrong with an import.
+/// The fault of an import.
 fn judge(
     tree: &Tree,
     parent: &[String],

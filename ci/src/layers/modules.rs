@@ -84,7 +84,7 @@ impl Source {
 }
 
 impl Tree {
-    /// Takes in what one file holds.
+    /// Takes in the modules of one file.
     fn add(&mut self, file: &str, found: FileModules) {
         for declared in found.declared {
             self.modules.insert(declared.module, file.to_owned());

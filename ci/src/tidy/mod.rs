@@ -52,7 +52,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Faults of one file, as `name:line: what is wrong`.
+/// Faults of one file, as `name:line: fault`.
 fn file_faults(name: &str, text: &str) -> Vec<String> {
     // Whole files that others have written are not ours to judge.
     if matches!(name, "LICENSE" | "Cargo.lock") {
@@ -82,8 +82,7 @@ fn is_test(name: &str) -> bool {
     name.ends_with("/tests.rs") || name.ends_with("_tests.rs") || name.contains("/tests/")
 }
 
-/// Unit tests in a file of their own: the header of the module that they test says
-/// what it guarantees.
+/// Unit tests in a file of their own: the header of the module under test states the guarantees.
 fn is_unit_test(name: &str) -> bool {
     let beside_code = name.split('/').any(|part| part == "src");
     beside_code && is_test(name)

@@ -13,9 +13,8 @@ use logsvc_http::{
 /// Longest body that [`parse_requests`] admits.
 pub const MAX_BODY_BYTES: u64 = 4096;
 
-/// What a connection's bytes say, in text for comparison: requests until the
-/// bytes end or one is refused. `cuts` are the lengths of the pieces; what is
-/// left after the last one comes at once.
+/// The requests in a connection's bytes, in text for comparison, until the bytes end or a request
+/// is refused. `cuts` are the lengths of the pieces; the bytes behind the last piece come at once.
 pub fn parse_requests(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
     let limits = HeadLimits { max_target_bytes: 1024, max_headers_bytes: 2048 };
     let budget = Budget::new("fuzz", 1 << 20);
@@ -81,7 +80,7 @@ fn advance(
         for (name, value) in &head.headers {
             said.push(format!("  {name}: {}", value.as_bytes().escape_ascii()));
         }
-        // What a service asks of a head before it looks at the rest.
+        // A service calls these functions with a head before it reads the body.
         if let Some(clean) = clean_path(&head.path) {
             assert_eq!(clean_path(&clean), None, "{:?} is not clean", head.path);
         }
@@ -99,8 +98,8 @@ pub fn requests(data: &[u8]) {
     assert_eq!(whole, parse_requests(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
 }
 
-/// What a chunked body decodes to, in pieces of `cuts`: data, then the refusal
-/// or whether it is complete and how many bytes follow it.
+/// The content of a chunked body, in pieces of `cuts`: data, then the refusal or whether it is
+/// complete and how many bytes follow it.
 pub fn decode_chunked(
     bytes: &[u8],
     cuts: impl IntoIterator<Item = usize>,
@@ -139,7 +138,7 @@ pub fn chunked(data: &[u8]) {
     assert_eq!(whole, decode_chunked(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
 }
 
-/// What a client's WebSocket bytes say, in text for comparison.
+/// The events in a client's WebSocket bytes, in text for comparison.
 pub fn websocket_events(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
     let mut decoder = MessageDecoder::new(1000);
     let mut said = Vec::new();
@@ -184,8 +183,8 @@ pub fn websocket_frames(data: &[u8]) {
 }
 
 /// Makes frames as clients send them, masked and with lengths in their shortest form,
-/// of which `data` tells kinds, ends of messages, lengths and payloads. So most get
-/// past the header, which random bytes seldom do.
+/// of which `data` decides kinds, ends of messages, lengths and payloads. So most frames get
+/// past the header check, which random bytes seldom do.
 fn masked_frames(data: &[u8]) -> Vec<u8> {
     const OPCODES: [u8; 8] = [0, 0, 1, 2, 8, 9, 10, 3];
     let mut frames = Vec::new();
@@ -220,8 +219,8 @@ pub fn websocket_messages(data: &[u8]) {
     assert_eq!(whole, websocket_events(&frames, std::iter::repeat_n(1, frames.len())), "in bytes");
 }
 
-/// Fuzz target: query strings and forms. What was parsed, escaped and parsed
-/// again, is the same.
+/// Fuzz target: query strings and forms. Parameters that are parsed, escaped and parsed again stay
+/// the same.
 pub fn params(data: &[u8]) {
     let Ok(parsed) = Params::parse(data) else { return };
     let mut escaped = String::new();

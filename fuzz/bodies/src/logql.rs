@@ -3,11 +3,11 @@
 use logsvc_logql::syntax::ast::{Expr, MetricExpr};
 use logsvc_logql::syntax::{self, MAX_QUERY_LEN_BYTES};
 
-/// Parses arbitrary bytes. What parses is printed in both forms, which must parse
-/// to the same tree.
+/// Parses arbitrary bytes. A query that parses is printed in both forms, which must parse to the
+/// same tree.
 ///
 /// # Panics
-/// When they do not, or when an error says that what was found is what was expected.
+/// When a form parses to another tree, or when an error names one token as both found and expected.
 pub fn parse(data: &[u8]) {
     let expr = match syntax::parse_bytes(data) {
         Ok(expr) => expr,

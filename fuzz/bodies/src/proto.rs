@@ -123,8 +123,8 @@ fn check_service(labels: Labels) {
     check_labels(&with_service);
 }
 
-/// What is found out about an entry, in all the ways that there are: which of them
-/// counts depends on settings.
+/// Discovers the level of an entry in all the ways that there are: settings decide which of them
+/// counts.
 fn check_level(line: &[u8], metadata: NormalizedMetadata<'_>, fields: &LevelFields) {
     for (_, value) in metadata.iter() {
         normalize_level(value);

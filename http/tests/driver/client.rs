@@ -1,4 +1,4 @@
-//! A client that says exact bytes and reads whole answers.
+//! A client that sends exact bytes and reads whole answers.
 
 use std::io::Read;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl<R: Runtime> Client<R> {
         self.writer.write_all(bytes.as_ref().to_vec(), deadline).await.0.is_ok()
     }
 
-    /// Sends and reads at the same time, for what fits into no socket buffer.
+    /// Sends and reads at the same time, for data that fits into no socket buffer.
     pub(crate) async fn send_and_receive(&mut self, bytes: Vec<u8>, min_received: usize) {
         let deadline = self.runtime.now().after(PATIENCE);
         let Client { runtime, reader, writer, received } = self;
@@ -124,7 +124,7 @@ impl<R: Runtime> Client<R> {
         self.answer().await
     }
 
-    /// Reads until the connection ends and gives what came.
+    /// Reads until the connection ends and returns all bytes.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.receive().await {}
         std::mem::take(&mut self.received)

@@ -142,7 +142,7 @@ pub(crate) async fn large_bodies_arrive_whole<R: Runtime>(runtime: R) {
     let server = Server::start(&runtime);
     let mut client = server.client().await;
     let body = String::from_utf8(lines(3_000_000)).expect("text");
-    // What is pipelined behind the body must survive reads into the body.
+    // Requests that are pipelined behind the body must survive reads into the body.
     let request = post("/echo", &body) + &get("/ok");
     client.send_and_receive(request.into_bytes(), body.len()).await;
     assert!(client.answer().await.body == body.as_bytes());
@@ -170,7 +170,7 @@ pub(crate) async fn a_body_over_the_budget_is_refused<R: Runtime>(runtime: R) {
     let answer = client.exchange(&post("/echo", &"x".repeat(150_000))[..1000]).await;
     assert_eq!((answer.status(), answer.header("connection")), (413, Some("close")));
     drop(client);
-    // One that cannot be met now is refused for now.
+    // A claim that cannot be met at the moment is refused for the moment.
     let others = server.budget.try_reserve(50_000).expect("there is room");
     let mut client = server.client().await;
     let answer = client.exchange(post("/echo", &"x".repeat(90_000))).await;

@@ -1,4 +1,4 @@
-//! Clients that hold memory with requests that do not come.
+//! Clients that hold memory with requests that never arrive completely.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn attack<R: Runtime>(server: &Server<R>, sent_bytes: usize, request: fn(u
             }
         }
     }
-    // Those that had to go were told so.
+    // The clients whose connections were closed got an answer.
     let answer = held[0].answer().await;
     assert_eq!((answer.status(), answer.header("connection")), (503, Some("close")));
     assert_eq!(answer.header("retry-after"), Some("1"));
@@ -81,7 +81,7 @@ pub(crate) async fn a_trickle_after_a_burst_is_refused<R: Runtime>(runtime: R) {
         let mut client = server.client().await;
         client.send(request(200_000)).await;
         let started = client.now();
-        // What has come would buy twelve seconds at the slowest rate.
+        // The bytes received would buy twelve seconds at the slowest rate.
         while client.try_send("x").await && client.now().since(started) < Duration::from_secs(5) {
             client.sleep(Duration::from_millis(20)).await;
             if server.service.observed.borrow().iter().any(|seen| seen.starts_with("408")) {

@@ -246,7 +246,7 @@ impl<R: Runtime> Server<R> {
         assert_eq!(self.budget.used_bytes(), 0, "memory is left reserved");
     }
 
-    /// Waits until `condition` holds. For what only the server's side shows.
+    /// Waits until `condition` holds. For state that only the server's side shows.
     pub(crate) async fn until(&self, condition: impl Fn(&TestService<R>) -> bool) {
         let deadline = self.runtime.now().after(Duration::from_secs(60));
         while !condition(&self.service) {

@@ -115,7 +115,7 @@ pub(crate) async fn connections_over_the_limit_are_turned_away<R: Runtime>(runti
     assert_eq!(first.exchange(get("/ok")).await.status(), 200);
     assert_eq!(second.exchange(get("/ok")).await.status(), 200);
     let mut third = server.client().await;
-    // Also if it goes on sending, and whatever it asks.
+    // Also if the client goes on sending, with any request.
     third.send("POST / HTTP/1.1\r\nContent-Length: 30000\r\n\r\n").await;
     third.try_send([b'x'; 30_000]).await;
     let answer = third.answer().await;
@@ -127,7 +127,7 @@ pub(crate) async fn connections_over_the_limit_are_turned_away<R: Runtime>(runti
     server.until(|service| service.open.get() == 1).await;
     let mut fourth = server.client().await;
     assert_eq!(fourth.exchange(get("/ok")).await.status(), 200);
-    // Those that are being told do not hold up a stop.
+    // Connections that are being told do not hold up a stop.
     let mut fifth = server.client().await;
     assert_eq!(fifth.answer().await.status(), 503);
     drop((second, fourth));

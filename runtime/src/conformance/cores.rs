@@ -30,16 +30,16 @@ struct Ping {
 
 type Lane<T> = (flume::Sender<T>, flume::Receiver<T>);
 
-/// What the cores share.
+/// The state that the cores share.
 #[derive(Clone)]
 pub struct MultiCore {
     /// One lane into each core.
     pings: Vec<Lane<Ping>>,
     /// Brings the address of core 0's listener to each core.
     addresses: Vec<Lane<SocketAddr>>,
-    /// Tells core 0 that a core has got somewhere.
+    /// Tells core 0 that a core has reached the next stage.
     arrived: Lane<CoreId>,
-    /// Core 0 lets all go on.
+    /// Core 0 lets all cores go on.
     all_listen: Latch,
     all_done: Latch,
     /// Whether open connections are spread evenly.
@@ -59,7 +59,7 @@ impl MultiCore {
         }
     }
 
-    /// The same for a backend that spreads open connections evenly over listeners.
+    /// For a backend that spreads open connections evenly over listeners.
     pub fn with_even_listeners(self) -> MultiCore {
         MultiCore { is_even: true, ..self }
     }

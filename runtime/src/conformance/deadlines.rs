@@ -24,8 +24,8 @@ pub(super) async fn after_a_timeout_nothing_is_read<R: Runtime>(runtime: R, _: P
     let ((mut reader, _writer), (_far, mut far_writer)) = connected(&runtime).await;
     let (result, _) = reader.read(Vec::with_capacity(8), in_millis(&runtime, 2)).await;
     assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
-    // The read that was given up may have taken bytes with it, so what comes
-    // later must not look like their continuation, nor like the end.
+    // The abandoned read may have taken bytes with it, so later bytes must not look like their
+    // continuation, nor like the end.
     far_writer.write_all(b"rest".to_vec(), Monotonic::NEVER).await.0.expect("write");
     runtime.sleep_until(in_millis(&runtime, 2)).await;
     let (result, buffer) = reader.read(Vec::with_capacity(8), Monotonic::NEVER).await;

@@ -116,7 +116,7 @@ pub(super) async fn whole_blocks_are_read<R: Runtime>(runtime: R, dir: PathBuf) 
     assert_eq!(result.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     assert!(file.write_aligned_at(aligned(&[1; BLOCK]), 0).await.0.is_err());
     assert!(file.write_all_at(vec![1; BLOCK], 0).await.0.is_err());
-    // What is written meanwhile is seen, in what was read before, too.
+    // The reader sees concurrent writes, also in ranges that it has read before.
     writer.write_all_at(vec![7; 2 * BLOCK], BLOCK as u64 / 2).await.0.expect("write");
     let (result, buffer) = file.read_aligned_at(buffer, BLOCK, BLOCK as u64).await;
     result.expect("read");

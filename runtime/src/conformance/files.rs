@@ -160,7 +160,7 @@ pub(super) async fn aligned_memory_goes_to_any_file<R: Runtime>(runtime: R, dir:
 pub(super) async fn writing_back_changes_nothing<R: Runtime>(runtime: R, dir: PathBuf) {
     let bytes = pattern(300_000);
     let file = new_file(&runtime, &dir.join("file"), &bytes).await;
-    // The whole, a part within pages, nothing, and what lies at and behind the end.
+    // The whole, a part within pages, an empty range, and ranges at and behind the end.
     let (len, end) = (bytes.len() as u64, i64::MAX as u64);
     for range in [0..len, 5000..5001, 100_000..250_000, 7..7, len..len, len..end, end..end] {
         file.write_back(range.clone()).await.unwrap_or_else(|error| panic!("{range:?}: {error}"));

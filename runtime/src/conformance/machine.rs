@@ -11,7 +11,7 @@ use super::{connected, in_millis, loopback, read_up_to};
 use crate::race::race;
 use crate::{File, Listener, Monotonic, OpenMode, Reader, Runtime, Writer};
 
-/// A connection to `silent`, where nobody answers, fails at its deadline.
+/// A connection to `silent`, which never answers, fails at its deadline.
 ///
 /// # Panics
 ///

@@ -115,7 +115,7 @@ pub(super) async fn shutdown_is_the_end_of_the_stream<R: Runtime>(runtime: R, _:
     assert_eq!(read_up_to(&mut far_reader, 100).await, b"last words");
     // Reading again says the same.
     assert_eq!(read_up_to(&mut far_reader, 100).await, b"");
-    // The other direction still carries what the peer answers at once.
+    // The other direction still carries an answer that the peer sends at once.
     far_writer.write_all(b"answer".to_vec(), NEVER).await.0.expect("write");
     assert_eq!(read_up_to(&mut near_reader, 6).await, b"answer");
 }

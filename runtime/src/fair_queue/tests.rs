@@ -5,9 +5,9 @@ const NONE: KeyBounds = KeyBounds { max_running: 0, max_waiting: 0 };
 
 type Queue = FairQueue<&'static str>;
 
-fn taken(ticket: &mut Ticket<&'static str>) -> Place<&'static str> {
+fn taken(ticket: &mut Ticket<&'static str>) -> Permit<&'static str> {
     match poll_once(ticket) {
-        Poll::Ready(place) => place,
+        Poll::Ready(permit) => permit,
         Poll::Pending => panic!("{:?} waits", ticket.key),
     }
 }
@@ -19,13 +19,13 @@ fn order(mut tickets: Vec<Ticket<&'static str>>) -> Vec<&'static str> {
     while !tickets.is_empty() {
         let mut ready = Vec::new();
         for (at, ticket) in tickets.iter_mut().enumerate() {
-            if let Poll::Ready(place) = poll_once(ticket) {
-                ready.push((at, place));
+            if let Poll::Ready(permit) = poll_once(ticket) {
+                ready.push((at, permit));
             }
         }
         assert_eq!(ready.len(), 1, "one place, so one has it");
-        for (at, place) in ready {
-            served.push(place.key);
+        for (at, permit) in ready {
+            served.push(permit.key);
             drop(tickets.remove(at));
         }
     }
@@ -50,15 +50,15 @@ fn a_free_place_goes_to_the_key_with_the_fewest() {
     let enter = |key| queue.enter(key, NONE).expect("no bound");
     let mut slow: Vec<_> = (0..5).map(|_| enter("slow")).collect();
     let mut held: Vec<_> = slow[..3].iter_mut().map(taken).collect();
-    // Whatever the slow key has waiting: its second and third place are for others.
+    // However many tickets of the slow key wait, other keys get its second and third place.
     for _ in 0..10 {
         let (mut first, mut second) = (enter("fast"), enter("fast"));
         assert!(poll_once(&mut first).is_pending());
         drop(held.pop());
-        let place = taken(&mut first);
+        let permit = taken(&mut first);
         assert!(poll_once(&mut second).is_pending());
         drop(second);
-        drop(place);
+        drop(permit);
         held.push(taken(&mut slow[3]));
         drop(slow.remove(3));
         slow.push(enter("slow"));
@@ -77,31 +77,31 @@ fn keys_are_bounded() {
     let mut third = enter("a").expect("room to wait");
     assert_eq!(enter("a").err(), Some(QueueFull { waiting: 1 }));
     assert_eq!(queue.running(), 2);
-    // The other key has its own bounds.
+    // The other key has bounds of its own.
     let mut other = enter("b").expect("room");
     let (one, _two, _other) = (taken(&mut first), taken(&mut second), taken(&mut other));
     assert!(poll_once(&mut third).is_pending());
     drop(one);
     let _three = taken(&mut third);
     assert!(enter("a").is_ok());
-    // The bound of places is that of the newest.
+    // The newest ticket's bound counts for its key.
     let mut fourth = queue.enter("a", NONE).expect("room");
     let _four = taken(&mut fourth);
 }
 
 #[test]
-fn those_who_leave_leave_nothing_behind() {
+fn dropped_tickets_leave_nothing_behind() {
     let queue = Queue::new(1);
     let enter = |key| queue.enter(key, NONE).expect("no bound");
     let mut first = enter("a");
-    let place = taken(&mut first);
+    let permit = taken(&mut first);
     let waiting: Vec<_> = ["b", "c", "b"].map(enter).into();
     let mut last = enter("d");
     assert!(poll_once(&mut last).is_pending());
     drop(waiting);
     assert_eq!(queue.waiting(), [("d", 1)]);
-    drop(place);
-    // Given the place, but gone before it took it.
+    drop(permit);
+    // The last ticket holds the place, but was not polled since.
     assert_eq!((queue.running(), queue.waiting().len()), (1, 0));
     drop(last);
     assert_eq!(queue.running(), 0);
@@ -110,7 +110,7 @@ fn those_who_leave_leave_nothing_behind() {
 }
 
 #[test]
-fn threads_that_race_hold_no_more_than_there_is() {
+fn racing_threads_hold_no_more_places_than_exist() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let queue = FairQueue::<usize>::new(3);
     let held = Arc::new(AtomicUsize::new(0));
@@ -121,18 +121,18 @@ fn threads_that_race_hold_no_more_than_there_is() {
                 for round in 0..300 {
                     let bounds = KeyBounds { max_running: 2, max_waiting: 0 };
                     let mut ticket = queue.enter(number % 3, bounds).expect("no bound");
-                    // Some go away: before they were ever asked, or while they wait.
+                    // Some tickets are dropped: unpolled, or while they wait.
                     match round % 7 {
                         0 => continue,
                         1 if poll_once(&mut ticket).is_pending() => continue,
                         1 => continue,
                         _ => {}
                     }
-                    let place = block_on(ticket);
+                    let permit = block_on(ticket);
                     let now = held.fetch_add(1, Ordering::SeqCst) + 1;
                     assert!(now <= 3, "{now} hold a place");
                     held.fetch_sub(1, Ordering::SeqCst);
-                    drop(place);
+                    drop(permit);
                 }
             })
         })
@@ -144,11 +144,11 @@ fn threads_that_race_hold_no_more_than_there_is() {
     assert!(queue.waiting().is_empty());
 }
 
-/// What a naive model knows of a ticket.
+/// A ticket in the naive model.
 struct Asked {
     key: u64,
     ticket: Option<Ticket<u64>>,
-    place: Option<Place<u64>>,
+    permit: Option<Permit<u64>>,
 }
 
 #[test]
@@ -166,41 +166,41 @@ fn random_comings_and_goings_follow_the_rule() {
         let mut asked: Vec<Asked> = Vec::new();
         for _ in 0..200 {
             let before: Vec<usize> =
-                (0..3).map(|key| count(&asked, |a| a.key == key && a.place.is_some())).collect();
+                (0..3).map(|key| count(&asked, |a| a.key == key && a.permit.is_some())).collect();
             let waiters =
-                |asked: &[Asked], key| count(asked, |a| a.key == key && a.place.is_none());
+                |asked: &[Asked], key| count(asked, |a| a.key == key && a.permit.is_none());
             let waiting_before: Vec<usize> = (0..3).map(|key| waiters(&asked, key)).collect();
             let is_entry = random(5) < 3 || asked.is_empty();
             if is_entry {
                 let key = random(3);
                 let bounds = KeyBounds { max_running, max_waiting: 0 };
                 let ticket = queue.enter(key, bounds).expect("no bound");
-                asked.push(Asked { key, ticket: Some(ticket), place: None });
+                asked.push(Asked { key, ticket: Some(ticket), permit: None });
             } else {
-                // Whoever waits or works goes away.
+                // Drops a ticket that waits, or a permit.
                 drop(asked.swap_remove(random(asked.len() as u64) as usize));
             }
             let mut given = Vec::new();
             for one in &mut asked {
                 if let Some(ticket) = &mut one.ticket
-                    && let Poll::Ready(place) = poll_once(ticket)
+                    && let Poll::Ready(permit) = poll_once(ticket)
                 {
-                    (one.place, one.ticket) = (Some(place), None);
+                    (one.permit, one.ticket) = (Some(permit), None);
                     given.push(one.key);
                 }
             }
             assert!(given.len() <= 1, "seed {seed}: one event frees one place");
             let held: Vec<usize> =
-                (0..3).map(|key| count(&asked, |a| a.key == key && a.place.is_some())).collect();
+                (0..3).map(|key| count(&asked, |a| a.key == key && a.permit.is_some())).collect();
             let total: usize = held.iter().sum();
             assert!(total <= places && queue.running() == total, "seed {seed}");
             assert!(max_running == 0 || held.iter().all(|&held| held <= max_running));
-            // Nobody waits who could run.
+            // No ticket waits that could run.
             let may_run = |key: u64| max_running == 0 || held[key as usize] < max_running;
-            for one in asked.iter().filter(|one| one.place.is_none()) {
+            for one in asked.iter().filter(|one| one.permit.is_none()) {
                 assert!(total == places || !may_run(one.key), "seed {seed}: {}", one.key);
             }
-            // It went to a key that had the fewest of those that waited.
+            // The place went to a key that held the fewest among the waiting keys.
             if let [key] = given[..]
                 && !is_entry
             {

@@ -11,8 +11,8 @@
 //! - Dropping a task cancels it: tasks are detached, see [`GlommioTask`].
 //! - Its yield returns without entering the rings until the preemption timer
 //!   fires: [`Runtime::yield_now`] reads a byte from /dev/zero through the ring.
-//! - A read timeout that nobody waits for expires the next read of the stream:
-//!   no stream has one; deadlines are timers of our own.
+//! - A read timeout whose read has ended expires the next read of the stream: no stream has one;
+//!   deadlines are timers of our own.
 //! - Its listener leaks the connection of an accept that is dropped: accepting
 //!   is a readiness wait plus a plain `accept4`.
 //! - Files swallow the buffers that they write: a write costs a copy, and so
@@ -171,7 +171,7 @@ impl Runtime for GlommioRuntime {
     }
 
     async fn yield_now(&self) {
-        // Whatever it gives, it came through the ring.
+        // Whatever the result of the read, it came through the ring.
         let _ = self.shared.zero.read_at(0, 1).await;
     }
 

@@ -1,12 +1,11 @@
 //! Wakes the tasks of a glommio core from other threads.
 //!
-//! glommio 0.9.0 wakes a core through an eventfd that its latency ring reads, and a core can
-//! sleep through such a wake-up. The executor looks at the latency ring to see whether tasks
-//! have run for long enough. If an operation completes there just before the first task of a
-//! round, the executor runs no task, takes the completion out of the ring, and goes to sleep
-//! although tasks are ready, unless a task waits for exactly this completion. Nobody waits for
-//! an eventfd that is written late, for a task that was found ready already, or for the timer
-//! that ends long rounds.
+//! glommio 0.9.0 wakes a core through an eventfd that its latency ring reads, and a core can sleep
+//! through such a wake-up. The executor looks at the latency ring to see whether tasks have run for
+//! long enough. If an operation completes there just before the first task of a round, the executor
+//! runs no task, takes the completion out of the ring, and goes to sleep although tasks are ready,
+//! unless a task waits for exactly this completion. No task waits for an eventfd that is written
+//! late, for a task that was found ready already, or for the timer that ends long rounds.
 //!
 //! So in this backend only the core itself touches glommio's wakers, and the timer never fires.
 //! Each task gets a waker that other threads may use: it puts the task into the core's queue and
@@ -40,7 +39,7 @@ thread_local! {
     static HERE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What other threads ring to have a core look for woken tasks.
+/// Other threads notify a core through it, and the core looks for woken tasks.
 pub(super) struct Notifier {
     number: u64,
     eventfd: File,
@@ -58,7 +57,7 @@ impl Notifier {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was opened above, and nobody else has it.
+        // SAFETY: the descriptor was opened above, and nothing else has it.
         let eventfd = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let heard = ring_file(eventfd.try_clone()?);
         let (woken, queue) = flume::unbounded();

@@ -1,4 +1,4 @@
-//! The calls of one core that have not ended: who waits for which reply.
+//! The calls of one core that have not ended, and the task that waits for each reply.
 //!
 //! A slot is taken from the call until both its reply has arrived and its future
 //! has taken or dropped it. Nothing here runs foreign code (wakers, destructors
@@ -101,7 +101,7 @@ impl<Rep> Calls<Rep> {
     }
 
     /// Asks for the reply on behalf of the future, which must not ask again once
-    /// it has it. Gives back the waker that is not needed any more.
+    /// it has the reply. Returns a waker that is not needed.
     pub(super) fn poll(
         &mut self,
         call: CallId,

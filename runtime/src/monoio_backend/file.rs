@@ -228,7 +228,7 @@ impl File for MonoioFile {
     }
 }
 
-/// What [`file_ops::read_blocks_at`] does, through the ring.
+/// [`file_ops::read_blocks_at`] through the ring.
 async fn read_blocks(
     file: &monoio::fs::File,
     mut memory: Vec<u8>,

@@ -117,7 +117,7 @@ pub(super) async fn connect(
     Ok(split(stream, None, runtime.clone()))
 }
 
-/// What both halves keep alive.
+/// The socket of both halves, which both keep alive.
 struct Connection {
     fd: RawFd,
     /// The writer's half after the writer is gone: dropping it would send the
@@ -217,7 +217,7 @@ impl Writer for MonoioWriter {
                 race(operation.as_mut(), || sleep_once(deadline)).await
             };
             let Some((result, slice)) = outcome else {
-                // As for reads; and half a message must not be followed by others.
+                // As for reads. Also, no other bytes may follow half a message.
                 socket::stop_both(fd);
                 let (_, slice) = operation.await;
                 return (Err(io::ErrorKind::TimedOut.into()), slice.into_inner());

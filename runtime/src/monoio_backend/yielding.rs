@@ -37,7 +37,7 @@ impl Yielder {
     pub(super) async fn yield_now(&self) {
         match self {
             Yielder::Ring(zero) => {
-                // Whatever it gives, it came through the ring.
+                // Whatever the result of the read, it came through the ring.
                 let _ = zero.read_at(Vec::new(), 0).await;
             }
             Yielder::Epoll(pair) => pair.wait().await,
@@ -45,9 +45,9 @@ impl Yielder {
     }
 }
 
-/// A socket pair: the first task that yields writes a byte, epoll reports it, and a
-/// task of our own wakes all who wait by then. monoio keeps one waker per
-/// descriptor, which is why the waiting tasks keep a list themselves.
+/// A socket pair: the first task that yields writes a byte, epoll reports it, and a task of our own
+/// wakes all tasks that wait by then. monoio keeps one waker per descriptor, so the waiting tasks
+/// keep a list themselves.
 pub(super) struct WakePair {
     sender: UnixStream,
     waiting: Rc<RefCell<Vec<Waker>>>,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub(super) const PAGE_BYTES: usize = 4096;
-/// What a disk writes as a whole or not at all.
+/// The unit that a disk writes as a whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 const SECTORS_PER_PAGE: usize = PAGE_BYTES / SECTOR_BYTES;
 
@@ -21,7 +21,7 @@ pub(super) struct Content {
     pages: BTreeMap<u64, Rc<Page>>,
 }
 
-/// The sectors of one page that a write has touched, with what they held after.
+/// The sectors of one page that a write has touched, with their content after the write.
 #[derive(Clone)]
 pub(super) struct DirtyPage {
     number: u64,
@@ -67,7 +67,7 @@ impl Content {
         });
     }
 
-    /// Takes over those sectors of `dirty` that `survives` says yes to.
+    /// Takes over the sectors of `dirty` for which `survives` returns true.
     pub(super) fn apply(&mut self, dirty: &DirtyPage, mut survives: impl FnMut() -> bool) {
         let kept = (0..SECTORS_PER_PAGE)
             .filter(|sector| dirty.sectors & (1 << sector) != 0 && survives())

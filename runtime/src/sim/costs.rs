@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// What a call costs now, and what has come together, in nanoseconds.
+    /// The cost of a call, and the sum of the costs so far, in nanoseconds.
     static COSTS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn charge() {
     }
 }
 
-/// Runs a computation in which each call costs so much; gives what they cost together as well.
+/// Runs a computation in which each call costs `call_nanos`; returns the sum of the costs as well.
 pub(super) fn of<T>(call_nanos: u64, computation: impl FnOnce() -> T) -> (T, u64) {
     let outer = COSTS.replace((call_nanos, 0));
     let result = computation();

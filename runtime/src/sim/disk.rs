@@ -1,11 +1,10 @@
-//! The simulated disk: space, latency, failures, and what tests do to it.
+//! The simulated disk: space, latency, failures, and the switches for tests.
 //!
-//! What may go wrong on it: everything that [`super::inode`] and
-//! [`super::names`] model at a power loss; operations that fail with `EIO`,
-//! armed by a test or by chance (a failing write leaves a part of its bytes, a
-//! failing sync forgets what was dirty); a full disk, on which a write leaves
-//! what fits; flipped bits. A killed process leaves everything it has written;
-//! what it had in flight happens, in part for a write, or does not.
+//! What may go wrong on it: everything that [`super::inode`] and [`super::names`] model at a power
+//! loss; operations that fail with `EIO`, armed by a test or by chance (a failing write leaves a
+//! part of its bytes, a failing sync forgets the dirty bytes); a full disk, on which a write leaves
+//! the bytes that fit; flipped bits. A killed process leaves everything it has written; its
+//! operations in flight happen, in part for a write, or do not.
 //!
 //! Not modelled: operations that never end, misdirected or repeated writes,
 //! space taken by folders and holes (a file takes its length).
@@ -156,7 +155,7 @@ impl DiskState {
     }
 }
 
-/// What the runtime's operations end in.
+/// The side for the runtime's operations.
 impl Disk {
     pub(super) fn new(seed: u64, number: u64) -> Disk {
         Disk {
@@ -277,7 +276,7 @@ impl Disk {
     }
 }
 
-/// What tests do to a disk.
+/// The side for tests.
 impl Disk {
     /// The power goes. To be called when no node uses the disk; files that are
     /// open nevertheless fail from now on.
@@ -315,12 +314,12 @@ impl Disk {
         self.state.faults.borrow_mut().set_rates(rates);
     }
 
-    /// Ends all failures, armed ones and those by chance.
+    /// Ends all failures, armed ones and random ones.
     pub fn clear_faults(&self) {
         self.state.faults.borrow_mut().clear();
     }
 
-    /// Sets the disk's size. It may be less than what is used: then it is full.
+    /// Sets the disk's size. A size below the used space makes the disk full.
     pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
         self.state.capacity_bytes.set(capacity_bytes);
     }
@@ -330,8 +329,8 @@ impl Disk {
         self.state.used_bytes.get()
     }
 
-    /// Sets what an operation takes, in nanoseconds: syncs, and all others. One
-    /// in 64 takes thirty times as long.
+    /// Sets the latency of operations, in nanoseconds: of syncs, and of all others. One in 64 takes
+    /// thirty times as long.
     pub fn set_latency_nanos(&self, sync: RangeInclusive<u64>, other: RangeInclusive<u64>) {
         self.state.sync_latency_nanos.replace(sync);
         self.state.latency_nanos.replace(other);
@@ -352,7 +351,7 @@ impl Disk {
         files.map(|(path, _)| path.to_owned()).collect()
     }
 
-    /// What a program would read from a file now.
+    /// The content of a file as a program would read it.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let node = self.node(path.as_ref())?;
         let mut content = Vec::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::random::Random;
 
-/// What a fault is armed for.
+/// The operation for which a fault is armed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskOperation {
     /// Opening, creating and locking files.

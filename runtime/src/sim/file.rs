@@ -192,7 +192,7 @@ impl File for SimFile {
         let (mut result, buffer) = written.await;
         if let Some(guard) = guard {
             if result.is_ok() {
-                // What is written is not durable yet, and may be torn until it is.
+                // The written bytes are not durable yet, and may be torn until they are.
                 result = self.sync_data().await;
             }
             result = guard.finish(result);
@@ -226,8 +226,8 @@ impl File for SimFile {
         check_range(range.end, 0)?;
         let guard = self.poison.begin_sync();
         let until = self.open.node.inode.borrow().change_count();
-        // Any sector may survive a power loss before it is synced, so success changes
-        // nothing. A failure may have lost what was dirty, within the range or around it.
+        // Any sector may survive a power loss before it is synced, so success changes nothing. A
+        // failure may have lost dirty bytes, within the range or around it.
         let result = self
             .submit(DiskOperation::WriteBack, move |open, _| {
                 open.check_alive()?;

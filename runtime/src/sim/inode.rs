@@ -1,21 +1,20 @@
-//! One file of the simulated disk: what programs see, what is durable, and the
-//! unsynced changes between the two.
+//! One file of the simulated disk: its content for programs, its durable content, and the unsynced
+//! changes between the two.
 //!
 //! Modelled:
-//! - An unsynced change is a list of whole sectors, or a new length. At a power
-//!   loss each sector of each change survives or is lost by itself, so writes
-//!   are torn, and reordered against each other. Of the lengths since the last
-//!   sync any one survives, whatever becomes of the data: the end may be missing
-//!   or hold zeros.
-//! - A failed sync forgets what was dirty: part of it became durable, the rest is
-//!   lost. Programs may go on seeing the lost part until the power goes (the page
-//!   cache kept it) or see the old bytes at once (it was evicted).
+//! - An unsynced change is a list of whole sectors, or a new length. At a power loss each sector of
+//!   each change survives or is lost by itself, so writes are torn, and reordered against each
+//!   other. Of the lengths since the last sync any one survives, independently of the data: the end
+//!   may be missing or hold zeros.
+//! - A failed sync forgets the dirty sectors: part of them became durable, the rest is lost.
+//!   Programs may go on seeing the lost part until the power goes (the page cache kept it) or see
+//!   the old bytes at once (it was evicted).
 //! - The kernel writes back dirty pages whenever it likes; here, when many have
 //!   gathered.
 //!
-//! Not modelled: sectors that hold a mixture of old and new bytes; another
-//! file's old bytes in newly allocated space; durable sectors that die by
-//! themselves (see `Disk::corrupt` for those).
+//! Not modelled: sectors that hold a mixture of old and new bytes; another file's old bytes in
+//! newly allocated space; durable sectors that die by themselves (`Disk::corrupt` makes tests do
+//! that).
 
 use super::content::{Content, DirtyPage};
 use super::random::Random;
@@ -67,7 +66,7 @@ impl Inode {
         self.visible_len
     }
 
-    /// Number of changes so far; a sync makes those durable that came before it.
+    /// Number of changes so far. A sync makes the changes durable that came before it.
     pub(super) fn change_count(&self) -> u64 {
         self.settled_count + self.unsynced.len() as u64
     }
@@ -103,9 +102,8 @@ impl Inode {
         if shorter == longer {
             return;
         }
-        // Cutting clears what is cut off, so an extension finds zeros. On disk
-        // the old bytes are gone with the length; where the length comes back,
-        // zeros have to be written over them.
+        // Cutting clears the removed bytes, so an extension finds zeros. On disk the old bytes are
+        // gone with the length; where the length comes back, zeros have to be written over them.
         let dirty = self.visible.clear(shorter, longer.min(self.longest_len));
         if len_bytes > self.visible_len && !dirty.is_empty() {
             self.change(Change::Data(dirty));
@@ -120,7 +118,7 @@ impl Inode {
         for change in self.take_until(until) {
             match change {
                 Change::Length(len) => {
-                    // What was cut off is gone before anything is written anew.
+                    // The removed bytes are gone before new bytes are written.
                     self.durable.clear(len, self.longest_len);
                     self.durable_len = len;
                 }
@@ -140,7 +138,7 @@ impl Inode {
         }
     }
 
-    /// The power goes: what is not durable survives in part or not at all.
+    /// The power goes: unsynced changes survive in part or not at all.
     pub(super) fn lose_power(&mut self, random: &Random) {
         self.settle_randomly(u64::MAX, random);
         self.forget_visible();

@@ -7,9 +7,8 @@
 //!   pending changes (a journal); the others keep any of them, except that a
 //!   change is lost if an earlier one of the same name is. A rename happens whole
 //!   or not at all.
-//! - Syncing a file does not make its name durable; syncing a folder does not
-//!   make the folder's own name durable, and what lies in a folder that was lost
-//!   is lost.
+//! - Syncing a file does not make its name durable; syncing a folder does not make the folder's own
+//!   name durable, and the content of a lost folder is lost.
 //!
 //! Not modelled: hard and symbolic links, renaming folders, removing folders,
 //! permissions, relative paths (they start at the root), other names for one
@@ -37,7 +36,7 @@ impl<F: Clone> Clone for Entry<F> {
 
 type Tree<F> = BTreeMap<PathBuf, Entry<F>>;
 
-/// What happens to some names at the same moment.
+/// A change of some names at the same moment.
 struct Change<F> {
     edits: Vec<(PathBuf, Option<Entry<F>>)>,
     unsynced_folders: BTreeSet<PathBuf>,
@@ -136,7 +135,7 @@ impl<F: Clone> Names<F> {
     pub(super) fn create_folders(&mut self, path: &Path) -> io::Result<()> {
         let mut missing: Vec<&Path> =
             path.ancestors().take_while(|folder| !self.exists(folder)).collect();
-        // What exists above them, or the path itself, must be a folder.
+        // The lowest existing folder above them, or the path itself, must be a folder.
         self.check_folder(missing.last().map_or(path, |highest| parent_of(highest)))?;
         while let Some(folder) = missing.pop() {
             self.change(vec![(folder.to_owned(), Some(Entry::Dir))]);
@@ -192,7 +191,7 @@ impl<F: Clone> Names<F> {
         Ok(())
     }
 
-    /// Undoes what does not survive; gives the files that are left.
+    /// Undoes the changes that do not survive; gives the files that are left.
     pub(super) fn lose_power(&mut self, random: &Random) -> Vec<F> {
         let changes = std::mem::take(&mut self.unsynced);
         if random.one_in(2) {
@@ -214,7 +213,7 @@ impl<F: Clone> Names<F> {
                 }
             }
         }
-        // Parents sort before what they hold.
+        // Parents sort before their content.
         let mut reachable = Tree::new();
         for (path, entry) in std::mem::take(&mut self.durable) {
             let is_root = path.parent().is_none();

@@ -1,9 +1,8 @@
 //! The simulated network: addresses, listeners, connecting.
 //!
-//! All nodes share one host: whoever listens on an address shares it with all
-//! others who do (`SO_REUSEPORT`), and connections spread over them at random.
-//! A connection to nobody is refused; one to a full accept queue waits and tries
-//! again, until its deadline. Accepting can be made to fail.
+//! All nodes share one host: all listeners of an address share it (`SO_REUSEPORT`), and connections
+//! spread over them at random. A connection to an address without a listener is refused; one to a
+//! full accept queue waits and tries again, until its deadline. Accepting can be made to fail.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,8 +26,8 @@ const DELAY_NANOS: RangeInclusive<u64> = 3_000..=100_000;
 const SLOW_ONE_IN: u64 = 64;
 const SLOW_FACTOR: u64 = 30;
 
-/// What a socket operation that need not wait does once in so many times: it
-/// lets others run first, as the real backends do.
+/// Once in so many times, a socket operation that need not wait lets other tasks run first, as the
+/// real backends do.
 const STEP_ASIDE_ONE_IN: u64 = 4;
 
 /// When a connection attempt that found a full queue is repeated.
@@ -41,7 +40,7 @@ pub(super) struct Network {
     listeners: RefCell<Vec<Rc<Queue>>>,
     next_port: Cell<u16>,
     failing_accepts_count: Cell<u64>,
-    /// What one direction of a connection holds, before its reader takes it.
+    /// The capacity of one direction of a connection, in bytes that its reader has not taken.
     pub(super) buffer_bytes: RefCell<RangeInclusive<u64>>,
     /// Connections that wait to be accepted, for one listener.
     pub(super) backlog_connections: Cell<usize>,

@@ -64,10 +64,9 @@ impl Node {
         self.cores[0].node.is_alive.get()
     }
 
-    /// Kills the process (`kill -9`): its tasks vanish, its connections and
-    /// listeners close, its locks are free, and what the kernel was doing for it
-    /// happens or does not, in part for a write. The disk keeps what was written.
-    /// Nothing happens to a process that has ended.
+    /// Kills the process (`kill -9`): its tasks vanish, its connections and listeners close, its
+    /// locks are free, and the kernel's operations for it happen or do not, in part for a write.
+    /// The disk keeps all written bytes. A process that has ended stays as it is.
     pub fn crash(&self) {
         self.cores[0].node.end(&self.cores[0].world);
     }

@@ -18,7 +18,7 @@ pub(super) type TaskId = u64;
 /// A woken task joins the next round instead of the running one so often.
 const NEXT_ROUND_ONE_IN: u64 = 4;
 
-/// What the wakers of a task share.
+/// The state that the wakers of a task share.
 pub(super) struct TaskWaker {
     task: TaskId,
     queued: AtomicBool,
@@ -46,7 +46,7 @@ impl Wake for TaskWaker {
 }
 
 pub(super) struct ReadyTasks {
-    /// Wakers must be `Send`, so what they do goes through a channel.
+    /// Wakers must be `Send`, so their wake-ups go through a channel.
     woken: (flume::Sender<TaskId>, flume::Receiver<TaskId>),
     rounds: RefCell<Rounds>,
 }
@@ -118,7 +118,7 @@ impl ReadyTasks {
         }
     }
 
-    /// Forgets everything; gives what has to be dropped outside.
+    /// Forgets everything; returns the wakers, which the caller drops outside of any borrow.
     pub(super) fn clear(&self) -> Vec<(u64, Waker)> {
         let rounds = self.rounds.take();
         self.woken.1.drain();

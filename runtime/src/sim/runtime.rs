@@ -23,7 +23,7 @@ use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue
 /// How long offloaded work takes until its result is back, in nanoseconds.
 const OFFLOAD_NANOS: std::ops::RangeInclusive<u64> = 10_000..=3_000_000;
 
-/// What the cores of a node share.
+/// The state that the cores of a node share.
 pub(super) struct NodeState {
     pub(super) id: NodeId,
     pub(super) cores: u16,
@@ -53,8 +53,8 @@ pub struct SimRuntime {
 }
 
 impl SimRuntime {
-    /// Hands an operation to the kernel: it happens `delay_nanos` from now,
-    /// whether or not anybody waits for it, unless the node crashes before.
+    /// Hands an operation to the kernel: it happens `delay_nanos` from now, whether or not a task
+    /// waits for it, unless the node crashes before.
     pub(super) fn submit<T: 'static>(
         &self,
         delay_nanos: u64,

@@ -26,8 +26,8 @@ use crate::{Monotonic, Reader, Writer};
 /// One read or write in so many moves less than it could.
 const SHORT_ONE_IN: u64 = 3;
 
-/// One direction of a connection. Fields say what is known at its far end
-/// (where bytes arrive) unless they say otherwise.
+/// One direction of a connection. Fields hold the state at its far end (where bytes arrive) unless
+/// they say otherwise.
 #[derive(Default)]
 struct Pipe {
     arrived: VecDeque<u8>,
@@ -37,10 +37,10 @@ struct Pipe {
     last_arrival_nanos: u64,
     ended: bool,
     reset: bool,
-    /// The local reader shall see the end, whatever comes.
+    /// The local reader shall see the end, whatever else arrives.
     stopped: bool,
     receiver_closed: bool,
-    /// Known at the near end: what is written has nowhere to go.
+    /// State of the near end: written bytes have nowhere to go.
     broken: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -72,7 +72,7 @@ pub(super) struct Endpoint {
     outgoing: Rc<RefCell<Pipe>>,
     /// The sending side is closed already.
     has_ended: Cell<bool>,
-    /// To close with a reset: nobody has ever accepted the connection.
+    /// To close with a reset, because the connection was never accepted.
     pub(super) unaccepted: Cell<bool>,
 }
 
@@ -148,7 +148,7 @@ impl Drop for Endpoint {
     }
 }
 
-/// A parcel arrives at the far end of `there`; `back` leads to who sent it.
+/// A parcel arrives at the far end of `there`; `back` leads to its sender.
 fn deliver(
     world: &Rc<World>,
     network: &Rc<Network>,

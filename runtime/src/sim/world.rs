@@ -23,9 +23,9 @@ pub(super) type NodeId = u32;
 /// When an event happens, and a number that keeps equal times apart.
 pub(super) type EventKey = (u64, u64);
 
-/// What a poll costs on the virtual clock, in nanoseconds.
+/// The cost of a poll on the virtual clock, in nanoseconds.
 const POLL_COST_NANOS: std::ops::RangeInclusive<u64> = 200..=2_000;
-/// What a task computes between two yields, in nanoseconds.
+/// The time that a task computes between two yields, in nanoseconds.
 const YIELD_COST_NANOS: std::ops::RangeInclusive<u64> = 1_000..=50_000;
 /// One poll in so many is preceded by a stall of its core.
 const STALL_ONE_IN: u64 = 4_096;
@@ -73,7 +73,7 @@ pub(super) struct World {
     now_nanos: Cell<u64>,
     unix_offset_nanos: Cell<i64>,
     schedule: Random,
-    /// What [`crate::Runtime::random_u64`] draws from.
+    /// The source of [`crate::Runtime::random_u64`].
     pub(super) application: Random,
     tasks: RefCell<BTreeMap<TaskId, Task>>,
     next_task: Cell<TaskId>,
@@ -84,7 +84,7 @@ pub(super) struct World {
     next_event: Cell<u64>,
     trace: Cell<u64>,
     polls: Cell<u64>,
-    /// What a look of a computation costs, and the most that those of one poll have cost.
+    /// The cost of one call of [`crate::give_way`], and the highest sum of such costs in one poll.
     look_nanos: Cell<u64>,
     longest_poll_nanos: Cell<u64>,
 }
@@ -153,8 +153,8 @@ impl World {
         node
     }
 
-    /// Mixes what happened into the running hash (a multiplicative hash; it has
-    /// to notice differences, not to resist an attacker).
+    /// Mixes an event into the running hash (a multiplicative hash; it has to notice differences,
+    /// not to resist an attacker).
     pub(super) fn note(&self, what: u64) {
         let mixed = (self.trace.get().rotate_left(23) ^ what).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.trace.set(mixed ^ (mixed >> 29));
@@ -196,8 +196,8 @@ impl World {
         }
     }
 
-    /// Ends what the kernel was doing for `node`: some of it still happens, in
-    /// part or whole, the rest never does.
+    /// Ends the kernel's operations for `node`: some of them still happen, in part or whole, the
+    /// rest never do.
     pub(super) fn interrupt_actions(&self, node: NodeId) {
         let of_node = |event: &Event| matches!(event, Event::Action { node: Some(owner), .. } if *owner == node);
         let interrupted: Vec<Event> = self
@@ -251,8 +251,8 @@ impl World {
         drop(cancelled);
     }
 
-    /// Lets some time pass for what a task has computed, and gives the round in
-    /// which it may go on: what is ready now runs in this round or the next one.
+    /// Lets the time of a task's computation pass, and gives the round in which the task may go on:
+    /// tasks that are ready now run in this round or the next one.
     pub(super) fn begin_yield(&self) -> u64 {
         self.advance_by(self.schedule.within(&YIELD_COST_NANOS));
         self.round() + 2

@@ -1,4 +1,4 @@
-//! What the integration tests of the real backends share.
+//! Parts that the integration tests of the real backends share.
 
 // Every test binary uses a part of this.
 #![allow(dead_code)]
@@ -75,7 +75,7 @@ impl Silent {
     }
 }
 
-/// The checks of one core, with what they need.
+/// The checks of one core, with their input.
 #[derive(Clone)]
 pub(crate) struct SingleCore {
     dir: PathBuf,
@@ -108,9 +108,8 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// Launches the checks of several cores, on two, beside so many threads that compute that
-/// every core has to wait for its CPU at any point of what it does: that is when wake-ups
-/// get lost that can be.
+/// Launches the checks of several cores, on two cores, beside so many computing threads that every
+/// core has to wait for its CPU at any point of its work. Wake-ups that can get lost get lost then.
 pub(crate) fn run_two_busy_cores(launch: impl FnOnce(&LaunchOptions, MultiCore) -> io::Result<()>) {
     let is_over = AtomicBool::new(false);
     let neighbours = thread::available_parallelism().map_or(1, NonZero::get) + 1;

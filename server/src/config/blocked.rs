@@ -22,7 +22,7 @@ impl Default for BlockedQueries {
     }
 }
 
-/// Rules are as they are written.
+/// Compares the texts of the rules.
 impl PartialEq for BlockedQueries {
     fn eq(&self, other: &BlockedQueries) -> bool {
         self.text == other.text

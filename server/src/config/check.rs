@@ -93,7 +93,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
     errors.extend(check_limits(&config.limits).map(|error| format!("limits_config.{error}")));
 }
 
-/// What is wrong with the limits of a tenant; each text begins with the key.
+/// The faults in the limits of a tenant; each text begins with the key.
 pub(super) fn check_limits(limits: &Limits) -> impl Iterator<Item = String> {
     let status = (!(200..600).contains(&limits.block_ingestion_status_code))
         .then(|| "block_ingestion_status_code: must be 200 to 599".to_owned());

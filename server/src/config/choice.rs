@@ -64,11 +64,11 @@ choice!(MonoioDriver {
 pub(crate) enum LogLevel {
     /// Everything that helps to find a fault.
     Debug,
-    /// What an operator wants to know.
+    /// Events that an operator wants to know of.
     Info,
-    /// What an operator should look at.
+    /// Events that an operator should look into.
     Warn,
-    /// What failed.
+    /// Failures.
     Error,
 }
 

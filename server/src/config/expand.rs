@@ -69,7 +69,7 @@ fn check_len(out: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the brace stands that closes a variable, given what follows its opening one.
+/// The index of the brace that closes a variable, in the text behind its opening brace.
 fn closing_brace(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;
@@ -87,7 +87,7 @@ fn closing_brace(text: &str) -> Option<usize> {
     None
 }
 
-/// Writes what stands for `inner`, the text between the braces.
+/// Writes the value of `inner`, the text between the braces.
 fn variable(
     inner: &str,
     lookup: &dyn Fn(&str) -> Option<String>,

@@ -74,8 +74,8 @@ impl Field<'_> {
         )
     }
 
-    /// Reads `text` into the field, which keeps its value if the text is bad. The
-    /// error says what is wrong with the text, without the name of the setting.
+    /// Reads `text` into the field, which keeps its value if the text is bad. The error names the
+    /// fault of the text, without the name of the setting.
     pub(crate) fn set(self, text: &str) -> Result<(), String> {
         let whole = text;
         let text = text.trim();
@@ -141,7 +141,7 @@ impl Field<'_> {
         }
     }
 
-    /// What values the field takes, for the help and the documentation.
+    /// The form of the field's values, for the help and the documentation.
     pub(crate) fn notation(&self) -> &'static str {
         match self {
             Field::Bool(_) => "true|false",

@@ -8,20 +8,20 @@ use super::nearest::nearest;
 use super::table::{SETTINGS, Setting, by_path};
 use super::yaml::{self, Entry, Node, TEXT_MAX_BYTES};
 
-/// So many unknown keys are told.
+/// Most unknown keys that get an error of their own.
 const UNKNOWN_TOLD_MAX: usize = 50;
 
-/// For so many unknown keys the nearest known one is looked for.
+/// Most unknown keys for which the nearest known key is searched.
 const NEAREST_MAX: usize = 20;
 
-/// What a file says.
+/// The keys of a file, sorted by their fate.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     /// Settings and their values, in the order of the table.
     pub(super) known: Vec<(&'static Setting, String)>,
     /// Keys that only the reference has.
     pub(super) ignored: Vec<IgnoredKey>,
-    /// Keys that nobody has.
+    /// Keys that neither this server nor the reference has.
     pub(super) unknown: Vec<UnknownKey>,
     /// Values of the wrong shape.
     pub(super) errors: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) struct IgnoredKey {
 pub(super) struct UnknownKey {
     pub(super) path: String,
     pub(super) line: u64,
-    /// What it most likely meant.
+    /// The nearest known key.
     pub(super) nearest: Option<String>,
 }
 
@@ -123,7 +123,7 @@ fn walk(prefix: &str, section: &[Entry], keys: &mut Keys) {
             }
             (None, value) => match reason {
                 Some(reason) => {
-                    // Without a value it is what it is by default.
+                    // A key without a value keeps its default.
                     if !value.is_null() {
                         keys.errors.extend(foreign::fault(&path, value.scalar().as_deref()));
                     }

@@ -12,7 +12,7 @@ pub(crate) struct Limits {
     pub(crate) max_line_size_bytes: usize,
     /// Whether longer lines are cut instead of refused.
     pub(crate) max_line_size_truncate: bool,
-    /// What stands at the end of a line that was cut.
+    /// The text at the end of a line that was cut.
     pub(crate) max_line_size_truncate_identifier: String,
     /// Whether entries of one push with the time of the entry before them are moved
     /// behind it.
@@ -23,13 +23,13 @@ pub(crate) struct Limits {
     pub(crate) discover_log_levels: bool,
     /// Names of labels, metadata and fields that hold a level.
     pub(crate) log_level_fields: LevelFields,
-    /// How many objects deep a JSON line is searched for a level.
+    /// Depth of nested objects to which a JSON line is searched for a level.
     pub(crate) log_level_from_json_max_depth: usize,
     /// Until when pushes are refused, in ns since the Unix epoch; `None`: they are not.
     pub(crate) block_ingestion_until_ns: Option<i64>,
-    /// The status with which they are.
+    /// Status of the answer to a push that is refused until then.
     pub(crate) block_ingestion_status_code: u16,
-    /// What becomes of the attributes of OpenTelemetry logs.
+    /// The mapping of the attributes of OpenTelemetry logs.
     pub(crate) otlp: OtlpConfig,
     /// Labels that every stream must have.
     pub(crate) enforced_labels: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     pub(crate) ingestion_burst_size_mb: f64,
     /// Most active streams.
     pub(crate) max_streams_per_user: usize,
-    /// The same; a node of its own has all streams.
+    /// Like `max_streams_per_user`, since one node has all streams.
     pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Limits {
     pub(crate) max_query_range_ns: i64,
     /// Most bytes of lines that the streams and times of a query may stand for.
     pub(crate) max_query_bytes_read: u64,
-    /// The same for each node that takes part in the query.
+    /// Like `max_query_bytes_read`, for each node that takes part in the query.
     pub(crate) max_querier_bytes_read: u64,
     /// Most matchers of a stream selector.
     pub(crate) max_streams_matchers_per_query: usize,
@@ -87,10 +87,10 @@ pub(crate) struct Limits {
     pub(crate) minimum_labels_number: usize,
     /// Queries that are refused.
     pub(crate) blocked_queries: BlockedQueries,
-    /// Most queries of the tenant that run at a time; 0 refuses queries. Counts only if it
-    /// is 0: the reference has two settings, and the other one supersedes this.
+    /// 0 refuses queries. Other values have no effect: as in the reference,
+    /// `tsdb_max_query_parallelism` supersedes them.
     pub(crate) max_query_parallelism: usize,
-    /// The same, and the one that counts.
+    /// Most queries of the tenant that run at a time; 0 refuses queries.
     pub(crate) tsdb_max_query_parallelism: usize,
     /// Most tails at a time.
     pub(crate) max_concurrent_tail_requests: usize,
@@ -98,7 +98,7 @@ pub(crate) struct Limits {
     pub(crate) retention_period_ns: i64,
     /// Other periods for some streams.
     pub(crate) retention_stream: StreamRetention,
-    /// Whether volumes may be asked for.
+    /// Whether the volume endpoints answer.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
     pub(crate) volume_max_series: usize,
@@ -158,7 +158,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits that [`Limits::tighten`] leaves those of another tenant alone with.
+    /// Limits that change nothing when [`Limits::tighten`] combines them with the limits of one
+    /// tenant.
     pub(crate) fn unlimited_queries() -> Limits {
         Limits {
             max_entries_limit_per_query: 0,
@@ -177,8 +178,8 @@ impl Limits {
         }
     }
 
-    /// Makes the limits of queries as strict as those of another tenant, whose data the
-    /// same query reads. Other limits stay.
+    /// Makes the limits of queries as strict as the limits of another tenant, whose data the same
+    /// query reads. Other limits stay.
     pub(crate) fn tighten(&mut self, other: &Limits) {
         // 0 is no limit.
         fn least<N: Ord + Default + Copy>(limit: &mut N, other: N) {

@@ -25,6 +25,7 @@ pub(crate) mod print;
 mod reference;
 pub(crate) mod retention;
 mod runtime_file;
+mod stream_retention;
 pub(crate) mod table;
 mod tenants;
 #[cfg(test)]
@@ -48,8 +49,8 @@ pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
-pub(crate) use retention::StreamRetention;
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
+pub(crate) use stream_retention::StreamRetention;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 pub(crate) use tls::{TlsAcceptor, TlsConfig};
 pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
@@ -57,7 +58,7 @@ pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
-    /// Parts of the reference that are asked for; one process has all.
+    /// Parts of the reference that the operator names; one process has all parts.
     pub(crate) target: String,
     /// Where the HTTP interface listens; port 0 lets the kernel choose.
     pub(crate) http_address: SocketAddr,
@@ -95,8 +96,8 @@ pub(crate) struct Config {
     pub(crate) heads_budget_bytes: u64,
     /// Memory for streams, besides their entries; follows from `memory_max_bytes`.
     pub(crate) stream_budget_bytes: u64,
-    /// Memory in which the fronts of all cores together remember what pushed labels resolve
-    /// to; follows from `memory_max_bytes`.
+    /// Memory in which the fronts of all cores together remember to which streams pushed labels
+    /// resolve; follows from `memory_max_bytes`.
     pub(crate) resolved_budget_bytes: u64,
     /// Memory for directories of segments; follows from `memory_max_bytes`.
     pub(crate) directory_budget_bytes: u64,
@@ -108,20 +109,20 @@ pub(crate) struct Config {
     pub(crate) result_budget_bytes: u64,
     /// Memory for entries on their way to tails; follows from `memory_max_bytes`.
     pub(crate) tail_budget_bytes: u64,
-    /// Entries of a core are sealed when they take so much memory; 0 follows from
+    /// Entries of a core are sealed when they take this much memory; 0 follows from
     /// `memory_max_bytes`.
     pub(crate) head_max_bytes: u64,
-    /// Entries are sealed when they have been in memory for so long.
+    /// Entries are sealed when they have been in memory for this long.
     pub(crate) head_max_age: Duration,
     /// Whether small segments are merged.
     pub(crate) compaction_enabled: bool,
     /// Whether entries are removed when their period is over.
     pub(crate) retention_enabled: bool,
-    /// Whether to start without what files hold that another version has written.
+    /// Whether to start without the content of files that another version has written.
     pub(crate) ignore_unknown_versions: bool,
-    /// What segments may take on the disk; 0: anything.
+    /// Most bytes of segments on the disk; 0: no limit.
     pub(crate) retention_max_disk_bytes: u64,
-    /// The same in percent of the file system; 0: anything.
+    /// Most percent of the file system that segments may take; 0: no limit.
     pub(crate) retention_max_disk_percent: u16,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
@@ -135,17 +136,17 @@ pub(crate) struct Config {
     pub(crate) form_body_max_bytes: u64,
     /// An entry may be this much older than the newest one of its stream, in ns.
     pub(crate) out_of_order_window_ns: i64,
-    /// A tail ends after so long.
+    /// Longest time that a tail stays open.
     pub(crate) tail_max_duration: Duration,
-    /// Files with the limits of single tenants, the last one counts most.
+    /// Files with the limits of single tenants. If several files set a key, the last file wins.
     pub(crate) runtime_files: Vec<String>,
-    /// How often they are read again.
+    /// Time between two readings of these files.
     pub(crate) runtime_reload_period: Duration,
     /// Whether the evaluation points of range queries are multiples of the step.
     pub(crate) align_queries_with_step: bool,
     /// Whether the steps of metric range queries are used again.
     pub(crate) cache_results: bool,
-    /// Whether patterns may be asked for.
+    /// Whether the patterns endpoint answers.
     pub(crate) patterns_enabled: bool,
     /// Queries that run at a time, and as many lookups; follows from `cores` if it is 0.
     pub(crate) max_concurrent_queries: usize,
@@ -155,8 +156,8 @@ pub(crate) struct Config {
     pub(crate) multi_tenant_queries_enabled: bool,
     /// Whether a request may make the limits of its tenant stricter.
     pub(crate) per_request_limits_enabled: bool,
-    /// What a tenant may do that has no limits of its own; [`TenantLimits`] knows what a
-    /// given tenant may do.
+    /// The limits of tenants without limits of their own; [`TenantLimits`] has the limits of each
+    /// tenant.
     pub(crate) limits: Limits,
     /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
     pub(crate) max_chunk_age_ns: i64,
@@ -175,27 +176,27 @@ pub(crate) struct WalSettings {
     pub(crate) flush_on_shutdown: bool,
 }
 
-/// What is sealed at once on a machine with enough memory. Larger segments compress
-/// no better and take more memory; smaller ones leave more to compaction.
+/// Bytes of a head that is sealed, on a machine with enough memory. Larger segments compress no
+/// better and take more memory; smaller ones leave more to compaction.
 const HEAD_MAX_BYTES: u64 = 24 << 20;
 
-/// For so many full heads a core gets memory at most: one that is sealed, the next one, and
-/// as much again for what the disk is late with.
+/// A core gets memory for at most so many full heads: one that is sealed, the next one, and as much
+/// again for the delays of the disk.
 const HEADS_PER_CORE: u64 = 4;
 
 /// Why no part can be left out.
 const ONE_PROCESS: &str = "one process has all parts";
 
-/// Queries that run at a time for each core. Every query is worked on by all cores, so
-/// more of them only share what there is; this is enough to have work while some wait
-/// for the disk.
+/// Queries that run at a time for each core. All cores work on every query, so more queries only
+/// share the same CPU time; this number is enough to have work while some queries wait for the
+/// disk.
 const QUERIES_PER_CORE: usize = 4;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 impl Default for Config {
-    /// The settings of a node that is told nothing. `cores`, `memory_max_bytes` and
-    /// what follows from it are still 0: they depend on the machine.
+    /// The settings of a node without file and flags. `cores`, `memory_max_bytes` and all fields
+    /// that follow from it are still 0: they depend on the machine.
     fn default() -> Config {
         Config {
             target: "all".to_owned(),
@@ -258,7 +259,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Fills in what depends on the machine or follows from other settings.
+    /// Fills in the settings that depend on the machine or follow from other settings.
     fn complete(&mut self, machine: &Machine) -> Result<(), String> {
         if self.cores == 0 {
             self.cores = machine.cores.max(1);
@@ -268,9 +269,9 @@ impl Config {
             self.memory_max_bytes =
                 memory_bytes.map_err(|error| format!("memory.max_bytes: set it, {error}"))? / 4;
         }
-        // What remains is for what is small, and for what the allocator holds in excess.
+        // The rest is for small things, and for the allocator's overhead.
         let quarter = self.memory_max_bytes / 4;
-        // More heads than these are of no use: the cache gets what they leave.
+        // More heads than these are of no use: the cache gets the rest of their share.
         let head_bytes = self.head_max_bytes.max(HEAD_MAX_BYTES);
         let heads_max_bytes = head_bytes.saturating_mul(HEADS_PER_CORE * u64::from(self.cores));
         self.heads_budget_bytes = (quarter / 4 * 3).min(heads_max_bytes);
@@ -285,8 +286,8 @@ impl Config {
         // The longest body that is permitted should get in, also on small machines.
         self.body_budget_bytes = self.push_body_max_bytes.clamp(quarter / 2, quarter);
         if self.head_max_bytes == 0 {
-            // While one generation is being sealed the next one gets as large before pushes
-            // have to wait, and what is on its way by then needs room too.
+            // While one generation is being sealed the next one gets as large before pushes have to
+            // wait, and entries on their way at that time need room too.
             let share = self.heads_budget_bytes / (3 * u64::from(self.cores));
             self.head_max_bytes = share.min(HEAD_MAX_BYTES);
         }
@@ -298,7 +299,7 @@ impl Config {
     }
 }
 
-/// What [`load`] gives.
+/// The result of [`load`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// The settings.
@@ -323,8 +324,8 @@ impl fmt::Display for ConfigErrors {
 /// A flag that was given: its row in [`table::SETTINGS`] and its value.
 pub(crate) type GivenFlag = (&'static table::Setting, String);
 
-/// Reads the file at `path`, if any, with variables of the environment if wanted, then `flags`, checks the outcome, and reads the files
-/// with the limits of tenants.
+/// Reads the file at `path`, if any, with variables of the environment if `expands_env`, then
+/// `flags`. Checks the settings, and reads the files with the limits of tenants.
 pub(crate) fn load(
     path: Option<&Path>,
     expands_env: bool,

@@ -65,7 +65,7 @@ impl Default for OtlpConfig {
     }
 }
 
-/// Rules are as they are written.
+/// Compares the texts of the rules.
 impl PartialEq for OtlpConfig {
     fn eq(&self, other: &OtlpConfig) -> bool {
         self.text == other.text

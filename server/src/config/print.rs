@@ -12,11 +12,11 @@ use super::{Config, Limits};
 /// Which settings are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// All.
+    /// All settings.
     Full,
-    /// All, as they are on a node that is told nothing.
+    /// All settings with their defaults.
     Defaults,
-    /// Those that are not as they would be on such a node.
+    /// The settings that differ from their defaults.
     Differences,
 }
 
@@ -62,9 +62,8 @@ pub(crate) fn limits_json(limits: &Limits, out: &mut Vec<u8>) {
     }
 }
 
-/// The limits that clients may know, as the reference publishes them: those that tell
-/// what to expect of a query or what a pushed line becomes. They stand in the order of
-/// their names.
+/// The limits that clients may know, as the reference publishes them: clients can tell from them
+/// how a query is bounded or how a pushed line is changed. They stand in the order of their names.
 const PUBLISHED: [&str; 18] = [
     "discover_log_levels",
     "discover_service_name",

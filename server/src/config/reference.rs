@@ -6,7 +6,7 @@ use super::Config;
 use super::foreign;
 use super::table::SETTINGS;
 
-/// What `docs/configuration.md` holds.
+/// The text of `docs/configuration.md`.
 pub(super) fn markdown() -> String {
     let mut out = String::from(INTRODUCTION);
     let mut section = None;
@@ -56,9 +56,9 @@ const INTRODUCTION: &str = "\
 # Configuration
 
 logsvc needs no configuration. It listens on port 3100 and keeps its data in
-`./data`. What should be otherwise goes into a YAML file, `logsvc
---config.file=logsvc.yaml`, or into flags. A flag beats the file. Flags can be
-written with one dash, too: `-config.file=logsvc.yaml`.
+`./data`. Other settings go into a YAML file, `logsvc --config.file=logsvc.yaml`,
+or into flags. A flag overrides the file. Flags can be written with one dash, too:
+`-config.file=logsvc.yaml`.
 
 ```yaml
 server:
@@ -68,32 +68,36 @@ limits_config:
   max_line_size: 512KB
 ```
 
-Configuration files of the reference server load as they are: keys that mean
-nothing here are named in a warning when the server starts, with the reason. A key
-that nobody knows is an error, which names its line and the nearest known key. The same
-holds for flags: those of the reference that have another name here, such as
-`-validation.reject-old-samples`, mean what they mean there.
-Duplicate keys and bad values are errors, too, and the server does not start; all
-are told at once; `logsvc --config.file=logsvc.yaml --verify-config` only
-checks, prints `config is valid` or all errors, and exits with 0 or 1.
+Configuration files of Loki load as they are. Some of Loki's keys have no effect
+here: at the start the server logs a warning that names each of them, with the
+reason. A key that neither Loki nor logsvc has is an error, which names its line
+and the nearest known key. The same holds for flags. A flag of Loki that has
+another name here, such as `-validation.reject-old-samples`, has the same meaning
+as in Loki.
+
+Duplicate keys and bad values are errors, too. With an error the server does not
+start, and it reports all errors at once. `logsvc --config.file=logsvc.yaml
+--verify-config` only checks the configuration, prints `config is valid` or all
+errors, and exits with 0 or 1.
 
 A *duration* is written as whole numbers with units: `90s`, `10m`, `1h30m`,
 `30d1h`, `1w`. A *size* is a number of bytes or has a unit: `256KB`, `1GB`;
 units count in steps of 1024.
 
-Flags that are no settings: `--config.file` (the file; of several with commas
-between them the first that exists), `--config.expand-env`, `--verify-config`,
-`--print-config-stderr` (prints the settings before the start), `--list-targets`
-(prints `all` and exits, since all parts are one process), `--version`, `--help`.
+Some flags are not settings: `--config.file` (the file; with several names,
+separated by commas, the first that exists), `--config.expand-env`,
+`--verify-config`, `--print-config-stderr` (prints the settings before the start),
+`--list-targets` (prints `all` and exits, since all parts are one process),
+`--version`, `--help`.
 
-The tables below are made from the table in the program that also reads the
-values.
+The program reads its settings with the same table from which the tables below are
+generated.
 ";
 
 const TLS: &str = "
 ## HTTPS
 
-With a certificate and its key the port speaks HTTPS, and nothing else:
+With a certificate and its key the port speaks only HTTPS:
 
 ```yaml
 server:
@@ -105,21 +109,22 @@ server:
   tls_min_version: VersionTLS12
 ```
 
-TLS 1.2 and 1.3 are spoken, with HTTP/1.1. A client that speaks plain HTTP to the
-port gets 400 and `Client sent an HTTP request to an HTTPS server.` The files are
-read when the server starts; a new certificate needs a restart. A handshake has
-10 seconds. Sessions are not resumed, so clients should keep their connections.
-Keys inside the configuration file (`cert`, `key`, `client_ca`) are not read.
+The server speaks TLS 1.2 and 1.3, with HTTP/1.1. A client that speaks plain HTTP to
+the port gets 400 and `Client sent an HTTP request to an HTTPS server.` The server
+reads the files when it starts; a new certificate needs a restart. A handshake may
+take 10 seconds. Sessions are not resumed, so clients should keep their connections.
+The server takes certificates and keys from files only, not from the configuration
+file (`cert`, `key`, `client_ca`).
 ";
 
 const OTLP: &str = "
 ## OpenTelemetry attributes
 
-`limits_config.otlp_config` says what becomes of the attributes of OpenTelemetry
-logs. The first entry whose list or pattern has the name of an attribute decides;
-the default attributes of resources come first, unless `ignore_defaults` is set.
-What no entry names becomes structured metadata. A `regex` must match the whole
-name.
+`limits_config.otlp_config` maps the attributes of OpenTelemetry logs to labels and
+structured metadata, or drops them. The first entry whose list or pattern has the
+name of an attribute decides; the default attributes of resources come first, unless
+`ignore_defaults` is set. An attribute that no entry names becomes structured
+metadata. A `regex` must match the whole name.
 
 ```yaml
 limits_config:
@@ -145,8 +150,8 @@ const TENANTS: &str = "
 ## Limits of single tenants
 
 A file that `runtime_config.file` names gives single tenants limits of their own. A
-tenant begins with `limits_config` and changes single keys of it; every key of
-`limits_config` may stand there.
+tenant has the limits of `limits_config`, and its section replaces single keys. Every
+key of `limits_config` is permitted there.
 
 ```yaml
 overrides:
@@ -161,59 +166,63 @@ overrides:
     query_timeout: 5m
 ```
 
-Without `auth_enabled` the only tenant is `fake`. Of several files, separated by
-commas, the last one counts for each key. `${...}` is not expanded in them.
+Without `auth_enabled` the only tenant is `fake`. There may be several files, separated
+by commas. If several files set a key, the last file wins. The server does not expand
+`${...}` in these files.
 
-The server reads the files again every `runtime_config.period`. What has changed
-holds for requests that come from then on, on all cores, and for retention. A key
-that nobody knows, or a bad value, refuses the files as a whole: at the start the
-server says what is wrong and ends; later the limits stay as they were, the error
-stands in the log once, and `loki_runtime_config_last_reload_successful` is 0 until
-the files are good again. `loki_runtime_config_hash` has the SHA-256 of the file
-that is in force.
+The server reads the files again every `runtime_config.period`. Changed limits apply
+to all later requests, on all cores, and to retention. An unknown key or a bad value
+makes the server refuse the files as a whole. At the start the server prints the
+errors and ends. Later it keeps the limits in force and logs the error once, and
+`loki_runtime_config_last_reload_successful` is 0 until the files are good again.
+`loki_runtime_config_hash` has the SHA-256 of the file that is in force.
 
-`/config/tenant/v1/limits` shows what holds for the tenant that asks.
+`/config/tenant/v1/limits` shows the limits of the tenant that sends the request.
 
 ## Retention and the clock
 
-Retention by age goes by the wall clock as long as that goes on like the monotonic clock, within 10
-seconds. When it jumps, a warning says so, and retention goes on by the time before the jump, or by
-the clock if that is earlier, until the clock has gone on from there for an hour. The same holds at a
-start if the clock is more than an hour behind or ahead of what it was when the server last looked,
-which it leaves in the file `CLOCK` of the data folder every ten minutes: after a longer break
-retention begins an hour late. Retention by the disk's share needs no clock. Limits on the age of
-entries (`reject_old_samples`, `creation_grace_period`) and `block_ingestion_until` go by the wall
-clock as it is.
+Retention by age uses the wall clock as long as it advances like the monotonic clock, within 10
+seconds. When the wall clock jumps, the server logs a warning. Retention then uses the time before
+the jump, or the wall clock if it is earlier, until the wall clock has advanced from there for an
+hour.
+
+Every ten minutes the server writes the time into the file `CLOCK` of the data folder. A start that
+finds the wall clock more than an hour behind or ahead of that time treats it like a jump. So after a
+break of more than an hour retention begins an hour late.
+
+Retention by disk space needs no clock. Limits on the age of entries (`reject_old_samples`,
+`creation_grace_period`) and `block_ingestion_until` use the wall clock as it is.
 
 ## Starts
 
-A start waits up to 5 seconds for an address that is taken although nobody answers on it, and for a
-data folder whose holder has ended: the kernel takes down what a killed process had a moment after
-that is gone. It says so in the log. An address on which somebody answers ends the start at once.
+A start waits up to 5 seconds for an address that is taken although no process answers on it, and for
+a data folder whose holder has ended: the kernel releases the address and the folder of a killed
+process a moment after its end. The server logs that it waits. If a process answers on the address,
+the start fails at once.
 
-A start removes nothing that might be nowhere else. Complete segments that the manifest does not name
-are read, with an error in the log that has their numbers of entries. What cannot be used goes to
-`wal/quarantine` and `segments/quarantine`, which no start empties: `logsvc check` lists what is
-there, and whoever operates the server removes it. Files that a newer version has written end the
-start, unless `storage.ignore_unknown_versions` is set; then they are left alone.
+A start never removes the only copy of an entry. It reads complete segments that the manifest does
+not name, and logs an error with their numbers of entries. It moves unusable files to
+`wal/quarantine` and `segments/quarantine`, which no start empties: `logsvc check` lists the files
+there, and the operator removes them. Files of a newer version make the start fail, unless
+`storage.ignore_unknown_versions` is set; then the server leaves them alone.
 ";
 
 const ENVIRONMENT: &str = "
 ## Variables of the environment
 
 With `--config.expand-env` the file may have variables: `${VAR}` becomes the value
-of the variable, or nothing if there is none. `${VAR:-text}` (likewise `${VAR:text}`,
-`${VAR-text}`, `${VAR:=text}` and `${VAR=text}`) becomes the text if the variable is
-missing or empty; the text may have variables of its own. `${VAR:?text}` refuses the
-file with the text then. `$${` stands for `${`, and two backslashes stand for one, so
-write backslashes twice. The other functions of the reference, such as
-`${VAR^^}`, are errors.
+of the variable, or an empty text if the variable is missing. `${VAR:-text}` (likewise
+`${VAR:text}`, `${VAR-text}`, `${VAR:=text}` and `${VAR=text}`) becomes the text if the
+variable is missing or empty; the text may have variables of its own. With
+`${VAR:?text}` a missing or empty variable is an error, and the text is its message.
+`$${` stands for `${`, and two backslashes stand for one, so write backslashes twice.
+Loki's other functions, such as `${VAR^^}`, are errors.
 ";
 
 const FOREIGN_KEYS: &str = "
 ## Keys of Loki that do nothing here
 
-They are accepted, with all that is below them, and named in a warning.
+The server accepts these keys, with all keys below them, and names them in a warning.
 
 | Keys | Why |
 |---|---|
@@ -236,11 +245,11 @@ pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
 const STARTUP: &str = "
 ## Errors at the start
 
-All errors are listed below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`, also if
-there is only one. Of the errors of Loki these can occur: `retention period must be >= 24h
-was <duration>`, `invalid override for tenant <tenant>: <details>`, `overrides-exporter has
-been enabled, but no runtime configuration file was configured`, and those about TLS. The
-others cannot:
+The server lists all errors below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`, also
+if there is only one. These errors of Loki can occur: `retention period must be >= 24h was
+<duration>`, `invalid override for tenant <tenant>: <details>`, `overrides-exporter has been
+enabled, but no runtime configuration file was configured`, and the errors about TLS. Loki's other
+errors cannot occur:
 
 | Error of Loki | Why not |
 |---|---|

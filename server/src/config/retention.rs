@@ -1,84 +1,16 @@
-//! How long entries of some streams stay (`retention_stream`).
+//! The retention policy that the shards get, from the settings and the limits of tenants.
+//!
+//! A tenant whose periods equal the common ones has no row of its own in the policy.
 
-use logsvc_logql::engine::CompiledMatcher;
-use logsvc_logql::syntax;
-use logsvc_proto::time::{format_model_duration, parse_go_duration_ns, parse_model_duration_ns};
-use logsvc_shards::retention::{PERIOD_MIN_NS, RetentionPolicy, StreamPeriod, TenantPeriods};
-use serde::Deserialize;
+use logsvc_shards::retention::{RetentionPolicy, TenantPeriods};
 
 use super::{Config, Limits, LimitsOfTenants};
-
-/// Rules of a tenant.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamRetention {
-    /// The rules as they were written, in JSON.
-    text: String,
-    rules: Vec<StreamPeriod>,
-}
-
-impl Default for StreamRetention {
-    fn default() -> StreamRetention {
-        StreamRetention { text: "[]".to_owned(), rules: Vec::new() }
-    }
-}
-
-/// Rules are as they are written.
-impl PartialEq for StreamRetention {
-    fn eq(&self, other: &StreamRetention) -> bool {
-        self.text == other.text
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRule {
-    selector: String,
-    #[serde(default)]
-    priority: i64,
-    period: String,
-}
-
-impl StreamRetention {
-    /// Reads the rules from JSON, which the list of the file is handed on as.
-    pub(crate) fn parse(text: &str) -> Result<StreamRetention, String> {
-        if text.is_empty() {
-            return Ok(StreamRetention::default());
-        }
-        if !text.starts_with('[') {
-            return Err("must be a list".to_owned());
-        }
-        let raw: Vec<RawRule> = serde_json::from_str(text)
-            .map_err(|error| error.to_string().replace(" at line 1 column ", " at character "))?;
-        let rules = raw.into_iter().map(rule).collect::<Result<Vec<_>, String>>()?;
-        Ok(StreamRetention { text: text.to_owned(), rules })
-    }
-
-    /// The rules, as [`StreamRetention::parse`] takes them.
-    pub(crate) fn print(&self) -> &str {
-        &self.text
-    }
-}
-
-fn rule(raw: RawRule) -> Result<StreamPeriod, String> {
-    let selector = syntax::parse_selector(&raw.selector);
-    let selector = selector.map_err(|error| format!("selector {:?}: {error}", raw.selector))?;
-    let matchers = selector.matchers.iter().map(CompiledMatcher::new);
-    let matchers = matchers.collect::<Result<Vec<_>, String>>()?;
-    let period = parse_model_duration_ns(&raw.period).ok();
-    let period_ns = period.or_else(|| parse_go_duration_ns(&raw.period).ok());
-    let period_ns = period_ns.ok_or_else(|| format!("{:?} is not a duration", raw.period))?;
-    if period_ns < PERIOD_MIN_NS {
-        let was = format_model_duration(period_ns.max(0));
-        return Err(format!("retention period must be >= 24h was {was}"));
-    }
-    Ok(StreamPeriod { matchers: matchers.into(), priority: raw.priority, period_ns })
-}
 
 impl Limits {
     fn periods(&self) -> TenantPeriods {
         TenantPeriods {
             period_ns: (self.retention_period_ns > 0).then_some(self.retention_period_ns),
-            streams: self.retention_stream.rules.clone(),
+            streams: self.retention_stream.rules().to_vec(),
         }
     }
 
@@ -88,7 +20,7 @@ impl Limits {
     }
 }
 
-/// What the shards have to know.
+/// The retention periods of all tenants and the limits of the disk, for the shards.
 pub(crate) fn policy(config: &Config, limits: &LimitsOfTenants) -> RetentionPolicy {
     let others = limits.others();
     let own = limits.own().filter(|(_, own)| !own.has_periods_of(others));
@@ -105,7 +37,7 @@ pub(crate) fn policy(config: &Config, limits: &LimitsOfTenants) -> RetentionPoli
 mod tests {
     use logsvc_proto::{Labels, TenantId};
 
-    use super::super::{Machine, load_text};
+    use super::super::{Machine, StreamRetention, load_text};
     use super::*;
 
     fn loaded(text: &str) -> Result<Config, String> {

@@ -19,7 +19,7 @@ const IGNORED: [(&str, &str); 2] =
 /// Keys of `limits_config` that are no limits.
 const NODE_WIDE: [&str; 2] = ["per_tenant_override_config", "per_tenant_override_period"];
 
-/// What the files say.
+/// The content of the files.
 #[derive(Debug)]
 pub(crate) struct RuntimeFiles {
     /// The limits of all tenants.

@@ -1,6 +1,6 @@
 //! The settings, one row each.
 //!
-//! A path equals the path in the reference's file if the reference has the setting, so that its
+//! A path equals the path in Loki's file if Loki has the setting, so that its
 //! files work here. A row also says whether the short help shows its flag.
 
 use super::Config;
@@ -31,7 +31,7 @@ impl Setting {
         self.field(&mut Config::default()).is_structured()
     }
 
-    /// The value of a node that is told nothing, as it is written in the file.
+    /// The default value, as it is written in the file.
     pub(crate) fn default_value(&self) -> String {
         self.field(&mut Config::default()).print()
     }
@@ -42,7 +42,7 @@ pub(crate) fn by_path(path: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.path == path)
 }
 
-/// Writes rows: path, flag, `common` for those that `-h` shows, field, help.
+/// Writes rows: path, flag, `common` for rows that `-h` shows, field, help.
 macro_rules! settings {
     ($($path:literal, $flag:literal $($common:ident)?, |$c:ident| $kind:ident($field:expr), $help:literal;)*) => {
         &[$(Setting {
@@ -57,57 +57,57 @@ macro_rules! settings {
     (@) => { false };
 }
 
-/// All settings, in the order of the help and of the documentation. Values of the file
-/// are applied in this order, so a later row may refine what an earlier one sets.
+/// All settings, in the order of the help and of the documentation. Values of the file are applied
+/// in this order, so a later row may refine the value of an earlier one.
 pub(crate) static SETTINGS: &[Setting] = settings! {
     "target", "target",
         |c| Text(&mut c.target),
-        "Parts of the reference, with commas between them. One process has all parts, so each of them means all.";
+        "Parts of Loki, with commas between them. One process has all parts, so each of them means all.";
     "server.http_listen_address", "server.http-listen-address" common,
         |c| Address(&mut c.http_address),
-        "IP address to listen on. Empty or 0.0.0.0 means all of the machine.";
+        "IP address to listen on. Empty or 0.0.0.0 means all addresses of the machine.";
     "server.http_listen_port", "server.http-listen-port" common,
         |c| Port(&mut c.http_address),
-        "Port to listen on. 0 lets the system choose; the log names it then.";
+        "Port to listen on. 0 lets the system choose; the log then names the port.";
     "server.http_server_read_timeout", "server.http-read-timeout",
         |c| Duration(&mut c.http_read_timeout),
-        "Longest time to receive a whole request; each 16KB that have come are worth a second more, and of a body at least 10KB must come within each 10 seconds.";
+        "Longest time to receive a whole request. Each 16KB received extend it by a second. At least 10KB of a body must arrive within each 10 seconds.";
     "server.http_server_write_timeout", "server.http-write-timeout",
         |c| Duration(&mut c.http_write_timeout),
-        "Longest time in which a client takes nothing of an answer, over all its parts; each 16KB that it takes are worth a second more.";
+        "Longest time in which a client takes no bytes of an answer, summed over all its parts. Each 16KB that the client takes extend it by a second.";
     "server.http_server_idle_timeout", "server.http-idle-timeout",
         |c| Duration(&mut c.http_idle_timeout),
         "Longest time that a connection stays open without a request.";
     "server.http_listen_conn_limit", "server.http-conn-limit",
         |c| Count(&mut c.http_listen_conn_limit),
-        "Most connections that may be open; those beyond are answered with 503. 0 follows from the memory, one for each 64KB of memory.max_bytes, and from the limit of open files, which the server raises as far as it may, less a quarter, but at least 64 and at most 4096, for its own files.";
+        "Most connections that may be open. The server answers further ones with 503. 0 means the smaller of two numbers: one connection for each 64KB of memory.max_bytes, and the limit of open files less a reserve for the server's own files. The server raises the limit as far as it may. The reserve is a quarter of it, but at least 64 and at most 4096.";
     "server.http_tls_config.cert_file", "server.http-tls-cert-path",
         |c| Text(&mut c.tls.cert_file),
-        "File with the server's certificate, and with those that lead to its issuer behind it, as PEM. With it and the key the port speaks HTTPS only.";
+        "File with the server's certificate, followed by the certificates up to its issuer, as PEM. With it and the key the port speaks HTTPS only.";
     "server.http_tls_config.key_file", "server.http-tls-key-path",
         |c| Text(&mut c.tls.key_file),
         "File with the private key of the certificate, as PEM.";
     "server.http_tls_config.client_auth_type", "server.http-tls-client-auth",
         |c| Text(&mut c.tls.client_auth_type),
-        "What clients must show: NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert. Nothing if empty.";
+        "The certificate that clients must show: NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert. Empty means NoClientCert.";
     "server.http_tls_config.client_ca_file", "server.http-tls-ca-path",
         |c| Text(&mut c.tls.client_ca_file),
         "File with the certificates of the issuers of clients, as PEM; needed if client certificates are verified.";
     "server.tls_cipher_suites", "server.tls-cipher-suites",
         |c| Words(&mut c.tls.cipher_suites),
-        "Cipher suites of TLS 1.2, such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, most wanted first; all with forward secrecy and authenticated encryption if empty. Weaker ones are not spoken. Those of TLS 1.3 are always spoken.";
+        "Cipher suites of TLS 1.2, such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, preferred first. Empty means all suites with forward secrecy and authenticated encryption; the server never speaks weaker ones. It always speaks all suites of TLS 1.3.";
     "server.tls_min_version", "server.tls-min-version",
         |c| Text(&mut c.tls.min_version),
-        "Oldest version of TLS that clients may speak: VersionTLS12 or VersionTLS13; VersionTLS10 and VersionTLS11 mean VersionTLS12, and so does nothing.";
+        "Oldest version of TLS that clients may speak: VersionTLS12 or VersionTLS13; VersionTLS10, VersionTLS11 and an empty text mean VersionTLS12.";
     "server.graceful_shutdown_timeout", "server.graceful-shutdown-timeout",
         |c| Duration(&mut c.graceful_stop_timeout),
-        "How long a stop waits for requests under way.";
+        "How long a stop waits for running requests.";
     "server.log_level", "log.level" common,
         |c| Choice(&mut c.log_level),
-        "Least severe lines that are logged.";
+        "Lowest severity of log lines that the server writes.";
     "server.log_format", "log.format" common,
         |c| Choice(&mut c.log_format),
-        "How lines are logged: for people, or one JSON object each.";
+        "Format of log lines: text for people, or one JSON object per line.";
     "auth_enabled", "auth.enabled" common,
         |c| Bool(&mut c.auth_enabled),
         "Whether requests must name their tenant in X-Scope-OrgID.";
@@ -122,46 +122,46 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Number of cores, each with a thread and a shard of its own. 0 means all CPUs that the process may use.";
     "runtime.backend", "runtime" common,
         |c| Choice(&mut c.runtime),
-        "What runs the cores. monoio works everywhere; glommio needs io_uring.";
+        "The asynchronous runtime of the cores. monoio works everywhere; glommio needs io_uring.";
     "runtime.driver", "runtime.driver",
         |c| Choice(&mut c.io_driver),
         "How monoio does input and output. auto takes io_uring, or epoll where the system refuses io_uring.";
     "memory.max_bytes", "memory.max-bytes",
         |c| Bytes(&mut c.memory_max_bytes),
-        "Memory that bodies, recent entries, streams, directories of segments, queries and the cache share. 0 means a quarter of what the machine or the control group has.";
+        "Memory that bodies, recent entries, streams, directories of segments, queries and the cache share. 0 means a quarter of the memory of the machine or the control group.";
     "wal.sync", "wal.sync",
         |c| Sync(&mut c.wal.sync),
-        "When entries are forced to the disk. always: before they are acknowledged, nothing is lost. An interval such as 1s: if the machine crashes, at most that much time is lost. never: when the system likes, about 30 seconds are lost. A crash of the process alone loses nothing in any mode.";
+        "When entries are forced to the disk. always: before the answer to a push; a crash of the machine loses no entries. An interval such as 1s: a crash of the machine loses at most the entries of that time. never: whenever the system writes them; a crash of the machine loses about 30 seconds. A crash of the process alone loses no entries in any mode.";
     "wal.file_max_bytes", "wal.file-max-bytes",
         |c| Bytes(&mut c.wal.file_max_bytes),
         "A file of the write-ahead log is closed at this size.";
     "wal.max_bytes", "wal.max-bytes",
         |c| Bytes(&mut c.wal.max_bytes),
-        "Entries are written to segments so early that the write-ahead log of the node stays below this. It bounds the time that a start after a crash takes.";
+        "Largest size of the node's write-ahead log: the server writes entries to segments early enough to stay below it. It bounds the time of a start after a crash.";
     "ingester.wal.flush_on_shutdown", "ingester.flush-on-shutdown",
         |c| Bool(&mut c.wal.flush_on_shutdown),
         "Whether a stop writes recent entries to segments. Otherwise the next start reads them back from the write-ahead log.";
     "storage.head_max_bytes", "storage.head-max-bytes",
         |c| Bytes(&mut c.head_max_bytes),
-        "Recent entries of a core are written to a segment when they take so much memory. 0 means 24MB, or less on machines with little memory.";
+        "A core writes its recent entries to a segment when they take this much memory. 0 means 24MB, or less on machines with little memory.";
     "storage.head_max_age", "storage.head-max-age",
         |c| Duration(&mut c.head_max_age),
-        "Recent entries are written to a segment when they have been in memory for so long.";
+        "A core writes recent entries to a segment when they have been in memory for this long.";
     "storage.ignore_unknown_versions", "storage.ignore-unknown-versions",
         |c| Bool(&mut c.ignore_unknown_versions),
-        "Whether to start although another version has written files in the data folder that this one cannot read. They are left as they are, and queries lack what they hold.";
+        "Whether to start although the data folder has files of another version that this version cannot read. The server leaves these files as they are, and queries lack their entries.";
     "compaction.enabled", "compaction.enabled",
         |c| Bool(&mut c.compaction_enabled),
-        "Whether small segments of a day are merged into large ones when a core has time.";
+        "Whether the server merges small segments of a day into large ones when a core has time.";
     "compactor.retention_enabled", "compactor.retention-enabled",
         |c| Bool(&mut c.retention_enabled),
         "Whether entries are removed when their retention period is over.";
     "retention.max_disk_bytes", "retention.max-disk-bytes",
         |c| Bytes(&mut c.retention_max_disk_bytes),
-        "When segments take more than this, whole ones are removed, oldest day first. 0 means no limit.";
+        "When segments take more than this, the server removes whole segments, oldest day first. 0 means no limit.";
     "retention.max_disk_percent", "retention.max-disk-percent",
         |c| SmallCount(&mut c.retention_max_disk_percent),
-        "The same in percent of the size of the file system; the smaller one counts. 0 means no limit.";
+        "Like max_disk_bytes, in percent of the size of the file system; the smaller of the two limits counts. 0 means no limit.";
     "distributor.max_recv_msg_size", "distributor.max-recv-msg-size",
         |c| Bytes(&mut c.push_body_max_bytes),
         "Longest body of a push, as it is sent. The memory for bodies limits it as well.";
@@ -180,70 +180,70 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Another name of query_scheduler.max_outstanding_requests_per_tenant.";
     "ingester.max_chunk_age", "ingester.max-chunk-age",
         |c| Nanos(&mut c.max_chunk_age_ns),
-        "Entries that are older than the newest one of their stream by more than half of this are refused.";
+        "The server refuses entries that are older than the newest entry of their stream by more than half of this.";
     "querier.tail_max_duration", "querier.tail-max-duration",
         |c| Duration(&mut c.tail_max_duration),
-        "A tail is closed after so long.";
+        "Longest time that a tail stays open.";
     "querier.max_concurrent", "querier.max-concurrent",
         |c| Count(&mut c.max_concurrent_queries),
-        "Queries that run at a time on the node; others wait for their turn, which tenants have one after another. Labels, series and index statistics have as many places of their own. 0 means 4 for each core; the reference has 4.";
+        "Queries that run at a time on the node. Further queries wait, and tenants take turns. Requests for labels, series and index statistics have a separate queue with the same number of places. 0 means 4 for each core; Loki has 4.";
     "querier.multi_tenant_queries_enabled", "querier.multi-tenant-queries-enabled",
         |c| Bool(&mut c.multi_tenant_queries_enabled),
-        "Whether a query may read the data of several tenants, whose ids stand in X-Scope-OrgID, joined by vertical bars.";
+        "Whether a query may read the data of several tenants. X-Scope-OrgID then names their ids, joined by vertical bars.";
     "querier.per_request_limits_enabled", "querier.per-request-limits-enabled",
         |c| Bool(&mut c.per_request_limits_enabled),
         "Whether the header X-Loki-Query-Limits makes the limits of a query stricter.";
     "pattern_ingester.enabled", "pattern-ingester.enabled",
         |c| Bool(&mut c.patterns_enabled),
-        "Whether the patterns endpoint answers. Patterns are mined when somebody asks, so they cost nothing until then.";
+        "Whether the patterns endpoint answers. The server mines patterns only for a request, so they cost nothing until then.";
     "query_scheduler.max_outstanding_requests_per_tenant", "query-scheduler.max-outstanding-requests-per-tenant",
         |c| Count(&mut c.max_outstanding_per_tenant),
-        "Most queries of a tenant that wait for their turn, and as many lookups; more are refused with 429. 0 means no limit.";
+        "Most waiting queries of a tenant, and most waiting requests for labels, series and index statistics. The server refuses further ones with 429. 0 means no limit.";
     "query_range.align_queries_with_step", "query-range.align-queries-with-step",
         |c| Bool(&mut c.align_queries_with_step),
         "Whether range queries are evaluated at multiples of their step, instead of at start, start+step and so on.";
     "query_range.cache_results", "query-range.cache-results",
         |c| Bool(&mut c.cache_results),
-        "Whether metric range queries take steps of which no entry has changed since from the last answer to the same query. The reference does not unless told to.";
+        "Whether a metric range query reuses the steps of the last answer to the same query whose entries have not changed. Loki's default is false.";
     "limits_config.max_line_size", "limits.max-line-size",
         |c| MemoryBytes(&mut c.limits.max_line_size_bytes),
-        "Longest line. 0 means no limit but that of the memory: 56 MB, or half of what there is for recent entries.";
+        "Longest line. 0 means the limit of the memory only: 56 MB, or half of the memory for recent entries.";
     "limits_config.max_line_size_truncate", "limits.max-line-size-truncate",
         |c| Bool(&mut c.limits.max_line_size_truncate),
         "Whether longer lines are cut instead of refused.";
     "limits_config.max_line_size_truncate_identifier", "limits.max-line-size-truncate-identifier",
         |c| Text(&mut c.limits.max_line_size_truncate_identifier),
-        "What stands at the end of a line that was cut; it counts as a part of the line.";
+        "The text at the end of a line that was cut. It counts as a part of the line.";
     "limits_config.increment_duplicate_timestamp", "limits.increment-duplicate-timestamp",
         |c| Bool(&mut c.limits.increment_duplicate_timestamp),
-        "Whether an entry with the time of the entry before it in the same push, but with another line, is moved 1ns behind that one.";
+        "Whether to move an entry by 1ns if the previous entry in the same push has the same time and another line.";
     "limits_config.discover_service_name", "limits.discover-service-name",
         |c| Words(&mut c.limits.discover_service_name),
-        "Labels that tell the service of a stream, most telling first. The first of them that a stream has becomes its label service_name, unless it has that already; without any it is unknown_service. An empty list adds no label.";
+        "Labels that name the service of a stream, in order of preference. The first of them that a stream has becomes its label service_name, unless the stream has that label already. A stream without any of them gets unknown_service. An empty list adds no label.";
     "limits_config.discover_log_levels", "limits.discover-log-levels",
         |c| Bool(&mut c.limits.discover_log_levels),
         "Whether every entry gets the structured metadata detected_level. Needs allow_structured_metadata.";
     "limits_config.log_level_fields", "limits.log-level-fields",
         |c| Fields(&mut c.limits.log_level_fields),
-        "Names of labels, structured metadata and fields of JSON and logfmt lines that hold a level, most telling first.";
+        "Names of labels, structured metadata and fields of JSON and logfmt lines that hold a level, in order of preference.";
     "limits_config.log_level_from_json_max_depth", "limits.log-level-from-json-max-depth",
         |c| Count(&mut c.limits.log_level_from_json_max_depth),
-        "How many objects deep a JSON line is searched for a level. 0 means no limit.";
+        "Depth of nested objects to which the server searches a JSON line for a level. 0 means no limit.";
     "limits_config.block_ingestion_until", "limits.block-ingestion-until",
         |c| Time(&mut c.limits.block_ingestion_until_ns),
-        "Until when pushes are refused, for example 2030-01-01T00:00:00Z. Empty or 0 refuses none.";
+        "Time until which the server refuses pushes, for example 2030-01-01T00:00:00Z. Empty or 0 refuses none.";
     "limits_config.block_ingestion_status_code", "limits.block-ingestion-status-code",
         |c| SmallCount(&mut c.limits.block_ingestion_status_code),
         "Status of the answer to a push that is refused until block_ingestion_until. 200 answers 204, as if the entries were stored.";
     "limits_config.otlp_config", "limits.otlp-config",
         |c| Otlp(&mut c.limits.otlp),
-        "What becomes of the attributes of OpenTelemetry logs: see below. The flag takes JSON.";
+        "The mapping of the attributes of OpenTelemetry logs, see *OpenTelemetry attributes*. The flag takes JSON.";
     "limits_config.enforced_labels", "limits.enforced-labels",
         |c| Words(&mut c.limits.enforced_labels),
         "Labels that every stream must have.";
     "limits_config.ingestion_rate_mb", "limits.ingestion-rate-mb",
         |c| Megabytes(&mut c.limits.ingestion_rate_mb),
-        "MB of lines and structured metadata that a tenant may push in a second, over all cores. 0 means no limit; the reference has 4.";
+        "MB of lines and structured metadata that a tenant may push in a second, over all cores. 0 means no limit; Loki has 4.";
     "limits_config.ingestion_burst_size_mb", "limits.ingestion-burst-size-mb",
         |c| Megabytes(&mut c.limits.ingestion_burst_size_mb),
         "MB that a tenant may push at once if ingestion_rate_mb is set. A larger push never gets in.";
@@ -252,13 +252,13 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Most streams of a tenant that got entries in the last 30 minutes. 0 means no limit.";
     "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
         |c| Count(&mut c.limits.max_global_streams_per_user),
-        "The same as max_streams_per_user, since there is one node; the smaller one counts. 0 means no limit; the reference has 5000.";
+        "Like max_streams_per_user, since there is one node; the smaller of the two limits counts. 0 means no limit; Loki has 5000.";
     "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
-        "Lines and structured metadata that may be pushed to one stream in a second, over all cores. 0 means no limit; the reference has 3MB.";
+        "Lines and structured metadata that may be pushed to one stream in a second, over all cores. 0 means no limit; Loki has 3MB.";
     "limits_config.per_stream_rate_limit_burst", "limits.per-stream-rate-limit-burst",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_burst_bytes),
-        "How much of that may come at once if per_stream_rate_limit is set.";
+        "Lines and structured metadata that may be pushed to one stream at once if per_stream_rate_limit is set.";
     "limits_config.reject_old_samples", "limits.reject-old-samples",
         |c| Bool(&mut c.limits.reject_old_samples),
         "Whether entries older than reject_old_samples_max_age are refused.";
@@ -297,19 +297,19 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Longest time range of a query. 0 means no limit.";
     "limits_config.max_query_lookback", "limits.max-query-lookback",
         |c| Nanos(&mut c.limits.max_query_lookback_ns),
-        "How far back queries see. 0 means no limit.";
+        "Largest age of entries that queries read. 0 means no limit.";
     "limits_config.query_timeout", "limits.query-timeout",
         |c| Nanos(&mut c.limits.query_timeout_ns),
         "Longest time that a query may run. 0 means no limit.";
     "limits_config.max_query_range", "limits.max-query-range",
         |c| Nanos(&mut c.limits.max_query_range_ns),
-        "Longest range of a range aggregation, what stands in its brackets. 0 means no limit.";
+        "Longest range of a range aggregation, in its brackets. 0 means no limit.";
     "limits_config.max_query_bytes_read", "limits.max-query-bytes-read",
         |c| Bytes(&mut c.limits.max_query_bytes_read),
-        "Most bytes of lines that the streams and times of a query may stand for, whatever its filters leave of them. 0 means no limit.";
+        "Most bytes of lines in the streams and time range of a query, counted before its filters. 0 means no limit.";
     "limits_config.max_querier_bytes_read", "limits.max-querier-bytes-read",
         |c| Bytes(&mut c.limits.max_querier_bytes_read),
-        "The same for each node that takes part in a query. 0 means no limit; the reference has 150GB, for a part of one hour of the query.";
+        "Like max_query_bytes_read, for each node that takes part in a query. 0 means no limit; Loki has 150GB, for a part of one hour of the query.";
     "limits_config.max_streams_matchers_per_query", "limits.max-streams-matchers-per-query",
         |c| Count(&mut c.limits.max_streams_matchers_per_query),
         "Most matchers of a stream selector. 0 means no limit.";
@@ -321,10 +321,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Fewest matchers that a stream selector of a range query must have.";
     "limits_config.blocked_queries", "limits.blocked-queries",
         |c| Blocked(&mut c.limits.blocked_queries),
-        "Queries that are refused: each rule has a pattern that is the text of the query or, with regex: true, a regular expression for a part of it, or a hash (FNV-1, 32 bits, of the text), and types of queries (metric, filter, limited); what it does not name it blocks all of. The flag takes JSON.";
+        "Queries that are refused. A rule names queries by hash (FNV-1 of the text, 32 bits), or else by pattern: the text of the query or, with regex: true, a regular expression for a part of it. A rule without both names all queries. Its types (metric, filter, limited) restrict it to queries of these types. The flag takes JSON.";
     "limits_config.max_query_parallelism", "limits.max-query-parallelism",
         |c| Count(&mut c.limits.max_query_parallelism),
-        "0 forbids queries. Other values have no effect, since tsdb_max_query_parallelism counts.";
+        "0 forbids queries. Other values have no effect: tsdb_max_query_parallelism replaces them.";
     "limits_config.tsdb_max_query_parallelism", "limits.tsdb-max-query-parallelism",
         |c| Count(&mut c.limits.tsdb_max_query_parallelism),
         "Most queries of the tenant that run at a time. 0 forbids queries.";
@@ -336,7 +336,7 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "How long entries stay if compactor.retention_enabled is on, at least 24h. 0 means for ever.";
     "limits_config.retention_stream", "limits.retention-stream",
         |c| Retention(&mut c.limits.retention_stream),
-        "Other periods for some streams: each rule has a selector, a priority and a period of at least 24h. Of the rules that match a stream the one with the largest priority counts, of equal ones the shortest. The flag takes JSON.";
+        "Other periods for some streams. Each rule has a selector, a priority and a period of at least 24h. If several rules match a stream, the largest priority wins; among equal priorities, the shortest period. The flag takes JSON.";
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";
@@ -351,8 +351,8 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Another name of runtime_config.period.";
     "runtime_config.file", "runtime-config.file",
         |c| Words(&mut c.runtime_files),
-        "Files with the limits of single tenants; of what several say the last one counts. They are read again while the server runs.";
+        "Files with the limits of single tenants. If several files set a key, the last file wins. The server reads them again while it runs.";
     "runtime_config.period", "runtime-config.reload-period",
         |c| Duration(&mut c.runtime_reload_period),
-        "How often the files with the limits of single tenants are read again.";
+        "Time between two readings of the files with the limits of single tenants.";
 };

@@ -56,7 +56,7 @@ impl LimitsOfTenants {
         self.own.iter().map(|(tenant, limits)| (tenant, &**limits))
     }
 
-    /// Takes over what is equal in `former`, so that pointers tell what has changed.
+    /// Takes over equal values of `former`, so that pointers tell whether limits have changed.
     fn keep_equal(&mut self, former: &LimitsOfTenants) {
         if self.others == former.others {
             self.others = Arc::clone(&former.others);
@@ -86,13 +86,13 @@ impl TenantLimits {
         TenantLimits { current: Mutex::new(Arc::new(limits)), version: AtomicU64::new(1) }
     }
 
-    /// Those that hold now.
+    /// The limits in force.
     pub(crate) fn current(&self) -> Arc<LimitsOfTenants> {
         // Nothing can panic while it is held.
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes them for all cores. Work under way goes on with what it began with.
+    /// Changes the limits for all cores. Running work keeps the limits that it began with.
     pub(crate) fn replace(&self, mut limits: LimitsOfTenants) {
         limits.keep_equal(&self.current());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
@@ -100,7 +100,7 @@ impl TenantLimits {
     }
 }
 
-/// What a core knows of the limits. Notices changes by itself.
+/// The limits as a core sees them. Notices changes by itself.
 #[derive(Debug)]
 pub(crate) struct LimitsView {
     shared: Arc<TenantLimits>,

@@ -227,7 +227,7 @@ fn budgets_follow_from_the_memory() {
             + config.cache_budget_bytes
             + config.result_budget_bytes
             + config.tail_budget_bytes;
-        // Machines with little memory take bodies as long as those of others.
+        // Machines with little memory take bodies as long as larger machines do.
         let most = if memory == "8GB" { 31 * config.memory_max_bytes / 32 } else { u64::MAX };
         let all = body + heads + query + others;
         assert!(all <= most.min(config.memory_max_bytes / 32 * 35), "{memory}: {all}");

@@ -5,14 +5,14 @@
 //! [`TlsConfig::check`] finds without reading a file; and files that are not readable or do not
 //! fit together, which [`TlsConfig::load`] finds.
 
-/// Settings of TLS. Empty texts are those that were not set.
+/// Settings of TLS. An empty text is a setting that is not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TlsConfig {
-    /// File with the server's certificate and those that lead to its issuer.
+    /// File with the server's certificate and the certificates up to its issuer.
     pub(crate) cert_file: String,
     /// File with the private key.
     pub(crate) key_file: String,
-    /// What clients must show, by the names of Go.
+    /// The certificate that clients must show, by the names of Go.
     pub(crate) client_auth_type: String,
     /// File with the certificates of the issuers of clients.
     pub(crate) client_ca_file: String,
@@ -65,7 +65,7 @@ mod spoken {
         fn check_client_auth(&self) -> Result<(), String> {
             let auth: ClientAuth = self.client_auth_type.parse()?;
             if auth != ClientAuth::None && !self.is_on() {
-                // The reference serves everybody then.
+                // The reference serves all clients in this case.
                 return Err("client_auth_type needs cert_file and key_file".to_owned());
             }
             if auth.verifies() && self.client_ca_file.is_empty() {
@@ -151,7 +151,7 @@ mod spoken {
 mod unspoken {
     use super::TlsConfig;
 
-    /// There is none.
+    /// Has no value: a server without TLS has no acceptor.
     #[derive(Clone, Debug)]
     pub(crate) enum TlsAcceptor {}
 

@@ -16,7 +16,7 @@ pub(crate) const TEXT_MAX_BYTES: usize = 4 << 20;
 /// Deepest nesting of sections.
 const MAX_DEPTH: usize = 32;
 
-/// Most keys, values, sections and lists; aliases count with what they stand for.
+/// Most keys, values, sections and lists; an alias counts with all nodes that it stands for.
 const MAX_NODES: usize = 100_000;
 
 /// A value of a document.
@@ -111,7 +111,7 @@ impl Node {
         matches!(self, Node::Other(Value::Null))
     }
 
-    /// The value without its lines. As deep as documents may be.
+    /// The value without line numbers. It recurses as deep as documents may be.
     pub(super) fn to_json(&self) -> Value {
         match self {
             Node::Other(value) => value.clone(),
@@ -122,7 +122,7 @@ impl Node {
         }
     }
 
-    /// What it is, for errors.
+    /// The kind of the node, for errors.
     pub(super) fn shape(&self) -> &'static str {
         match self {
             Node::Other(Value::Null) => "nothing",

@@ -1,4 +1,4 @@
-//! What the interface answers to well-behaved clients, over real sockets.
+//! The answers of the interface to well-behaved clients, over real sockets.
 
 mod cross_tenant;
 mod detected;

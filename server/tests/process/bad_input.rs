@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::{DataDir, Server, entry, now_ns, query, stream};
 
-/// What all budgets share in these tests.
+/// Memory that all budgets share in these tests.
 const MEMORY_ARGS: [&str; 2] = ["--memory.max-bytes", "128MB"];
 
-/// Most memory that the process may ever have had: the budgets, and as much again
-/// for its code, threads, allocator and what the budgets leave out.
+/// Most memory that the process may ever have had: the budgets, and as much again for its code,
+/// threads, allocator and memory that no budget counts.
 const PEAK_MAX_BYTES: u64 = 256 << 20;
 
 /// A server that is about to be mistreated.

@@ -1,12 +1,11 @@
 //! Kills the server again and again under load, and insists that every
 //! acknowledged line is there after each start: once, and in order.
 //!
-//! A push that was not answered is in doubt: each of its lines may be there, or
-//! may not. What a start has brought to light must stay, and what it has not must
-//! never come back; clients that send such a push again must not make duplicates.
-//! The number of shards, the backend, the driver, the size of log files and of heads
-//! change from start to start; heads are mostly so small that kills hit sealing, and
-//! the merging of the many small segments that it leaves.
+//! A push that was not answered is in doubt: each of its lines may be there, or may not. Lines that
+//! a start has brought to light must stay, and lines that it has not must never come back; clients
+//! that send such a push again must not make duplicates. The number of shards, the backend, the
+//! driver, the size of log files and of heads change from start to start; heads are mostly so small
+//! that kills hit sealing, and the merging of the many small segments that it leaves.
 
 mod ledger;
 mod writer;
@@ -99,8 +98,7 @@ fn acknowledged_lines_survive_kills() {
     server.stop();
 }
 
-/// Compares what each stream holds with what it must hold; returns the number of
-/// lines.
+/// Compares each stream with its ledger; returns the number of lines.
 fn check(server: &Server, writers: &mut [Writer], when: &str) -> usize {
     let mut client = server.client();
     writers.iter_mut().map(|writer| writer.check(&mut client, when)).sum()

@@ -72,7 +72,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Pushes lines one by one and keeps those that were acknowledged.
+/// Pushes lines one by one and keeps the acknowledged ones.
 struct Pusher {
     client: Client,
     start_ns: i64,
@@ -109,7 +109,7 @@ impl Pusher {
         (reply.status, reply.text())
     }
 
-    /// Pushes until the disk takes nothing any more: sealing may free some space for a
+    /// Pushes until the disk is full: sealing may free some space for a
     /// while.
     fn push_until_full(&mut self, when: &str) {
         let begun = Instant::now();
@@ -176,7 +176,7 @@ fn fill_and_free(runtime: &[&str]) {
     }
     for round in 0..4 {
         let when = format!("round {round}");
-        // At once, or by what is pushed.
+        // Fills the disk at once, or by pushes.
         match round % 2 {
             0 => disk.fill(),
             _ => disk.fill_but(1 << 20),
@@ -190,7 +190,7 @@ fn fill_and_free(runtime: &[&str]) {
         pusher.check();
     }
     assert!(server.metric("logsvc_segments") > 0.0);
-    // Killed while full, which leaves whatever the last attempts wrote.
+    // Killed while full. The kill leaves the bytes of the last attempts.
     disk.fill_but(300 << 10);
     pusher.push_until_full("before the kill");
     server.kill();

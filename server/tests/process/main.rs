@@ -1,7 +1,7 @@
-//! The built `logsvc`, driven from outside: real processes, real files, real
-//! sockets. What the simulation cannot show is shown here: that a killed process
-//! keeps what it acknowledged, that the binary says what its documentation says,
-//! and that a hostile client cannot take it down.
+//! The built `logsvc`, driven from outside: real processes, real files, real sockets. These tests
+//! show facts that the simulation cannot show: that a killed process keeps all acknowledged
+//! entries, that the binary does what its documentation says, and that a hostile client cannot take
+//! it down.
 //!
 //! Environment: `LOGSVC_SEED` repeats the random choices of a run; `LOGSVC_KILLS`
 //! sets how often the crash test kills the server; `LOGSVC_RUNTIME` restricts it

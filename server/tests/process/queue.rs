@@ -1,5 +1,5 @@
-//! Queries that wait for their turn: who is refused, who goes first, and what becomes
-//! of those whose client goes away.
+//! Queries that wait for their turn: which are refused, which go first, and how they end when their
+//! client goes away.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ pub(crate) fn slow(mark: &str, now_ns: i64) -> String {
     query::form(&[("query", &text), ("time", &time)])
 }
 
-/// What a form is sent with.
+/// The headers of a form.
 pub(crate) fn form_headers(tenant: &str) -> [(&str, &str); 2] {
     [("X-Scope-OrgID", tenant), ("Content-Type", "application/x-www-form-urlencoded")]
 }
@@ -58,7 +58,7 @@ pub(crate) fn send(server: &Server, target: &str, tenant: &str) -> TcpStream {
     connection
 }
 
-/// The same with a form as its body.
+/// [`send`] with a form as the body.
 pub(crate) fn send_form(server: &Server, path: &str, form: &str, tenant: &str) -> TcpStream {
     let mut connection = connect(server.address()).expect("a connection");
     let mut request = format!("POST {path} HTTP/1.1\r\nHost: test\r\n");
@@ -130,7 +130,7 @@ fn a_full_queue_refuses_and_others_still_get_in() {
         await_metric(&server, WAITING, 4.0);
         drop(gone);
         await_metric(&server, WAITING, 3.0);
-        // When the slow one's client goes, everybody has a turn.
+        // When the slow query's client goes, all waiting queries have their turn.
         drop(running);
         let waited = other.join().expect("a client").json();
         let queue_time = &waited["data"]["stats"]["summary"]["queueTime"];
@@ -264,7 +264,7 @@ fn a_query_after_a_push_runs_anew() {
     fill(&mut server.client(), "a", now_ns - SECOND_NS);
     let newer = send_form(&server, QUERY, &slow("first", now_ns), "a");
     await_metric(&server, WAITING, 1.0);
-    // The newer one has not begun, so that it will see what comes until then.
+    // The newer one has not begun, so it will see entries that come until then.
     let newest = send_form(&server, QUERY, &slow("first", now_ns), "a");
     await_metric(&server, SHARED, 2.0);
     assert_eq!(server.metric(WAITING), 1.0);

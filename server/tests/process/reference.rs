@@ -1,5 +1,5 @@
-//! The API reference, executed: every request in `docs/api.md` is sent to a real
-//! server, and what the server answers must be what the reference shows.
+//! The API reference, executed: every request in `docs/api.md` is sent to a real server, and the
+//! server's answer must equal the documented answer.
 //!
 //! The notation is explained in the reference itself, under *How to read the
 //! examples*. All examples are tried before the test fails, and each that differs is
@@ -86,7 +86,7 @@ fn every_example_of_the_reference_is_true() {
     assert!(faults.is_empty(), "{} of {count} examples differ:\n\n{text}", faults.len());
 }
 
-/// What the files that are shown for logsvc begin with; others are for agents.
+/// The first line of files for logsvc; other files are for agents.
 const FILE_MARK: &str = "# logsvc.yaml\n";
 
 #[test]
@@ -111,7 +111,7 @@ fn files_of_settings_in_the_migration_page_are_valid() {
     }
 }
 
-/// Sends a request; tells what is wrong with the answer.
+/// Sends a request; returns the fault of the answer.
 fn check(server: &Server, example: &Example, clock: &Clock) -> Option<String> {
     let request = &example.request;
     let params: Vec<(String, String)> =

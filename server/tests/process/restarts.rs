@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{DataDir, Server, node};
 
-/// A port that nobody has now.
+/// A port without a listener.
 fn free_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").port().to_string()

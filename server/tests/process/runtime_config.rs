@@ -1,5 +1,5 @@
-//! Limits of single tenants: what they change, that they change while the server runs, and
-//! that a bad file changes nothing.
+//! Limits of single tenants: their effect, changes while the server runs, and that a bad file
+//! changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,7 +120,7 @@ fn limits_change_while_the_server_runs() {
     let metrics = |name: &str| server.get("/metrics").expect(200).lines().any(|line| line == name);
     let successful = "loki_runtime_config_last_reload_successful{config=\"loki\"}";
     assert!(metrics(&format!("{successful} 1")));
-    // What a core remembers of a stream follows the limits.
+    // The resolved streams that a core remembers follow the limits.
     let refused = tenant.push("a line", "a", now_ns).expect(400);
     assert!(refused.contains("has 2 label names; limit 1"), "{refused}");
     write(&file, "overrides: {a: {max_line_size: 5}}");
@@ -129,7 +129,7 @@ fn limits_change_while_the_server_runs() {
     assert!(refused.contains("max entry size '5' bytes"), "{refused}");
     tenant.push("line", "a", now_ns).expect(204);
 
-    // A bad file changes nothing, whatever else it says.
+    // A bad file changes nothing, not even by its good parts.
     write(&file, "overrides: {b: {max_query_series: 1}, a: {max_lnie_size: 1}}");
     let told = server.await_log(|log| {
         let line = log.lines().find(|line| line.contains("failed to load runtime config"))?;

@@ -46,7 +46,7 @@ fn history_and_new_entries_meet_without_gap_or_repetition() {
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        // Equal tails that join one after another, and one that nobody shares.
+        // Equal tails that join one after another, and one that is not shared.
         let clients: Vec<_> = (0..8)
             .map(|number| {
                 let server = &server;
@@ -90,7 +90,7 @@ fn history_is_the_newest_entries_since_the_start() {
     let start = (now_ns - 3 * SECOND_NS).to_string();
     let mut tail = open(&server, &[("query", APP), ("start", &start)]);
     assert_eq!(tail.lines(3), ["3s ago", "2s ago", "1s ago"]);
-    // What comes is not limited, and may be older than what was shown.
+    // New lines are not limited, and may be older than shown lines.
     push_line(&mut client, now_ns - 100 * SECOND_NS, "late");
     push_line(&mut client, now_ns, "new");
     assert_eq!(tail.lines(2), ["late", "new"]);
@@ -137,7 +137,7 @@ fn a_client_that_does_not_read_misses_entries_and_costs_no_memory() {
     let max_bytes = server.metric("logsvc_memory_max_bytes{budget=\"tails\"}");
     let peak_bytes = server.metric("logsvc_memory_peak_bytes{budget=\"tails\"}");
     assert!(peak_bytes > 0.0 && peak_bytes <= max_bytes, "{peak_bytes} of {max_bytes}");
-    // Heads may have grown to their bound; frames for nobody must not come on top.
+    // Heads may have grown to their bound; frames for a client that is gone must not come on top.
     let grown_bytes = server.memory_bytes("VmRSS").saturating_sub(before_bytes);
     assert!(grown_bytes < 256 << 20, "{grown_bytes}");
     let (mut seen, mut told) = (0, 0);
@@ -198,7 +198,7 @@ fn tails_are_limited_in_number_and_time() {
     }
     let mut third = open(&server, &[("query", APP)]);
     assert_eq!(third.next(), Frame::Ping);
-    // One that is gone without a word is noticed too.
+    // The server also notices a client that vanishes without a close.
     drop((second, third));
     while server.metric("loki_querier_tail_active") > 0.0 {
         assert!(Instant::now() < deadline, "tails are still counted");

@@ -1,11 +1,11 @@
-//! `logsvc check` and `logsvc inspect`, over what a server has left behind.
+//! `logsvc check` and `logsvc inspect`, over the files of a stopped server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{DataDir, Server, entry, now_ns, stream};
 
-/// Runs a tool; gives the exit code and what it said.
+/// Runs a tool; returns the exit code and the output.
 fn tool(args: &[&str], path: &Path) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_logsvc"))
         .args(args)
@@ -103,7 +103,7 @@ fn segments_are_checked_and_printed() {
     let (code, said) = check(folder.path());
     assert_eq!(code, 1, "{said}");
     assert!(said.contains(&format!("DAMAGE: {} at byte ", segment.display())), "{said}");
-    // What a start says and does about it is another matter; a copy put back is whole.
+    // Other tests cover a start with a damaged segment. The flip back makes the segment whole.
     flip(segment, 100);
     assert_eq!(check(folder.path()).0, 0);
     std::fs::remove_file(segment).expect("it is there");

@@ -1,4 +1,4 @@
-//! What client and server agree on.
+//! The agreement of client and server on versions, suites and protocols.
 
 use logsvc_runtime::Runtime;
 use logsvc_tls::{CipherSuites, MinVersion, TlsSettings};

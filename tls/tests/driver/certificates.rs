@@ -14,7 +14,7 @@ fn asking(client_auth: ClientAuth) -> TlsSettings {
 }
 
 /// The alert that a client gets, or none if its request is answered. In TLS 1.3 a client
-/// is told after it has finished its side, when its request is on the way already.
+/// gets the alert after it has finished its side, when its request is on the way already.
 async fn outcome<R: Runtime>(
     server: &Server<R>,
     version: &'static SupportedProtocolVersion,

@@ -1,5 +1,5 @@
 //! Clients: one that drives `rustls` over the runtime's connections by itself, so that
-//! the layer under test is not tested against itself, and one that says exact bytes.
+//! the layer under test is not tested against itself, and one that sends exact bytes.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ impl<R: Runtime> Raw<R> {
         self.writer.write_all(bytes.to_vec(), deadline).await.0.is_ok()
     }
 
-    /// What comes next; empty at the end of the connection, however it ended.
+    /// The next bytes; empty at the end of the connection, however it ended.
     pub(crate) async fn receive(&mut self) -> Vec<u8> {
         receive(&self.runtime, &mut self.reader).await
     }
@@ -70,7 +70,7 @@ pub(crate) struct TlsClient<R: Runtime> {
     pub(crate) write_bytes: usize,
     /// Whether the server said `close_notify`.
     pub(crate) was_closed: bool,
-    /// What the server's records were refused for, alerts included.
+    /// Why the client refused the server's records, alerts included.
     pub(crate) fault: Option<rustls::Error>,
 }
 
@@ -92,7 +92,7 @@ impl<R: Runtime> TlsClient<R> {
         }
     }
 
-    /// Sends what waits. False if the server does not take it.
+    /// Sends all waiting records. False if the server does not take them.
     pub(crate) async fn flush(&mut self) -> bool {
         let mut out = Vec::new();
         while self.tls.wants_write() {
@@ -124,7 +124,7 @@ impl<R: Runtime> TlsClient<R> {
         }
     }
 
-    /// Takes what comes; false at the end of the connection or after a fault.
+    /// Takes the next bytes; false at the end of the connection or after a fault.
     pub(crate) async fn receive(&mut self) -> bool {
         let bytes = self.raw.receive().await;
         self.take(&bytes)
@@ -146,7 +146,7 @@ impl<R: Runtime> TlsClient<R> {
         !bytes.is_empty() && self.fault.is_none()
     }
 
-    /// Sends and reads at the same time, for what fits into no socket buffer.
+    /// Sends and reads at the same time, for data that fits into no socket buffer.
     pub(crate) async fn send_and_receive(&mut self, bytes: &[u8], min_received: usize) {
         assert!(self.handshake().await, "no handshake: {:?}", self.fault);
         self.tls.set_buffer_limit(None);
@@ -199,7 +199,7 @@ impl<R: Runtime> TlsClient<R> {
         }
     }
 
-    /// Reads an answer with a length; gives its body.
+    /// Reads an answer with a length; returns its body.
     pub(crate) async fn answer(&mut self) -> Vec<u8> {
         let head = self.receive_until("\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -213,7 +213,7 @@ impl<R: Runtime> TlsClient<R> {
         self.answer().await
     }
 
-    /// Reads until the connection ends and gives what came.
+    /// Reads until the connection ends and returns all bytes.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.receive().await {}
         std::mem::take(&mut self.received)

@@ -1,4 +1,4 @@
-//! What works without TLS works with it.
+//! HTTP exchanges that work without TLS work with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,8 +117,8 @@ pub(crate) async fn web_sockets_work<R: Runtime>(runtime: R) {
     server.finish().await;
 }
 
-/// The answer to such a wish goes out with the next write, also if the wish comes while
-/// an answer is being made, when the server only reads ahead.
+/// The answer to a request for new keys goes out with the next write, also if the request comes
+/// while an answer is being made, when the server only reads ahead.
 pub(crate) async fn new_keys_may_be_asked_for<R: Runtime>(runtime: R) {
     let server = Server::start(&runtime);
     let mut client = server.client().await;

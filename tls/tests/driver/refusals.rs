@@ -45,7 +45,7 @@ pub(crate) async fn garbage_is_refused<R: Runtime>(runtime: R) {
     server.finish().await;
 }
 
-/// Whatever comes, the connection ends or waits for more, and the server lives.
+/// On random bytes the connection ends or waits for more, and the server lives.
 pub(crate) async fn random_bytes_are_refused<R: Runtime>(runtime: R) {
     let server = Server::start_with(&runtime, &settings(), |_, handshake_timeout| {
         *handshake_timeout = Duration::from_millis(20);
@@ -77,7 +77,7 @@ pub(crate) async fn a_broken_record_ends_the_connection<R: Runtime>(runtime: R) 
     let server = Server::start(&runtime);
     let mut client = server.client().await;
     assert_eq!(client.exchange(get("/ok")).await, b"fine");
-    // Nobody but the client could make a record that decrypts.
+    // Only the client could make a record that decrypts.
     let forged = [&[23, 3, 3, 0, 40][..], &[7; 40]].concat();
     assert!(client.raw.send(&forged).await);
     assert!(client.rest().await.is_empty());

@@ -30,7 +30,8 @@ pub(crate) struct Identity {
     pub(crate) key_pem: String,
 }
 
-/// An authority, what it issued to a server and to a client, and what another one did.
+/// An authority, the certificates that it issued to a server and to a client, and a certificate of
+/// another authority.
 pub(crate) struct Authority {
     pub(crate) ca_pem: String,
     pub(crate) server: Identity,
@@ -60,7 +61,7 @@ fn issue(ca: &CertifiedIssuer<'static, KeyPair>) -> Identity {
     Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() }
 }
 
-/// What a server needs that asks no client for a certificate.
+/// Settings of a server that asks no client for a certificate.
 pub(crate) fn settings() -> TlsSettings {
     TlsSettings {
         certificates_pem: AUTHORITY.server.certificate_pem.clone().into_bytes(),
@@ -223,7 +224,7 @@ impl<R: Runtime> Server<R> {
         assert_eq!(self.budget.used_bytes(), 0, "memory is left reserved");
     }
 
-    /// Waits until `condition` holds. For what only the server's side shows.
+    /// Waits until `condition` holds. For state that only the server's side shows.
     pub(crate) async fn until(&self, condition: impl Fn(&Server<R>) -> bool) {
         let deadline = self.runtime.now().after(Duration::from_secs(60));
         while !condition(self) {

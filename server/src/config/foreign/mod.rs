@@ -27,8 +27,8 @@ pub(super) fn key_reason(path: &str) -> Option<&'static str> {
     keys().find(|(key, _)| *key == path).map(|(_, reason)| reason)
 }
 
-/// What is wrong with the value of a key that means nothing here: where the reference
-/// would not start, a mistake is not passed over in silence.
+/// The fault in the value of a key that means nothing here. Where the reference would not start,
+/// the mistake is an error here, too.
 pub(super) fn fault(path: &str, value: Option<&str>) -> Option<String> {
     const MODES: [&str; 3] = ["disabled", "filter-only", "filter-and-delete"];
     let is_mode = matches!(path, "limits_config.deletion_mode" | "compactor.deletion_mode");
@@ -42,8 +42,8 @@ pub(crate) fn flag_alias(flag: &str) -> Option<&'static str> {
     rows(ALIASES).find(|(theirs, _)| *theirs == flag).map(|(_, ours)| ours)
 }
 
-/// Why a flag means nothing here, if it is one of the reference. Some flags of this program
-/// begin like foreign ones, so the caller asks for those first.
+/// Why a flag means nothing here, if it is one of the reference. Some flags of this program begin
+/// like foreign ones, so the caller looks for its own flags first.
 pub(crate) fn flag_reason(flag: &str) -> Option<&'static str> {
     let means = |name: &str| match name.as_bytes().last() {
         Some(b'.' | b'-') => flag.len() > name.len() && flag.starts_with(name),

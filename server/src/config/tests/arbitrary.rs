@@ -3,8 +3,8 @@
 use crate::config::print::{Mode, yaml};
 use crate::config::{Limits, Machine, RuntimeFiles, expand, load_text};
 
-/// Reads the bytes as a file of settings, with variables and without, and as files with
-/// the limits of tenants. What was read can be printed and read again.
+/// Reads the bytes as a file of settings, with variables and without, and as files with the limits
+/// of tenants. Settings and limits that are accepted can be printed and read again.
 fn files(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let machine = Machine { cores: 2, memory_bytes: Ok(8 << 30) };

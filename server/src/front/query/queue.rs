@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use logsvc_http::{Disconnect, Request};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Place, Runtime};
+use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Permit, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
 
@@ -91,7 +91,7 @@ pub(crate) struct QueryContext<'r> {
 /// The right to run. Dropping it lets the next one in.
 #[derive(Debug)]
 pub(crate) struct QueryPermit {
-    _place: Place<Tenants>,
+    _permit: Permit<Tenants>,
     /// How long it was waited for.
     pub(crate) waited: Duration,
     /// The memory for its intermediate results, on all cores together.
@@ -169,7 +169,7 @@ impl<R: Runtime> Querier<R> {
             self.core.counters().numbers.add(Metric::QueriesRefused, 1);
             too_busy()
         })?;
-        let place = ticket.await;
+        let permit = ticket.await;
         let waited = self.core.runtime.now().since(begun);
         self.core.counters().query_waits.record(waited);
         // Together, queries get a half of the memory and lookups an eighth; the rest
@@ -181,7 +181,7 @@ impl<R: Runtime> Querier<R> {
         let first_bytes =
             (self.core.budgets().queries.max_bytes() / (share * queue.places() as u64)).max(1);
         let account = self.account(first_bytes, self.query_max_bytes()).await?;
-        Ok(QueryPermit { _place: place, waited, account })
+        Ok(QueryPermit { _permit: permit, waited, account })
     }
 
     /// An account with these first bytes. The query that had the place may still run on a side

@@ -127,7 +127,8 @@ fn results_carry_the_tenant_as_a_stream_label() {
                 let expected: Vec<_> = tenants.into_iter().map(|labels| (labels, 2.0)).collect();
                 assert_eq!(node.vector("a|b|c", &sum), expected, "{sum}");
             }
-            // Not one that was not asked for, whatever the matcher says.
+            // The answer has no tenant that the request does not name, although the matcher names
+            // one.
             assert!(node.words("a|b", r#"{app="web", __tenant_id__="c"}"#).is_empty());
             // Pipelines and functions see a label like any other.
             let text =
@@ -151,7 +152,7 @@ fn results_carry_the_tenant_as_a_stream_label() {
             assert_eq!(node.vector("a|b|c", text), [("{}".to_owned(), 6.0)]);
         };
         check();
-        // What is in segments is read the same way.
+        // Entries in segments are read the same way.
         node.server.client().request("POST", "/flush", &[], None).expect(204);
         check();
     }

@@ -72,7 +72,7 @@ fn fields_have_types_parsers_and_paths() {
     assert_eq!((labels.len(), &few["limit"]), (2, &json!(2)));
     assert_eq!(labels[0]["cardinality"], 10);
     assert_eq!(labels[0]["parsers"], json!(["logfmt"]));
-    // What the query extracts counts, too.
+    // Fields that the query extracts count, too.
     let query = r#"{app="web"} | regexp `user=(?P<who>\w+)`"#;
     let found = ask(&server, "detected_fields", &[("query", query)]).to_string();
     assert!(found.contains(r#""label":"who""#), "{found}");

@@ -1,4 +1,4 @@
-//! What web pages of other origins may not do, and headers that contradict each other.
+//! Requests that web pages of other origins may not send, and headers that contradict each other.
 
 use crate::support::{Client, DataDir, Server, body, entry, now_ns, query, stream};
 
@@ -15,7 +15,7 @@ fn pages_of_other_origins_change_nothing() {
     let folder = DataDir::new();
     let server = Server::start(folder.path(), &["--cores", "2"]);
     let mut client = server.client();
-    // What the client names as host.
+    // The host that the client names.
     let own = ("Origin", "http://test");
     for header in [EVIL, CROSS_SITE, ("Origin", "null"), ("Sec-Fetch-Site", "same-site")] {
         for (method, target) in [
@@ -89,7 +89,7 @@ fn tenants_that_contradict_each_other_are_refused() {
         assert_eq!(both(&mut client, "a", "").status, 400);
         assert!(both(&mut client, "a", "a").expect(200).contains('a'));
     }
-    // Without tenants nobody reads the header.
+    // A server without tenants ignores the header.
     let folder = DataDir::new();
     let server = Server::start(folder.path(), &[]);
     assert_eq!(push(&mut server.client(), "a", "b").status, 204);

@@ -1,4 +1,4 @@
-//! The edges of what can be pushed: times, lines, names of metadata, sizes.
+//! The edges of pushes: times, lines, names of metadata, sizes.
 
 use crate::support::{Client, DataDir, Server, body, entry, now_ns, query, stream};
 

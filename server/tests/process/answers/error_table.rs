@@ -63,7 +63,7 @@ impl Nodes {
         Nodes { tenants, small, narrow, without_ingester, _folders: folders }
     }
 
-    /// The same with a tenant, or without.
+    /// The answer to a request for labels as this tenant.
     fn of_tenant(&self, tenant: &str) -> Reply {
         let headers = [("X-Scope-OrgID", tenant)];
         self.tenants.client().request("GET", "/loki/api/v1/labels", &headers, None)
@@ -78,7 +78,7 @@ fn line(text: &str) -> String {
     body::json(&[stream(&[("app", "x")], vec![entry(now_ns(), text)])])
 }
 
-/// The first answer that is no success to many questions whose answers nobody reads.
+/// The first answer that is no success, beside many answers that clients do not read.
 fn refused_beside_unread_answers(server: &Server) -> Reply {
     let params = [("query", r#"{app="big"}"#), ("limit", "10")];
     let target = query::target("/loki/api/v1/query_range", &params);
@@ -96,14 +96,14 @@ fn refused_beside_unread_answers(server: &Server) -> Reply {
     panic!("{} answers that nobody reads have room", unread.len())
 }
 
-/// What a request is answered whose first bytes came before the stop, and whose others
-/// come after.
+/// The answer to a request whose first bytes came before the stop, and whose other bytes come
+/// after.
 fn answered_while_stopping(begin: &str, end: &str) -> Reply {
     let folder = DataDir::new();
     let server = Server::start(folder.path(), &["--cores", "1"]);
     let mut connection = client::connect(server.address()).expect("a connection");
     connection.write_all(begin.as_bytes()).expect("the server reads");
-    // The one core has seen those bytes when it answers what came later.
+    // The one core has seen the first bytes when it answers this later request.
     server.get("/ready").expect(200);
     server.terminate();
     // It stops once it accepts nothing more.
@@ -117,7 +117,7 @@ fn answered_while_stopping(begin: &str, end: &str) -> Reply {
     reply
 }
 
-/// What `/ready` says while the log is being replayed.
+/// The answer of `/ready` while the log is being replayed.
 fn ready_while_starting() -> Reply {
     let folder = DataDir::new();
     let port = free_port();
@@ -314,8 +314,8 @@ const TABLE: &[(&str, u16, How)] = &[
     ),
 ];
 
-/// Whether a text is what a message stands for. A line break at its end is the form of
-/// the endpoint, not a part of the message.
+/// Whether a text is an instance of a message. A line break at its end is the form of the endpoint,
+/// not a part of the message.
 fn stands_for(message: &str, text: &str) -> bool {
     let mut rest = text.strip_suffix('\n').unwrap_or(text);
     let mut pieces = message.split('<');

@@ -1,4 +1,4 @@
-//! No endpoint shows a tenant what belongs to another one.
+//! No endpoint shows a tenant the data of another one.
 
 use crate::support::websocket::{Frame, WebSocket};
 use crate::support::{Client, DataDir, Server, body, entry, now_ns, query, stream};
@@ -91,7 +91,7 @@ fn no_endpoint_shows_what_belongs_to_another_tenant() {
             let shown = ask(&mut client, OWNER, path, params);
             assert!(shown.contains(proof), "sealed {is_sealed}, {path}: {shown}");
             let leaked = ask(&mut client, OTHER, path, params);
-            // What is formatted was sent.
+            // A formatted query is the text of the request.
             let is_echo = path.ends_with("format_query");
             assert!(is_echo || !leaked.contains("marker"), "sealed {is_sealed}, {path}: {leaked}");
             let counts = leaked.contains(r#""entries":40"#) || leaked.contains(r#""streams":1"#);

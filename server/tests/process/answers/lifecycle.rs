@@ -21,8 +21,7 @@ fn stored(server: &Server, start_ns: i64) -> Vec<(i64, String)> {
     query::all_lines(&mut server.client(), SELECTOR, start_ns, end_ns)
 }
 
-/// Stops a server under load; every acknowledged line must be synced, whatever
-/// the policy.
+/// Stops a server under load; every acknowledged line must be synced, under every policy.
 fn stop_under_load(args: &[&str]) {
     let folder = DataDir::new();
     let server = Server::start(folder.path(), args);

@@ -1,4 +1,4 @@
-//! Limits of queries: what they refuse and how they say so.
+//! Limits of queries: which queries they refuse, and with which texts.
 
 use serde_json::json;
 
@@ -104,7 +104,7 @@ fn queries_are_blocked_by_policy() {
         assert_eq!(ask(path, query).expect(400), "query blocked by policy", "{query}");
     }
     ask("/loki/api/v1/query_range", r#"{app="web"} |= "known""#).expect(200);
-    // What cannot be read is told as such, and only queries are blocked.
+    // A query that does not parse gets its own error, and only queries are blocked.
     let unreadable = ask("/loki/api/v1/query_range", r#"{app="secret""#).expect(400);
     assert!(unreadable.starts_with("parse error"), "{unreadable}");
     ask("/loki/api/v1/labels", r#"{app="secret"}"#).expect(200);

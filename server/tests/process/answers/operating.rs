@@ -1,4 +1,4 @@
-//! Endpoints for operators, and those that tell clients what the server can do.
+//! Endpoints for operators, and endpoints that tell clients the abilities of the server.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn the_log_level_changes_what_is_logged() {
     let first = client.get("/log_level");
     assert_eq!(first.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(first.json(), shown("info"));
-    // The server says so itself when the level lets it.
+    // The server logs the change of the level if the new level shows it.
     let mut post = |target: &str, body: &[u8]| client.request("POST", target, &FORM, Some(body));
     assert_eq!(post("/log_level?log_level=error", b"").json(), set("error"));
     assert_eq!(post("/log_level", b"log_level=warn").json(), set("warn"));
@@ -70,7 +70,7 @@ fn services_run_and_rings_have_members() {
     let forget = client.request("POST", "/ring", &FORM, Some(b"forget=shard-0"));
     assert_eq!((forget.status, forget.header("location")), (302, Some("#")));
     assert_eq!(client.get("/memberlist").expect(200), "This instance doesn't use memberlist.");
-    // Whatever the first page links to is there.
+    // All links of the first page work.
     let landing = client.get("/").expect(200);
     let links: Vec<&str> = landing.split("href=\"").skip(1).collect();
     assert!(links.len() > 5, "{landing}");
@@ -279,7 +279,7 @@ fn a_look_back_bounds_labels_and_volumes_too() {
     let params = [&bounds[..], &[("query", r#"{app=~".+"}"#)]].concat();
     let stats = client.get(&query::target("/loki/api/v1/index/stats", &params)).json();
     assert_eq!(stats["entries"], 1);
-    // Metric queries are evaluated at the points that were asked for, the last one included.
+    // Metric queries are evaluated at the requested points, the last one included.
     let (start, end) = ((now_ns - 7_200 * SECOND_NS + 1).to_string(), (now_ns + 1).to_string());
     let query = r#"sum(count_over_time({app=~".+"}[2h]))"#;
     let params = [("query", query), ("step", "30m"), ("start", &start), ("end", &end)];

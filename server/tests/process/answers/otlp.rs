@@ -252,7 +252,7 @@ fn resource(service: &str, attributes: &str, records: &[(&str, &str, i64)]) -> S
     )
 }
 
-/// What a partial success says: rejected records and why.
+/// The content of a partial success: the number of rejected records, and the reason.
 fn partial_success(reply: &Reply, content_type: &str) -> (u64, String) {
     assert_eq!((reply.status, reply.header("content-type")), (200, Some(content_type)));
     if content_type == JSON {
@@ -321,7 +321,7 @@ fn bad_records_leave_the_others_alone() {
             assert!(message.contains(text), "{service}: {message}");
             let selector = format!("{{service_name=\"{service}\"}}");
             assert_eq!(query::texts(&query::range(&mut client, &selector, &[])).len(), 2);
-            // What has nothing good in it is an error.
+            // A request without any good record is an error.
             let json = format!(r#"{{"resourceLogs":[{bad}]}}"#);
             let reply = send(&mut client, JSON, "", json.as_bytes());
             assert_eq!(reply.status, 400, "{service}: {}", reply.text());

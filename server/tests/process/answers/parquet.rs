@@ -1,4 +1,4 @@
-//! Parquet files instead of JSON, for those who ask for them.
+//! Parquet files instead of JSON, for clients that ask for them.
 
 use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -129,7 +129,7 @@ fn files_hold_what_json_says() {
     let flagged = client.request("GET", &target, &headers, None);
     let plain = ask(&mut client, "query_range", &logs, MEDIA_TYPES[0]);
     assert_eq!(flagged.body, plain.body);
-    // Larger files are compressed once more for those who take that.
+    // Larger files are compressed once more for clients that take compressed answers.
     let headers = [("Accept", MEDIA_TYPES[0]), ("Accept-Encoding", "gzip")];
     let packed = client.request("GET", &target, &headers, None);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));

@@ -86,7 +86,7 @@ fn form_bodies_carry_parameters() {
     let reply =
         client.request("POST", "/loki/api/v1/format_query", &form_type, Some(form.as_bytes()));
     assert_eq!(reply.json()["data"], r#"sum(rate({app="form"}[5m]))"#);
-    // What was not posted is no form.
+    // A body that was not posted is no form.
     let form = query::form(&[("query", r#"{app="form"}"#)]);
     let reply =
         client.request("GET", "/loki/api/v1/query_range", &form_type, Some(form.as_bytes()));

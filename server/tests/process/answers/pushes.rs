@@ -1,4 +1,4 @@
-//! Every form of a push stores the same.
+//! Every form of a push stores the same entries.
 
 use crate::support::{
     Client, DataDir, Entry, SECOND_NS, Server, Stream, body, entry, now_ns, query, stream,
@@ -14,7 +14,7 @@ fn example(form: &str, now_ns: i64) -> Vec<Stream> {
     vec![stream(&labels, entries)]
 }
 
-/// What a form is called, where it goes, its headers and its body.
+/// The name of a form, its path, its headers and its body.
 type Form = (&'static str, &'static str, Vec<(&'static str, &'static str)>, Vec<u8>);
 
 fn forms(now_ns: i64) -> Vec<Form> {
@@ -86,7 +86,7 @@ fn every_form_of_a_push_stores_the_same() {
         assert_eq!(reply.header("content-type"), None, "{form}");
         check(&mut client, form, now_ns);
     }
-    // What is sent twice is stored once.
+    // Entries that are sent twice are stored once.
     for (_, path, headers, body) in forms(now_ns) {
         client.request("POST", path, &headers, Some(&body)).expect(204);
     }

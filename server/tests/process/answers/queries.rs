@@ -150,7 +150,7 @@ fn labels_values_and_series_are_listed() {
         let series = format!("{prefix}/series");
         let none = client.get(&series);
         assert_eq!(none.expect(400), "0 matchers in group: {}");
-        // The empty selector alone stands for all series, however often and by what name.
+        // The empty selector alone stands for all series, in any number and under any name.
         let alone: [&[(&str, &str)]; 4] = [
             &[("match[]", "{}")],
             &[("match", "{}")],
@@ -166,7 +166,7 @@ fn labels_values_and_series_are_listed() {
             let posted = client.request("POST", path, &headers, Some(form.as_bytes()));
             assert_eq!(posted.expect(200).matches("service_name").count(), 2, "{params:?}");
         }
-        // Beside others it is an empty group, and nothing else is as good as `{}`.
+        // Beside other selectors it is an empty group, and only `{}` stands for all series.
         for (text, status) in [("{}", 400), (r#"{app=~".*"}"#, 400), ("", 400), ("{", 400)] {
             let params = [("match[]", r#"{app="web"}"#), ("match[]", text)];
             let reply = client.get(&query::target(&series, &params));

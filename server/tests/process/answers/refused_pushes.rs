@@ -1,12 +1,12 @@
-//! What becomes of pushes that the limits refuse, wholly or in part: status, text, and
-//! what is stored all the same.
+//! Pushes that the limits refuse, wholly or in part: status, text, and the entries that are stored
+//! all the same.
 
 use crate::support::{
     Client, DataDir, SECOND_NS, Server, Stream, body, entry, now_ns, query, stream,
 };
 
-/// Starts a node with two cores, on which nothing is discovered, so that texts and sizes
-/// are those of what is pushed.
+/// Starts a node with two cores, without discovery, so that texts and sizes follow from the pushed
+/// bytes alone.
 fn start(folder: &DataDir, flags: &[&str]) -> Server {
     let plain =
         ["--cores=2", "--limits.discover-service-name=[]", "--limits.discover-log-levels=false"];
@@ -28,7 +28,7 @@ fn stored(client: &mut Client, selector: &str) -> Vec<String> {
     query::texts(&data)
 }
 
-/// A row: flags of the server, what is pushed, status and text.
+/// A row: flags of the server, the pushed streams, status and text.
 type Row = (&'static [&'static str], Vec<Stream>, u16, &'static str);
 
 fn rows() -> Vec<Row> {

@@ -23,7 +23,7 @@ fn ask(
     client.request("GET", &target("/loki/api/v1/query_range", &params), more, None).json()
 }
 
-/// What the answer says of the cache of answers: asked, found, stored, and the time that it
+/// The statistics of the answer cache in an answer: asked, found, stored, and the time that it
 /// served in seconds.
 fn cache_of(answer: &Value) -> [i64; 4] {
     let cache = &answer["data"]["stats"]["cache"]["result"];
@@ -58,14 +58,14 @@ fn a_dashboard_asks_only_for_what_is_new() {
     push(&mut client, &[back(20), back(12), back(9), back(3)], "web");
     let first = ask(&mut client, QUERY, back(1), 25, &[]);
     assert_eq!((cache_of(&first), lines_of(&first)), ([1, 0, 1, 0], 4));
-    // All steps are known: nobody reads anything.
+    // All steps are known: no entry is read.
     let again = ask(&mut client, QUERY, back(1), 25, &[]);
     assert_eq!((cache_of(&again), lines_of(&again)), ([1, 1, 0, 26 * 60], 0));
     assert_eq!(again["data"]["result"], first["data"]["result"]);
-    // One more step, and what it sees.
+    // One more step, and its entries.
     let moved = ask(&mut client, QUERY, end_ns, 25, &[]);
     assert_eq!((cache_of(&moved), lines_of(&moved)), ([1, 1, 1, 25 * 60], 0));
-    // Who wants none of it gets none of it, and the same answer.
+    // A request that refuses cached answers gets none, and the same result.
     let fresh = ask(&mut client, QUERY, end_ns, 25, &[NO_CACHE]);
     assert_eq!((cache_of(&fresh), lines_of(&fresh)), ([0; 4], 4));
     assert_eq!(fresh["data"]["result"], moved["data"]["result"]);
@@ -82,7 +82,7 @@ fn a_dashboard_asks_only_for_what_is_new() {
     assert_eq!((asked, found, stored), (1, 1, 1));
     assert!((20 * 60..26 * 60).contains(&served_s), "{served_s}");
     assert_eq!(late["data"]["result"].as_array().map(Vec::len), Some(2), "{late}");
-    // Whoever says that caches are worth nothing means this one too.
+    // A client that invalidates caches invalidates this cache, too.
     let increase = "/loki/api/v1/cache/generation_numbers/increase";
     client.request("POST", increase, &[], None).expect(204);
     assert_eq!(cache_of(&ask(&mut client, QUERY, end_ns, 25, &[])), [1, 0, 1, 0]);

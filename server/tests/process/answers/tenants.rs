@@ -1,4 +1,4 @@
-//! Tenants: who must say who they are, and who sees what.
+//! Tenants: which requests must name one, and which data a tenant sees.
 
 use crate::support::{Client, DataDir, Reply, Server, body, entry, now_ns, query, stream};
 
@@ -71,7 +71,7 @@ fn tenant_ids_are_checked() {
             assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         }
     }
-    // Routing comes first, and some pages are for everybody.
+    // Routing comes first, and some pages need no tenant.
     client.get("/nothing").expect(404);
     client.get("/loki/api/v1/push").expect(405);
     client.get("/ready").expect(200);

@@ -10,8 +10,8 @@ const DAY_S: i64 = 1_773_100_800;
 const ACCEPT_OLD: [&str; 4] =
     ["--limits.reject-old-samples=false", "--limits.discover-log-levels=false", "--cores", "3"];
 
-/// A line of ten bytes every minute for an hour in `web`, half of them in `db`, whose
-/// entries have twelve bytes of metadata that say what env they are of; `old` has no env at all.
+/// A line of ten bytes every minute for an hour in `web`, half as many in `db`, whose entries have
+/// twelve bytes of metadata with their env; `old` has no env at all.
 fn fill(client: &mut Client) {
     let line = "0123456789";
     let at = |minute: i64| (DAY_S + 60 * minute) * SECOND_NS;

@@ -1,4 +1,4 @@
-//! Bodies of pushes that are not what they say.
+//! Bodies of pushes that contradict their headers or their format.
 
 use super::Victim;
 use crate::support::random::seed;

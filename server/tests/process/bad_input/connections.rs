@@ -11,12 +11,12 @@ use crate::support::{body, entry, now_ns, query, stream};
 
 const IDLE_CONNECTIONS: u64 = 2000;
 
-/// What an idle connection may cost the server.
+/// Most memory of an idle connection.
 const IDLE_CONNECTION_MAX_BYTES: u64 = 16 << 10;
 
-/// Most memory while 200 clients read none of 20 MB each. Answers that are made are
-/// counted in full, but up to 16 queries under way with an eighth of what one may
-/// hold, so it is more than [`super::PEAK_MAX_BYTES`].
+/// Most memory while 200 clients read none of 20 MB each. Finished answers are counted in full, but
+/// up to 16 running queries with an eighth of the memory that one may hold, so it is more than
+/// [`super::PEAK_MAX_BYTES`].
 const UNREAD_PEAK_MAX_BYTES: u64 = 640 << 20;
 
 /// Lets this process, and the servers that it starts, open as many files as the
@@ -83,7 +83,7 @@ fn pushes_go_on_beside_thousands_of_idle_connections() {
     victim.survives();
 }
 
-/// Waits until the server closes; returns what it sent before.
+/// Waits until the server closes; returns all bytes that it sent before.
 fn read_until_closed(mut connection: TcpStream) -> String {
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).expect("the server closes in time");
@@ -117,7 +117,7 @@ fn heads_that_do_not_end_and_idle_connections_are_closed() {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // What was sent after the answer resets the connection.
+            // Bytes that were sent after the answer reset the connection.
             Err(_) => break,
         }
     }
@@ -186,7 +186,7 @@ fn many_connections_that_push_at_once_are_all_answered() {
     });
     let statuses = statuses.into_inner().expect("no holder panics");
     eprintln!("answers: {statuses:?}");
-    // 320 MB of lines do not fit into memory; what does not is refused politely.
+    // 320 MB of lines do not fit into memory; the rest is refused politely.
     assert!(statuses.keys().all(|status| [204, 429].contains(status)), "{statuses:?}");
     assert!(statuses[&204] > 0);
     assert_eq!(victim.stored(), f64::from(statuses[&204] * 10));
@@ -219,8 +219,8 @@ fn clients_that_do_not_read_their_answers_are_bounded() {
             connection
         })
         .collect();
-    // Each is let go after about the write timeout and what the slowest rate that
-    // is served allows for one piece; those that were refused are idle then.
+    // Each connection is closed after about the write timeout and the time that the slowest
+    // permitted rate has for one piece; connections with a refusal are idle then.
     let begun = Instant::now();
     while victim.server.metric("loki_tcp_connections") > 1.0 {
         assert!(begun.elapsed() < Duration::from_secs(30), "clients that do not read are kept");
@@ -284,7 +284,7 @@ fn connections_over_the_limit_are_told() {
         assert_eq!(reply.expect(503), "too many connections\n");
         assert_eq!(reply.header("retry-after"), Some("1"));
     }
-    // One that leaves makes room for one.
+    // A closed connection makes room for another.
     open.truncate(19);
     let begun = Instant::now();
     while victim.server.get("/ready").status != 200 {
@@ -308,7 +308,7 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
         (0..80).map(|_| connect(victim.server.address()).expect("the kernel accepts")).collect();
     let failed = |log: &str| log.contains("accept failed").then_some(());
     victim.server.await_log(failed).expect("the server runs");
-    // Also if they come one after the other, and if clients keep what they were refused on.
+    // Also if connections come one after the other, and if clients keep refused connections open.
     let begun = Instant::now();
     let mut refused = Vec::new();
     for number in 0..40 {
@@ -335,7 +335,7 @@ fn outlasts_a_lack_of_descriptors(args: &[&str]) {
         client = victim.server.client();
     }
     drop(client);
-    // The other core may still be taking over connections that nobody holds any more. Then
+    // The other core may still be taking over connections that their clients have closed. Then
     // there is no descriptor for the log file of a shard, and clients are told to come again.
     let of_all_shards = (0..16).map(|number| {
         stream(&[("app", &format!("again-{number}"))], vec![entry(now_ns(), "again")])
@@ -373,7 +373,7 @@ fn a_lack_of_descriptors_passes_on_glommio() {
 #[test]
 fn bodies_and_readers_that_drip_are_cut_off() {
     let timeouts = ["--server.http-read-timeout", "1s", "--server.http-write-timeout", "1s"];
-    // What fits into the socket's buffers was sent, and its connection is idle.
+    // The part that fits into the socket's buffers was sent, and its connection is idle.
     let idle = ["--server.http-idle-timeout", "1s"];
     let victim = Victim::new(&[&["--cores", "2"], &timeouts[..], &idle].concat());
     let now_ns = now_ns();

@@ -75,7 +75,7 @@ fn lengths_over_the_limit_are_refused_at_once() {
     // No body is waited for when the path is wrong.
     let nowhere = "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10737418240\r\n\r\n";
     last_answer(&victim, nowhere.as_bytes()).expect("an answer").expect(404);
-    // Far below any timeout, far above what a busy machine needs.
+    // Far below any timeout, far above the need of a busy machine.
     assert!(begun.elapsed() < Duration::from_secs(10));
     victim.survives();
 }

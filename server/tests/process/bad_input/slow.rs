@@ -8,7 +8,7 @@ use super::Victim;
 use crate::support::client::connect;
 use crate::support::{body, entry, now_ns, stream};
 
-/// Longest time that anybody else may wait for the answer to a push.
+/// Longest time that another client may wait for the answer to a push.
 const PUSH_MAX: Duration = Duration::from_secs(5);
 
 /// Opens a connection and sends as much of a request as the server takes at once.
@@ -50,7 +50,8 @@ fn attack(request: impl Fn(usize) -> Vec<u8>, args: &[&str]) {
     let mut pushed = 0;
     for sent_bytes in [1000, 65_536, 262_144] {
         let request = request(sent_bytes);
-        // Twice what there may be, and twice, because those that hold memory are ended.
+        // Twice as many connections as the memory has room for, in two rounds, because the server
+        // ends connections that hold memory.
         let count = (64 << 20) / sent_bytes.max(128 << 10);
         for _ in 0..2 {
             let mut held = Vec::new();
@@ -95,7 +96,7 @@ fn heads_and_forms_do_not_shut_others_out() {
     attack(|sent_bytes| head(sent_bytes).into_bytes(), &[]);
 }
 
-/// Who is ended is told that it may come again.
+/// The server tells a client whose connection it ends that it may come again.
 #[test]
 fn bodies_that_give_way_are_told() {
     let victim = Victim::new(&["--cores", "1"]);
@@ -108,7 +109,7 @@ fn bodies_that_give_way_are_told() {
     let first = &mut held[0];
     first.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     let mut answer = Vec::new();
-    // Bytes of the body that nobody reads may reset the connection behind the answer.
+    // Unread bytes of the body may reset the connection behind the answer.
     _ = first.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");

@@ -1,4 +1,4 @@
-//! What one stream must hold.
+//! The lines that one stream must hold.
 
 use crate::support::Entry;
 
@@ -18,8 +18,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes entries that are about to be sent; those that are known already are
-    /// sent again. New ones must not be older than any that is known.
+    /// Notes entries that are about to be sent; known entries are sent again. New entries must not
+    /// be older than any known one.
     pub(super) fn sending(&mut self, entries: &[Entry]) {
         let known_from = self.sent.len();
         for entry in entries {
@@ -53,8 +53,8 @@ impl Ledger {
         }
     }
 
-    /// Compares with what the server gives; returns the fault, if any. From then on
-    /// what was found counts as acknowledged and what was not is forgotten.
+    /// Compares the ledger with the server's lines; returns the fault, if any. From then on, found
+    /// entries count as acknowledged, and missing ones are forgotten.
     pub(super) fn check(&mut self, found: &[(i64, String)]) -> Result<(), String> {
         let mut found = found.iter().enumerate().peekable();
         let mut fault = None;

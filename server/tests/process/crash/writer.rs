@@ -49,8 +49,7 @@ impl Writer {
         Writer { number, random: Rng::new(seed), start_ns, streams, in_doubt: None }
     }
 
-    /// Compares all streams with what the server gives; returns the number of
-    /// lines.
+    /// Compares all streams with the server's lines; returns the number of lines.
     pub(super) fn check(&mut self, client: &mut Client, when: &str) -> usize {
         let mut lines = 0;
         for stream in &mut self.streams {
@@ -65,7 +64,7 @@ impl Writer {
         lines
     }
 
-    /// Pushes until the server does not answer any more. `ending` says that it may
+    /// Pushes until the server does not answer. `ending` says that it may
     /// refuse.
     pub(super) fn push_until_the_end(
         &mut self,
@@ -126,7 +125,7 @@ impl Writer {
         client.try_request("POST", "/loki/api/v1/push", &headers, Some(&bytes))
     }
 
-    /// Queries must see what was acknowledged, at once.
+    /// Queries must see acknowledged entries at once.
     fn visible(&self, client: &mut Client, push: &[(usize, Vec<Entry>)]) -> std::io::Result<()> {
         for (index, entries) in push {
             let selector = body::label_text(&self.streams[*index].labels);

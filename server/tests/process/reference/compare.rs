@@ -1,5 +1,5 @@
-//! Compares an answer with the one of the reference: exactly, but for times, which are
-//! shifted to those of the test, and for what the reference leaves open with `…`.
+//! Compares an answer with the documented one: exactly, except for times, which are shifted to the
+//! times of the test, and for parts that the document leaves open with `…`.
 
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -14,9 +14,9 @@ const EXAMPLE_S: i64 = 1_700_000_000;
 /// How many seconds of example times there are.
 const SPAN_S: i64 = 1000;
 
-/// Puts the times of the reference close to those of the test.
+/// Puts the documented times close to the times of the test.
 pub(crate) struct Clock {
-    /// What becomes of [`EXAMPLE_S`].
+    /// The time that replaces [`EXAMPLE_S`].
     base_s: i64,
     epochs: Regex,
     texts: Regex,
@@ -71,7 +71,7 @@ fn date_time(unix_s: i64, separator: &str) -> String {
     format!("{year:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}")
 }
 
-/// What differs between the expected text and the one that came.
+/// The difference between the expected text and the received one.
 pub(crate) fn differs(expected: &str, came: &str) -> Option<String> {
     match (serde_json::from_str(expected), serde_json::from_str(came)) {
         (Ok(expected), Ok(came)) => json_differs(&expected, &came, "the answer"),

@@ -1,11 +1,11 @@
 //! Reads the examples out of the reference.
 
-/// What the test does, in the order of the document.
+/// A step of the test, in the order of the document.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// An empty server is started with these flags; examples that follow use it.
     Server(Vec<String>),
-    /// A file that flags of servers may name: its name and what stands in it.
+    /// A file that flags of servers may name: its name and its content.
     File(String, String),
     /// The server gets queries that take all places and fill the queue.
     Busy,
@@ -52,10 +52,10 @@ impl Answer {
     }
 }
 
-/// What stands before a request that needs a server of its own.
+/// The mark of a request that needs a server of its own.
 const SERVER: &str = "<!-- server:";
 
-/// What stands before requests that find a full queue.
+/// The mark of requests that find a full queue.
 const BUSY: &str = "<!-- busy -->";
 
 /// The steps of a document; an error names the line that does not follow the notation.

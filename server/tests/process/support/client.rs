@@ -1,5 +1,5 @@
-//! A blocking HTTP/1.1 client on one connection, made to be precise about what
-//! the server sent rather than to be lenient.
+//! A blocking HTTP/1.1 client on one connection. It is precise about the server's bytes rather than
+//! lenient.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! What the tests share: a server to start and to end, an HTTP client, bodies to
-//! push, and answers to read.
+//! Parts that the tests share: a server to start and to end, an HTTP client, bodies to push, and
+//! answers to read.
 
 pub(crate) mod body;
 pub(crate) mod client;

@@ -34,7 +34,7 @@ impl DataDir {
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        // After a failure the folder tells what happened.
+        // After a failure the folder stays as evidence.
         if thread::panicking() {
             eprintln!("the data folder is kept: {}", self.0.display());
         } else {
@@ -44,7 +44,7 @@ impl Drop for DataDir {
     }
 }
 
-/// What the process has written to standard error, and whether that has ended.
+/// The process's standard error so far, and whether it has ended.
 #[derive(Default)]
 struct Log {
     state: Mutex<(String, bool)>,
@@ -190,7 +190,7 @@ impl Server {
         log
     }
 
-    /// Lets the process have `more` files open beside those that it has now.
+    /// Lets the process have `more` files open beside the files that it has open already.
     pub(crate) fn limit_open_files(&self, more: u64) {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
         let open = open.expect("the process runs").count() as u64;
@@ -223,8 +223,8 @@ impl Server {
         kibibytes.and_then(|text| text.parse::<u64>().ok()).expect("a size in kB") * 1024
     }
 
-    /// A sample of `/metrics` by its name and labels; those of all shards added up
-    /// if `name` ends before the labels.
+    /// A sample of `/metrics` by its name and labels. Adds up the samples of all shards if `name`
+    /// ends before the labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").text();
         let values: Vec<f64> = text

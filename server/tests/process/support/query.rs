@@ -1,4 +1,4 @@
-//! Queries, and what their answers say.
+//! Queries, and the content of their answers.
 
 use std::fmt::Write;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::client::{Reply, connect, read_handshake};
 
-/// What a server sent.
+/// A message of a server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame {
     Json(Value),
@@ -87,7 +87,7 @@ impl WebSocket {
         }
     }
 
-    /// The close frame, after whatever comes before it.
+    /// The close frame, after all messages before it.
     pub(crate) fn closed(&mut self) -> (u16, String) {
         loop {
             if let Frame::Close(code, reason) = self.next() {
