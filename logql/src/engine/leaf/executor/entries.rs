@@ -108,7 +108,7 @@ impl LeafExecutor {
     fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let timestamp_ns = block.timestamps_ns[i];
         let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
-        if let (Some(probe), Some(base)) = (&mut self.probe, &stream.probe_base)
+        if let (Some(probe), Some(base)) = (&mut self.shortcuts.probe, &stream.probe_base)
             && !probe.may_keep(base, &block.metadata, i, stored_line)
         {
             return;

@@ -2,11 +2,13 @@
 
 mod entries;
 mod filtered;
+mod groups;
 
 use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
+use self::groups::ListedGroups;
 use super::hints::Hints;
 use super::limit::SeriesGuard;
 use super::log::{LogCollector, StreamKey};
@@ -21,11 +23,10 @@ use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
-use crate::engine::hash::{FixedMap, new_map};
 use crate::engine::labels::sets::{LabelSets, Reduction};
 use crate::engine::labels::{BaseLabels, EntryLabels, NameId, Wanted};
 use crate::engine::leaf::wanted::wanted;
-use crate::engine::meter::{Allowance, Meter, Stop, Unlimited, map_bytes};
+use crate::engine::meter::{Allowance, Meter, Stop, Unlimited};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::Pipeline;
@@ -41,26 +42,28 @@ enum Collector {
     Patterns(PatternCollector),
 }
 
+/// Ways to skip work without a change of the result.
+#[derive(Debug, Default)]
+struct Shortcuts {
+    hints: Hints,
+    probe: Option<Probe>,
+    /// Whether the executor ignores metadata that the query does not read.
+    skips_metadata: bool,
+}
+
 /// Runs one leaf over the blocks of one core.
 #[derive(Debug)]
 pub struct LeafExecutor {
     plan: LeafPlan,
     pipeline: Pipeline,
-    hints: Hints,
-    probe: Option<Probe>,
-    /// Whether metadata that the query does not look at is left alone.
-    skips_metadata: bool,
+    shortcuts: Shortcuts,
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
     reduction: Reduction,
-    /// Whether nothing is asked of the labels of a stream but the group that it belongs to.
-    groups_streams: bool,
+    /// Where the result depends on no label of a stream but the labels that the reduction lists.
+    listed_groups: Option<ListedGroups>,
     /// Where series are told apart by labels of streams alone.
     stream_groups: Option<StreamGroups>,
-    /// The labels of those groups by the ids of their label sets.
-    groups: FixedMap<u32, Arc<BaseLabels>>,
-    /// Memory of those labels.
-    groups_bytes: usize,
     label_sets: LabelSets,
     collector: Collector,
     /// Where the answer has a series for each that the leaf finds.
@@ -150,18 +153,16 @@ impl LeafExecutor {
             LeafKind::Range { series: SeriesLabels::Stream(by), .. } => Some(StreamGroups::new(by)),
             _ => None,
         };
+        let hints = Hints::new(plan, &mut labels);
+        let shortcuts = Shortcuts { hints, probe, skips_metadata: true };
         Ok(Self {
             plan: plan.clone(),
-            hints: Hints::new(plan, &mut labels),
-            probe,
-            skips_metadata: true,
+            shortcuts,
             labels_are_stored,
             pipeline,
             reduction,
-            groups_streams,
+            listed_groups: groups_streams.then(ListedGroups::default),
             stream_groups,
-            groups: new_map(),
-            groups_bytes: 0,
             labels,
             label_sets: LabelSets::new(),
             collector,
@@ -181,13 +182,13 @@ impl LeafExecutor {
     /// answers are the same.
     #[must_use]
     pub fn without_shortcuts(self) -> Self {
-        Self { hints: Hints::default(), probe: None, skips_metadata: false, ..self }
+        Self { shortcuts: Shortcuts::default(), ..self }
     }
 
     /// Prepares a stream; `labels` are its stream labels.
     pub fn stream(&mut self, labels: &Labels) -> StreamState {
         let state = self.state_of(labels);
-        if !self.groups_streams {
+        if self.listed_groups.is_none() {
             self.states_bytes += state.held_bytes();
         }
         state
@@ -203,19 +204,9 @@ impl LeafExecutor {
             let needs = self.needs_of(&base);
             return StreamState { base, probe_base: None, key, needs, plain_set, number };
         }
-        if let (true, Reduction::By(listed)) = (self.groups_streams, &self.reduction) {
+        if let (Some(groups), Reduction::By(listed)) = (&mut self.listed_groups, &self.reduction) {
             let group = self.label_sets.intern_listed(labels, listed, &self.labels);
-            let base = match self.groups.get(&group) {
-                Some(base) => Arc::clone(base),
-                None => {
-                    let base = self.labels.base_of_listed(labels, listed);
-                    if self.labels.meter().make_room_in_map(&mut self.groups) {
-                        self.groups_bytes += base.held_bytes();
-                        self.groups.insert(group, Arc::clone(&base));
-                    }
-                    base
-                }
-            };
+            let base = groups.base(group, labels, listed, &self.labels);
             let (needs, key) = (self.needs_of(&base), self.no_key.clone());
             return StreamState { base, probe_base: None, key, needs, plain_set: group, number: 0 };
         }
@@ -237,7 +228,7 @@ impl LeafExecutor {
             Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
         };
         let needs = self.needs_of(&base);
-        let probe_base = self.probe.as_mut().map(|probe| probe.base(labels));
+        let probe_base = self.shortcuts.probe.as_mut().map(|probe| probe.base(labels));
         StreamState { base, probe_base, key, needs, plain_set, number }
     }
 
@@ -245,7 +236,7 @@ impl LeafExecutor {
     /// for all.
     #[must_use]
     pub fn streams_are_alike(&self) -> bool {
-        self.groups_streams && self.reduction == Reduction::By(Vec::new())
+        self.listed_groups.is_some() && self.reduction == Reduction::By(Vec::new())
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
@@ -307,7 +298,7 @@ impl LeafExecutor {
     /// Why the leaf has to end before its end, if it has: then it has no result.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
-        self.labels.meter().stop().or_else(|| self.probe.as_ref().and_then(Probe::stop))
+        self.labels.meter().stop().or_else(|| self.shortcuts.probe.as_ref().and_then(Probe::stop))
     }
 
     /// Looks whether the work may go on; see [`LeafExecutor::stop`].
@@ -332,7 +323,7 @@ impl LeafExecutor {
 
     /// Gives back buffers that outliers have made large, and sets the bytes in use.
     fn reconcile(&mut self) {
-        if let Some(probe) = &mut self.probe {
+        if let Some(probe) = &mut self.shortcuts.probe {
             probe.reconcile();
         }
         let meter = self.labels.meter();
@@ -370,7 +361,7 @@ impl LeafExecutor {
     /// Heap memory of the executor and of the stream states that it has given out, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.own_bytes() + self.probe.as_ref().map_or(0, Probe::held_bytes)
+        self.own_bytes() + self.shortcuts.probe.as_ref().map_or(0, Probe::held_bytes)
     }
 
     /// The same without the probe, which counts for itself.
@@ -384,10 +375,9 @@ impl LeafExecutor {
         size_of::<Self>()
             + collector
             + self.pipeline.held_bytes()
-            + self.hints.held_bytes()
+            + self.shortcuts.hints.held_bytes()
             + self.reduction.held_bytes()
-            + map_bytes(&self.groups)
-            + self.groups_bytes
+            + self.listed_groups.as_ref().map_or(0, ListedGroups::held_bytes)
             + self.selection.held_bytes()
             + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
@@ -487,7 +477,7 @@ impl LeafExecutor {
 
     fn entries_of(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {
         let mut block = *block;
-        if self.skips_metadata
+        if self.shortcuts.skips_metadata
             && let MetadataColumn::Sets { sets, .. } = block.metadata
             && !self.reads_metadata(|name| sets.may_have_name(name))
         {
@@ -535,7 +525,7 @@ impl LeafExecutor {
         if stream.needs.lines {
             let (selection, meter) = (&mut self.selection, self.labels.meter());
             self.pipeline.front().narrow(&lines, selection, meter);
-            self.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
+            self.shortcuts.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
             if meter.is_stopped() {
                 return;
             }
