@@ -76,7 +76,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts what is taken; there are so many bytes for all parts together, and so many looks.
+/// Counts what is taken; there are so many bytes for all parts together, and so many checks.
 #[derive(Debug)]
 struct Recorded {
     max_bytes: u64,
@@ -105,7 +105,7 @@ impl Allowance for Recorded {
         note(|counts| counts.taken -= bytes);
     }
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! The memory and the work that a leaf or a merge may still take.
 //!
 //! The caller of a leaf gives it an [`Allowance`]. The engine asks the allowance for memory
-//! *before* it allocates, in steps, and asks at least once per [`LOOK_WORK`] whether the work may
+//! *before* it allocates, in steps, and asks at least once per [`CHECK_WORK`] whether the work may
 //! go on. A [`Meter`] counts in between, so that memory within the current step costs one
 //! comparison. Work is counted in bytes that are read or written, more where a byte costs more,
-//! so that [`LOOK_WORK`] take about a tenth of a millisecond and never more than a few.
+//! so that [`CHECK_WORK`] take about a tenth of a millisecond and never more than a few.
 //!
 //! Guarantees: after a refusal the meter is *stopped* and says so to every caller, and nothing is
 //! written into memory that was refused. The state of a stopped leaf is consistent, but it is no
@@ -44,11 +44,11 @@ pub trait Allowance: Any + Send + fmt::Debug {
     /// Gives back some of the memory.
     fn give_back(&mut self, bytes: u64);
 
-    /// Looks whether the work may go on.
+    /// Checks whether the work may go on.
     ///
     /// # Errors
     /// It may not.
-    fn look(&mut self) -> Result<(), Stop>;
+    fn check(&mut self) -> Result<(), Stop>;
 
     /// Another part's allowance of the same query.
     fn sibling(&self) -> Box<dyn Allowance>;
@@ -65,7 +65,7 @@ impl Allowance for Unlimited {
 
     fn give_back(&mut self, _bytes: u64) {}
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -74,8 +74,8 @@ impl Allowance for Unlimited {
     }
 }
 
-/// Work between two looks, in bytes that are read or written.
-const LOOK_WORK: usize = 256 << 10;
+/// Work between two checks, in bytes that are read or written.
+const CHECK_WORK: usize = 256 << 10;
 
 /// Memory is taken in steps of so many bytes.
 const STEP_BYTES: usize = 64 << 10;
@@ -117,7 +117,7 @@ pub(crate) struct Meter {
     used_bytes: Cell<usize>,
     /// Bytes that were in use when the meter was last reconciled.
     reconciled_bytes: Cell<usize>,
-    /// Work until the next look.
+    /// Work until the next check.
     work_left: Cell<usize>,
     stop: Cell<Option<Stop>>,
 }
@@ -130,7 +130,7 @@ impl Meter {
             taken_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
             reconciled_bytes: Cell::new(0),
-            work_left: Cell::new(LOOK_WORK),
+            work_left: Cell::new(CHECK_WORK),
             stop: Cell::new(None),
         }
     }
@@ -368,16 +368,16 @@ impl Meter {
                 self.work_left.set(left);
                 !self.is_stopped()
             }
-            None => self.look(),
+            None => self.check_allowance(),
         }
     }
 
-    /// Looks whether the part may go on. False if it has to end.
+    /// Asks the allowance whether the part may go on. False if it has to end.
     #[cold]
-    pub(crate) fn look(&self) -> bool {
-        self.work_left.set(LOOK_WORK);
+    pub(crate) fn check_allowance(&self) -> bool {
+        self.work_left.set(CHECK_WORK);
         if !self.is_stopped()
-            && let Err(stop) = self.allowance.borrow_mut().look()
+            && let Err(stop) = self.allowance.borrow_mut().check()
         {
             self.end(stop);
         }
@@ -421,16 +421,16 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// So many bytes for all parts together, and so many looks for each.
+    /// So many bytes for all parts together, and so many checks for each.
     #[derive(Clone, Debug)]
     struct Limited {
         left_bytes: Arc<AtomicU64>,
-        looks: u32,
+        checks: u32,
     }
 
     impl Limited {
         fn new(bytes: u64) -> Self {
-            Self { left_bytes: Arc::new(AtomicU64::new(bytes)), looks: 2 }
+            Self { left_bytes: Arc::new(AtomicU64::new(bytes)), checks: 2 }
         }
     }
 
@@ -446,8 +446,8 @@ mod tests {
             self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
 
-        fn look(&mut self) -> Result<(), Stop> {
-            self.looks = self.looks.checked_sub(1).ok_or(Stop::Ended)?;
+        fn check(&mut self) -> Result<(), Stop> {
+            self.checks = self.checks.checked_sub(1).ok_or(Stop::Ended)?;
             Ok(())
         }
 
@@ -494,7 +494,7 @@ mod tests {
     fn work_is_looked_at_now_and_then() {
         let meter = Meter::new(Box::new(Limited::new(0)));
         let beside = meter.sibling();
-        let works = (0..100).take_while(|_| meter.work(LOOK_WORK / 4)).count();
+        let works = (0..100).take_while(|_| meter.work(CHECK_WORK / 4)).count();
         assert!((12..=15).contains(&works), "{works}");
         assert_eq!((meter.stop(), beside.stop()), (Some(Stop::Ended), None));
         assert!(!beside.admit(1) && beside.stop() == Some(Stop::Busy));

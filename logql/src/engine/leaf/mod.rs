@@ -9,7 +9,7 @@
 //! - [`StreamState::needs`] which columns to read,
 //! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
 //! - [`LeafExecutor::stop`] whether the leaf has to end: it takes memory of an
-//!   [`Allowance`](super::meter::Allowance) before it allocates, and looks there often,
+//!   [`Allowance`](super::meter::Allowance) before it allocates, and checks there often,
 //!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results

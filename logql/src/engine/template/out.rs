@@ -8,7 +8,7 @@ const PIECE_WORK: usize = 8;
 /// Work is counted when it has come to so much.
 const COUNTED_WORK: usize = 8 << 10;
 
-/// So much is filled between two looks.
+/// Bytes that are filled between two checks.
 const FILL_BYTES: usize = 64 << 10;
 
 /// The error of a leaf that has to end. It is never shown.

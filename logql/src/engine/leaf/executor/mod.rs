@@ -104,7 +104,7 @@ impl LeafExecutor {
     ) -> Result<Self, PlanError> {
         let meter = Meter::new(allowance);
         // The client may be gone.
-        meter.look();
+        meter.check_allowance();
         // The executor itself, wherever it is put.
         let _is_admitted = meter.admit(size_of::<Self>());
         let mut labels = EntryLabels::with_meter(meter);
@@ -301,9 +301,9 @@ impl LeafExecutor {
         self.labels.meter().stop().or_else(|| self.shortcuts.probe.as_ref().and_then(Probe::stop))
     }
 
-    /// Looks whether the work may go on; see [`LeafExecutor::stop`].
-    pub fn look(&self) {
-        self.labels.meter().look();
+    /// Checks whether the work may go on; see [`LeafExecutor::stop`].
+    pub fn check(&self) {
+        self.labels.meter().check_allowance();
     }
 
     /// Asks for memory that the caller is about to allocate for this leaf, in bytes. False if
