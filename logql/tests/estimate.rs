@@ -5,7 +5,7 @@
 mod counting;
 
 use logsvc_logql::engine::testing::{Columns, TestEntry};
-use logsvc_logql::engine::{Effort, LeafExecutor, Plan, QueryParams};
+use logsvc_logql::engine::{Estimate, LeafExecutor, Plan, QueryParams};
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
@@ -89,7 +89,7 @@ fn what_a_compiled_leaf_holds_is_estimated_within_a_factor_of_about_two() {
                 executor.block(&mut stream, &columns.block(0));
             });
             let bytes = compiled_bytes + used_bytes;
-            let estimated = leaf.effort();
+            let estimated = leaf.estimate();
             let is_near = estimated.bytes * 5 / 2 + (64 << 10) >= bytes
                 && (query.starts_with("sum") || estimated.bytes <= bytes * 5 / 2 + (64 << 10));
             if !is_near {
@@ -108,7 +108,7 @@ fn a_tree_holds_no_more_than_is_estimated_of_its_text() {
             if query.len() > 130_000 {
                 continue;
             }
-            let estimated = Effort::of_text(&query).bytes;
+            let estimated = Estimate::of_text(&query).bytes;
             let (parsed, bytes) = held(|| syntax::parse(&query));
             assert!(parsed.is_ok() && bytes <= estimated, "{query:.80}: {bytes} > {estimated}");
         }
