@@ -13,7 +13,7 @@ use regex_syntax::hir::{Dot, Hir, HirKind};
 use super::literals::needles_of;
 use super::regex::{self as patterns, Anchoring};
 use crate::syntax::ast::{MatchOp, Matcher};
-pub use walk::{PatternWalk, Verdict};
+pub use walk::{PatternOutcome, PatternWalk};
 
 /// Most alternatives a pattern is expanded to.
 const MAX_LITERALS: usize = 128;

@@ -45,7 +45,7 @@ pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use literals::Literal;
-pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
+pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
 pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};

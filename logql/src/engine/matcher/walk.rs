@@ -5,10 +5,10 @@
 //! differs. Where no continuation could match, the walk says so, and a caller with sorted values
 //! skips all values with that beginning.
 //!
-//! Guarantees: a verdict is that of [`CompiledMatcher::pattern_matches`], in whatever order values
-//! come. Memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four bytes for each
-//! byte of the longest value. A pattern whose automaton would take more memory is tested on each
-//! value separately.
+//! Guarantees: the outcome for a value agrees with [`CompiledMatcher::pattern_matches`], in any
+//! order of values. Memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four
+//! bytes for each byte of the longest value. A pattern whose automaton would take more memory is
+//! tested on each value separately.
 
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
@@ -30,7 +30,7 @@ const STATES_MAX_BYTES: usize = 1 << 20;
 
 /// The outcome of a pattern for a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PatternOutcome {
     /// It matches.
     Accepted,
     /// It does not match.
@@ -63,10 +63,10 @@ impl CompiledMatcher {
 
 impl<'v> PatternWalk<'_, 'v> {
     /// Tests a value; pass "" for an absent label.
-    pub fn test(&mut self, value: &'v str) -> Verdict {
+    pub fn test(&mut self, value: &'v str) -> PatternOutcome {
         if let Some(automaton) = &mut self.automaton {
             match automaton.test(value.as_bytes()) {
-                Some(verdict) => return verdict,
+                Some(outcome) => return outcome,
                 None => self.automaton = None,
             }
         }
@@ -74,15 +74,15 @@ impl<'v> PatternWalk<'_, 'v> {
             Accepts::Prefix(prefix) => {
                 let common = common_len(prefix.as_bytes(), value.as_bytes());
                 if common == prefix.len() {
-                    Verdict::Accepted
+                    PatternOutcome::Accepted
                 } else if common == value.len() {
-                    Verdict::Rejected
+                    PatternOutcome::Rejected
                 } else {
-                    Verdict::RejectedBeginning(common + 1)
+                    PatternOutcome::RejectedBeginning(common + 1)
                 }
             }
-            _ if self.matcher.pattern_matches(value) => Verdict::Accepted,
-            _ => Verdict::Rejected,
+            _ if self.matcher.pattern_matches(value) => PatternOutcome::Accepted,
+            _ => PatternOutcome::Rejected,
         }
     }
 }
@@ -119,27 +119,27 @@ impl<'v> Automaton<'v> {
 
     /// `None` if it would need more memory than it may have, or cannot tell. Its states are of
     /// no use then.
-    fn test(&mut self, value: &'v [u8]) -> Option<Verdict> {
+    fn test(&mut self, value: &'v [u8]) -> Option<PatternOutcome> {
         let known = common_len(self.last, value).min(self.states.len() - 1);
         self.last = value;
         self.states.truncate(known + 1);
         let mut state = self.states[known];
         if state.is_dead() {
-            return Some(Verdict::RejectedBeginning(known));
+            return Some(PatternOutcome::RejectedBeginning(known));
         }
         self.states.reserve(value.len() - known);
         for (at, &byte) in value.iter().enumerate().skip(known) {
             state = self.dfa.next_state(&mut self.cache, state, byte).ok()?;
             self.states.push(state);
             if state.is_dead() {
-                return Some(Verdict::RejectedBeginning(at + 1));
+                return Some(PatternOutcome::RejectedBeginning(at + 1));
             }
             if state.is_quit() {
                 return None;
             }
         }
         let end = self.dfa.next_eoi_state(&mut self.cache, state).ok()?;
-        Some(if end.is_match() { Verdict::Accepted } else { Verdict::Rejected })
+        Some(if end.is_match() { PatternOutcome::Accepted } else { PatternOutcome::Rejected })
     }
 }
 
