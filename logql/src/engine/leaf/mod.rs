@@ -69,9 +69,9 @@ impl Needs {
 /// Counters of the work of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeafStats {
-    /// Entries within the leaf's time range that were looked at.
+    /// Entries within the leaf's time range that were read.
     pub entries: u64,
-    /// Bytes of the lines that were looked at.
+    /// Bytes of the lines that were read.
     pub line_bytes: u64,
     /// Entries that passed the whole pipeline.
     pub entries_kept: u64,

@@ -94,7 +94,7 @@ impl Runs {
         self.runs[..self.sorted].binary_search_by_key(&steps, Run::steps).ok()
     }
 
-    /// Sorts the runs and joins those over the same steps. There are at most two
+    /// Sorts the runs and joins runs over the same steps. There are at most two
     /// runs per step after that: starts and ends both ascend with time.
     fn join(&mut self, meter: &Meter) {
         if self.sorted == self.runs.len() {
@@ -114,8 +114,8 @@ impl Runs {
         self.last = 0;
     }
 
-    /// The steps that see at least one entry, with the sum of the values. Those that there is
-    /// memory for; the memory of the runs is free then.
+    /// The steps that see at least one entry, with the sum of the values; fewer if there is no
+    /// memory for all. The memory of the runs is free then.
     pub(crate) fn points(mut self, meter: &Meter) -> Vec<SumPoint> {
         self.join(meter);
         let leaving_bytes = size_of_val(self.runs.as_slice());

@@ -152,7 +152,7 @@ impl SampleCollector {
     }
 }
 
-/// The streams in order, each once, and the place of each of those that are given.
+/// The distinct streams in order, and for each of `streams` its place among them.
 fn ranked(streams: &[StreamKey]) -> (Vec<StreamKey>, Vec<u32>) {
     let mut sorted = streams.to_vec();
     sorted.sort_unstable();
@@ -195,7 +195,7 @@ impl SamplePartial {
     }
 
     /// Renumbers the streams of several partials alike, in the order of their
-    /// keys, so that samples can be ordered across partials. Those of one stay in order.
+    /// keys, so that samples can be ordered across partials. Samples of one partial stay in order.
     pub(crate) fn align(partials: &mut [SamplePartial]) {
         let mut ranks: BTreeMap<(u64, Box<str>), u32> = BTreeMap::new();
         for partial in partials.iter() {

@@ -16,7 +16,7 @@ impl LeafExecutor {
     /// Runs one entry that passed the front filters.
     pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let collects_patterns = matches!(self.collector, Collector::Patterns(_));
-        // The pipeline counts what an entry costs that goes through it.
+        // The pipeline counts the work of an entry that goes through it.
         let is_processed = !collects_patterns && !self.labels_are_stored;
         let meter = self.labels.meter();
         let goes_on = if is_processed { !meter.is_stopped() } else { meter.work(ENTRY_WORK) };

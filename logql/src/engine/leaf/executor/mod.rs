@@ -62,7 +62,7 @@ pub struct LeafExecutor {
     reduction: Reduction,
     /// Where the result depends on no label of a stream but the labels that the reduction lists.
     listed_groups: Option<ListedGroups>,
-    /// Where series are told apart by labels of streams alone.
+    /// Where labels of streams alone distinguish series.
     stream_groups: Option<StreamGroups>,
     label_sets: LabelSets,
     collector: Collector,
@@ -70,16 +70,16 @@ pub struct LeafExecutor {
     guard: Option<SeriesGuard>,
     selection: Selection,
     set_cache: SetCache,
-    /// The known bytes of metadata, where the size of entries is asked for.
+    /// The known bytes of metadata, for queries of the size of entries.
     sizes: MetadataShares,
     /// The key of streams whose order does not matter.
     no_key: StreamKey,
     line_buffer: Vec<u8>,
-    /// Memory of the states that were given out.
+    /// Memory of the [`StreamState`]s that the executor has returned.
     states_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
-    /// The last one to go, as it has the meter: memory is free before it is given back.
+    /// The last field, since it has the meter: memory is freed before the meter gives it back.
     labels: EntryLabels,
 }
 
@@ -178,8 +178,8 @@ impl LeafExecutor {
         })
     }
 
-    /// The same without looking at anything before the pipeline does, for tests: the
-    /// answers are the same.
+    /// The same without shortcuts: the pipeline alone reads entries. For tests; the answers are
+    /// the same.
     #[must_use]
     pub fn without_shortcuts(self) -> Self {
         Self { shortcuts: Shortcuts::default(), ..self }
@@ -295,7 +295,7 @@ impl LeafExecutor {
         self.failure.is_some() || self.stop().is_some()
     }
 
-    /// Why the leaf has to end before its end, if it has: then it has no result.
+    /// The reason to end the leaf early, if there is one. The leaf has no result then.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         self.labels.meter().stop().or_else(|| self.shortcuts.probe.as_ref().and_then(Probe::stop))
@@ -307,7 +307,7 @@ impl LeafExecutor {
     }
 
     /// Asks for memory that the caller is about to allocate for this leaf, in bytes. False if
-    /// there is none. It counts until [`LeafExecutor::held_bytes`] is told of it otherwise.
+    /// there is none. [`LeafExecutor::held_bytes`] includes it from then on.
     #[must_use]
     pub fn hold(&mut self, bytes: usize) -> bool {
         self.states_bytes += bytes;
@@ -347,8 +347,8 @@ impl LeafExecutor {
         plan
     }
 
-    /// The times, `start <= t < end`, of the entries that can still change the result: those of
-    /// the plan, until a limit of entries is reached.
+    /// The times, `start <= t < end`, of the entries that can still change the result: the times
+    /// of the plan, until a limit of entries is reached.
     #[must_use]
     pub fn open_bounds_ns(&self) -> (i64, i64) {
         let bounds_ns = self.plan.entry_bounds_ns();
@@ -410,10 +410,10 @@ impl LeafExecutor {
     }
 
     /// Offers a block by its directory entry alone. True when that was enough and
-    /// the block must not be given to [`LeafExecutor::block`]: nothing but counts
-    /// or lengths is asked, and all of its entries are seen by the same steps. Where the
-    /// size of entries is asked for, that of their metadata is estimated from blocks that
-    /// were given.
+    /// the block must not be given to [`LeafExecutor::block`]: the query needs counts
+    /// or lengths alone, and the same steps see all entries of the block. Where the query
+    /// needs the size of entries, the size of their metadata is estimated from the blocks
+    /// that were read.
     pub fn summary(&mut self, stream: &StreamState, block: &BlockSummary) -> bool {
         let (min, max) = (block.min_timestamp_ns, block.max_timestamp_ns);
         let Collector::Range(range) = &mut self.collector else {
@@ -464,8 +464,8 @@ impl LeafExecutor {
         }
     }
 
-    /// Takes a block of a stream, each block once. Where the leaf is stopped midway, what is
-    /// left of the block is passed over.
+    /// Takes a block of a stream, each block once. A leaf that is stopped midway skips the rest
+    /// of the block.
     pub fn block(&mut self, stream: &mut StreamState, block: &EntryBlock<'_>) {
         if self.is_done() {
             return;
@@ -512,7 +512,7 @@ impl LeafExecutor {
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
         }
         if block.sorted && matches!(self.collector, Collector::Log(_)) {
-            // The others cannot be in the result, whatever is in their lines.
+            // Other entries cannot be in the result, whatever their lines hold.
             let open = rows_within(block.timestamps_ns, self.open_bounds_ns());
             let open = open.start.max(first)..open.end.min(end);
             if open.is_empty() {
@@ -574,7 +574,8 @@ impl LeafExecutor {
         true
     }
 
-    /// What the leaf found, and the allowance, of which what that holds is taken and no more.
+    /// The result of the leaf, and the allowance, from which the memory of the result alone is
+    /// taken.
     ///
     /// # Errors
     /// The leaf had to end before its end, if only because there was no memory for its result.
