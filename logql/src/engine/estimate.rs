@@ -34,14 +34,14 @@ pub struct Estimate {
 /// Work that takes longer than this, in ns, is better done on another thread.
 const SHORT_MAX_NS: u64 = 500_000;
 
-/// A tree takes so many bytes for each byte of its text: a stage of five bytes is an enum of
+/// Bytes of a tree for each byte of its text: a stage of five bytes is an enum of
 /// a hundred and its place in a list that doubles.
 const TREE_BYTES: u64 = 32;
 
 /// Reading a byte of text, in ns.
 const PARSE_NS: u64 = 40;
 
-/// Time to check a pattern that was not looked at, in ns.
+/// Time to check a pattern whose text is not read, in ns.
 const UNSEEN_PATTERN_NS: u64 = 150_000;
 
 impl Estimate {
@@ -115,8 +115,8 @@ impl std::iter::Sum for Estimate {
 }
 
 impl LeafPlan {
-    /// What it takes to compile the leaf, and what that holds, the caches of its patterns
-    /// included.
+    /// The time to compile the leaf, and the memory of the compiled leaf with the caches of
+    /// its patterns.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let keeps_all = matches!(self.kind, LeafKind::Log { .. });
@@ -125,8 +125,8 @@ impl LeafPlan {
 }
 
 impl Plan {
-    /// What putting parts together that hold so many bytes is like, in bytes that are read or
-    /// written: each node of the query goes through all of them.
+    /// The work to merge parts that hold `held_bytes`, in bytes that are read or written: each
+    /// node of the query goes through all parts.
     #[must_use]
     pub fn merge_bytes(&self, held_bytes: usize) -> usize {
         let Root::Metric { node, grid, .. } = &*self.root else { return held_bytes };
@@ -274,7 +274,7 @@ fn of_filter(filter: &LabelFilter) -> Estimate {
     sum
 }
 
-/// Calls `look` with a filter and those that it consists of.
+/// Calls `look` with a filter and with the filters that it consists of.
 fn for_each_filter<'f>(filter: &'f LabelFilter, look: &mut impl FnMut(&'f LabelFilter)) {
     let mut rest = vec![filter];
     while let Some(filter) = rest.pop() {
@@ -306,11 +306,11 @@ const ANY_CHAR_NS: u64 = 200_000;
 const LITERALS_NS: u64 = 60_000;
 const LITERALS_BYTES: u64 = 16 << 10;
 
-/// What a byte takes of alternatives that are nothing but texts: most of it while they are
-/// taken apart.
+/// Memory for a byte of a pattern whose alternatives are plain texts. The compiler of the
+/// pattern takes most of it while it splits the alternatives.
 const TEXT_BYTES: u64 = 110;
 
-/// Alternatives of so many bytes are few.
+/// Most bytes of alternatives that count as few.
 const FEW_TEXTS_BYTES: u64 = 256;
 
 /// Addition for finding the groups of a pattern.

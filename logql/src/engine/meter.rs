@@ -32,7 +32,7 @@ pub enum Stop {
     Ended,
 }
 
-/// Where the memory of a part of a query comes from, and who knows whether it may go on.
+/// The source of memory for a part of a query, which also knows whether the part may go on.
 /// Dropping it gives the memory back.
 pub trait Allowance: Any + Send + fmt::Debug {
     /// Takes memory for the part before it is allocated.
@@ -54,7 +54,7 @@ pub trait Allowance: Any + Send + fmt::Debug {
     fn sibling(&self) -> Box<dyn Allowance>;
 }
 
-/// All the memory and time that there is: for tests, and for what its caller bounds.
+/// Unlimited memory and time: for tests, and for work that its caller bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
@@ -80,14 +80,14 @@ const CHECK_WORK: usize = 256 << 10;
 /// Memory is taken in steps of so many bytes.
 const STEP_BYTES: usize = 64 << 10;
 
-/// So much more than is used is kept between blocks.
+/// Memory beyond the used memory that is kept between blocks.
 const SLACK_BYTES: usize = 256 << 10;
 
 /// Buffers up to this size are kept from entry to entry.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// A map of any hasher.
-#[expect(clippy::disallowed_types, reason = "whoever makes the map chooses its hasher")]
+#[expect(clippy::disallowed_types, reason = "the maker of the map chooses its hasher")]
 type StdMap<K, V, S> = std::collections::HashMap<K, V, S>;
 
 /// Heap memory of a map's table, in bytes.
@@ -107,7 +107,7 @@ fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
     places.saturating_mul(entry_bytes + 1).saturating_add(16)
 }
 
-/// Counts what one executor takes of its allowance.
+/// Counts the memory and work that one executor takes from its allowance.
 #[derive(Debug)]
 pub(crate) struct Meter {
     allowance: RefCell<Box<dyn Allowance>>,
@@ -135,7 +135,7 @@ impl Meter {
         }
     }
 
-    /// A meter of an allowance of which so many bytes are taken already, and in use.
+    /// A meter of an allowance from which so many bytes are taken already, and in use.
     pub(crate) fn holding(allowance: Box<dyn Allowance>, taken_bytes: usize) -> Self {
         let meter = Self::new(allowance);
         meter.taken_bytes.set(taken_bytes);
@@ -220,7 +220,7 @@ impl Meter {
         self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
     }
 
-    /// Asks for memory for as long as what this gives lives. `None` if there is none; then the
+    /// Asks for memory for the lifetime of the reservation. `None` if there is none; then the
     /// meter is stopped.
     #[inline]
     pub(crate) fn hold(&self, bytes: usize) -> Option<Reservation<'_>> {
@@ -394,7 +394,7 @@ pub(crate) struct Reservation<'m> {
 }
 
 impl Reservation<'_> {
-    /// Releases what exceeds so many bytes.
+    /// Releases the bytes beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let surplus_bytes = self.bytes.saturating_sub(bytes);
         self.meter.release(surplus_bytes);

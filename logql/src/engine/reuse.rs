@@ -194,9 +194,9 @@ impl KnownSteps {
         size_of::<KnownSteps>() as u64 + answer_bytes(series)
     }
 
-    /// The steps of `wanted`, which must be those of the same query, from the first that
-    /// is not known to the last. `changed` are half-open times of entries, in ns, that are
-    /// not what they were: steps that see them are not known.
+    /// The steps of `wanted`, which must be steps of the same query, from the first unknown
+    /// step to the last. `changed` are half-open times, in ns, at which entries have changed:
+    /// steps that see these times are not known.
     #[must_use]
     pub fn missing(&self, wanted: &Steps, changed: &[(i64, i64)]) -> Range<u32> {
         let known = &self.steps;
@@ -217,8 +217,8 @@ impl KnownSteps {
         hull.unwrap_or(0..0)
     }
 
-    /// The answer for the steps of `wanted`: those of `missing` as they are in `fresh`,
-    /// the others as they are known.
+    /// The answer for the steps of `wanted`: the steps of `missing` from `fresh`, the other
+    /// steps from the known answer.
     ///
     /// # Errors
     /// There are more series than `max_series`, unless that is 0.

@@ -47,7 +47,7 @@ impl Search {
     }
 }
 
-/// Lines are searched in windows of about so many bytes, with a look at the meter between them.
+/// Lines are searched in windows of about this size, with a check of the meter between them.
 const WINDOW_BYTES: usize = 256 << 10;
 
 fn finder_bytes(finder: &Finder<'_>) -> usize {
@@ -285,7 +285,7 @@ impl LineMatcher {
             }
             if selection.get(candidate) {
                 // A literal that crosses the line's end has no room further right
-                // in that line either; other tests are asked.
+                // in that line either; other tests decide.
                 let matched = if self.hit_is_match && hit_end <= line_end {
                     true
                 } else if matches!(self.test, Test::Literal(_)) {

@@ -93,7 +93,7 @@ struct Row {
     entry: u64,
     /// Position in the current stream's labels, or [`NONE`].
     base: u32,
-    /// The name with the suffix of colliding labels, once it was asked for.
+    /// The name with the suffix of colliding labels, once it was needed.
     extracted: u32,
     /// The query looks at labels of that name.
     is_needed: bool,
@@ -152,7 +152,7 @@ impl EntryLabels {
         Self::with_meter(Meter::default())
     }
 
-    /// The same; what stages take is counted by `meter`.
+    /// The same; `meter` counts the memory and work of the stages.
     pub(crate) fn with_meter(meter: Meter) -> Self {
         let mut labels = Self {
             names: BytesInterner::new(),
@@ -232,7 +232,7 @@ impl EntryLabels {
         Arc::new(base)
     }
 
-    /// The same with those labels alone that are listed.
+    /// The same with the listed labels alone.
     pub(crate) fn base_of_listed(&self, labels: &Labels, listed: &[NameId]) -> Arc<BaseLabels> {
         let mut base = BaseLabels::default();
         for &name in listed {

@@ -19,7 +19,7 @@ use regex_syntax::hir::{Hir, Look};
 
 use super::{Accepts, CompiledMatcher};
 
-/// For fewer values an automaton is not worth its making, which takes some 30 us.
+/// For fewer values an automaton is not worth the some 30 us that making it takes.
 const VALUES_MIN: usize = 512;
 
 /// Size that the automaton of a pattern may have before any state is known.
@@ -107,7 +107,7 @@ impl<'v> Automaton<'v> {
             .which_captures(WhichCaptures::None)
             .nfa_size_limit(Some(AUTOMATON_MAX_BYTES));
         let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(&whole).ok()?;
-        // It gives up where it would forget states, so those that are kept stay valid.
+        // The automaton gives up where it would forget states, so all kept states stay valid.
         let config =
             DFA::config().cache_capacity(states_max_bytes).minimum_cache_clear_count(Some(0));
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;

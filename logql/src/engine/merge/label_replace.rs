@@ -133,7 +133,7 @@ fn expand(
     append(meter, out, rest)
 }
 
-/// The name at the start of `text` and what follows the reference.
+/// The name at the start of `text`, and the text behind the reference.
 fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     let (text, is_braced) = match text.strip_prefix(b"{") {
         Some(inside) => (inside, true),

@@ -110,7 +110,7 @@ fn keep_ranked(
     }
 }
 
-/// Sorts all samples of a group by step, and those of a step by value.
+/// Sorts all samples of a group by step, and the samples of a step by value.
 fn keep_sorted(
     meter: &Meter,
     k: usize,

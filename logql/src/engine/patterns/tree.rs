@@ -243,8 +243,8 @@ impl Tree {
             + self.tokens.words.capacity() * size_of::<Option<(usize, usize)>>()
     }
 
-    /// The templates, those that others cover joined with them, in a fixed order. None if there
-    /// is no memory for that.
+    /// The templates in a fixed order. A template that another one covers is joined with it.
+    /// The list is empty if there is no memory for it.
     pub(super) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
         // Each template on its way has the skeleton of its shape; lists of both are made anew.
         let of_shape = |(shape, templates): (&Shape, &Vec<Template>)| {

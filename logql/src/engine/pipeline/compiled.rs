@@ -114,8 +114,8 @@ impl Pipeline {
         &self.front
     }
 
-    /// True when nothing but the front filters looks at an entry: labels and line
-    /// stay what they are.
+    /// True when the front filters are the only stages that read an entry: labels and line
+    /// stay unchanged.
     pub(crate) fn is_front_only(&self) -> bool {
         self.stages.is_empty()
     }

@@ -31,7 +31,7 @@ fn pattern(rng: &mut Rng, depth: usize) -> String {
         } else {
             (*rng.pick(&ATOMS)).to_owned()
         };
-        // Go refuses a repetition of what is none, but not one of an assertion.
+        // Go refuses a repetition of a repetition, but not a repetition of an assertion.
         let suffix = if atom.starts_with('.') && atom.len() > 1 { "" } else { rng.pick(&SUFFIXES) };
         text += &atom;
         text += suffix;
@@ -78,7 +78,7 @@ fn values(rng: &mut Rng) -> Vec<String> {
     values
 }
 
-/// Checks what a walk says about values.
+/// Checks the outcomes of a walk over values.
 fn check(
     pattern: &str,
     values: &[&str],
