@@ -1,4 +1,4 @@
-//! What compiling a query holds is estimated within a factor of about two.
+//! The memory of a compiled query is estimated within a factor of about two.
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
@@ -9,7 +9,7 @@ use logsvc_logql::engine::{Estimate, LeafExecutor, Plan, QueryParams};
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
-/// What is held of what `make` gives, in bytes.
+/// The value that `make` returns, and its heap memory in bytes.
 fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
     let (made, held_bytes, _) = counting::measured(make);
     (made, u64::try_from(held_bytes).unwrap_or(0))
@@ -80,7 +80,7 @@ fn what_a_compiled_leaf_holds_is_estimated_within_a_factor_of_about_two() {
         for query in [query.clone(), format!("sum by (job) (count_over_time({query} [1s]))")] {
             let plan = plan(&query);
             let leaf = &plan.leaves()[0];
-            // What is made once for all.
+            // Makes the statics that all leaves share.
             drop(LeafExecutor::new(leaf));
             let (mut executor, compiled_bytes) =
                 held(|| LeafExecutor::new(leaf).expect("compiles"));

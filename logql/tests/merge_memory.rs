@@ -1,5 +1,5 @@
-//! Everything that a merge allocates was asked for before, and a merge ends soon after nobody
-//! waits for it.
+//! A merge asks for all memory that it allocates, and it ends soon after the allowance says that
+//! the client is gone.
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
@@ -16,7 +16,7 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
-/// An allowance with a ceiling that counts what was taken at most, and checks.
+/// An allowance with a ceiling that counts checks, and the most bytes that were taken.
 #[derive(Clone, Debug)]
 struct Watched {
     taken_bytes: Arc<AtomicU64>,
@@ -76,7 +76,7 @@ fn planned(query: &str) -> Plan {
     Plan::new(&expr, &params).expect("a plan")
 }
 
-/// What two shards find: so many streams with a few lines each.
+/// The results of two shards: so many streams with a few lines each.
 fn parts(plan: &Plan, streams: usize) -> Vec<LeafResult> {
     let entries: Vec<TestEntry> = (0..12)
         .map(|i: i64| TestEntry {
@@ -108,7 +108,7 @@ struct Merged {
     result: Result<QueryResult, EvalError>,
     allocated_bytes: u64,
     asked_bytes: u64,
-    /// What was held of the allowance behind it.
+    /// The bytes of the allowance that are held behind the merge.
     kept_bytes: u64,
     checks: u64,
 }
