@@ -264,11 +264,11 @@ impl Decoder {
     }
 }
 
-/// How long the message in a snappy block is.
+/// The length of the message in a snappy block.
 ///
 /// The block begins with the size it claims to decompress to. The densest
 /// element is a copy of 64 bytes in three, so a claim beyond 64/3 of the input
-/// is a lie and refused before anything is allocated.
+/// is false, and is refused before memory is allocated.
 pub fn snappy_block_len(block: &[u8]) -> Result<usize, BodyError> {
     let claimed_bytes = snap::raw::decompress_len(block).map_err(|_| BodyError::SnappyCorrupt)?;
     if block.is_empty() || claimed_bytes > block.len().saturating_mul(64) / 3 {

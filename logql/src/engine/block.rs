@@ -300,9 +300,9 @@ impl MetadataSets {
         Some(TextRef(Span { start, len }))
     }
 
-    /// Adds a set of texts that [`MetadataSets::push_text`] of this dictionary gave,
+    /// Adds a set of texts that [`MetadataSets::push_text`] of this dictionary returned,
     /// sorted by name with unique names, and returns its id. Costs no hashing: for
-    /// sets that are known to be distinct. One that was there already gets a further
+    /// sets that are known to be distinct. A set that is there already gets a further
     /// id, and [`MetadataSets::intern`] does not find it; both cost memory only.
     /// `None` when the dictionary is full.
     pub fn push_set(&mut self, pairs: impl IntoIterator<Item = (TextRef, TextRef)>) -> Option<u32> {

@@ -153,12 +153,12 @@ impl Meter {
         self.used_bytes.set(self.used_bytes.get().min(bytes));
     }
 
-    /// A meter of the same query for something beside.
+    /// A meter of its own for another part of the same query.
     pub(crate) fn sibling(&self) -> Self {
         Self::new(self.allowance.borrow().sibling())
     }
 
-    /// Why the part has to end, if it has.
+    /// The reason to end the part, if there is one.
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.stop.get()
     }
@@ -273,8 +273,8 @@ impl Meter {
         }
     }
 
-    /// Makes room for so many more items at the end of a buffer. False if there is no memory;
-    /// the buffer is as it was then.
+    /// Makes room for `more` items at the end of a buffer. False if there is no memory; the
+    /// buffer is unchanged then.
     #[inline]
     #[must_use]
     pub(crate) fn make_room<T>(&self, buffer: &mut Vec<T>, more: usize) -> bool {
@@ -339,8 +339,8 @@ impl Meter {
         true
     }
 
-    /// Empties a buffer that the next entry works in again; gives its memory back if it is
-    /// large, as one entry in many needs so much.
+    /// Empties a buffer for the next entry. Gives the memory of a large buffer back, as few
+    /// entries need a large one.
     pub(crate) fn recycle(&self, buffer: &mut Vec<u8>) {
         buffer.clear();
         if buffer.capacity() > KEPT_BYTES {

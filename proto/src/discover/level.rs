@@ -63,7 +63,7 @@ pub fn normalize_level(stated: &[u8]) -> &[u8] {
     Level::from_word(stated).map_or(stated, |level| level.as_str().as_bytes())
 }
 
-/// Whether a value of `detected_level` is that of a [`Level`], and not anything that was sent.
+/// Whether a value of `detected_level` is the name of a [`Level`], and not another sent text.
 pub fn is_known_level(value: &[u8]) -> bool {
     matches!(
         value,

@@ -115,8 +115,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Entries that were inserted.
     pub stored: u64,
-    /// How much of the time that was asked for came from there, in nanoseconds; of answers
-    /// only.
+    /// The part of the query's time range that came from the cache, in nanoseconds. Only caches
+    /// of answers count it.
     pub served_ns: u64,
 }
 

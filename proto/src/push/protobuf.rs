@@ -178,7 +178,7 @@ impl<'a> ProtobufPush<'a> {
         Ok((ProtobufPush { body, labels_lead, listed: None }, totals))
     }
 
-    /// The same, and notes in `list` where the entries are, if they have room there.
+    /// Like [`ProtobufPush::parse`], and notes the places of the entries in `list`, if it has room.
     pub fn parse_listed(
         body: &'a [u8],
         list: &'a mut EntryList,

@@ -84,18 +84,18 @@ impl EntryLabels {
         };
     }
 
-    /// True when the query looks at a label of that name.
+    /// True when the query reads a label of this name.
     pub(crate) fn is_wanted(&self, name: NameId) -> bool {
         self.wants.names.is_none() || self.rows[name.0 as usize].is_needed
     }
 
-    /// True when everything the query looks at was written, so that parsers stop.
+    /// True when all labels that the query reads are written, so that parsers stop.
     pub(crate) fn has_all(&self) -> bool {
         self.wants.missing == 0 && self.wants.names.is_some()
     }
 
     /// True when labels that begin with `prefix` and an underscore may be wanted,
-    /// or the error of a damaged object of that name.
+    /// or the error of a damaged object of this name.
     pub(crate) fn may_want_prefix(&self, prefix: &[u8]) -> bool {
         let Some(names) = &self.wants.names else { return true };
         prefix.is_empty()
@@ -119,15 +119,15 @@ impl EntryLabels {
         names.iter().chain(&[ERROR, PRESERVE_ERROR]).any(is_known) || may_have("__error_details__")
     }
 
-    /// The label that a parser is to set for a field with that sanitised name.
-    /// `None` when the query does not look at it, or when it was written before.
+    /// The label that a parser sets for a field with this sanitised name. `None`
+    /// when the query does not read it, or when it is written already.
     pub(crate) fn target(&mut self, name: &[u8]) -> Option<NameId> {
         let id = self.field_id(name)?;
         self.target_of(id)
     }
 
-    /// The label of a field with that sanitised name; `None` when the query
-    /// does not look at it, with or without the suffix. The answer is the same for every entry.
+    /// The label of a field with this sanitised name; `None` when the query
+    /// does not read it, with or without the suffix. The answer is the same for every entry.
     pub(crate) fn field_id(&mut self, name: &[u8]) -> Option<NameId> {
         if self.wants.names.is_none() {
             return self.new_name_id(name);

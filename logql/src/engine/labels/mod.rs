@@ -146,13 +146,13 @@ pub(crate) struct EntryLabels {
 }
 
 impl EntryLabels {
-    /// No labels; parsers extract everything until [`EntryLabels::want`] says
-    /// otherwise.
+    /// No labels. Parsers extract all labels until [`EntryLabels::want`] restricts
+    /// them.
     pub(crate) fn new() -> Self {
         Self::with_meter(Meter::default())
     }
 
-    /// The same; `meter` counts the memory and work of the stages.
+    /// Like [`EntryLabels::new`]; `meter` counts the memory and work of the stages.
     pub(crate) fn with_meter(meter: Meter) -> Self {
         let mut labels = Self {
             names: BytesInterner::new(),
@@ -196,7 +196,7 @@ impl EntryLabels {
         &self.meter
     }
 
-    /// The same, consuming the labels.
+    /// The meter of labels that are not needed further.
     pub(crate) fn into_meter(self) -> Meter {
         self.meter
     }

@@ -5,7 +5,7 @@
 //! one block, so the shard yields between calls; between calls it also asks
 //!
 //! - [`LeafExecutor::wants`] whether a block of some time range can matter at all,
-//! - [`LeafExecutor::is_done`] whether anything can,
+//! - [`LeafExecutor::is_done`] whether any block can matter,
 //! - [`StreamState::needs`] which columns to read,
 //! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
 //! - [`LeafExecutor::stop`] whether the leaf has to end: it takes memory of an
@@ -13,7 +13,7 @@
 //!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results
-//! carry all that is needed to put them together again. For a log query blocks
+//! carry all data that a merge needs. For a log query blocks
 //! are best offered in query direction, newest or oldest first, so that the limit
 //! ends the scan early.
 //!

@@ -58,7 +58,7 @@ impl Runs {
     }
 
     /// Adds `count` entries whose values add up to `sum`; nothing if there is no memory.
-    /// Returns by how many bytes the memory grew.
+    /// Returns the growth of memory in bytes.
     pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64, meter: &Meter) -> usize {
         let steps = (cell.first_step, cell.end_step);
         if let Some(place) = self.place_of(steps) {

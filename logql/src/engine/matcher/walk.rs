@@ -31,11 +31,11 @@ const STATES_MAX_BYTES: usize = 1 << 20;
 /// The outcome of a pattern for a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatternOutcome {
-    /// It matches.
+    /// The pattern matches the value.
     Accepted,
-    /// It does not match.
+    /// The pattern does not match the value.
     Rejected,
-    /// It matches no value that begins with so many bytes of this one.
+    /// The pattern matches no value that begins with the first so many bytes of this value.
     RejectedBeginning(usize),
 }
 
@@ -47,8 +47,8 @@ pub struct PatternWalk<'m, 'v> {
 }
 
 impl CompiledMatcher {
-    /// Begins to test about so many values, as if the matcher were not negated. It is
-    /// quick if they come sorted by their bytes.
+    /// Begins to test about `values` values, as if the matcher were not negated. The walk is
+    /// quick if values come sorted by their bytes.
     #[must_use]
     pub fn pattern_walk<'v>(&self, values: usize) -> PatternWalk<'_, 'v> {
         let automaton = match &self.accepts {

@@ -100,8 +100,8 @@ impl MergeState {
         }
     }
 
-    /// Takes the result of one leaf on one shard. A part that there is no memory for is dropped,
-    /// and [`MergeState::finish`] tells.
+    /// Takes the result of one leaf on one shard. Drops a part for which there is no memory;
+    /// [`MergeState::finish`] fails then.
     ///
     /// # Panics
     /// When the result belongs to another plan.

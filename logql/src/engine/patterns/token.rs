@@ -34,8 +34,8 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Cuts a line. Any bytes are a line. False when it has too few words to say
-    /// anything, or there is no memory.
+    /// Cuts a line. Any bytes are a line. False when it has too few words for a
+    /// template, or there is no memory.
     pub(super) fn cut(&mut self, line: &[u8], meter: &Meter) -> bool {
         self.skeleton.clear();
         self.words.clear();

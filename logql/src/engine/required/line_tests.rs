@@ -15,7 +15,7 @@ pub struct LineTest {
     /// them fails.
     pub negated: bool,
     /// Whether the texts alone decide. Otherwise a line that has one of them must be
-    /// looked at, and one that has none passes if the test is negated.
+    /// tested in full, and a line that has none passes if the test is negated.
     pub decides: bool,
 }
 

@@ -82,7 +82,7 @@ impl<'v> Execution<'v> {
         self.meter().hold(bytes).ok_or_else(|| ENDED.to_owned())
     }
 
-    /// Notes that so many bytes that were admitted stay until the execution ends.
+    /// Notes that `bytes` admitted bytes stay until the execution ends.
     pub(super) fn keep(&self, bytes: usize) {
         self.kept_bytes.set(self.kept_bytes.get() + bytes);
     }

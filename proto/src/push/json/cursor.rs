@@ -12,7 +12,7 @@ pub struct Cursor<'a> {
     position: usize,
 }
 
-/// Any value: a string, or the text of something else.
+/// Any value: a string, or the text of another value.
 pub enum Value<'a> {
     /// A string.
     Text(RawText<'a>),
