@@ -1,7 +1,7 @@
 //! Which fields of a line parsers turn into labels.
 //!
-//! The parsers ask [`EntryLabels::target`] for every field they meet. It gives no label when the
-//! field is not to become one:
+//! The parsers call [`EntryLabels::target`] for every field. It returns no label when the field
+//! is not to become one:
 //! - a field with the name of another label gets the suffix `_extracted`,
 //! - of several extractions of a label the first one counts,
 //! - only labels that the query looks at are extracted.
@@ -65,7 +65,7 @@ impl Wants {
 }
 
 impl EntryLabels {
-    /// Says which labels the query looks at. To be called before the first entry.
+    /// Sets the labels that the query reads. To be called before the first entry.
     pub(crate) fn want(&mut self, wanted: &Wanted) {
         let Wanted::Only { names, preserves_errors } = wanted else { return };
         let mut lengths = 0;
@@ -140,7 +140,7 @@ impl EntryLabels {
         self.rows[id.0 as usize].is_needed.then_some(id)
     }
 
-    /// The same for a name that is known.
+    /// [`EntryLabels::target`] for a known name.
     pub(crate) fn target_of(&mut self, name: NameId) -> Option<NameId> {
         let name = self.extraction_name(name);
         (self.is_wanted(name) && !self.known(name).is_claimed).then_some(name)

@@ -232,7 +232,7 @@ impl EntryLabels {
         Arc::new(base)
     }
 
-    /// The same with the listed labels alone.
+    /// Prepares the listed labels of a stream alone.
     pub(crate) fn base_of_listed(&self, labels: &Labels, listed: &[NameId]) -> Arc<BaseLabels> {
         let mut base = BaseLabels::default();
         for &name in listed {
@@ -288,7 +288,7 @@ impl EntryLabels {
         row
     }
 
-    /// The same for reading.
+    /// The state of a name within this entry, for reading.
     fn known(&self, name: NameId) -> Row {
         let row = self.rows[name.0 as usize];
         if row.entry == self.entry {

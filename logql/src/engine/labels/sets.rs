@@ -56,7 +56,7 @@ pub(crate) struct LabelSets {
     key: Vec<u8>,
 }
 
-/// The set that is given where there is no memory for another one, which ends the leaf.
+/// The id where there is no memory for another set, which ends the leaf.
 pub(crate) const NO_SET: u32 = 0;
 
 /// The work for keys of fewer bytes is part of the work for an entry.
@@ -171,7 +171,7 @@ impl LabelSets {
         self.intern_key(names.meter())
     }
 
-    /// How many sets there are.
+    /// The number of sets.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -202,7 +202,7 @@ impl LabelSets {
         if self.key.len() >= LONG_KEY_BYTES {
             meter.work(self.key.len());
         }
-        // Half of a key that found no memory is none.
+        // A key without memory for all of it is dropped.
         if meter.is_stopped() {
             return NO_SET;
         }

@@ -22,7 +22,7 @@ use super::super::labels::sets::EntryLabelSet;
 use super::super::meter::Meter;
 use super::super::params::Direction;
 
-/// Thinning looks for entries to drop when it holds this many.
+/// Thinning searches for entries to drop when the collector holds so many.
 const THIN_AT_LEAST: usize = 1024;
 
 /// The canonical text of labels, and the bytes that making it takes, in lengths of the labels.
@@ -293,7 +293,7 @@ impl LogCollector {
     }
 
     /// The entries in order, with the label sets they use renumbered from zero by
-    /// `resolve`. Of no use if the leaf is stopped here.
+    /// `resolve`. They are incomplete if the leaf is stopped here.
     pub(crate) fn finish(
         mut self,
         resolve: impl Fn(u32) -> EntryLabelSet,

@@ -13,9 +13,8 @@
 //!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results
-//! carry all data that a merge needs. For a log query blocks
-//! are best offered in query direction, newest or oldest first, so that the limit
-//! ends the scan early.
+//! carry all data that a merge needs. For a log query blocks are best offered in
+//! query direction, newest or oldest first, so that the limit ends the scan early.
 //!
 //! Between calls an executor and its stream states may go to another thread.
 //!
@@ -96,7 +95,7 @@ impl LeafStats {
 #[derive(Debug)]
 pub struct StreamState {
     base: Arc<BaseLabels>,
-    /// The same for the probe.
+    /// The labels of the stream for the probe.
     probe_base: Option<Arc<BaseLabels>>,
     /// For the order of log entries.
     key: StreamKey,

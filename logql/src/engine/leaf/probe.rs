@@ -90,7 +90,7 @@ impl Probe {
         keeps
     }
 
-    /// Why the part has to end, if it has.
+    /// The reason to end the part, if there is one.
     pub(super) fn stop(&self) -> Option<Stop> {
         self.labels.meter().stop()
     }

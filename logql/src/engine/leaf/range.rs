@@ -86,8 +86,8 @@ impl RangeCollector {
     }
 
     /// Adds the entries `first..end` of a sorted block, all of one series: one
-    /// search for each change of the steps that see them. `metadata_bytes` tells the bytes
-    /// of metadata of a range of them, and is asked only if they count.
+    /// search for each change of the steps that see them. `metadata_bytes` returns the
+    /// bytes of metadata of a range of entries, and is called only if they count.
     pub(crate) fn add_sorted(
         &mut self,
         series: u32,

@@ -34,9 +34,9 @@ pub(crate) struct SumPoint {
 /// The runs of one series.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Sorted and joined ones, and behind them others in the order in which they came.
+    /// Sorted and joined runs, and behind them other runs in order of arrival.
     runs: Vec<Run>,
-    /// How many are sorted and joined.
+    /// The number of sorted and joined runs.
     sorted: usize,
     /// The run of the entry before: the next one falls into the same or the one behind it,
     /// as blocks are in the order of time.
@@ -52,7 +52,7 @@ const POINT_WORK: usize = 16;
 const JOIN_AT_LEAST: usize = 64;
 
 impl Runs {
-    /// Whether nothing was added.
+    /// Whether there is no run.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

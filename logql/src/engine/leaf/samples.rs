@@ -66,7 +66,7 @@ impl SampleCollector {
         }
     }
 
-    /// Names a stream, for [`Sample::stream`]; by any number if there is no memory for it.
+    /// The number of a stream, for [`Sample::stream`]; any number if there is no memory for it.
     pub(crate) fn stream(&mut self, key: StreamKey, meter: &Meter) -> u32 {
         let key_bytes = key.held_bytes();
         if !meter.push(&mut self.streams, key) {
@@ -118,7 +118,7 @@ impl SampleCollector {
             + self.fresh.capacity() * size_of::<u32>()
     }
 
-    /// The samples in their order; of no use if the leaf is stopped here.
+    /// The samples in their order. They are incomplete if the leaf is stopped here.
     pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
         let meter = names.meter();
         let mut partial = SamplePartial { streams: Vec::new(), series: Vec::new() };

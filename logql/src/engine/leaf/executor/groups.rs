@@ -39,7 +39,7 @@ impl ListedGroups {
             return Arc::clone(base);
         }
         let base = labels.base_of_listed(stream, listed);
-        // Without memory for its place in the map the group has labels of its own in each stream.
+        // Without memory for a place in the map the leaf ends; this stream still gets its labels.
         if labels.meter().make_room_in_map(&mut self.bases) {
             self.bases_bytes += base.held_bytes();
             self.bases.insert(group, Arc::clone(&base));
