@@ -289,8 +289,8 @@ impl MetadataSets {
         self.names.len() >= MAX_NAMES || self.names.iter().any(|span| self.text_of(*span) == name)
     }
 
-    /// Adds a text for [`MetadataSets::push_set`], without a look whether it is there
-    /// already: for texts that are distinct because they were stored so. `None` when
+    /// Adds a text for [`MetadataSets::push_set`] without a search for an equal text:
+    /// for texts that are distinct because a dictionary has stored them. `None` when
     /// the dictionary is full.
     pub fn push_text(&mut self, text: &str) -> Option<TextRef> {
         let start = u32::try_from(self.text.len()).ok()?;
@@ -387,7 +387,7 @@ impl MetadataSets {
     }
 }
 
-/// A number of a string or set, unless that many are not possible.
+/// A number of a string or set; `None` if there are too many for 32 bits.
 fn index_of(len: usize) -> Option<u32> {
     u32::try_from(len).ok().filter(|index| *index != NO_NEXT)
 }

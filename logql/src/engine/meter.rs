@@ -169,12 +169,12 @@ impl Meter {
         self.stop.get().is_some()
     }
 
-    /// Says why the part has to end, if it has.
+    /// An error if the part has to end.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.stop.get().map_or(Ok(()), Err)
     }
 
-    /// Has the part end.
+    /// Ends the part.
     pub(crate) fn end(&self, stop: Stop) {
         if self.stop.get().is_none() {
             self.stop.set(Some(stop));
@@ -227,14 +227,14 @@ impl Meter {
         self.admit(bytes).then_some(Reservation { meter: self, bytes })
     }
 
-    /// Whether nothing has grown or gone since the meter was reconciled.
+    /// Whether the bytes in use are the same as when the meter was reconciled.
     #[inline]
     pub(crate) fn is_reconciled(&self) -> bool {
         self.used_bytes.get() == self.reconciled_bytes.get()
     }
 
     /// Sets the bytes in use to the measured ones, for instance behind a block. Admissions since the
-    /// last call are part of these. False if it is more than there is; then the meter is stopped.
+    /// last call are part of these. False without memory for them; then the meter is stopped.
     pub(crate) fn reconcile(&self, held_bytes: usize) -> bool {
         self.used_bytes.set(0);
         if !self.admit(held_bytes) {
@@ -252,7 +252,7 @@ impl Meter {
         true
     }
 
-    /// As [`Meter::reconcile`], without any slack, for a meter that counts nothing more.
+    /// As [`Meter::reconcile`], without slack, for a meter whose work is done.
     pub(crate) fn reconcile_exactly(&self, held_bytes: usize) {
         self.used_bytes.set(0);
         if !self.is_stopped() && self.admit(held_bytes) {

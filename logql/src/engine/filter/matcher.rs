@@ -112,8 +112,8 @@ impl LineMatcher {
         Self { test: Test::Literal(finder), search, hit_is_match: true, regex_bytes: 0 }
     }
 
-    /// Lines that contain one of several non-empty needles, in whose ASCII letters
-    /// the case does not count where that is said.
+    /// Lines that contain one of several non-empty needles. A needle may ignore the case
+    /// of its ASCII letters.
     pub(crate) fn any_literal<'n>(
         needles: impl Iterator<Item = (&'n [u8], bool)> + Clone,
     ) -> Result<Self, String> {

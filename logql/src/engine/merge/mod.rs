@@ -445,7 +445,7 @@ fn shape(
     Ok(result)
 }
 
-/// Why a meter is stopped that is.
+/// The reason why a stopped meter is stopped.
 fn stopped(meter: &Meter) -> EvalError {
     EvalError::Stopped(meter.stop().unwrap_or(Stop::Busy))
 }
