@@ -1,5 +1,5 @@
-//! A filter that admits only `__error__=""` guards the comparisons behind it: with what they
-//! cannot compare they drop the entry, as if the filter stood at the end of the pipeline.
+//! A filter that admits only `__error__=""` guards the comparisons behind it: they drop an entry
+//! whose value they cannot compare, as if the filter stood at the end of the pipeline.
 
 use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
 use logsvc_logql::engine::{Direction, QueryParams, QueryResult};
@@ -177,7 +177,7 @@ fn only_comparisons_behind_a_guard_are_guarded() {
         (r#"{app="a"} | logfmt | __error__="" or n="z" | status >= 500"#, first_two()),
         (r#"{app="a"} | logfmt | __error__!="JSONParserErr" | status >= 500"#, first_two()),
         (r#"{app="a"} | logfmt | __error_details__="" | status >= 500"#, first_two()),
-        // What other stages trip over stays.
+        // Entries on which other stages fail stay.
         (r#"{app="a"} | logfmt | __error__="" | line_format "{{.status.x}}""#, all()),
         (r#"{app="a"} | logfmt | __error__="" | json | status >= 500"#, first()),
         (r#"sum(sum_over_time({app="a"} | logfmt | __error__="" | unwrap n [1m]))"#, extraction()),

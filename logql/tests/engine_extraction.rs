@@ -114,7 +114,7 @@ fn suffixed_labels_and_later_stages_are_seen() {
     assert_eq!(by("app_extracted", "| json"), [r#"{app_extracted="in"} 1"#]);
     assert_eq!(by("app", "| json"), [r#"{app="m"} 1"#]);
     assert_eq!(by("x", "| json | label_format x=b"), [r#"{x="2"} 1"#]);
-    // Parsers that are given names overwrite what earlier ones found. A defect of Loki is not
+    // Parsers with a list of names overwrite the labels of earlier parsers. A defect of Loki is not
     // copied: it gives `z` the empty value in the second query.
     assert_eq!(by("a", r#"| json | json a="b""#), [r#"{a="2"} 1"#]);
     assert_eq!(by("z", r#"| logfmt z="u" | json z="b""#), [r#"{z="2"} 1"#]);

@@ -3,7 +3,7 @@
 //! data, since wherever sets are grouped or matched they are no labels.
 //!
 //! Every answer is also the same, bit for bit, on 1, 2, 3 and 7 shards, and the limit on series
-//! refuses exactly those queries whose answer has more. A seed names a case.
+//! refuses exactly the queries whose answer has more. A seed names a case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +100,7 @@ enum Query {
     Relabel { inner: Box<Query>, dst: &'static str, replacement: &'static str, src: &'static str },
 }
 
-/// What stands behind the parser.
+/// The stages behind the parser.
 const STAGES: [&str; 4] =
     ["", r#" | label_format x="""#, " | drop y", r#" | label_format y="{{.u}}""#];
 
@@ -340,7 +340,7 @@ fn folded(samples: Samples, fold: impl Fn(f64, f64) -> f64) -> Samples {
     groups.into_iter().collect()
 }
 
-/// What `label_replace` with the pattern `(a|)` makes of labels.
+/// The labels that `label_replace` with the pattern `(a|)` makes of `labels`.
 fn relabelled(labels: LabelMap, dst: &str, replacement: &str, src: &str) -> LabelMap {
     let source = labels.get(src).cloned().unwrap_or_default();
     if source != "a" && !source.is_empty() {
@@ -567,7 +567,7 @@ fn an_empty_label_is_no_label_in_groups_and_matches() {
             r#"max_over_time({app="a"} | json | drop app | unwrap n [5m]) without ()"#.to_owned(),
             r#"{} 2; {u="x"} 4"#,
         ),
-        // Without a grouping the series are those of the lines.
+        // Without a grouping the labels of the lines tell series apart.
         (
             r#"max_over_time({app="a"} | json | drop app | unwrap n [5m])"#.to_owned(),
             r#"{} 2; {u=""} 1; {u="x"} 4"#,

@@ -376,7 +376,7 @@ fn list_forms_agree_with_plain_forms_on_random_lines() {
             let of = |found: &[_]| details.map(|name| value_of(found, name));
             assert_eq!(of(&list_labels), of(&plain_labels), "{list} of {text}");
         } else if plain_error.is_some() {
-            // The list form of json looks at what it wants and at nothing else.
+            // The list form of json looks at the listed fields and at nothing else.
             continue;
         }
         errors += usize::from(plain_error.is_some());
@@ -396,7 +396,7 @@ fn sizes_and_durations_below_zero_are_compared() {
         store.push_line(&labels(&[("app", "t")]), second * SECOND_NS, line);
     }
     for (filter, expected) in [
-        // What is no size passes with an error, what has no label does not pass.
+        // A value that is no size passes with an error; an entry without the label does not pass.
         ("b > -1KB", &[0, 1, 2][..]),
         ("b >= - 5KiB", &[0, 1, 2]),
         ("b < -1B", &[2]),

@@ -285,7 +285,7 @@ fn counts_agree_with_the_definition_of_a_window() {
     }
 }
 
-/// What the fuzz target `logql_evaluate` does, over the queries above and over
+/// The fuzz target `logql_evaluate`, over the queries of this file and over
 /// texts made from pieces of them.
 #[test]
 fn texts_made_from_pieces_of_queries_never_break_the_engine() {
@@ -307,7 +307,7 @@ fn texts_made_from_pieces_of_queries_never_break_the_engine() {
     assert!(answered > queries.len(), "{answered} texts were queries");
 }
 
-/// What the fuzz target `logql_lines` does and more, over lines of every format, whole, cut
+/// The fuzz target `logql_lines` and more, over lines of every format, whole, cut
 /// and with single bytes changed.
 #[test]
 fn lines_of_any_kind_never_break_the_parsers() {

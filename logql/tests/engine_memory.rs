@@ -1,8 +1,8 @@
 //! A leaf holds no more memory than it has asked for, whatever the query and the lines are.
 //!
-//! An allocator counts what lives on the thread, at every allocation, against what the leaf has
-//! taken of its allowance: a tenth or a megabyte more is too much. What it has taken must not be
-//! out of proportion either. And where there is little to be had, leaves end with a clear stop.
+//! At every allocation an allocator compares the live bytes of the thread with the bytes that the
+//! leaf has taken from its allowance: a tenth or a megabyte more is too much. The taken bytes must
+//! not be out of proportion either. Where memory is short, leaves end with a clear stop.
 
 #![expect(unsafe_code, reason = "counting allocations needs an allocator")]
 
@@ -40,7 +40,7 @@ const NONE: Counts = Counts { live: 0, taken: 0, most_live: 0, most_taken: 0, mo
 
 thread_local! {
     static COUNTS: Cell<Counts> = const { Cell::new(NONE) };
-    /// What lived before the leaf began.
+    /// The live bytes before the leaf began.
     static BASE: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -76,7 +76,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts what is taken; there are so many bytes for all parts together, and so many looks.
+/// Counts the taken bytes. All parts share a number of bytes and a number of checks.
 #[derive(Debug)]
 struct Recorded {
     max_bytes: u64,
@@ -105,7 +105,7 @@ impl Allowance for Recorded {
         note(|counts| counts.taken -= bytes);
     }
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Data {
     }
 }
 
-/// What became of the leaves of a query.
+/// The outcome of the leaves of a query.
 #[derive(Debug)]
 struct Outcome {
     /// Why one of them had to end.
@@ -168,7 +168,7 @@ struct Outcome {
     most_taken: u64,
 }
 
-/// What a leaf finds in the data, unless it is stopped.
+/// The result of a leaf over the data, unless it is stopped.
 fn fed(mut executor: LeafExecutor, data: &Data) -> Result<(LeafResult, Box<dyn Allowance>), Stop> {
     for (labels, blocks) in &data.0 {
         if executor.is_done() {
@@ -232,7 +232,7 @@ fn params() -> [QueryParams; 2] {
     [QueryParams::instant(3_600 * SECOND_NS), forward]
 }
 
-/// With as much memory as it takes: what is taken is what is used.
+/// With as much memory as the query takes: the taken memory is the used memory.
 fn check(query: &str, data: &Data) -> bool {
     // A query for lines has no answer at an instant.
     params().iter().filter_map(|params| run(query, params, data, 1 << 40)).count() > 0
@@ -593,7 +593,7 @@ fn leaves_end_wherever_there_is_no_more() {
         for params in &params() {
             let Some(whole) = run(&query, params, &data, 1 << 40) else { continue };
             for part in 0..40 {
-                // More of those that are small, where most is made for the first time.
+                // More of the small limits, since most buffers are made while little is taken.
                 let max_bytes = whole.most_taken * part * part / 1600;
                 let outcome = run(&query, params, &data, max_bytes).expect("a query");
                 let few = outcome.most_live <= max_bytes + TOLERANCE_BYTES;

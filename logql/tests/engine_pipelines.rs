@@ -1,7 +1,7 @@
 //! Pipelines over a few lines, with the answers of Loki.
 //!
 //! A row of `tests/engine/pipelines.jsonl` names a pipeline, the entries it reads,
-//! and what comes out: `out` lists entries as `[index, labels, line, categories]`
+//! and its output: `out` lists entries as `[index, labels, line, categories]`
 //! with `"="` for an unchanged line; `keep` lists indices, and `errs` their error
 //! labels. Where a row carries a `fix`, Loki's answer is a defect that is
 //! not copied, and `fix` is the answer wanted instead.

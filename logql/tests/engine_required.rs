@@ -1,4 +1,4 @@
-//! What a leaf says it requires of stored entries holds for every entry that
+//! The requirements of a leaf on stored entries hold for every entry that
 //! contributes: over random queries and random lines made from the same pieces.
 
 use logsvc_logql::engine::testing::{Layout, QueryError, TestEntry, TestStore};
@@ -238,7 +238,7 @@ fn contributing(query: &str, entries: &[(Labels, TestEntry)]) -> Vec<bool> {
     let answer = |entries: &[(Labels, TestEntry)]| {
         let mut store = TestStore::new();
         entries.iter().for_each(|(labels, entry)| store.push(labels, entry.clone()));
-        // The engine makes use of what is required as well.
+        // The engine uses the requirements as well.
         let layout = Layout { use_shortcuts: false, ..Layout::default() };
         store.query_with(query, &params, &layout)
     };

@@ -17,7 +17,7 @@ fn store() -> TestStore {
     for (number, pairs) in streams.into_iter().enumerate() {
         let labels = Labels::from_pairs(pairs.iter().copied()).expect("valid names");
         for second in 0..40 {
-            // 15 bytes for each entry, so that what is estimated is exact.
+            // 15 bytes for each entry, so that the estimate is exact.
             let metadata = vec![("env".to_owned(), "of-the-entry".to_owned())];
             // Lengths 1, 2 and 3.
             let line = b"xyz"[..=number].to_vec();
@@ -92,7 +92,7 @@ fn one_bucket_holds_the_whole_range_and_no_more() {
     let two = [(19_999, a[0].1 + b[0].1)];
     let all = expected([(r#"{app="a"}"#, &a), (r#"{app="b"}"#, &b), (r#"{app="c"}"#, &c)]);
     assert_eq!(found, all);
-    // What entries carry makes no series.
+    // Labels that entries carry make no series.
     let found = volumes(r#"{app=~".+"}"#, Some(&["env"]), range, None);
     assert_eq!(found, expected([("{}", &c), (r#"{env="x"}"#, &two)]));
     let found = volumes("{}", None, range, None);

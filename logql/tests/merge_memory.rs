@@ -1,5 +1,5 @@
-//! Everything that a merge allocates was asked for before, and a merge ends soon after nobody
-//! waits for it.
+//! A merge asks for all memory that it allocates, and it ends soon after the allowance says that
+//! the client is gone.
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
@@ -16,24 +16,24 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
-/// An allowance with a ceiling that counts what was taken at most, and looks.
+/// An allowance with a ceiling that counts checks, and the most bytes that were taken.
 #[derive(Clone, Debug)]
 struct Watched {
     taken_bytes: Arc<AtomicU64>,
     peak_bytes: Arc<AtomicU64>,
     max_bytes: u64,
-    looks: Arc<AtomicU64>,
-    looks_max: u64,
+    checks: Arc<AtomicU64>,
+    checks_max: u64,
 }
 
 impl Watched {
-    fn new(taken_bytes: u64, max_bytes: u64, looks_max: u64) -> Watched {
+    fn new(taken_bytes: u64, max_bytes: u64, checks_max: u64) -> Watched {
         Watched {
             taken_bytes: Arc::new(AtomicU64::new(taken_bytes)),
             peak_bytes: Arc::new(AtomicU64::new(taken_bytes)),
             max_bytes,
-            looks: Arc::default(),
-            looks_max,
+            checks: Arc::default(),
+            checks_max,
         }
     }
 }
@@ -53,8 +53,8 @@ impl Allowance for Watched {
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn look(&mut self) -> Result<(), Stop> {
-        if self.looks.fetch_add(1, Ordering::Relaxed) < self.looks_max {
+    fn check(&mut self) -> Result<(), Stop> {
+        if self.checks.fetch_add(1, Ordering::Relaxed) < self.checks_max {
             Ok(())
         } else {
             Err(Stop::Ended)
@@ -76,7 +76,7 @@ fn planned(query: &str) -> Plan {
     Plan::new(&expr, &params).expect("a plan")
 }
 
-/// What two shards find: so many streams with a few lines each.
+/// The results of two shards: so many streams with a few lines each.
 fn parts(plan: &Plan, streams: usize) -> Vec<LeafResult> {
     let entries: Vec<TestEntry> = (0..12)
         .map(|i: i64| TestEntry {
@@ -108,14 +108,14 @@ struct Merged {
     result: Result<QueryResult, EvalError>,
     allocated_bytes: u64,
     asked_bytes: u64,
-    /// What was held of the allowance behind it.
+    /// The bytes of the allowance that are held behind the merge.
     kept_bytes: u64,
-    looks: u64,
+    checks: u64,
 }
 
-fn merged(plan: &Plan, parts: Vec<LeafResult>, max_bytes: u64, looks_max: u64) -> Merged {
+fn merged(plan: &Plan, parts: Vec<LeafResult>, max_bytes: u64, checks_max: u64) -> Merged {
     let parts_bytes: u64 = parts.iter().map(|part| part.held_bytes() as u64).sum();
-    let watched = Watched::new(parts_bytes, max_bytes, looks_max);
+    let watched = Watched::new(parts_bytes, max_bytes, checks_max);
     let mut state = MergeState::with_allowance(plan, Box::new(watched.clone()), parts_bytes);
     let (result, _, allocated) = counting::measured(|| {
         parts.into_iter().for_each(|part| state.add(part));
@@ -126,7 +126,7 @@ fn merged(plan: &Plan, parts: Vec<LeafResult>, max_bytes: u64, looks_max: u64) -
         allocated_bytes: parts_bytes + u64::try_from(allocated).expect("more than before"),
         asked_bytes: watched.peak_bytes.load(Ordering::Relaxed),
         kept_bytes: watched.taken_bytes.load(Ordering::Relaxed),
-        looks: watched.looks.load(Ordering::Relaxed),
+        checks: watched.checks.load(Ordering::Relaxed),
     }
 }
 
@@ -212,13 +212,13 @@ fn a_merge_ends_when_nobody_waits_for_it() {
         let plan = planned(&query);
         let parts = parts(&plan, 3000);
         let whole = merged(&plan, parts.clone(), u64::MAX, u64::MAX);
-        if whole.looks < 4 {
+        if whole.checks < 4 {
             continue;
         }
         let ended = merged(&plan, parts, u64::MAX, 1);
         assert_eq!(ended.result.err(), Some(EvalError::Stopped(Stop::Ended)), "{query:.90}");
         // Sorting goes to its end.
-        assert!(ended.looks <= 2 + whole.looks / 2, "{query:.90}: {} looks", ended.looks);
+        assert!(ended.checks <= 2 + whole.checks / 2, "{query:.90}: {} checks", ended.checks);
     }
 }
 

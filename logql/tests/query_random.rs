@@ -289,7 +289,7 @@ impl Writer {
     }
 }
 
-/// An answer with every bit of its numbers, or what is wrong.
+/// An answer with every bit of its numbers, or the error.
 #[derive(PartialEq, Debug)]
 enum Answer {
     Result(String),

@@ -3,7 +3,7 @@
 use logsvc_logql::engine::testing::check_template;
 use logsvc_logql::testing::Rng;
 
-/// Templates to start from; what follows a NUL is the value of the label `x`.
+/// Templates to start from; the text behind a NUL is the value of the label `x`.
 const SEEDS: [&str; 16] = [
     "{{.x}} {{.app | upper | printf \"%5s|%-7q|%v\" 1.5}}\x00value",
     "{{if eq .n 12}}a{{else if and .x (not .y)}}b{{else}}c{{end}}\x00v",

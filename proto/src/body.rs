@@ -58,7 +58,7 @@ pub enum BodyError {
     /// The `Content-Type` is missing or malformed.
     #[error("mime: {0}")]
     MediaType(&'static str),
-    /// The `Content-Encoding` is none of those known.
+    /// The `Content-Encoding` is not known.
     #[error("Content-Encoding {} not supported", quoted(.0))]
     ContentEncoding(String),
     /// OTLP is sent as protobuf or JSON only.
@@ -144,7 +144,7 @@ pub fn choose_otlp_decoder(
 }
 
 /// The type without parameters: `token` or `token/token` (RFC 2045, as Go's
-/// `mime.ParseMediaType` reads it). Parameters are not looked at.
+/// `mime.ParseMediaType` reads it). Parameters are ignored.
 fn media_type(value: &[u8]) -> Result<&[u8], BodyError> {
     let end = memchr::memchr(b';', value).unwrap_or(value.len());
     let value = value[..end].trim_ascii();
@@ -211,8 +211,8 @@ impl BodyBuffers {
         self.decode_unwrapped(decoder, body, max_bytes)
     }
 
-    /// The second half of [`Self::decode`], when [`Self::unwrapped`] has what is in the body
-    /// if anything is wrapped around that.
+    /// The second half of [`Self::decode`]: [`Self::unwrapped`] holds the contents of the body if
+    /// the body is compressed.
     pub fn decode_unwrapped(
         &mut self,
         decoder: Decoder,
@@ -264,11 +264,11 @@ impl Decoder {
     }
 }
 
-/// How long the message in a snappy block is.
+/// The length of the message in a snappy block.
 ///
 /// The block begins with the size it claims to decompress to. The densest
 /// element is a copy of 64 bytes in three, so a claim beyond 64/3 of the input
-/// is a lie and refused before anything is allocated.
+/// is false, and is refused before memory is allocated.
 pub fn snappy_block_len(block: &[u8]) -> Result<usize, BodyError> {
     let claimed_bytes = snap::raw::decompress_len(block).map_err(|_| BodyError::SnappyCorrupt)?;
     if block.is_empty() || claimed_bytes > block.len().saturating_mul(64) / 3 {

@@ -1,7 +1,7 @@
 //! Ids, label sets, hashing, wire formats and response encoders of the log service, and the error
 //! type its API answers with.
 //!
-//! What must be absent: this crate does no I/O and knows no clock, no thread and no storage. Every
+//! This crate does no I/O and knows no clock, no thread and no storage. Every
 //! function depends on its arguments alone, so every decoder can be fuzzed and every
 //! format can be pinned by golden values.
 //!

@@ -14,7 +14,7 @@ pub const NO_AUTH_TENANT: &str = "fake";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(Arc<str>);
 
-/// Why a tenant header was refused. The texts are those of the interface.
+/// Why a tenant header was refused. The texts are part of the interface.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TenantError {
     /// No header, or an empty one: 401.

@@ -1,8 +1,8 @@
 //! Looking for the ends of short texts eight bytes at a time: fields of log lines, strings of
 //! JSON pushes.
 //!
-//! Keys and values of log lines are mostly shorter than what a vectorised search
-//! costs to begin. A word of eight bytes is tested with a few additions: in
+//! Keys and values of log lines are mostly so short that the start of a vectorised
+//! search costs more than the search. A word of eight bytes is tested with a few additions: in
 //! `word - low_bits & !word` the high bit of the lowest byte that is less than the
 //! bound is set, and below it no other bit is (H. Warren, Hacker's Delight, 6-1;
 //! bytes above the lowest hit may be wrong, so only that one is used).

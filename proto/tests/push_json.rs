@@ -67,7 +67,7 @@ fn label_objects_become_label_sets() {
         (r#"{"\u0061":"x"}"#, r#"{a="x"}"#),
         (r#"{"a":"\ud800"}"#, "{a=\"\u{fffd}\"}"),
         ("{}", "{}"),
-        // Positions are those in the printed set.
+        // Positions count in the printed set.
         (
             r#"{"pushcase":"r","1bad":"x"}"#,
             "! 1:2: parse error: unexpected character inside braces: '1'",

@@ -140,8 +140,8 @@ proptest! {
         prop_assert_eq!(push.totals(), totals);
     }
 
-    /// What both accept, both must read alike. (Prost also accepts groups and any
-    /// timestamp, and checks texts for UTF-8.)
+    /// Both decoders must read every message alike that both accept. (Prost also accepts groups
+    /// and any timestamp, and checks texts for UTF-8.)
     #[test]
     fn mutated_messages_are_walked_as_prost_decodes_them(
         request in request(),

@@ -9,9 +9,9 @@
 //! it ends. A separator byte would prove nothing, because a line may itself hold
 //! any byte including `\n`, and it would cost a byte per line in every arena and
 //! segment. A search over the whole of `lines` therefore treats a hit that
-//! crosses a line end as a candidate to be looked at again, never as a match.
+//! crosses a line end as a candidate to be tested again, never as a match.
 //!
-//! # Who guarantees what
+//! # Guarantees
 //!
 //! The store guarantees the invariants named on the fields (they follow from how
 //! columns are built: ends are prefix sums of checked lengths). A block that
@@ -28,7 +28,7 @@ pub fn rows_within(timestamps_ns: &[i64], (start_ns, end_ns): (i64, i64)) -> Ran
     let (Some(&oldest), Some(&newest)) = (timestamps_ns.first(), timestamps_ns.last()) else {
         return 0..0;
     };
-    // Most blocks lie within whatever is asked for, and their middle need not be touched.
+    // Most blocks lie within the times of the query, and their middle need not be read.
     let first = match oldest >= start_ns {
         true => 0,
         false => timestamps_ns.partition_point(|&time_ns| time_ns < start_ns),
@@ -40,8 +40,8 @@ pub fn rows_within(timestamps_ns: &[i64], (start_ns, end_ns): (i64, i64)) -> Ran
     first..end.max(first)
 }
 
-/// How many of the first entries of some in the order of time are not later than `max_ns`. Looks
-/// at few entries behind those, so that a walk from one end to the next reads memory in a row.
+/// The number of entries that are not later than `max_ns`, of entries in the order of time. Reads
+/// few entries behind them, so that a walk from one end to the next reads memory in a row.
 pub(crate) fn count_until(timestamps_ns: &[i64], max_ns: i64) -> usize {
     if timestamps_ns.last().is_none_or(|&newest| newest <= max_ns) {
         return timestamps_ns.len();
@@ -289,8 +289,8 @@ impl MetadataSets {
         self.names.len() >= MAX_NAMES || self.names.iter().any(|span| self.text_of(*span) == name)
     }
 
-    /// Adds a text for [`MetadataSets::push_set`], without a look whether it is there
-    /// already: for texts that are distinct because they were stored so. `None` when
+    /// Adds a text for [`MetadataSets::push_set`] without a search for an equal text:
+    /// for texts that are distinct because a dictionary has stored them. `None` when
     /// the dictionary is full.
     pub fn push_text(&mut self, text: &str) -> Option<TextRef> {
         let start = u32::try_from(self.text.len()).ok()?;
@@ -300,9 +300,9 @@ impl MetadataSets {
         Some(TextRef(Span { start, len }))
     }
 
-    /// Adds a set of texts that [`MetadataSets::push_text`] of this dictionary gave,
+    /// Adds a set of texts that [`MetadataSets::push_text`] of this dictionary returned,
     /// sorted by name with unique names, and returns its id. Costs no hashing: for
-    /// sets that are known to be distinct. One that was there already gets a further
+    /// sets that are known to be distinct. A set that is there already gets a further
     /// id, and [`MetadataSets::intern`] does not find it; both cost memory only.
     /// `None` when the dictionary is full.
     pub fn push_set(&mut self, pairs: impl IntoIterator<Item = (TextRef, TextRef)>) -> Option<u32> {
@@ -387,7 +387,7 @@ impl MetadataSets {
     }
 }
 
-/// A number of a string or set, unless that many are not possible.
+/// A number of a string or set; `None` if there are too many for 32 bits.
 fn index_of(len: usize) -> Option<u32> {
     u32::try_from(len).ok().filter(|index| *index != NO_NEXT)
 }

@@ -22,8 +22,8 @@ pub(crate) fn number(value: &[u8]) -> Result<f64, String> {
     }
 }
 
-/// The number of up to 15 digits with or without a point and a minus, which are
-/// most of those in logs. Digits and scale are exact as floats, so that the
+/// The number of up to 15 digits with or without a point and a minus. Most numbers in
+/// logs are like this. Digits and scale are exact as floats, so that the
 /// quotient is the nearest one (W. Clinger, "How to read floating point numbers
 /// accurately", 1990).
 fn plain_number(value: &[u8]) -> Option<f64> {

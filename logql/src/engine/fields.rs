@@ -1,6 +1,6 @@
 //! The fields of lines of an unknown format, for the endpoints of detected fields.
 //!
-//! A line is read as JSON and, if it is no JSON, as logfmt. The parsers are those of the language,
+//! A line is read as JSON and, if it is no JSON, as logfmt. These are the parsers of LogQL,
 //! so a query can extract every field that is found.
 
 use std::sync::Arc;

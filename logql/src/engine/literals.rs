@@ -1,8 +1,8 @@
 //! Literals that every match of a regular expression contains.
 //!
 //! The syntax tree is read from left to right. As long as the text of a match is
-//! known up to a few alternatives, they grow; where it is not (`.*`, large
-//! classes, repetitions), what was gathered becomes a requirement and a new one
+//! known up to a few alternatives, the alternatives grow; where it is not (`.*`, large
+//! classes, repetitions), the alternatives become a requirement and a new one
 //! begins. So `(GET|PUT) /a.*took \d+ms` requires `GET /a` or `PUT /a`, and
 //! `took `, and `ms`.
 //!
@@ -53,8 +53,8 @@ const MAX_LEN_BYTES: usize = 256;
 /// Most nodes that are visited, some of them more than once.
 const MAX_VISITS: usize = 20_000;
 
-/// What every text contains in which the pattern finds a match: all items, and of
-/// each item one literal.
+/// The requirements on a text in which the pattern finds a match: the text contains one literal
+/// of each item.
 pub(crate) fn required_by(hir: &Hir) -> Vec<Vec<Literal>> {
     let mut visits = MAX_VISITS;
     Gatherer::gather(hir, &mut visits)
@@ -83,7 +83,7 @@ pub(crate) fn best(items: Vec<Vec<Literal>>) -> Option<Vec<Literal>> {
 
 struct Gatherer<'v> {
     items: Vec<Vec<Literal>>,
-    /// What the text of a match may be since the last cut. At the beginning: the
+    /// The alternatives for the text of a match since the last cut. At the beginning: the
     /// empty text, which a [`Literal`] otherwise never is.
     growing: Vec<Literal>,
     visits: &'v mut usize,
@@ -129,8 +129,8 @@ impl Gatherer<'_> {
         if repetition.min == 0 {
             return self.cut();
         }
-        // The first round stands behind what was before, the last one before what
-        // follows.
+        // The first round stands behind the text before the repetition, the last round before
+        // the text after it.
         match texts_of(&repetition.sub, self.visits) {
             Some(texts) => {
                 self.append(texts.clone());

@@ -13,7 +13,7 @@ use regex_syntax::hir::{Dot, Hir, HirKind};
 use super::literals::needles_of;
 use super::regex::{self as patterns, Anchoring};
 use crate::syntax::ast::{MatchOp, Matcher};
-pub use walk::{PatternWalk, Verdict};
+pub use walk::{PatternOutcome, PatternWalk};
 
 /// Most alternatives a pattern is expanded to.
 const MAX_LITERALS: usize = 128;
@@ -61,7 +61,7 @@ impl CompiledMatcher {
     /// Compiles a matcher.
     ///
     /// # Errors
-    /// `error parsing regexp: ...` for a bad pattern; the parser has checked those
+    /// `error parsing regexp: ...` for a bad pattern; the parser has checked the patterns
     /// of parsed queries.
     pub fn new(matcher: &Matcher) -> Result<Self, String> {
         let accepts = match matcher.op {
@@ -104,7 +104,7 @@ impl CompiledMatcher {
         self.pattern_matches(value) != self.negated
     }
 
-    /// Whether the matcher accepts what its pattern rejects.
+    /// Whether the matcher accepts the values that its pattern rejects.
     #[must_use]
     pub fn is_negated(&self) -> bool {
         self.negated

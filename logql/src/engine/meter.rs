@@ -1,10 +1,10 @@
 //! The memory and the work that a leaf or a merge may still take.
 //!
 //! The caller of a leaf gives it an [`Allowance`]. The engine asks the allowance for memory
-//! *before* it allocates, in steps, and asks at least once per [`LOOK_WORK`] whether the work may
+//! *before* it allocates, in steps, and asks at least once per [`CHECK_WORK`] whether the work may
 //! go on. A [`Meter`] counts in between, so that memory within the current step costs one
 //! comparison. Work is counted in bytes that are read or written, more where a byte costs more,
-//! so that [`LOOK_WORK`] take about a tenth of a millisecond and never more than a few.
+//! so that [`CHECK_WORK`] take about a tenth of a millisecond and never more than a few.
 //!
 //! Guarantees: after a refusal the meter is *stopped* and says so to every caller, and nothing is
 //! written into memory that was refused. The state of a stopped leaf is consistent, but it is no
@@ -32,7 +32,7 @@ pub enum Stop {
     Ended,
 }
 
-/// Where the memory of a part of a query comes from, and who knows whether it may go on.
+/// The source of memory for a part of a query, which also knows whether the part may go on.
 /// Dropping it gives the memory back.
 pub trait Allowance: Any + Send + fmt::Debug {
     /// Takes memory for the part before it is allocated.
@@ -44,17 +44,17 @@ pub trait Allowance: Any + Send + fmt::Debug {
     /// Gives back some of the memory.
     fn give_back(&mut self, bytes: u64);
 
-    /// Looks whether the work may go on.
+    /// Checks whether the work may go on.
     ///
     /// # Errors
     /// It may not.
-    fn look(&mut self) -> Result<(), Stop>;
+    fn check(&mut self) -> Result<(), Stop>;
 
     /// Another part's allowance of the same query.
     fn sibling(&self) -> Box<dyn Allowance>;
 }
 
-/// All the memory and time that there is: for tests, and for what its caller bounds.
+/// Unlimited memory and time: for tests, and for work that its caller bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
@@ -65,7 +65,7 @@ impl Allowance for Unlimited {
 
     fn give_back(&mut self, _bytes: u64) {}
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         Ok(())
     }
 
@@ -74,20 +74,20 @@ impl Allowance for Unlimited {
     }
 }
 
-/// Work between two looks, in bytes that are read or written.
-const LOOK_WORK: usize = 256 << 10;
+/// Work between two checks, in bytes that are read or written.
+const CHECK_WORK: usize = 256 << 10;
 
 /// Memory is taken in steps of so many bytes.
 const STEP_BYTES: usize = 64 << 10;
 
-/// So much more than is used is kept between blocks.
+/// Memory beyond the used memory that is kept between blocks.
 const SLACK_BYTES: usize = 256 << 10;
 
 /// Buffers up to this size are kept from entry to entry.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// A map of any hasher.
-#[expect(clippy::disallowed_types, reason = "whoever makes the map chooses its hasher")]
+#[expect(clippy::disallowed_types, reason = "the maker of the map chooses its hasher")]
 type StdMap<K, V, S> = std::collections::HashMap<K, V, S>;
 
 /// Heap memory of a map's table, in bytes.
@@ -107,7 +107,7 @@ fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
     places.saturating_mul(entry_bytes + 1).saturating_add(16)
 }
 
-/// Counts what one executor takes of its allowance.
+/// Counts the memory and work that one executor takes from its allowance.
 #[derive(Debug)]
 pub(crate) struct Meter {
     allowance: RefCell<Box<dyn Allowance>>,
@@ -117,7 +117,7 @@ pub(crate) struct Meter {
     used_bytes: Cell<usize>,
     /// Bytes that were in use when the meter was last reconciled.
     reconciled_bytes: Cell<usize>,
-    /// Work until the next look.
+    /// Work until the next check.
     work_left: Cell<usize>,
     stop: Cell<Option<Stop>>,
 }
@@ -130,12 +130,12 @@ impl Meter {
             taken_bytes: Cell::new(0),
             used_bytes: Cell::new(0),
             reconciled_bytes: Cell::new(0),
-            work_left: Cell::new(LOOK_WORK),
+            work_left: Cell::new(CHECK_WORK),
             stop: Cell::new(None),
         }
     }
 
-    /// A meter of an allowance of which so many bytes are taken already, and in use.
+    /// A meter of an allowance from which so many bytes are taken already, and in use.
     pub(crate) fn holding(allowance: Box<dyn Allowance>, taken_bytes: usize) -> Self {
         let meter = Self::new(allowance);
         meter.taken_bytes.set(taken_bytes);
@@ -153,12 +153,12 @@ impl Meter {
         self.used_bytes.set(self.used_bytes.get().min(bytes));
     }
 
-    /// A meter of the same query for something beside.
+    /// A meter of its own for another part of the same query.
     pub(crate) fn sibling(&self) -> Self {
         Self::new(self.allowance.borrow().sibling())
     }
 
-    /// Why the part has to end, if it has.
+    /// The reason to end the part, if there is one.
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.stop.get()
     }
@@ -169,12 +169,12 @@ impl Meter {
         self.stop.get().is_some()
     }
 
-    /// Says why the part has to end, if it has.
+    /// An error if the part has to end.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         self.stop.get().map_or(Ok(()), Err)
     }
 
-    /// Has the part end.
+    /// Ends the part.
     pub(crate) fn end(&self, stop: Stop) {
         if self.stop.get().is_none() {
             self.stop.set(Some(stop));
@@ -220,21 +220,21 @@ impl Meter {
         self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
     }
 
-    /// Asks for memory for as long as what this gives lives. `None` if there is none; then the
+    /// Asks for memory for the lifetime of the reservation. `None` if there is none; then the
     /// meter is stopped.
     #[inline]
     pub(crate) fn hold(&self, bytes: usize) -> Option<Reservation<'_>> {
         self.admit(bytes).then_some(Reservation { meter: self, bytes })
     }
 
-    /// Whether nothing has grown or gone since the meter was reconciled.
+    /// Whether the bytes in use are the same as when the meter was reconciled.
     #[inline]
     pub(crate) fn is_reconciled(&self) -> bool {
         self.used_bytes.get() == self.reconciled_bytes.get()
     }
 
     /// Sets the bytes in use to the measured ones, for instance behind a block. Admissions since the
-    /// last call are part of these. False if it is more than there is; then the meter is stopped.
+    /// last call are part of these. False without memory for them; then the meter is stopped.
     pub(crate) fn reconcile(&self, held_bytes: usize) -> bool {
         self.used_bytes.set(0);
         if !self.admit(held_bytes) {
@@ -252,7 +252,7 @@ impl Meter {
         true
     }
 
-    /// As [`Meter::reconcile`], without any slack, for a meter that counts nothing more.
+    /// As [`Meter::reconcile`], without slack, for a meter whose work is done.
     pub(crate) fn reconcile_exactly(&self, held_bytes: usize) {
         self.used_bytes.set(0);
         if !self.is_stopped() && self.admit(held_bytes) {
@@ -273,8 +273,8 @@ impl Meter {
         }
     }
 
-    /// Makes room for so many more items at the end of a buffer. False if there is no memory;
-    /// the buffer is as it was then.
+    /// Makes room for `more` items at the end of a buffer. False if there is no memory; the
+    /// buffer is unchanged then.
     #[inline]
     #[must_use]
     pub(crate) fn make_room<T>(&self, buffer: &mut Vec<T>, more: usize) -> bool {
@@ -339,8 +339,8 @@ impl Meter {
         true
     }
 
-    /// Empties a buffer that the next entry works in again; gives its memory back if it is
-    /// large, as one entry in many needs so much.
+    /// Empties a buffer for the next entry. Gives the memory of a large buffer back, as few
+    /// entries need a large one.
     pub(crate) fn recycle(&self, buffer: &mut Vec<u8>) {
         buffer.clear();
         if buffer.capacity() > KEPT_BYTES {
@@ -368,16 +368,16 @@ impl Meter {
                 self.work_left.set(left);
                 !self.is_stopped()
             }
-            None => self.look(),
+            None => self.check_allowance(),
         }
     }
 
-    /// Looks whether the part may go on. False if it has to end.
+    /// Asks the allowance whether the part may go on. False if it has to end.
     #[cold]
-    pub(crate) fn look(&self) -> bool {
-        self.work_left.set(LOOK_WORK);
+    pub(crate) fn check_allowance(&self) -> bool {
+        self.work_left.set(CHECK_WORK);
         if !self.is_stopped()
-            && let Err(stop) = self.allowance.borrow_mut().look()
+            && let Err(stop) = self.allowance.borrow_mut().check()
         {
             self.end(stop);
         }
@@ -394,7 +394,7 @@ pub(crate) struct Reservation<'m> {
 }
 
 impl Reservation<'_> {
-    /// Releases what exceeds so many bytes.
+    /// Releases the bytes beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let surplus_bytes = self.bytes.saturating_sub(bytes);
         self.meter.release(surplus_bytes);
@@ -421,16 +421,16 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// So many bytes for all parts together, and so many looks for each.
+    /// So many bytes for all parts together, and so many checks for each.
     #[derive(Clone, Debug)]
     struct Limited {
         left_bytes: Arc<AtomicU64>,
-        looks: u32,
+        checks: u32,
     }
 
     impl Limited {
         fn new(bytes: u64) -> Self {
-            Self { left_bytes: Arc::new(AtomicU64::new(bytes)), looks: 2 }
+            Self { left_bytes: Arc::new(AtomicU64::new(bytes)), checks: 2 }
         }
     }
 
@@ -446,8 +446,8 @@ mod tests {
             self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
 
-        fn look(&mut self) -> Result<(), Stop> {
-            self.looks = self.looks.checked_sub(1).ok_or(Stop::Ended)?;
+        fn check(&mut self) -> Result<(), Stop> {
+            self.checks = self.checks.checked_sub(1).ok_or(Stop::Ended)?;
             Ok(())
         }
 
@@ -494,7 +494,7 @@ mod tests {
     fn work_is_looked_at_now_and_then() {
         let meter = Meter::new(Box::new(Limited::new(0)));
         let beside = meter.sibling();
-        let works = (0..100).take_while(|_| meter.work(LOOK_WORK / 4)).count();
+        let works = (0..100).take_while(|_| meter.work(CHECK_WORK / 4)).count();
         assert!((12..=15).contains(&works), "{works}");
         assert_eq!((meter.stop(), beside.stop()), (Some(Stop::Ended), None));
         assert!(!beside.admit(1) && beside.stop() == Some(Stop::Busy));

@@ -12,8 +12,8 @@
 
 pub mod block;
 mod convert;
-mod effort;
 mod error;
+mod estimate;
 mod fields;
 mod filter;
 mod hash;
@@ -40,12 +40,12 @@ pub mod testing;
 mod volume;
 
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef, rows_within};
-pub use effort::Effort;
 pub use error::{EvalError, MatchingError, PlanError};
+pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use literals::Literal;
-pub use matcher::{CompiledMatcher, PatternWalk, Verdict};
+pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
 pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};

@@ -100,7 +100,7 @@ pub(crate) struct Relabel {
     pub(crate) group_names: Vec<Option<String>>,
 }
 
-/// One leaf of a plan: what every shard does. Plain data, cheap to clone.
+/// One leaf of a plan: the work of every shard. Plain data, cheap to clone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeafPlan {
     pub(crate) index: usize,
@@ -153,7 +153,7 @@ pub(crate) enum EntryValue {
     /// The length of the processed line in bytes.
     LineLength,
     /// The length of the stored line and of its metadata in bytes. Only where series
-    /// are told apart by their streams.
+    /// are distinguished by their streams.
     StoredSize,
 }
 
@@ -166,7 +166,7 @@ pub(crate) enum SeriesLabels {
     None,
     /// As listed.
     Grouped(Grouping),
-    /// Labels of the stream. Those that entries carry are not looked at.
+    /// Labels of the stream. Labels that entries carry do not count.
     Stream(StreamLabels),
 }
 
@@ -177,7 +177,7 @@ pub enum StreamLabels {
     All,
     /// The listed ones, sorted and without duplicates, as far as a stream has them.
     Listed(Vec<String>),
-    /// Only the names of labels, all or those that are listed: the values of the series are
+    /// Only the names of labels, all names or the listed ones: the values of the series are
     /// empty.
     Names(Option<Vec<String>>),
 }
@@ -419,7 +419,7 @@ fn normalized(grouping: &Grouping) -> Grouping {
     Grouping { kind: grouping.kind, labels }
 }
 
-/// The labels of `absent_over_time`: those that equality matchers pin down.
+/// The labels of `absent_over_time`: the labels that equality matchers fix.
 fn absent_labels(selector: &Selector) -> Labels {
     let is_only_matcher = |matcher: &&Matcher| {
         matcher.op == MatchOp::Equal
@@ -448,15 +448,15 @@ fn relabel(replace: &LabelReplace) -> Result<Relabel, PlanError> {
 }
 
 impl Node {
-    /// The leaf whose series, or the groups of them, are those of the result, each of which
-    /// has a value. None where series may be left out, or become equal.
+    /// The leaf whose series, or the groups of whose series, are the series of the result. Each of
+    /// them has a value. None where series may be left out, or become equal.
     fn series_source(&self) -> Option<(usize, Option<&Grouping>)> {
         match self {
             Self::Sums { leaf, .. } | Self::Samples { leaf, .. } => Some((*leaf, None)),
             Self::Aggregate { function, grouping, input, .. } => match function {
                 VectorFunction::Sort | VectorFunction::SortDesc => input.series_source(),
                 VectorFunction::Topk | VectorFunction::Bottomk | VectorFunction::ApproxTopk => None,
-                // An aggregation of an aggregation has another grouping than the leaf is told.
+                // An aggregation of an aggregation has another grouping than the leaf.
                 _ => match (grouping, input.series_source()?) {
                     (Some(grouping), (leaf, None)) => Some((leaf, Some(grouping))),
                     _ => None,

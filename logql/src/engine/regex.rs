@@ -73,8 +73,8 @@ pub(crate) fn compile(pattern: &[u8], anchoring: Anchoring) -> Result<Pattern, S
     Ok(Pattern { regex, hir, cost })
 }
 
-/// Heap memory of a compiled pattern by its cost (see [`Translation::cost`]), in bytes, about: what
-/// it is compiled to, and what it keeps of texts that it has searched.
+/// About the heap memory of a compiled pattern by its cost (see [`Translation::cost`]), in bytes:
+/// the compiled program, and the caches that searches fill.
 ///
 /// [`Translation::cost`]: crate::syntax::go_regex::Translation::cost
 pub(crate) fn held_bytes(cost: u64) -> usize {

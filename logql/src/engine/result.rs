@@ -41,7 +41,7 @@ impl QueryResult {
 /// Entries with equal labels, in query direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamResult {
-    /// All labels, or those of stream category where labels are categorised.
+    /// All labels, or the labels of stream category where labels are categorised.
     pub labels: Labels,
     /// Not empty.
     pub entries: Vec<ResultEntry>,

@@ -7,8 +7,8 @@
 //!
 //! Guarantees: [`KnownSteps::completed`] gives, bit for bit, the answer of a run over all steps,
 //! provided that a new run would give the known steps again. The caller says which steps these are.
-//! A query has no [`Steps`] if its answer cannot be divided into steps, may depend on the time at
-//! which it is asked, or is rounded in an order that depends on the first step.
+//! A query has no [`Steps`] if its answer cannot be divided into steps, may depend on the time of
+//! the request, or is rounded in an order that depends on the first step.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::syntax::ast::RangeFunction;
 /// Times of answers are in milliseconds.
 const MS_NS: i64 = 1_000_000;
 
-/// Functions of templates that may tell the time are called something like this.
+/// Words in the names of template functions that may tell the time.
 const CLOCK_WORDS: [&[u8]; 2] = [b"now", b"date"];
 
 /// The steps of a metric range query, and which entries each of them depends on.
@@ -54,8 +54,8 @@ impl Steps {
         self.grid.time_ns(step)
     }
 
-    /// When a query is to be asked for some of the steps only, at least one of them. Its
-    /// times are not to be aligned once more.
+    /// The time parameters of a query for some of the steps, at least one. The query must not
+    /// align these times again.
     #[must_use]
     pub fn time_of(&self, steps: Range<u32>) -> QueryTime {
         QueryTime::Range {
@@ -90,7 +90,7 @@ impl Steps {
         first..end.max(first)
     }
 
-    /// The first step whose time is this or later, or how many there are.
+    /// The first step at this time or later, or the number of steps.
     fn first_at_or_after(&self, time_ns: i64) -> u32 {
         let distance = i128::from(time_ns) - i128::from(self.grid.start_ns);
         let step = i128::from(self.grid.step_ns);
@@ -140,7 +140,7 @@ impl Plan {
         Some(steps)
     }
 
-    /// Whether a template of the query may use the time at which it is asked.
+    /// Whether a template of the query may use the time of the request.
     fn may_tell_the_time(&self) -> bool {
         let has_clock = |template: &[u8]| {
             let template = template.to_ascii_lowercase();
@@ -194,9 +194,9 @@ impl KnownSteps {
         size_of::<KnownSteps>() as u64 + answer_bytes(series)
     }
 
-    /// The steps of `wanted`, which must be those of the same query, from the first that
-    /// is not known to the last. `changed` are half-open times of entries, in ns, that are
-    /// not what they were: steps that see them are not known.
+    /// The steps of `wanted`, which must be steps of the same query, from the first unknown
+    /// step to the last. `changed` are half-open times, in ns, at which entries have changed:
+    /// steps that see these times are not known.
     #[must_use]
     pub fn missing(&self, wanted: &Steps, changed: &[(i64, i64)]) -> Range<u32> {
         let known = &self.steps;
@@ -217,8 +217,8 @@ impl KnownSteps {
         hull.unwrap_or(0..0)
     }
 
-    /// The answer for the steps of `wanted`: those of `missing` as they are in `fresh`,
-    /// the others as they are known.
+    /// The answer for the steps of `wanted`: the steps of `missing` from `fresh`, the other
+    /// steps from the known answer.
     ///
     /// # Errors
     /// There are more series than `max_series`, unless that is 0.

@@ -1,8 +1,8 @@
 //! A store in memory that runs queries end to end, for tests and fuzzers.
 //!
-//! It does what shards and server do with the engine, without any of their
-//! shortcuts, and lets the caller choose how entries are spread over shards and
-//! cut into blocks, which must never change an answer.
+//! It uses the engine as shards and server do, without any of their shortcuts. The caller
+//! chooses how entries are spread over shards and cut into blocks; the choice must never
+//! change an answer.
 
 mod lines;
 mod templates;
@@ -148,7 +148,7 @@ impl TestStore {
     /// Evaluates a query on one shard.
     ///
     /// # Errors
-    /// Whatever is wrong with the query.
+    /// The query is invalid, or fails while it runs.
     pub fn query(&self, query: &str, params: &QueryParams) -> Result<QueryResult, QueryError> {
         self.query_with(query, params, &Layout::default())
     }
@@ -156,7 +156,7 @@ impl TestStore {
     /// Evaluates a query with a layout.
     ///
     /// # Errors
-    /// Whatever is wrong with the query.
+    /// The query is invalid, or fails while it runs.
     pub fn query_with(
         &self,
         query: &str,
@@ -171,7 +171,7 @@ impl TestStore {
     /// Runs a plan with a layout.
     ///
     /// # Errors
-    /// Whatever goes wrong while it runs.
+    /// The query fails while it runs.
     pub fn run(&self, plan: &Plan, layout: &Layout) -> Result<QueryResult, QueryError> {
         let mut merge = MergeState::new(plan);
         for leaf in plan.leaves() {

@@ -6,7 +6,6 @@ mod errors;
 pub mod go_regex;
 pub(crate) mod idents;
 mod lexer;
-mod names;
 mod parser;
 pub mod pattern;
 mod printer;

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What `make` gives, the bytes that are held of it, and the most that were held meanwhile.
+/// The value that `make` returns, the bytes that it holds, and the most bytes held meanwhile.
 pub(crate) fn measured<T>(make: impl FnOnce() -> T) -> (T, i64, i64) {
     let before = HELD_BYTES.get();
     PEAK_BYTES.set(before);

@@ -9,7 +9,7 @@ use lz4_flex::frame::FrameDecoder;
 use super::{BodyError, Compression};
 
 /// A zstd frame may ask for a window of this many bytes (as a power of two) while it
-/// is read: what the levels of all senders need, and no more.
+/// is read. The compression levels of all senders need no more.
 const ZSTD_WINDOW_LOG_MAX: u32 = 25;
 
 /// A compressed body of which a part is unpacked.
@@ -61,13 +61,13 @@ impl<'b> Unpacker<'b> {
     /// only if `most_bytes` were appended.
     ///
     /// # Errors
-    /// The body is malformed. What was appended means nothing then.
+    /// The body is malformed. The appended bytes mean nothing then.
     pub fn read(&mut self, out: &mut Vec<u8>, most_bytes: usize) -> Result<bool, BodyError> {
         let most = most_bytes as u64;
         let read = match &mut self.0 {
             Kind::Gzip(decoder) => decoder.take(most).read_to_end(out).map_err(gzip_error),
             Kind::Deflate(decoder) => decoder.take(most).read_to_end(out).map_err(|error| {
-                // What is no DEFLATE data from the start, zlib-wrapped data above all, counts
+                // A body that is no DEFLATE data from the start, such as zlib-wrapped data, counts
                 // as no data, as in Loki.
                 if decoder.total_out() == 0 {
                     BodyError::Eof
@@ -98,8 +98,8 @@ fn gzip_error(error: io::Error) -> BodyError {
     }
 }
 
-/// The error for a stream that cannot be read: one that is cut off is told apart from one that
-/// is `corrupt`.
+/// The error for a stream that cannot be read: a stream that is cut off has an error of its own,
+/// any other one is `corrupt`.
 fn cut_off_or(error: &io::Error, corrupt: BodyError) -> BodyError {
     if error.kind() == io::ErrorKind::UnexpectedEof { BodyError::UnexpectedEof } else { corrupt }
 }

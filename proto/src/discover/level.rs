@@ -57,13 +57,13 @@ impl Level {
     }
 }
 
-/// The value of `detected_level` for a level that the sender states: one of the known
-/// ones, or what was sent.
+/// The value of `detected_level` for a level that the sender states: a known
+/// level, or the text as sent.
 pub fn normalize_level(stated: &[u8]) -> &[u8] {
     Level::from_word(stated).map_or(stated, |level| level.as_str().as_bytes())
 }
 
-/// Whether a value of `detected_level` is that of a [`Level`], and not anything that was sent.
+/// Whether a value of `detected_level` is the name of a [`Level`], and not another sent text.
 pub fn is_known_level(value: &[u8]) -> bool {
     matches!(
         value,
@@ -71,8 +71,8 @@ pub fn is_known_level(value: &[u8]) -> bool {
     )
 }
 
-/// The level of an OpenTelemetry severity number, printed in decimal. What is no
-/// number counts as `info`.
+/// The level of an OpenTelemetry severity number, printed in decimal. A text that is
+/// no number counts as `info`.
 pub fn severity_number_level(text: &[u8]) -> Level {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok());
     match number {

@@ -2,8 +2,8 @@
 
 use crate::discover::{LevelFields, is_blank};
 
-/// The value of the most telling level field of a line, without its quotes. What is
-/// not a pair is skipped.
+/// The value of the most telling level field of a line, without its quotes. Text
+/// that is not a pair is skipped.
 pub(super) fn level_field<'l>(line: &'l [u8], fields: &LevelFields) -> Option<&'l [u8]> {
     let mut best: Option<(usize, &[u8])> = None;
     let mut rest = line;

@@ -7,7 +7,7 @@ fn level(line: &str) -> &'static str {
     line_level(line.as_bytes(), &LevelFields::default(), 2).as_str()
 }
 
-/// What Loki answers, and what follows from its rules.
+/// Answers of Loki, and answers that follow from its rules.
 #[test]
 fn levels_of_lines() {
     let cases = [
@@ -203,8 +203,8 @@ fn services_of_streams() {
 }
 
 /// Prints the cost per line: `cargo test --release -p logsvc-proto -- --nocapture cost_of`.
-/// The bound is far above what any build needs, and far below a mistake such as time
-/// that grows with the square of the length.
+/// The bound is far above the time of any build, and far below the time of a mistake, such as
+/// time that grows with the square of the length.
 #[test]
 fn cost_of_a_line() {
     let fill = |text: &str| format!("{text:x<200.200}").replace("xx", "se");

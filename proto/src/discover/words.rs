@@ -3,7 +3,7 @@
 //! Everything that is looked for begins with one of a few triples of letters. Chunks
 //! of a line are compared with all triples at once: by table lookups in vectors
 //! ([`avx2`]) where the CPU can, otherwise in a loop that the compiler turns into vector
-//! instructions. Only places with a hit are looked at byte by byte.
+//! instructions. Only places with a hit are read byte by byte.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -59,8 +59,8 @@ fn visit_triples<const N: usize>(
     visit_chunks(line, |chunk| chunk_hits(chunk, &triples.list), visit);
 }
 
-/// The walk over the chunks of a line. Bit n of what `hits` gives says that a triple begins
-/// at byte n of a chunk.
+/// The walk over the chunks of a line. Bit n of the mask that `hits` returns says that a triple
+/// begins at byte n of a chunk.
 #[inline(always)]
 fn visit_chunks(
     line: &[u8],
@@ -68,7 +68,7 @@ fn visit_chunks(
     mut visit: impl FnMut(usize) -> bool,
 ) {
     let mut start = 0;
-    // Places before this one were looked at.
+    // Places before this one have been read.
     let mut seen = 0;
     let mut padded = [0; CHUNK_READ_LEN];
     while seen + 2 < line.len() {

@@ -80,7 +80,7 @@ fn write_escaped<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
 }
 
 /// The escape of a byte: 0 stands for the byte itself, `u` for `\u00` and its code,
-/// [`LOOK_AHEAD`] for what depends on the bytes behind it, anything else for a
+/// [`LOOK_AHEAD`] for an escape that depends on the bytes behind it, any other letter for a
 /// backslash and that letter.
 const fn actions(html: bool) -> [u8; 256] {
     let mut actions = [0; 256];

@@ -38,12 +38,12 @@ pub struct StoreStats {
     pub duplicates: u64,
     /// Lines that passed the pipeline.
     pub lines_after_filter: u64,
-    /// Whether the query looked at structured metadata.
+    /// Whether the query read structured metadata.
     pub uses_structured_metadata: bool,
 }
 
 impl StoreStats {
-    /// Adds what another part of the query counted.
+    /// Adds the counts of another part of the query.
     pub fn merge(&mut self, other: &StoreStats) {
         self.blocks_referenced += other.blocks_referenced;
         self.blocks_read += other.blocks_read;
@@ -94,7 +94,7 @@ pub struct QueryStats {
     pub entries_returned: u64,
     /// Streams that the index named.
     pub streams_matched: u64,
-    /// Bytes that the query was thought to read before it ran, if that was asked for.
+    /// The estimate of the bytes that the query reads, if it was made.
     pub estimated_bytes: Option<u64>,
     /// Data in memory.
     pub ingester: IngesterStats,
@@ -115,8 +115,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Entries that were inserted.
     pub stored: u64,
-    /// How much of the time that was asked for came from there, in nanoseconds; of answers
-    /// only.
+    /// The part of the query's time range that came from the cache, in nanoseconds. Only caches
+    /// of answers count it.
     pub served_ns: u64,
 }
 
@@ -131,7 +131,7 @@ impl CacheStats {
 }
 
 impl QueryStats {
-    /// Adds what another part of the query counted. Times of the whole query
+    /// Adds the counts of another part of the query. Times of the whole query
     /// (`exec_time_ns`, `queue_time_ns`) are set by the caller that runs the whole query.
     pub fn merge(&mut self, other: &QueryStats) {
         self.splits += other.splits;
@@ -149,13 +149,13 @@ impl QueryStats {
         self.result_cache.merge(&other.result_cache);
     }
 
-    /// Line and metadata bytes looked at.
+    /// Line and metadata bytes that were read.
     pub fn total_bytes(&self) -> u64 {
         let sides = [&self.ingester.store, &self.store];
         sides.iter().map(|side| side.head_bytes + side.decompressed_bytes).sum()
     }
 
-    /// Lines looked at.
+    /// Lines that were read.
     pub fn total_lines(&self) -> u64 {
         let sides = [&self.ingester.store, &self.store];
         sides.iter().map(|side| side.head_lines + side.decompressed_lines).sum()

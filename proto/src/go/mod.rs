@@ -3,7 +3,7 @@
 //!
 //! - [`quote`] and [`unquote`]: strings and characters of package `strconv`
 //! - [`float`]: floating point numbers of `strconv` and `fmt`
-//! - [`duration`]: durations of package `time`, and those of Prometheus
+//! - [`duration`]: durations of package `time`, and durations of Prometheus
 //! - [`size`]: sizes in bytes, in the three notations that Loki knows
 //! - [`calendar`]: dates, RFC 3339, and how Go prints a time
 //!

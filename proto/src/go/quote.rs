@@ -170,7 +170,7 @@ pub fn is_printable(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Expected texts are what Go's strconv.Quote prints.
+    /// Go's strconv.Quote printed the expected texts.
     #[test]
     fn strings_are_quoted_like_go() {
         let cases = [

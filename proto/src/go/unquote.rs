@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::quote::{code_point, first_char};
 
-/// Why an escape is none. The messages are those of Prometheus' lexer.
+/// The fault of an invalid escape. The messages are taken from Prometheus' lexer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EscapeError {
     /// The text ends within it.

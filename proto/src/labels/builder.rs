@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::labels::{LabelError, Labels};
 
-/// Collects changes to a label set. Borrows what it can; lookups are linear, as
+/// Collects changes to a label set. Borrows texts where possible. Lookups are linear, as
 /// sets are small.
 #[derive(Clone, Default, Debug)]
 pub struct LabelsBuilder<'a> {

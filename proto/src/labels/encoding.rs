@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Varints are minimal ([`crate::varint`]), so a set has exactly one encoding.
-//! Sets of query results may hold empty values; those are never stored, and
+//! Sets of query results may hold empty values. Such sets are never stored, and
 //! [`check`] refuses them.
 
 use crate::labels::is_valid_label_name;

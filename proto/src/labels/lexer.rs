@@ -1,5 +1,5 @@
 //! Tokens of the series syntax. Only tokens that can begin or continue a series have a kind of
-//! their own. All other tokens are told apart just far enough to be named in an error text.
+//! their own. All other tokens are distinguished just far enough to be named in an error text.
 
 use std::borrow::Cow;
 

@@ -59,7 +59,7 @@ impl Labels {
         Labels { encoded: Box::new([0]) }
     }
 
-    /// Builds the label set of a stream. Pairs may come in any order; those with
+    /// Builds the label set of a stream. Pairs may come in any order. Pairs with
     /// an empty value vanish, as an empty label is the same as an absent one.
     pub fn from_pairs<N, V>(pairs: impl IntoIterator<Item = (N, V)>) -> Result<Labels, LabelError>
     where

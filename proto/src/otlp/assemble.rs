@@ -25,7 +25,7 @@ pub enum Action {
     Drop,
 }
 
-/// Decides what becomes of attributes, by their names as sent.
+/// Decides by an attribute's name, as sent, how the attribute is stored.
 pub trait AttributeRules {
     /// For an attribute of a resource.
     fn resource(&self, name: &[u8]) -> Action;
@@ -37,8 +37,8 @@ pub trait AttributeRules {
     fn severity_text_is_label(&self) -> bool;
 }
 
-/// The labels that a resource gives to all its records, without those from the first on that
-/// cannot be stored: no record of such a resource is.
+/// The labels that a resource gives to all its records. They end before the first label that
+/// cannot be stored: no record of such a resource is stored.
 pub fn resource_labels(resource: &ResourceLogs<'_>, rules: &impl AttributeRules) -> Labels {
     let mut labels = NewLabels::new(LabelsBuilder::new(), resource.len_bytes());
     for (name, value) in resource.attributes() {
@@ -49,8 +49,8 @@ pub fn resource_labels(resource: &ResourceLogs<'_>, rules: &impl AttributeRules)
     labels.build()
 }
 
-/// The labels of a resource with those that one of its records adds; `None` if it adds
-/// none. Of a record that cannot be stored they mean nothing.
+/// The labels of a resource with the labels that one of its records adds; `None` if it adds
+/// none. The labels of a record that cannot be stored mean nothing.
 pub fn record_labels(
     resource: &Labels,
     record: &LogRecord<'_>,
@@ -114,8 +114,8 @@ pub struct Assembler<'a> {
     shared_len_bytes: usize,
     /// Metadata of the entry.
     pairs: Vec<(Text<'a>, Text<'a>)>,
-    /// Texts that are not in the message: first those of the resource, then those of
-    /// the scope, then those of the entry.
+    /// Texts that are not in the message: first the texts of the resource, then of
+    /// the scope, then of the entry.
     scratch: Vec<u8>,
     line: Vec<u8>,
     buffers: NameBuffers,

@@ -264,7 +264,7 @@ fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Reads a whole number, as a number or in a text; `expected` says what its field holds.
+/// Reads a whole number, as a number or in a text; `expected` names the contents of its field.
 /// `null` is no number.
 fn whole_number<T: FromStr>(
     cursor: &mut Cursor<'_>,

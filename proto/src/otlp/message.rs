@@ -175,9 +175,9 @@ pub struct LogRecord<'a> {
     pub time_unix_ns: u64,
     /// When it was seen, in ns since the Unix epoch.
     pub observed_time_unix_ns: u64,
-    /// How severe: from 1 to 24, if the sender keeps to the protocol.
+    /// The severity: from 1 to 24, if the sender keeps to the protocol.
     pub severity_number: i32,
-    /// The sender's own word for that.
+    /// The sender's own word for the severity.
     pub severity_text: &'a [u8],
     /// The message.
     pub body: AnyValue<'a>,

@@ -6,9 +6,9 @@
 //! records are then visited, and [`Assembler`] makes an entry of each record, with the
 //! attributes that rules make labels of left out.
 //!
-//! What cannot be stored of a message that decodes concerns its records alone
-//! ([`RecordError`]): an attribute of a record refuses that record, one of a scope or resource
-//! the records under it.
+//! An attribute that cannot be stored refuses records, not the message ([`RecordError`]): an
+//! attribute of a record refuses that record, an attribute of a scope or resource refuses the
+//! records under it.
 //!
 //! Values may be nested [`MAX_DEPTH`] levels deep, which bounds the recursion of
 //! everything here; time and memory are linear in the message.

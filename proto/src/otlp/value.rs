@@ -30,8 +30,8 @@ pub enum AnyValue<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads an `AnyValue`; of several values the last counts. What is in arrays and maps is
-/// not looked at.
+/// Reads an `AnyValue`; of several values the last counts. Elements of arrays and maps are
+/// not read.
 pub(super) fn read_any(message: &[u8]) -> Result<AnyValue<'_>, ProtobufError> {
     let mut any = AnyValue::Empty;
     let mut fields = Fields::new(message);

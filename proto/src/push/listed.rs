@@ -109,7 +109,7 @@ impl EntryList {
             + self.pairs.capacity() * size_of::<[Span; 2]>()
     }
 
-    /// Forgets everything: a check of `body` begins.
+    /// Forgets all entries: a check of `body` begins.
     pub(super) fn begin(&mut self, body: &[u8]) {
         self.restart();
         self.is_full = body.len() >= ESCAPED as usize;

@@ -7,11 +7,11 @@
 //! Values: pairs with an empty value vanish; U+FFFD and every byte that is not UTF-8 become a
 //! space.
 //!
-//! Of pairs whose names become equal one survives, as in Loki: the last one of those
-//! whose name or value had to be rewritten, and only without such a pair the last one of the
-//! others. A pair with an empty value takes away those before it, and, if its name is in
-//! normal form, all whose names and values are, too. [`NormalizedMetadata::lost`] tells what
-//! was lost this way.
+//! Of pairs whose names become equal one survives, as in Loki: the last pair whose name or value
+//! had to be rewritten, and only without such a pair the last pair of all. A pair with an empty
+//! value removes the pairs before it. If its name is in normal form, it also removes all pairs
+//! whose names and values are in normal form. [`NormalizedMetadata::lost`] counts the pairs that
+//! were lost this way.
 
 mod names;
 
@@ -56,10 +56,10 @@ struct Span {
     is_rewritten: bool,
 }
 
-/// Pairs that gave way to others of the same name and another value.
+/// Pairs that were dropped for other pairs of the same name and another value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LostPairs {
-    /// How many.
+    /// The number of pairs.
     pub count: u64,
     /// Bytes of their names and values in normal form.
     pub len_bytes: u64,

@@ -69,7 +69,8 @@ impl<'a> Push<'a> {
         Ok(Push { form: Form::Protobuf(push), totals })
     }
 
-    /// The same, and notes in `list` where the entries are, so that visiting them costs less.
+    /// Like [`Push::protobuf`], and notes the places of the entries in `list`, so that visiting
+    /// them costs less.
     pub fn protobuf_listed(
         body: &'a [u8],
         list: &'a mut EntryList,

@@ -13,7 +13,7 @@
 //! `format`, `hash`, `parsed` and unknown fields are skipped. A field that may
 //! occur once and is repeated: the last one counts. Groups are refused; nothing
 //! has used them since proto2. Texts are not checked for UTF-8 here. Error texts
-//! are those of Go's generated decoders, which client authors know.
+//! equal the texts of Go's generated decoders, which client authors know.
 
 mod error;
 
@@ -178,7 +178,7 @@ impl<'a> ProtobufPush<'a> {
         Ok((ProtobufPush { body, labels_lead, listed: None }, totals))
     }
 
-    /// The same, and notes in `list` where the entries are, if they have room there.
+    /// Like [`ProtobufPush::parse`], and notes the places of the entries in `list`, if it has room.
     pub fn parse_listed(
         body: &'a [u8],
         list: &'a mut EntryList,
@@ -195,8 +195,8 @@ impl<'a> ProtobufPush<'a> {
     }
 }
 
-/// Checks a message; tells whether the labels of all its streams come first and once, and what
-/// it holds.
+/// Checks a message. Returns whether the labels of all its streams come first and once, and the
+/// totals of the message.
 fn check(body: &[u8], list: &mut EntryList) -> Result<(bool, Totals), ProtobufError> {
     let (mut labels_lead, mut totals) = (true, Totals::default());
     let mut fields = Fields::new(body);
@@ -416,7 +416,7 @@ impl<'a> Iterator for Streams<'a> {
 /// nearly, so the list must not grow with them.
 pub(super) const LISTED_PAIRS_MAX: usize = 128;
 
-/// The next entry of a checked stream message. Its metadata, which is looked at several
+/// The next entry of a checked stream message. Its metadata, which is read several
 /// times before it is stored, is walked here once, into `pairs`, unless there is very much.
 #[inline]
 pub(super) fn next_entry<'a, 'p>(

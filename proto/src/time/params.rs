@@ -4,8 +4,8 @@ use crate::go::calendar::parse_rfc3339_ns;
 use crate::go::duration::{DurationError, parse_model_duration_ns};
 use crate::go::quote::quoted;
 
-/// Why a parameter was refused. The texts are those of Loki, which
-/// shows its language's library messages.
+/// Why a parameter was refused. The texts equal Loki's texts, and Loki shows the
+/// messages of Go's libraries.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TimeError {
     /// Neither a number nor an RFC 3339 time.

@@ -8,7 +8,7 @@
 //! Matchers that look values up come first. Patterns that may reject values by their first
 //! bytes come next. Patterns are tried only on values of streams that are left.
 
-use logsvc_logql::engine::{CompiledMatcher, Verdict};
+use logsvc_logql::engine::{CompiledMatcher, PatternOutcome};
 
 use super::values::Values;
 use super::{Slot, SlotSet, TenantIndex};
@@ -98,9 +98,9 @@ fn accepted(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) 
             return None;
         }
         match walk.test(value) {
-            Verdict::Accepted => streams.insert_all(slots),
-            Verdict::Rejected => {}
-            Verdict::RejectedBeginning(len) => return Some(len),
+            PatternOutcome::Accepted => streams.insert_all(slots),
+            PatternOutcome::Rejected => {}
+            PatternOutcome::RejectedBeginning(len) => return Some(len),
         }
         None
     });
@@ -115,7 +115,7 @@ fn rejected(values: &Values, matcher: &CompiledMatcher, left: Option<&SlotSet>) 
     }
     let mut walk = matcher.pattern_walk(values.count());
     for (value, slots) in values.iter() {
-        if is_asked(slots, left) && walk.test(value) != Verdict::Accepted {
+        if is_asked(slots, left) && walk.test(value) != PatternOutcome::Accepted {
             streams.insert_all(slots);
         }
     }

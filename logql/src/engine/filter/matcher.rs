@@ -47,7 +47,7 @@ impl Search {
     }
 }
 
-/// Lines are searched in windows of about so many bytes, with a look at the meter between them.
+/// Lines are searched in windows of about this size, with a check of the meter between them.
 const WINDOW_BYTES: usize = 256 << 10;
 
 fn finder_bytes(finder: &Finder<'_>) -> usize {
@@ -112,8 +112,8 @@ impl LineMatcher {
         Self { test: Test::Literal(finder), search, hit_is_match: true, regex_bytes: 0 }
     }
 
-    /// Lines that contain one of several non-empty needles, in whose ASCII letters
-    /// the case does not count where that is said.
+    /// Lines that contain one of several non-empty needles. A needle may ignore the case
+    /// of its ASCII letters.
     pub(crate) fn any_literal<'n>(
         needles: impl Iterator<Item = (&'n [u8], bool)> + Clone,
     ) -> Result<Self, String> {
@@ -285,7 +285,7 @@ impl LineMatcher {
             }
             if selection.get(candidate) {
                 // A literal that crosses the line's end has no room further right
-                // in that line either; other tests are asked.
+                // in that line either; other tests decide.
                 let matched = if self.hit_is_match && hit_end <= line_end {
                     true
                 } else if matches!(self.test, Test::Literal(_)) {

@@ -24,10 +24,10 @@ use matcher::LineMatcher;
 /// The work of a line besides its bytes, see [`super::meter`].
 const LINE_WORK: usize = 32;
 
-/// Work is counted when it has come to so much.
+/// The work that is counted at once.
 const COUNTED_WORK: usize = 32 << 10;
 
-/// Less work of a filter is part of what its stage costs.
+/// Less work of a filter is part of the cost of its stage.
 const SMALL_WORK: usize = 2 << 10;
 
 /// One filter: any of its operands matches, or none does.
@@ -142,7 +142,7 @@ pub(crate) struct LineFilters {
 
 impl LineFilters {
     /// Compiles filters and adds them to the run, the cheapest first; not all of them where the
-    /// meter is stopped. What they hold is admitted.
+    /// meter is stopped. The meter admits the memory of the filters.
     ///
     /// # Errors
     /// The detail of Loki's stage error.

@@ -10,7 +10,7 @@ pub(crate) const STAGE_BYTES: usize = 1 << 10;
 /// How often texts of a stage are copied.
 const TEXT_FACTOR: usize = 8;
 
-/// Bytes that compiling a line filter may take, those that it holds then included.
+/// Bytes that compiling a line filter may take, with the bytes of the compiled filter.
 pub(crate) fn of_line_filter(filter: &LineFilter) -> usize {
     let is_regex = matches!(filter.op, LineFilterOp::Regex | LineFilterOp::NotRegex);
     let (mut held_bytes, mut compiling_bytes, mut literal_cost) = (STAGE_BYTES, 0, 0);

@@ -19,14 +19,14 @@ impl EntryLabels {
         }
     }
 
-    /// Writes a parsed label, replacing what had the name. Its value becomes valid
+    /// Writes a parsed label in place of a label of its name. Its value becomes valid
     /// text, see [`push_clean`].
     pub(crate) fn set(&mut self, name: NameId, value: &[u8]) {
         self.set_with(name, value.len(), |arena| push_clean(arena, value));
     }
 
-    /// Writes a parsed label whose value, valid text of at most so many bytes, `write` appends
-    /// to what it is given. Nothing happens if there is no memory.
+    /// Writes a parsed label. `write` appends its value, valid text of at most so many bytes, to
+    /// a buffer. Nothing happens if there is no memory.
     pub(crate) fn set_with(
         &mut self,
         name: NameId,

@@ -1,7 +1,7 @@
 //! Which fields of a line parsers turn into labels.
 //!
-//! The parsers ask [`EntryLabels::target`] for every field they meet. It gives no label when the
-//! field is not to become one:
+//! The parsers call [`EntryLabels::target`] for every field. It returns no label when the field
+//! is not to become one:
 //! - a field with the name of another label gets the suffix `_extracted`,
 //! - of several extractions of a label the first one counts,
 //! - only labels that the query looks at are extracted.
@@ -65,7 +65,7 @@ impl Wants {
 }
 
 impl EntryLabels {
-    /// Says which labels the query looks at. To be called before the first entry.
+    /// Sets the labels that the query reads. To be called before the first entry.
     pub(crate) fn want(&mut self, wanted: &Wanted) {
         let Wanted::Only { names, preserves_errors } = wanted else { return };
         let mut lengths = 0;
@@ -84,18 +84,18 @@ impl EntryLabels {
         };
     }
 
-    /// True when the query looks at a label of that name.
+    /// True when the query reads a label of this name.
     pub(crate) fn is_wanted(&self, name: NameId) -> bool {
         self.wants.names.is_none() || self.rows[name.0 as usize].is_needed
     }
 
-    /// True when everything the query looks at was written, so that parsers stop.
+    /// True when all labels that the query reads are written, so that parsers stop.
     pub(crate) fn has_all(&self) -> bool {
         self.wants.missing == 0 && self.wants.names.is_some()
     }
 
     /// True when labels that begin with `prefix` and an underscore may be wanted,
-    /// or the error of a damaged object of that name.
+    /// or the error of a damaged object of this name.
     pub(crate) fn may_want_prefix(&self, prefix: &[u8]) -> bool {
         let Some(names) = &self.wants.names else { return true };
         prefix.is_empty()
@@ -119,15 +119,15 @@ impl EntryLabels {
         names.iter().chain(&[ERROR, PRESERVE_ERROR]).any(is_known) || may_have("__error_details__")
     }
 
-    /// The label that a parser is to set for a field with that sanitised name.
-    /// `None` when the query does not look at it, or when it was written before.
+    /// The label that a parser sets for a field with this sanitised name. `None`
+    /// when the query does not read it, or when it is written already.
     pub(crate) fn target(&mut self, name: &[u8]) -> Option<NameId> {
         let id = self.field_id(name)?;
         self.target_of(id)
     }
 
-    /// The label of a field with that sanitised name; `None` when the query
-    /// does not look at it, with or without the suffix. The answer is the same for every entry.
+    /// The label of a field with this sanitised name; `None` when the query
+    /// does not read it, with or without the suffix. The answer is the same for every entry.
     pub(crate) fn field_id(&mut self, name: &[u8]) -> Option<NameId> {
         if self.wants.names.is_none() {
             return self.new_name_id(name);
@@ -140,7 +140,7 @@ impl EntryLabels {
         self.rows[id.0 as usize].is_needed.then_some(id)
     }
 
-    /// The same for a name that is known.
+    /// [`EntryLabels::target`] for a known name.
     pub(crate) fn target_of(&mut self, name: NameId) -> Option<NameId> {
         let name = self.extraction_name(name);
         (self.is_wanted(name) && !self.known(name).is_claimed).then_some(name)

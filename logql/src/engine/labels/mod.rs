@@ -93,7 +93,7 @@ struct Row {
     entry: u64,
     /// Position in the current stream's labels, or [`NONE`].
     base: u32,
-    /// The name with the suffix of colliding labels, once it was asked for.
+    /// The name with the suffix of colliding labels, once it was needed.
     extracted: u32,
     /// The query looks at labels of that name.
     is_needed: bool,
@@ -146,13 +146,13 @@ pub(crate) struct EntryLabels {
 }
 
 impl EntryLabels {
-    /// No labels; parsers extract everything until [`EntryLabels::want`] says
-    /// otherwise.
+    /// No labels. Parsers extract all labels until [`EntryLabels::want`] restricts
+    /// them.
     pub(crate) fn new() -> Self {
         Self::with_meter(Meter::default())
     }
 
-    /// The same; what stages take is counted by `meter`.
+    /// Like [`EntryLabels::new`]; `meter` counts the memory and work of the stages.
     pub(crate) fn with_meter(meter: Meter) -> Self {
         let mut labels = Self {
             names: BytesInterner::new(),
@@ -196,7 +196,7 @@ impl EntryLabels {
         &self.meter
     }
 
-    /// The same, consuming the labels.
+    /// The meter of labels that are not needed further.
     pub(crate) fn into_meter(self) -> Meter {
         self.meter
     }
@@ -232,7 +232,7 @@ impl EntryLabels {
         Arc::new(base)
     }
 
-    /// The same with those labels alone that are listed.
+    /// Prepares the listed labels of a stream alone.
     pub(crate) fn base_of_listed(&self, labels: &Labels, listed: &[NameId]) -> Arc<BaseLabels> {
         let mut base = BaseLabels::default();
         for &name in listed {
@@ -288,7 +288,7 @@ impl EntryLabels {
         row
     }
 
-    /// The same for reading.
+    /// The state of a name within this entry, for reading.
     fn known(&self, name: NameId) -> Row {
         let row = self.rows[name.0 as usize];
         if row.entry == self.entry {

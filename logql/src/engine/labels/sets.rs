@@ -56,13 +56,13 @@ pub(crate) struct LabelSets {
     key: Vec<u8>,
 }
 
-/// The set that is given where there is no memory for another one, which ends the leaf.
+/// The id where there is no memory for another set, which ends the leaf.
 pub(crate) const NO_SET: u32 = 0;
 
-/// Keys of fewer bytes are part of what an entry costs.
+/// The work for keys of fewer bytes is part of the work for an entry.
 const LONG_KEY_BYTES: usize = 1 << 10;
 
-/// At most so many bytes say how long a name and its value are.
+/// Most bytes for the lengths of a name and of its value.
 const LENGTHS_BYTES: usize = 10;
 
 /// Memory for a name and a value on their way into a set: in a list that doubles, and in another
@@ -137,8 +137,8 @@ impl LabelSets {
         self.finish(meter)
     }
 
-    /// The id of what `reduction` keeps of a set of `others`, which was interned without
-    /// categories and with the same names.
+    /// The id of the part of a set of `others` that `reduction` keeps. The set was interned
+    /// without categories and with the same names.
     pub(crate) fn intern_part(
         &mut self,
         others: &LabelSets,
@@ -155,7 +155,7 @@ impl LabelSets {
         self.intern_key(meter)
     }
 
-    /// The id of those labels of a stream that are listed, sorted by their ids.
+    /// The id of the set of a stream's listed labels, sorted by their ids.
     pub(crate) fn intern_listed(
         &mut self,
         stream: &Labels,
@@ -171,7 +171,7 @@ impl LabelSets {
         self.intern_key(names.meter())
     }
 
-    /// How many sets there are.
+    /// The number of sets.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -202,14 +202,14 @@ impl LabelSets {
         if self.key.len() >= LONG_KEY_BYTES {
             meter.work(self.key.len());
         }
-        // Half of a key that found no memory is none.
+        // A key without memory for all of it is dropped.
         if meter.is_stopped() {
             return NO_SET;
         }
         self.keys.intern(&self.key, meter).unwrap_or(NO_SET)
     }
 
-    /// Gives back what an outlier among the sets has made large.
+    /// Gives back buffers that an outlier among the sets has made large.
     pub(crate) fn recycle(&mut self, meter: &Meter) {
         meter.recycle(&mut self.values);
         meter.recycle(&mut self.key);
@@ -244,8 +244,8 @@ impl LabelSets {
         }
     }
 
-    /// The labels of some categories of a set. What is made of them is admitted, and so is what
-    /// is needed for that, but only until it is made.
+    /// The labels of some categories of a set. The meter admits the memory of the labels, and,
+    /// until they are made, the memory that making them needs.
     fn labels_of(&self, id: u32, names: &EntryLabels, is_wanted: impl Fn(u8) -> bool) -> Labels {
         let meter = names.meter();
         let fields = || self.fields_of(id).filter(|(_, category, _)| is_wanted(*category));

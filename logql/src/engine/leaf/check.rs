@@ -14,8 +14,8 @@ impl Plan {
     /// Plans a query.
     ///
     /// # Errors
-    /// Everything that can be wrong with the expression or the parameters is found
-    /// here, before anything is sent out.
+    /// All errors of the expression and of the parameters are found here, before leaves
+    /// are sent out.
     pub fn new(expr: &Expr, params: &QueryParams) -> Result<Self, PlanError> {
         Self::with_allowance(expr, params, &Unlimited)
     }

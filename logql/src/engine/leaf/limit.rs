@@ -80,7 +80,7 @@ mod tests {
     use crate::syntax::parse;
     use logsvc_proto::Labels;
 
-    /// After how many streams of one line each a leaf ends, if it does.
+    /// The number of streams, of one line each, after which a leaf ends; `None` if it does not end.
     fn ends_after(query: &str, max_series: usize, lines: &[&[u8]]) -> Option<usize> {
         let expr = parse(query).expect("a query");
         let mut params = QueryParams::instant(50);

@@ -22,7 +22,7 @@ use super::super::labels::sets::EntryLabelSet;
 use super::super::meter::Meter;
 use super::super::params::Direction;
 
-/// Thinning looks for entries to drop when it holds this many.
+/// Thinning searches for entries to drop when the collector holds so many.
 const THIN_AT_LEAST: usize = 1024;
 
 /// The canonical text of labels, and the bytes that making it takes, in lengths of the labels.
@@ -33,7 +33,7 @@ const KEY_TEXT_FACTOR: usize = 6;
 /// The interface leaves it open. Loki orders by its stream hash, XXH64 of
 /// the names and values, each followed by the byte 0xff; doing the same makes
 /// answers that are cut at a limit comparable side by side. Streams with equal
-/// hashes are told apart by their canonical text.
+/// hashes are distinguished by their canonical text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StreamKey {
     hash: u64,
@@ -167,7 +167,7 @@ impl LogCollector {
         self.limit > 0 && self.bound.is_none_or(|bound| rank_of(best, self.direction) <= bound)
     }
 
-    /// The times, `start <= t < end`, of those entries within `bounds_ns` that could
+    /// The times, `start <= t < end`, of the entries within `bounds_ns` that could
     /// still be in the result.
     pub(crate) fn open_bounds_ns(&self, bounds_ns: (i64, i64)) -> (i64, i64) {
         let (start_ns, end_ns) = bounds_ns;
@@ -179,8 +179,8 @@ impl LogCollector {
         }
     }
 
-    /// Whether the entry at this position could be in the result; cheap, so that
-    /// the pipeline's work is saved for those that cannot.
+    /// Whether an entry of this time could be in the result. The test is cheap, and saves the
+    /// pipeline's work for entries that cannot.
     pub(crate) fn admits(&self, timestamp_ns: i64) -> bool {
         self.wants(timestamp_ns, timestamp_ns)
     }
@@ -293,7 +293,7 @@ impl LogCollector {
     }
 
     /// The entries in order, with the label sets they use renumbered from zero by
-    /// `resolve`. Of no use if the leaf is stopped here.
+    /// `resolve`. They are incomplete if the leaf is stopped here.
     pub(crate) fn finish(
         mut self,
         resolve: impl Fn(u32) -> EntryLabelSet,
@@ -310,7 +310,7 @@ impl LogCollector {
         let mut label_sets: BTreeMap<u32, u32> = BTreeMap::new();
         for (position, held) in self.entries {
             let has_room = meter.work(ENTRY_WORK)
-                // A copy of the key for those of streams that are new, and places in the maps.
+                // A copy of the key if the stream is new, and places in the maps.
                 && (streams.contains_key(&position.stream)
                     || meter.admit(position.stream.text.len() + MAPPED_BYTES)
                         && meter.make_room(&mut partial.streams, 1))

@@ -5,17 +5,16 @@
 //! one block, so the shard yields between calls; between calls it also asks
 //!
 //! - [`LeafExecutor::wants`] whether a block of some time range can matter at all,
-//! - [`LeafExecutor::is_done`] whether anything can,
+//! - [`LeafExecutor::is_done`] whether any block can matter,
 //! - [`StreamState::needs`] which columns to read,
 //! - [`LeafExecutor::reads_metadata`] whether the metadata of a block matters,
 //! - [`LeafExecutor::stop`] whether the leaf has to end: it takes memory of an
-//!   [`Allowance`](super::meter::Allowance) before it allocates, and looks there often,
+//!   [`Allowance`](super::meter::Allowance) before it allocates, and checks there often,
 //!   also within a block, whether it may go on.
 //!
 //! Blocks of one stream may be given to different executors: the partial results
-//! carry all that is needed to put them together again. For a log query blocks
-//! are best offered in query direction, newest or oldest first, so that the limit
-//! ends the scan early.
+//! carry all data that a merge needs. For a log query blocks are best offered in
+//! query direction, newest or oldest first, so that the limit ends the scan early.
 //!
 //! Between calls an executor and its stream states may go to another thread.
 //!
@@ -69,9 +68,9 @@ impl Needs {
 /// Counters of the work of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeafStats {
-    /// Entries within the leaf's time range that were looked at.
+    /// Entries within the leaf's time range that were read.
     pub entries: u64,
-    /// Bytes of the lines that were looked at.
+    /// Bytes of the lines that were read.
     pub line_bytes: u64,
     /// Entries that passed the whole pipeline.
     pub entries_kept: u64,
@@ -96,7 +95,7 @@ impl LeafStats {
 #[derive(Debug)]
 pub struct StreamState {
     base: Arc<BaseLabels>,
-    /// The same for the probe.
+    /// The labels of the stream for the probe.
     probe_base: Option<Arc<BaseLabels>>,
     /// For the order of log entries.
     key: StreamKey,

@@ -19,9 +19,9 @@ use super::super::plan::LeafPlan;
 use super::wanted::wanted_by;
 use crate::syntax::ast::{LabelFilter, LogExpr, Stage};
 
-/// Entries after which it is seen whether the probe pays.
+/// Entries after which the leaf decides whether the probe pays.
 const TRIAL_ENTRIES: u32 = 1024;
-/// Entries that it rests for when it kept more than half of them.
+/// Entries for which the probe rests when it kept more than half of a trial.
 const REST_ENTRIES: u32 = 16 * TRIAL_ENTRIES;
 
 /// The probe of a leaf.
@@ -32,7 +32,7 @@ pub(super) struct Probe {
     tried: u32,
     kept: u32,
     rest_entries: u32,
-    /// The last one to go, as it has the meter.
+    /// The last field, since it has the meter.
     labels: EntryLabels,
 }
 
@@ -90,7 +90,7 @@ impl Probe {
         keeps
     }
 
-    /// Why the part has to end, if it has.
+    /// The reason to end the part, if there is one.
     pub(super) fn stop(&self) -> Option<Stop> {
         self.labels.meter().stop()
     }
@@ -113,7 +113,7 @@ impl Probe {
     }
 }
 
-/// The stages up to the last label filter that can be looked at beforehand; none
+/// The stages up to the last label filter that can be tested beforehand; none
 /// when no parser stands before it, as then nothing would be saved.
 fn probed(stages: &[Stage]) -> &[Stage] {
     let mut end = 0;

@@ -60,8 +60,8 @@ impl RangeCollector {
         self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
     }
 
-    /// Adds entries of one series that fall into one cell, and `bytes`, the sum of what
-    /// [`RangeCollector::value`] asks for. Nothing is added if there is no memory.
+    /// Adds entries of one series that fall into one cell, and `bytes`, the sum of the values of
+    /// kind [`RangeCollector::value`]. Nothing is added if there is no memory.
     pub(crate) fn add(&mut self, series: u32, cell: &Cell, count: u64, bytes: u64, meter: &Meter) {
         if cell.is_gap() {
             return;
@@ -86,8 +86,8 @@ impl RangeCollector {
     }
 
     /// Adds the entries `first..end` of a sorted block, all of one series: one
-    /// search for each change of the steps that see them. `metadata_bytes` tells the bytes
-    /// of metadata of a range of them, and is asked only if they count.
+    /// search for each change of the steps that see them. `metadata_bytes` returns the
+    /// bytes of metadata of a range of entries, and is called only if they count.
     pub(crate) fn add_sorted(
         &mut self,
         series: u32,
@@ -124,8 +124,8 @@ impl RangeCollector {
             + self.fresh.capacity() * size_of::<u32>()
     }
 
-    /// The series that have points; `labels` gives those of a series. Of no use if the leaf is
-    /// stopped here.
+    /// The series that have points; `labels` gives the labels of a series. The result is
+    /// incomplete if the leaf is stopped here.
     pub(crate) fn finish(self, labels: impl Fn(u32) -> Labels, meter: &Meter) -> Vec<SumSeries> {
         let mut series = Vec::new();
         for (id, runs) in (0u32..).zip(self.series) {

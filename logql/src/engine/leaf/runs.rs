@@ -34,9 +34,9 @@ pub(crate) struct SumPoint {
 /// The runs of one series.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Sorted and joined ones, and behind them others in the order in which they came.
+    /// Sorted and joined runs, and behind them other runs in order of arrival.
     runs: Vec<Run>,
-    /// How many are sorted and joined.
+    /// The number of sorted and joined runs.
     sorted: usize,
     /// The run of the entry before: the next one falls into the same or the one behind it,
     /// as blocks are in the order of time.
@@ -52,13 +52,13 @@ const POINT_WORK: usize = 16;
 const JOIN_AT_LEAST: usize = 64;
 
 impl Runs {
-    /// Whether nothing was added.
+    /// Whether there is no run.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// Adds `count` entries whose values add up to `sum`; nothing if there is no memory.
-    /// Returns by how many bytes the memory grew.
+    /// Returns the growth of memory in bytes.
     pub(crate) fn add(&mut self, cell: &Cell, count: u64, sum: u64, meter: &Meter) -> usize {
         let steps = (cell.first_step, cell.end_step);
         if let Some(place) = self.place_of(steps) {
@@ -94,7 +94,7 @@ impl Runs {
         self.runs[..self.sorted].binary_search_by_key(&steps, Run::steps).ok()
     }
 
-    /// Sorts the runs and joins those over the same steps. There are at most two
+    /// Sorts the runs and joins runs over the same steps. There are at most two
     /// runs per step after that: starts and ends both ascend with time.
     fn join(&mut self, meter: &Meter) {
         if self.sorted == self.runs.len() {
@@ -114,8 +114,8 @@ impl Runs {
         self.last = 0;
     }
 
-    /// The steps that see at least one entry, with the sum of the values. Those that there is
-    /// memory for; the memory of the runs is free then.
+    /// The steps that see at least one entry, with the sum of the values; fewer if there is no
+    /// memory for all. The memory of the runs is free then.
     pub(crate) fn points(mut self, meter: &Meter) -> Vec<SumPoint> {
         self.join(meter);
         let leaving_bytes = size_of_val(self.runs.as_slice());

@@ -66,7 +66,7 @@ impl SampleCollector {
         }
     }
 
-    /// Names a stream, for [`Sample::stream`]; by any number if there is no memory for it.
+    /// The number of a stream, for [`Sample::stream`]; any number if there is no memory for it.
     pub(crate) fn stream(&mut self, key: StreamKey, meter: &Meter) -> u32 {
         let key_bytes = key.held_bytes();
         if !meter.push(&mut self.streams, key) {
@@ -118,7 +118,7 @@ impl SampleCollector {
             + self.fresh.capacity() * size_of::<u32>()
     }
 
-    /// The samples in their order; of no use if the leaf is stopped here.
+    /// The samples in their order. They are incomplete if the leaf is stopped here.
     pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
         let meter = names.meter();
         let mut partial = SamplePartial { streams: Vec::new(), series: Vec::new() };
@@ -152,7 +152,7 @@ impl SampleCollector {
     }
 }
 
-/// The streams in order, each once, and the place of each of those that are given.
+/// The distinct streams in order, and for each of `streams` its place among them.
 fn ranked(streams: &[StreamKey]) -> (Vec<StreamKey>, Vec<u32>) {
     let mut sorted = streams.to_vec();
     sorted.sort_unstable();
@@ -195,7 +195,7 @@ impl SamplePartial {
     }
 
     /// Renumbers the streams of several partials alike, in the order of their
-    /// keys, so that samples can be ordered across partials. Those of one stay in order.
+    /// keys, so that samples can be ordered across partials. Samples of one partial stay in order.
     pub(crate) fn align(partials: &mut [SamplePartial]) {
         let mut ranks: BTreeMap<(u64, Box<str>), u32> = BTreeMap::new();
         for partial in partials.iter() {

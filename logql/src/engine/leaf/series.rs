@@ -28,7 +28,7 @@ pub(super) fn series_of(
     Err(EvalError::Pipeline { error: error.into_owned(), series })
 }
 
-/// The labels of the series. The unwrapped label goes unless it is asked for.
+/// The labels of the series. The unwrapped label goes unless the grouping lists it.
 pub(super) fn reduction_of(
     series: &SeriesLabels,
     unwrapped: Option<NameId>,

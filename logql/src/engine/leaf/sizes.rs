@@ -28,8 +28,8 @@ pub(crate) struct MetadataShares {
 }
 
 impl MetadataShares {
-    /// Adds a stream; the number is what the other functions know it by. Another one's number if
-    /// there is no memory for it.
+    /// Adds a stream, and returns the number by which the other functions know it. Returns the
+    /// number of another stream if there is no memory.
     pub(crate) fn stream(&mut self, meter: &Meter) -> u32 {
         let number = u32::try_from(self.streams.len());
         if !meter.push(&mut self.streams, Share::default()) {

@@ -53,7 +53,8 @@ impl StreamGroups {
         self.keys.intern(&self.key, meter).unwrap_or(NO_SET)
     }
 
-    /// The labels of a group: those of its streams that count, or their names with empty values.
+    /// The labels of a group: the labels of its streams that count, or their names with empty
+    /// values.
     pub(super) fn labels(&self, group: u32) -> Labels {
         let mut rest = self.keys.get(group);
         let pairs: Vec<(String, String)> = match &self.by {

@@ -1,9 +1,9 @@
 //! The labels that a query looks at.
 //!
 //! The result of a log query holds all labels, and so does that of a range
-//! aggregation that keeps them. Where the labels of the result are listed, parsers
-//! extract those and the labels that stages read, and nothing else; a parser stops
-//! when it has them. So damage in the rest of a line goes unnoticed, as in
+//! aggregation that keeps them. Where the query lists the labels of the result, parsers
+//! extract the listed labels and the labels that stages read, and nothing else. A parser stops
+//! when it has all of them. So damage in the rest of a line goes unnoticed, as in
 //! Loki. Where a query looks at no label, parsers do not run.
 
 use super::super::labels::{ERROR, EntryLabels, NameId, Wanted};

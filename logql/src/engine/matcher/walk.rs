@@ -5,10 +5,10 @@
 //! differs. Where no continuation could match, the walk says so, and a caller with sorted values
 //! skips all values with that beginning.
 //!
-//! Guarantees: a verdict is that of [`CompiledMatcher::pattern_matches`], in whatever order values
-//! come. Memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four bytes for each
-//! byte of the longest value. A pattern whose automaton would take more memory is tested on each
-//! value separately.
+//! Guarantees: the outcome for a value agrees with [`CompiledMatcher::pattern_matches`], in any
+//! order of values. Memory is bounded by [`AUTOMATON_MAX_BYTES`], [`STATES_MAX_BYTES`] and four
+//! bytes for each byte of the longest value. A pattern whose automaton would take more memory is
+//! tested on each value separately.
 
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
@@ -19,7 +19,7 @@ use regex_syntax::hir::{Hir, Look};
 
 use super::{Accepts, CompiledMatcher};
 
-/// For fewer values an automaton is not worth its making, which takes some 30 us.
+/// For fewer values an automaton is not worth the some 30 us that making it takes.
 const VALUES_MIN: usize = 512;
 
 /// Size that the automaton of a pattern may have before any state is known.
@@ -30,12 +30,12 @@ const STATES_MAX_BYTES: usize = 1 << 20;
 
 /// The outcome of a pattern for a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It matches.
+pub enum PatternOutcome {
+    /// The pattern matches the value.
     Accepted,
-    /// It does not match.
+    /// The pattern does not match the value.
     Rejected,
-    /// It matches no value that begins with so many bytes of this one.
+    /// The pattern matches no value that begins with the first so many bytes of this value.
     RejectedBeginning(usize),
 }
 
@@ -47,8 +47,8 @@ pub struct PatternWalk<'m, 'v> {
 }
 
 impl CompiledMatcher {
-    /// Begins to test about so many values, as if the matcher were not negated. It is
-    /// quick if they come sorted by their bytes.
+    /// Begins to test about `values` values, as if the matcher were not negated. The walk is
+    /// quick if values come sorted by their bytes.
     #[must_use]
     pub fn pattern_walk<'v>(&self, values: usize) -> PatternWalk<'_, 'v> {
         let automaton = match &self.accepts {
@@ -63,10 +63,10 @@ impl CompiledMatcher {
 
 impl<'v> PatternWalk<'_, 'v> {
     /// Tests a value; pass "" for an absent label.
-    pub fn test(&mut self, value: &'v str) -> Verdict {
+    pub fn test(&mut self, value: &'v str) -> PatternOutcome {
         if let Some(automaton) = &mut self.automaton {
             match automaton.test(value.as_bytes()) {
-                Some(verdict) => return verdict,
+                Some(outcome) => return outcome,
                 None => self.automaton = None,
             }
         }
@@ -74,15 +74,15 @@ impl<'v> PatternWalk<'_, 'v> {
             Accepts::Prefix(prefix) => {
                 let common = common_len(prefix.as_bytes(), value.as_bytes());
                 if common == prefix.len() {
-                    Verdict::Accepted
+                    PatternOutcome::Accepted
                 } else if common == value.len() {
-                    Verdict::Rejected
+                    PatternOutcome::Rejected
                 } else {
-                    Verdict::RejectedBeginning(common + 1)
+                    PatternOutcome::RejectedBeginning(common + 1)
                 }
             }
-            _ if self.matcher.pattern_matches(value) => Verdict::Accepted,
-            _ => Verdict::Rejected,
+            _ if self.matcher.pattern_matches(value) => PatternOutcome::Accepted,
+            _ => PatternOutcome::Rejected,
         }
     }
 }
@@ -107,7 +107,7 @@ impl<'v> Automaton<'v> {
             .which_captures(WhichCaptures::None)
             .nfa_size_limit(Some(AUTOMATON_MAX_BYTES));
         let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(&whole).ok()?;
-        // It gives up where it would forget states, so those that are kept stay valid.
+        // The automaton gives up where it would forget states, so all kept states stay valid.
         let config =
             DFA::config().cache_capacity(states_max_bytes).minimum_cache_clear_count(Some(0));
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
@@ -119,27 +119,27 @@ impl<'v> Automaton<'v> {
 
     /// `None` if it would need more memory than it may have, or cannot tell. Its states are of
     /// no use then.
-    fn test(&mut self, value: &'v [u8]) -> Option<Verdict> {
+    fn test(&mut self, value: &'v [u8]) -> Option<PatternOutcome> {
         let known = common_len(self.last, value).min(self.states.len() - 1);
         self.last = value;
         self.states.truncate(known + 1);
         let mut state = self.states[known];
         if state.is_dead() {
-            return Some(Verdict::RejectedBeginning(known));
+            return Some(PatternOutcome::RejectedBeginning(known));
         }
         self.states.reserve(value.len() - known);
         for (at, &byte) in value.iter().enumerate().skip(known) {
             state = self.dfa.next_state(&mut self.cache, state, byte).ok()?;
             self.states.push(state);
             if state.is_dead() {
-                return Some(Verdict::RejectedBeginning(at + 1));
+                return Some(PatternOutcome::RejectedBeginning(at + 1));
             }
             if state.is_quit() {
                 return None;
             }
         }
         let end = self.dfa.next_eoi_state(&mut self.cache, state).ok()?;
-        Some(if end.is_match() { Verdict::Accepted } else { Verdict::Rejected })
+        Some(if end.is_match() { PatternOutcome::Accepted } else { PatternOutcome::Rejected })
     }
 }
 

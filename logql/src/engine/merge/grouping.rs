@@ -16,7 +16,7 @@ pub(crate) fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labe
     select_labels(labels, &grouping.labels, keep_listed)
 }
 
-/// The labels that are listed, or those that are not, without those that are empty.
+/// The listed labels, or the labels that are not listed, without empty labels.
 pub(crate) fn select_labels(labels: &Labels, listed: &[String], keep_listed: bool) -> Labels {
     let is_listed = |name: &str| listed.iter().any(|listed| listed == name);
     part(labels, |name, value| !value.is_empty() && is_listed(name) == keep_listed)

@@ -9,7 +9,7 @@ use super::super::plan::Relabel;
 use super::grouping::non_empty;
 use super::series::Series;
 
-/// Longest value that is made: matching a pattern against it takes a good part of a second, and
+/// Longest value of a label. Matching a pattern against it takes a good part of a second, and
 /// a match cannot be interrupted.
 const VALUE_MAX_BYTES: usize = 4 << 20;
 
@@ -133,7 +133,7 @@ fn expand(
     append(meter, out, rest)
 }
 
-/// The name at the start of `text` and what follows the reference.
+/// The name at the start of `text`, and the text behind the reference.
 fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     let (text, is_braced) = match text.strip_prefix(b"{") {
         Some(inside) => (inside, true),

@@ -80,7 +80,7 @@ pub struct MergeState {
 }
 
 impl MergeState {
-    /// Nothing merged yet, with all the memory and time that there is.
+    /// Nothing merged yet, with unlimited memory and time.
     #[must_use]
     pub fn new(plan: &Plan) -> Self {
         Self::with_allowance(plan, Box::new(Unlimited), 0)
@@ -100,8 +100,8 @@ impl MergeState {
         }
     }
 
-    /// Takes the result of one leaf on one shard. A part that there is no memory for is dropped,
-    /// and [`MergeState::finish`] tells.
+    /// Takes the result of one leaf on one shard. Drops a part for which there is no memory;
+    /// [`MergeState::finish`] fails then.
     ///
     /// # Panics
     /// When the result belongs to another plan.
@@ -129,7 +129,7 @@ impl MergeState {
             LeafData::Samples(partial) => leaf.samples.add(partial),
             LeafData::Patterns(found) => leaf.patterns.extend(found),
             LeafData::Failed(error) => {
-                // Which failure is told must not depend on the order of arrival.
+                // The reported failure must not depend on the order of arrival.
                 let is_first =
                     self.failure.as_ref().is_none_or(|known| error.to_string() < known.to_string());
                 if is_first {
@@ -160,7 +160,7 @@ impl MergeState {
         self.finish_held().map(|(result, _)| result)
     }
 
-    /// The answer, and what holds its memory.
+    /// The answer, and the allowance that holds its memory.
     ///
     /// # Errors
     /// As for [`MergeState::finish`].
@@ -270,7 +270,7 @@ struct Evaluation<'m> {
 }
 
 impl Evaluation<'_> {
-    /// The value of a node. Nothing but that is in use behind it, of what it has made.
+    /// The value of a node. The memory of its intermediate values is free afterwards.
     fn evaluate(&self, node: &Node) -> Result<Value, EvalError> {
         let before_bytes = self.meter.used_bytes();
         let value = self.evaluated(node)?;
@@ -418,7 +418,7 @@ fn shape(
     }
     if !(is_instant && node.sorts()) {
         series.sort_by(|a, b| {
-            // Who sorts cannot end early.
+            // A sort cannot end early.
             meter.work(SERIES_WORK / 4);
             match is_instant {
                 true => a.labels.cmp_pairs(&b.labels),
@@ -445,12 +445,12 @@ fn shape(
     Ok(result)
 }
 
-/// Why a meter is stopped that is.
+/// The reason why a stopped meter is stopped.
 fn stopped(meter: &Meter) -> EvalError {
     EvalError::Stopped(meter.stop().unwrap_or(Stop::Busy))
 }
 
-/// The samples of series, each with its labels. So many there are.
+/// The samples of series, each with its labels. `count` is the number of samples.
 fn vector(meter: &Meter, grid: Grid, count: usize, series: Vec<Series>) -> Vec<VectorSample> {
     let mut out = Vec::with_capacity(count);
     for Series { labels, points } in series {

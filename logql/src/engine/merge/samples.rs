@@ -69,8 +69,8 @@ fn in_order(parts: &[Vec<Sample>]) -> Vec<WindowSample> {
         return only.iter().map(value).collect();
     }
     let mut merged = Vec::with_capacity(parts.iter().map(Vec::len).sum());
-    // Parts that have samples left, the one whose next sample comes first on top: the order of
-    // that sample, the part's number, and how many were taken of it.
+    // Parts that have samples left, with the part whose next sample comes first on top: the order
+    // of the next sample, the number of the part, and the number of samples taken from it.
     let head = |(part, samples): (usize, &Vec<Sample>)| {
         samples.first().map(|first| Reverse((first.order(), part, 0)))
     };
@@ -116,7 +116,7 @@ fn spans(windows: &Windows, samples: &[WindowSample]) -> Spans {
         if first < end {
             spans.push((step, first, end));
         } else if end == samples.len() {
-            // Windows only move on: no later one sees anything.
+            // Windows only move forward: no later window sees a sample.
             break;
         }
     }

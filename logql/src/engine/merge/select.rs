@@ -65,7 +65,7 @@ const SAMPLE_BYTES: usize = 4 * size_of::<(u32, usize, f64)>();
 /// The work of reading a member.
 const MEMBER_WORK: usize = 64;
 
-/// Bytes of the points that are kept of so many, in lists that double.
+/// Bytes of the points that are kept out of `points`, in lists that double.
 fn kept_bytes(k: usize, points: usize) -> usize {
     // A list has room for four points at least.
     if k == 0 { 0 } else { 4 * points * size_of::<Point>() }
@@ -110,7 +110,7 @@ fn keep_ranked(
     }
 }
 
-/// Sorts all samples of a group by step, and those of a step by value.
+/// Sorts all samples of a group by step, and the samples of a step by value.
 fn keep_sorted(
     meter: &Meter,
     k: usize,

@@ -112,11 +112,11 @@ impl Groups {
         self.members.push(vec![member]);
     }
 
-    /// Puts the members of each group into the order of their labels, so that what is made of
-    /// them depends on the series alone, not on which others there are.
+    /// Puts the members of each group into the order of their labels, so that an aggregate of
+    /// a group depends on its members alone, and not on other series.
     pub(crate) fn order_members(&mut self, meter: &Meter, series: &[Series]) {
         let order = |&a: &usize, &b: &usize| {
-            // Who sorts cannot end early.
+            // A sort cannot end early.
             meter.work(SERIES_WORK / 4);
             series[a].labels.cmp_pairs(&series[b].labels)
         };

@@ -82,7 +82,7 @@ fn steps_of(meter: &Meter, series: &[Series], members: &[usize]) -> Vec<u32> {
 /// All series of both; where the same labels occur on both sides at different
 /// steps they are one series.
 fn joined(meter: &Meter, left: Vec<Series>, right: Vec<Series>) -> Vec<Series> {
-    // The list of the left ones grows to hold those of the right.
+    // The list of the left series grows to hold the right series.
     let bytes = |series: &[Series]| series.iter().map(Series::held_bytes).sum::<usize>();
     if !meter.admit(2 * size_of::<Series>() * (left.len() + right.len()) + bytes(&right)) {
         return Vec::new();

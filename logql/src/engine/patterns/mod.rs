@@ -1,9 +1,9 @@
 //! Patterns: the templates that the lines of streams follow, with counts over time.
 //!
 //! Each shard mines them from its stored lines while the query runs; [`tree`] has the algorithm.
-//! The results of shards are merged like those of any other leaf. The answer is a matrix with a
-//! series for each template: the label `pattern` is the template in the syntax of pattern filters,
-//! `level` the detected level of its lines.
+//! The results of shards are merged like the results of any other leaf. The answer is a matrix
+//! with a series for each template: the label `pattern` is the template in the syntax of pattern
+//! filters, `level` the detected level of its lines.
 //!
 //! Many lines are sampled: after the first [`FULL_LINES`] of a leaf every second line is read and
 //! counted twice, after twice as many every fourth line, and so on. So the work grows with the
@@ -28,20 +28,20 @@ use crate::syntax::ast::{LogExpr, Selector};
 pub(crate) use tree::FoundTemplate;
 use tree::Tree;
 
-/// Lines of a leaf that are all looked at.
+/// The first lines of a leaf, all of which are read.
 const FULL_LINES: u64 = 1 << 17;
 
 /// Shortest step in ns; patterns are counted no finer.
 const STEP_MIN_NS: i64 = 10_000_000_000;
 
-/// Templates of fewer lines are left out where there are any with so many: people look
-/// for what stands out, and Loki leaves them out as well.
+/// Where a template has so many lines, templates of fewer lines are left out: a user looks for
+/// frequent templates, and Loki leaves the rare ones out as well.
 const FREQUENT_LINES: u64 = 30;
 
 /// The structured metadata that carries the level of an entry.
 const LEVEL_NAME: &str = "detected_level";
 
-/// The levels that are told apart; the first stands for all others.
+/// The levels that are distinguished; the first stands for all others.
 const LEVELS: [&str; 8] =
     ["unknown", "critical", "fatal", "error", "warn", "info", "debug", "trace"];
 
@@ -107,13 +107,13 @@ impl PatternCollector {
         self.tree.held_bytes()
     }
 
-    /// The templates; of no use if the leaf is stopped here.
+    /// The templates. They are incomplete if the leaf is stopped here.
     pub(crate) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
         self.tree.finish(meter)
     }
 }
 
-/// One line of how many is looked at when so many have been.
+/// The step between read lines after so many lines: one line of each step is read.
 fn stride_at(seen: u64) -> u64 {
     match (seen / FULL_LINES).checked_ilog2() {
         None => 1,

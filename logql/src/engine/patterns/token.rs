@@ -6,10 +6,10 @@
 
 use super::super::meter::Meter;
 
-/// Bytes of a line that are looked at; what follows is one variable.
+/// Bytes of a line that are split into words. The rest of the line is one variable.
 const LINE_MAX_BYTES: usize = 2048;
 
-/// Words of a line that are looked at; what follows is one variable.
+/// Words of a line that are distinguished. The rest of the line is one variable.
 const WORDS_MAX: usize = 96;
 
 /// Lines with fewer words are left out, as Loki does.
@@ -29,13 +29,13 @@ const KEY_MAX_BYTES: usize = 16;
 pub(super) struct Tokens {
     /// The separators of the line, with [`WORD`] for each word.
     pub(super) skeleton: Vec<u8>,
-    /// The words: bounds in the line, or `None` for those that are variable by nature.
+    /// The words: bounds in the line, or `None` for a word that is variable by nature.
     pub(super) words: Vec<Option<(usize, usize)>>,
 }
 
 impl Tokens {
-    /// Cuts a line. Any bytes are a line. False when it has too few words to say
-    /// anything, or there is no memory.
+    /// Cuts a line. Any bytes are a line. False when it has too few words for a
+    /// template, or there is no memory.
     pub(super) fn cut(&mut self, line: &[u8], meter: &Meter) -> bool {
         self.skeleton.clear();
         self.words.clear();
@@ -117,8 +117,8 @@ fn string_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the message of a JSON object stands, behind its key: of everything that such
-/// a line holds it is what people wrote.
+/// The place of the message of a JSON object, behind its key. A person wrote the message;
+/// programs make the rest of the line.
 fn message(line: &[u8]) -> Option<(&'static [u8], usize, usize)> {
     const KEYS: [&[u8]; 2] = [br#""msg":""#, br#""message":""#];
     let line = &line[..line.len().min(LINE_MAX_BYTES)];
@@ -154,7 +154,7 @@ fn is_separator(byte: u8) -> bool {
 }
 
 /// Whether a word differs from line to line by its nature: numbers, times, addresses,
-/// identifiers, and what cannot stand in a pattern.
+/// identifiers, and words that cannot stand in a pattern.
 fn is_variable(word: &[u8]) -> bool {
     let is_hex =
         word.len() >= 8 && word.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');

@@ -34,7 +34,7 @@ const SAMPLE_BYTES: usize = 2 * size_of::<(i64, u64)>() + 8;
 /// The work of comparing a word, see [`crate::engine::meter`].
 const WORD_WORK: usize = 8;
 
-/// Words with the places of the variable ones left open, and how often they were seen.
+/// The words of lines, with open places for variable words, and the counts of the lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Template {
     words: Vec<Option<Box<str>>>,
@@ -181,8 +181,8 @@ impl Tree {
         self.insert(self.shape.clone(), template);
     }
 
-    /// Asks for the memory of a template of a line of so many bytes, as a template of the shape
-    /// at hand.
+    /// Asks for the memory of a template of the current shape for a line of `line_bytes`
+    /// bytes.
     fn admits(&mut self, line_bytes: usize, meter: &Meter) -> bool {
         // Words that are not text may be longer as text.
         let words = &self.tokens.words;
@@ -243,8 +243,8 @@ impl Tree {
             + self.tokens.words.capacity() * size_of::<Option<(usize, usize)>>()
     }
 
-    /// The templates, those that others cover joined with them, in a fixed order. None if there
-    /// is no memory for that.
+    /// The templates in a fixed order. A template that another one covers is joined with it.
+    /// The list is empty if there is no memory for it.
     pub(super) fn finish(self, meter: &Meter) -> Vec<FoundTemplate> {
         // Each template on its way has the skeleton of its shape; lists of both are made anew.
         let of_shape = |(shape, templates): (&Shape, &Vec<Template>)| {

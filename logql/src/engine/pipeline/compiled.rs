@@ -63,7 +63,7 @@ impl Pipeline {
                 LineUse::Parses if effects.rewrites_line => {
                     wanted.is_nothing() && last_reader < Some(i)
                 }
-                // No stage behind looks at the line that it would write, and the query does not either.
+                // Neither a stage behind nor the query reads the line that the stage writes.
                 LineUse::Shows if effects.rewrites_line => !keeps_line && last_parser < Some(i),
                 _ => false,
             };
@@ -86,7 +86,7 @@ impl Pipeline {
                             stages.push(compiled);
                         }
                     }
-                    // It is no error of the query that there is no memory.
+                    // A lack of memory is no error of the query.
                     Err(_) if labels.meter().is_stopped() => break,
                     Err(error) => return Err(error),
                 }
@@ -114,8 +114,8 @@ impl Pipeline {
         &self.front
     }
 
-    /// True when nothing but the front filters looks at an entry: labels and line
-    /// stay what they are.
+    /// True when the front filters are the only stages that read an entry: labels and line
+    /// stay unchanged.
     pub(crate) fn is_front_only(&self) -> bool {
         self.stages.is_empty()
     }

@@ -35,7 +35,7 @@ pub(crate) enum LineUse {
     Edits,
 }
 
-/// The labels that a stage writes, those of errors aside.
+/// The labels that a stage writes, apart from the labels of errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LabelWrites {
     /// None. It may remove labels.

@@ -80,8 +80,8 @@ impl<'e> Entry<'e> {
         }
     }
 
-    /// Counts that each stage, and whoever takes the entry, reads the line. False if the leaf
-    /// has to end.
+    /// Counts the work of each stage, and of the collector, that reads the line. False if the
+    /// leaf has to end.
     pub(super) fn count_stages(&self) -> bool {
         self.meter().work((self.stages + 1) * (STAGE_WORK + self.line().len()))
     }

@@ -6,7 +6,7 @@
 //! guard changes nothing for errors that other stages set.
 //!
 //! A pattern counts as one that admits only the empty text, or as one that every other text
-//! matches, where its form shows it; of others nothing is said, and then the filter is no guard.
+//! matches, where its form shows it. A filter with any other pattern is no guard.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 

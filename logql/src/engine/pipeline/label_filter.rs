@@ -1,8 +1,8 @@
 //! Label filters: `| status >= 500 and method = "GET"`.
 //!
 //! A value that cannot be compared keeps its entry, with an error, unless the filter is guarded,
-//! see [`super::error_guard`]. Regular expressions are those of stream selectors: fully anchored,
-//! with a `.` for every character.
+//! see [`super::error_guard`]. Regular expressions work as in stream selectors: they are fully
+//! anchored, and a `.` matches every character.
 //!
 //! Three defects of Loki are not copied:
 //! - Loki also applies a filter inside the parsers before it. Here a filter is evaluated where it

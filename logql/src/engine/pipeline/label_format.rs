@@ -1,8 +1,8 @@
 //! `| label_format dst=src, dst="template"`: renames and templates, left to right.
 //!
 //! All templates of a stage see the labels as they are just before its first
-//! template: with the renames to the left of that, without anything else that the
-//! stage does. So they are all executed at that moment.
+//! template: with the renames to the left of the first template, without any other
+//! change that the stage makes. So the stage executes all templates at that moment.
 
 use super::super::labels::{EntryLabels, NameId};
 use super::super::meter::Meter;

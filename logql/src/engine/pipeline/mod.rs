@@ -3,8 +3,8 @@
 //! Each kind of stage is a file of its own: a type, a function that compiles it, and
 //! [`CompiledStage`], which runs it. Stages own the buffers they work in, so that no entry
 //! allocates. This file lists the stages three times: in `stages!`, in [`compile`], and in
-//! [`effects()`], which says what a stage does. A new stage needs a file, these three rows, and its
-//! syntax in `syntax/ast/stage.rs`.
+//! [`effects()`], which states the effects of a stage. A new stage needs a file, these three rows,
+//! and its syntax in `syntax/ast/stage.rs`.
 
 mod compiled;
 mod decolorize;

@@ -7,7 +7,7 @@ use super::super::labels::{EntryLabels, NameId};
 use super::{CompiledStage, Entry};
 use crate::syntax::pattern::{PatternNode, check_pattern_parser, parse_pattern};
 
-/// A value of so many bytes counts for itself, see [`super::super::meter`].
+/// A value of so many bytes counts as work of its own, see [`super::super::meter`].
 const LONG_BYTES: usize = 1 << 10;
 
 /// A capture and the text behind it.

@@ -11,11 +11,11 @@ use crate::syntax::ast::{LineFilter, LineFilterOp, LineOperand};
 pub struct LineTest {
     /// Texts, one at least, none of them empty.
     pub any_of: Vec<Literal>,
-    /// True when lines that have one of the texts are those that may fail, false when
-    /// lines that have none of them are those that fail.
+    /// True when a line that has one of the texts may fail; false when a line that has none of
+    /// them fails.
     pub negated: bool,
     /// Whether the texts alone decide. Otherwise a line that has one of them must be
-    /// looked at, and one that has none passes if the test is negated.
+    /// tested in full, and a line that has none passes if the test is negated.
     pub decides: bool,
 }
 

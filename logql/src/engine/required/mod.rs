@@ -52,7 +52,7 @@ impl RequiredText {
 }
 
 impl LeafPlan {
-    /// What the stored line of every entry that contributes to the leaf contains:
+    /// The texts that the stored line of every entry that contributes to the leaf contains:
     /// a conjunction, each item of which is a disjunction. An entry whose stored
     /// line contains none of the texts of an item can never pass the pipeline; mind
     /// [`RequiredText::unless_labels`].
@@ -93,7 +93,7 @@ impl LeafPlan {
 
     /// Pairs of name and value, all of which the structured metadata of an entry
     /// must hold for the entry to contribute. **A pair must be left out for streams
-    /// that have a label of its name**, which is then what the query tests.
+    /// that have a label of its name**, because the query tests that label then.
     #[must_use]
     pub fn required_metadata(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();

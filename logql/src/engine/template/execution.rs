@@ -13,7 +13,7 @@ use crate::engine::meter::{Meter, Reservation};
 const MAX_STEPS: u32 = 100_000;
 /// Bytes that functions of one execution read and write.
 const MAX_WORK_BYTES: usize = 16 << 20;
-/// So many steps are counted at once.
+/// Steps whose work is counted at once.
 const COUNTED_STEPS: u32 = 64;
 /// The work of a step, see [`crate::engine::meter`].
 const STEP_WORK: usize = 64;
@@ -74,7 +74,7 @@ impl<'v> Execution<'v> {
         self.input.labels.meter()
     }
 
-    /// Asks for memory for as long as what this gives lives.
+    /// Asks for memory for the lifetime of the reservation.
     ///
     /// # Errors
     /// There is none, and the leaf ends.
@@ -82,7 +82,7 @@ impl<'v> Execution<'v> {
         self.meter().hold(bytes).ok_or_else(|| ENDED.to_owned())
     }
 
-    /// Notes that so many bytes that were admitted stay until the execution ends.
+    /// Notes that `bytes` admitted bytes stay until the execution ends.
     pub(super) fn keep(&self, bytes: usize) {
         self.kept_bytes.set(self.kept_bytes.get() + bytes);
     }

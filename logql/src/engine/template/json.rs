@@ -199,7 +199,7 @@ impl Parser<'_> {
         }
         let text = std::str::from_utf8(&self.text[start..self.position]).ok()?;
         // A number fails only beyond the range of float64. Go then
-        // takes the number of that sign which is nearest.
+        // takes the largest number of its sign.
         let nearest = if text.starts_with('-') { f64::MIN } else { f64::MAX };
         Some(Json::Number(parse_float(text).unwrap_or(nearest)))
     }

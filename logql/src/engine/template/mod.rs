@@ -51,7 +51,7 @@ pub(crate) struct Template {
     name: &'static str,
     /// The source, in which error messages find lines and columns.
     text: Box<[u8]>,
-    /// The template itself, then those it defines.
+    /// The template itself, then the templates that it defines.
     trees: parser::Trees,
     regexes: RefCell<RegexCache>,
     /// Heap memory of all but the regular expressions, in bytes.
@@ -118,7 +118,7 @@ impl Template {
     ///
     /// # Errors
     /// Go's message: `template: line:1:3: executing "line" at <div 1 0>: ...` for
-    /// instance. What was appended until then is of no use.
+    /// instance. The output until then is of no use.
     pub(crate) fn execute(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let labels = LabelMap::new(input.labels);
         if self.is_plain && plain::execute(&self.trees[0].1, &labels, &input, out)? {

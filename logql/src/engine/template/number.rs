@@ -77,7 +77,7 @@ fn float_prefix(text: &str) -> (&str, &str) {
     text.split_at(len)
 }
 
-/// A complex constant, which is also what its real part is if it has no other.
+/// A complex constant. It has the kinds of its real part too if it has no imaginary part.
 fn of_parts(text: String, real: f64, imaginary: f64) -> Number {
     let float = (imaginary == 0.0).then_some(real);
     Number {

@@ -1,20 +1,20 @@
-//! Bytes that are written up to a limit, for which memory is asked before they are.
+//! Output up to a limit. Memory for its bytes is admitted before they are written.
 
 use crate::engine::meter::{Meter, Reservation};
 
 /// The work of a piece besides its bytes, see [`crate::engine::meter`].
 const PIECE_WORK: usize = 8;
 
-/// Work is counted when it has come to so much.
+/// The work that is counted at once.
 const COUNTED_WORK: usize = 8 << 10;
 
-/// So much is filled between two looks.
+/// Bytes that are filled between two checks.
 const FILL_BYTES: usize = 64 << 10;
 
 /// The error of a leaf that has to end. It is never shown.
 pub(super) const ENDED: &str = "the leaf has ended";
 
-/// Collects output; refuses what would exceed the limit, or the memory that there is.
+/// Collects output. Refuses output beyond the limit, or beyond the available memory.
 #[derive(Debug)]
 pub(super) struct Out<'o> {
     bytes: &'o mut Vec<u8>,
@@ -64,7 +64,7 @@ impl<'o> Out<'o> {
         self.repeat(&[byte], count)
     }
 
-    /// Writes the same bytes so many times. What does not fit is refused before any is written.
+    /// Writes `bytes` `count` times. Refuses output that does not fit before it writes any.
     pub(super) fn repeat(&mut self, bytes: &[u8], count: usize) -> Result<(), String> {
         let len_bytes = bytes.len().saturating_mul(count);
         self.admit(len_bytes)?;
@@ -83,7 +83,7 @@ impl<'o> Out<'o> {
         Ok(())
     }
 
-    /// Asks for memory beside the output, for as long as what this gives lives.
+    /// Asks for memory beside the output, for the lifetime of the reservation.
     pub(super) fn hold(&self, bytes: usize) -> Result<Reservation<'o>, String> {
         if !self.meter.work(bytes / 4) {
             return Err(ENDED.to_owned());

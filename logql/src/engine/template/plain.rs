@@ -1,14 +1,15 @@
 //! Templates of nothing but text and labels, such as `{{.level}} {{.msg}}`, which most are.
 //!
-//! Guarantees: the output is that of walking the tree. What can go wrong: an output beyond its
-//! bound, which is left to the walk over the tree, as the walk knows the position for the message.
+//! Guarantees: the output equals the output of a walk over the tree. What can
+//! go wrong: an output beyond its bound. The walk over the tree reports it, as the walk knows the
+//! position for the message.
 
 use super::ast::{List, Node};
 use super::execution::{Input, max_output_bytes};
 use super::labels::LabelMap;
 use super::out::ENDED;
 
-/// So many nodes are less than an execution may look at.
+/// Most nodes of a plain template; fewer than an execution may visit.
 const NODES_MAX: usize = 1000;
 
 /// The work of a node besides its bytes, see [`crate::engine::meter`].

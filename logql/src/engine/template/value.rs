@@ -89,8 +89,8 @@ pub(super) enum Value<'v> {
     Array(Rc<[Json]>),
     /// An object of `fromJson`, sorted by key.
     Object(Rc<[(Rc<[u8]>, Json)]>),
-    /// An element of an array or object: an interface value in Go, which becomes
-    /// what it holds at the end of a pipeline.
+    /// An element of an array or object: an interface value in Go. At the end of a pipeline it
+    /// becomes the value that it holds.
     Element(Json),
 }
 

@@ -25,8 +25,8 @@ pub const LINE_PIPELINES: [&str; 14] = [
 ];
 
 /// Reads lines, separated by line feeds, with every pipeline. The answers of one
-/// shard and of several must agree, and so must those of extracting a few labels
-/// and of extracting all. Returns the number of labels of all log entries.
+/// shard and of several must agree. So must the answers with a few extracted labels
+/// and with all labels. Returns the number of labels of all log entries.
 ///
 /// # Panics
 /// When answers disagree.

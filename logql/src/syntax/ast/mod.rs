@@ -22,6 +22,7 @@
 
 mod log;
 mod metric;
+mod names;
 mod stage;
 mod text;
 

@@ -34,7 +34,7 @@ pub const MAX_COST: u64 = 300_000;
 pub const SIZE_LIMIT_BYTES: usize = 10 << 20;
 
 /// Most bytes of the states that a compiled pattern keeps, in either
-/// direction; it forgets them then. Patterns that people write have tenths of that.
+/// direction; it forgets them then. Common patterns have tenths of this size.
 pub const STATES_LIMIT_BYTES: usize = 512 << 10;
 
 /// Nesting limit to give to the `regex` crate for translated patterns: every

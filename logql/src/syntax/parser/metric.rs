@@ -134,7 +134,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An argument that must yield samples, with what follows it still to come.
+    /// An argument that must yield samples. The tokens behind it are not read.
     fn metric_argument(&mut self, first: Option<Node>) -> Result<Argument, ParseError> {
         self.enter()?;
         let node = match first {

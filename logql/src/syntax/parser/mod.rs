@@ -88,7 +88,7 @@ pub fn parse_selector(query: &str) -> Result<Selector, SelectorError> {
 }
 
 /// Like [`parse_selector`], but accepts `{}` and selectors whose matchers all
-/// match the empty value. The caller decides what those mean.
+/// match the empty value. The caller decides the meaning of these selectors.
 ///
 /// # Errors
 /// As [`parse_selector`].
@@ -222,8 +222,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The error for the next token. `expecting` lists what could stand there,
-    /// where Loki does so.
+    /// The error for the next token. `expecting` lists the tokens that could stand
+    /// there, where Loki lists them.
     fn unexpected(&mut self, expecting: &str) -> ParseError {
         match self.peek() {
             Ok(token) => unexpected(token, expecting),

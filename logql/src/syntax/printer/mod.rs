@@ -1,8 +1,8 @@
 //! Syntax tree back to text: the flat canonical form, which is the `Display` of
 //! every node, and [`format`], which breaks long queries into lines.
 //!
-//! What is printed parses to the same tree again, except for literals that are
-//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout is that of Loki. Where
+//! The printed text parses to the same tree again, except for literals that are
+//! not finite (`NaN`, `+Inf`), which the language cannot write. The layout follows Loki. Where
 //! Loki's printer loses information (byte sizes, `vector()` arguments, `or` operands, empty label
 //! lists, precedence), this printer keeps it.
 

@@ -19,7 +19,7 @@ fn visited(visit: impl FnOnce(&mut dyn FnMut(usize) -> bool)) -> Vec<usize> {
     places
 }
 
-/// Lines of all short lengths, made of what words are made of and of bytes near them.
+/// Lines of all short lengths, made of the bytes of words and of bytes near them.
 fn lines() -> impl Iterator<Item = Vec<u8>> {
     let mut state = 7_u64;
     let mut random = move || {

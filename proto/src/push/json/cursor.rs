@@ -12,7 +12,7 @@ pub struct Cursor<'a> {
     position: usize,
 }
 
-/// Any value: a string, or the text of something else.
+/// Any value: a string, or the text of another value.
 pub enum Value<'a> {
     /// A string.
     Text(RawText<'a>),
@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         let mut open = OpenBrackets::default();
         loop {
             self.skip_head(&mut open)?;
-            // Behind a value: close what ends here, or go on to the next value.
+            // Behind a value: close the arrays and objects that end, or go on to the next value.
             loop {
                 let Some(in_object) = open.innermost() else {
                     return Ok(&self.bytes[start..self.position]);

@@ -36,7 +36,7 @@ impl<'a> JsonPush<'a> {
         Ok((JsonPush { streams, dialect, listed: None }, totals))
     }
 
-    /// The same, and notes in `list` where the entries are, if they have room there.
+    /// Like [`JsonPush::parse`], and notes the places of the entries in `list`, if it has room.
     pub fn parse_listed(
         body: &'a [u8],
         dialect: Dialect,

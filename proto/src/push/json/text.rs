@@ -59,7 +59,7 @@ impl<'a> RawText<'a> {
     }
 
     /// Whether [`Self::raw`] differs from the text. Every escape is longer than
-    /// what it stands for, so lengths tell.
+    /// its character, so lengths tell.
     pub fn has_escapes(&self) -> bool {
         self.decoded_len_bytes != self.raw.len()
     }
@@ -152,8 +152,8 @@ const SHORT_ESCAPES: [u8; 256] = {
     stands_for
 };
 
-/// What the two bytes at `at`, of which the first is a backslash, stand for, if they are the
-/// whole escape.
+/// The byte for the escape at `at`, which begins with a backslash, if the escape has two
+/// bytes.
 #[inline]
 fn short_escape(bytes: &[u8], at: usize) -> Option<u8> {
     let byte = SHORT_ESCAPES[usize::from(*bytes.get(at + 1)?)];

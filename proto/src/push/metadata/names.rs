@@ -35,7 +35,7 @@ impl Default for KnownNames {
 }
 
 impl KnownNames {
-    /// Remembers the names of these pairs, unless they are those that are known. False if
+    /// Remembers the names of these pairs, unless they are known already. False if
     /// they lack more than an order; the remembered names stay then.
     #[inline]
     pub(super) fn learn(&mut self, pairs: &[(&[u8], &[u8])]) -> bool {

@@ -1,5 +1,5 @@
-//! Reasons why bytes are not a push message. The texts are those of Go's generated decoders, which
-//! client authors know.
+//! Reasons why bytes are not a push message. The texts equal the texts of Go's generated
+//! decoders, which client authors know.
 
 use crate::varint::VarintError;
 

@@ -37,7 +37,7 @@ mod traces;
 pub(crate) use decode::{Timestamps, decode};
 pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;
-pub use search::{LineSearch, Verdicts};
+pub use search::{LineOutcomes, LineSearch};
 
 /// Most bytes of lines of a block. The numbers of a damaged block, of eight bytes each, take at
 /// most sixteen times this.

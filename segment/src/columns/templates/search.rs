@@ -6,7 +6,7 @@
 //! fragment are in doubt, and must be joined and tested. A text that may be a part of a number
 //! is not tested here, see [`LineSearch::new`].
 //!
-//! Guarantees: a line for which [`Verdicts`] has no doubt passes or fails by the definition of
+//! Guarantees: a line for which [`LineOutcomes`] has no doubt passes or fails by the definition of
 //! [`LineTest`].
 
 use logsvc_logql::engine::{LineTest, Literal};
@@ -40,7 +40,7 @@ struct Text {
 
 /// The result for all lines of a block, one bit per line.
 #[derive(Debug)]
-pub struct Verdicts {
+pub struct LineOutcomes {
     /// Lines that pass.
     pub passing: Vec<u64>,
     /// Lines that must be joined and tested.
@@ -78,17 +78,17 @@ impl LineSearch {
     }
 
     /// Tests all lines of a block.
-    pub fn judge(&self, parts: &LineParts) -> Verdicts {
+    pub fn test(&self, parts: &LineParts) -> LineOutcomes {
         let flags = self.flags(parts);
         let found_in_all = flags.iter().fold(0, |all, flags| all | flags);
         let words = parts.line_count().div_ceil(64);
-        let mut verdicts = Verdicts { passing: vec![0; words], doubtful: vec![0; words] };
+        let mut outcomes = LineOutcomes { passing: vec![0; words], doubtful: vec![0; words] };
         let (all_hits, all_traces) = (found_in_all & 0xffff, found_in_all >> 16);
         if self.positive & !(all_hits | all_traces) != 0 {
             // No line passes one of the tests.
-            return verdicts;
+            return outcomes;
         }
-        let judged = self.positive | self.negative;
+        let tested = self.positive | self.negative;
         let mut step = 0;
         for (line, &line_end) in parts.line_steps.iter().enumerate() {
             let steps = &parts.steps[step..line_end as usize];
@@ -97,12 +97,12 @@ impl LineSearch {
                 steps.iter().fold(0, |found, &fragment| found | flags[usize::from(fragment)]);
             let (hits, traces) = (found & 0xffff, found >> 16);
             let fails = self.positive & !(hits | traces) != 0 || self.negative & hits != 0;
-            let in_doubt = judged & traces & !hits != 0;
+            let in_doubt = tested & traces & !hits != 0;
             let bit = 1 << (line % 64);
-            verdicts.passing[line / 64] |= if fails || in_doubt { 0 } else { bit };
-            verdicts.doubtful[line / 64] |= if in_doubt && !fails { bit } else { 0 };
+            outcomes.passing[line / 64] |= if fails || in_doubt { 0 } else { bit };
+            outcomes.doubtful[line / 64] |= if in_doubt && !fails { bit } else { 0 };
         }
-        verdicts
+        outcomes
     }
 
     /// For each fragment the bits of the tests with a text in it, and, 16 bits above, of the tests

@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 use logsvc_http::{Request, Response};
-use logsvc_logql::engine::{Effort, MatrixSeries, Plan, QueryResult};
+use logsvc_logql::engine::{Estimate, MatrixSeries, Plan, QueryResult};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
@@ -40,11 +40,11 @@ impl<R: Runtime> Explorer<R> {
         let executed = match seen {
             None => None,
             Some(seen) => {
-                let effort = Effort::of_matchers(&selector.matchers);
+                let estimate = Estimate::of_matchers(&selector.matchers);
                 let (selector, bounds_ns) = (selector.clone(), (seen.start_ns, seen.end_ns));
                 let plan = move |_: &PartAllowance| Plan::patterns(&selector, bounds_ns, step_ns);
                 let plan =
-                    self.querier.bounded(&context, self.querier.planned(effort, plan)).await?;
+                    self.querier.bounded(&context, self.querier.planned(estimate, plan)).await?;
                 Some(self.querier.run(&context, &context.tenants.merged(), &plan).await?)
             }
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::{
-    Effort, MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, StreamLabels, VectorSample,
+    Estimate, MatrixSeries, Plan, QueryResult, ResultPoint, SizeOf, StreamLabels, VectorSample,
 };
 use logsvc_logql::syntax::{
     self,
@@ -65,11 +65,11 @@ impl<R: Runtime> Explorer<R> {
         let bounds_ns = (range.start_ns, range.end_ns);
         let plan = async |bounds_ns| {
             let (by, selector) = (aggregation.stream_labels(), aggregation.selector.clone());
-            let effort = Effort::of_matchers(&selector.matchers);
+            let estimate = Estimate::of_matchers(&selector.matchers);
             let plan = move |_: &PartAllowance| {
                 Plan::volume(&selector, by, bounds_ns, step_ns, SizeOf::Entry)
             };
-            self.querier.planned(effort, plan).await
+            self.querier.planned(estimate, plan).await
         };
         let executed = match self.querier.visible(limits, range) {
             Some(seen) => {

@@ -1,7 +1,7 @@
 //! Parses and plans queries: from a text to a tree, and from the tree to a plan.
 //!
 //! A text of 130 kilobytes may hold ten thousand patterns, whose tree takes megabytes and whose
-//! plan takes seconds. Side threads do the long work, see [`Effort`].
+//! plan takes seconds. Side threads do the long work, see [`Estimate`].
 //!
 //! Guarantees: memory is reserved before it is taken, and held as long as the tree or plan lives;
 //! planning stops when the request ends. Failures: the query is bad, or there is no memory for it.
@@ -9,7 +9,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{CompiledMatcher, Effort, Plan, PlanError, QueryParams};
+use logsvc_logql::engine::{CompiledMatcher, Estimate, Plan, PlanError, QueryParams};
 use logsvc_logql::syntax::ast::{Expr, Selector};
 use logsvc_logql::syntax::{self, ParseError};
 use logsvc_proto::error::ApiError;
@@ -75,9 +75,9 @@ impl<R: Runtime> Querier<R> {
     ) -> Result<Parsed<T>, ApiError> {
         // Texts that are too long are refused before they are parsed.
         let is_refused = text.len() >= syntax::MAX_QUERY_LEN_BYTES;
-        let effort = if is_refused { Effort::default() } else { Effort::of_text(text) };
-        let memory = self.reserved(effort.bytes)?;
-        if effort.is_short() {
+        let estimate = if is_refused { Estimate::default() } else { Estimate::of_text(text) };
+        let memory = self.reserved(estimate.bytes)?;
+        if estimate.is_short() {
             return read(text).map(|value| Parsed { value, memory });
         }
         let (text, cancellation) = (text.to_owned(), CancelOnDrop(Cancellation::default()));
@@ -109,10 +109,10 @@ impl<R: Runtime> Querier<R> {
         read: impl FnOnce(&str) -> Result<Selector, ApiError> + Send + 'static,
     ) -> Result<Parsed<Vec<CompiledMatcher>>, ApiError> {
         let selector = self.parse(text, read).await?;
-        let effort = Effort::of_matchers(&selector.matchers);
-        let memory = self.reserved(effort.bytes)?;
+        let estimate = Estimate::of_matchers(&selector.matchers);
+        let memory = self.reserved(estimate.bytes)?;
         let compile = move || compiled(&selector).map(|value| Parsed { value, memory });
-        let queue = (!effort.is_short()).then_some(SideQueue::Queries);
+        let queue = (!estimate.is_short()).then_some(SideQueue::Queries);
         inline_or_offloaded(&self.core.runtime, queue, compile).await
     }
 
@@ -129,16 +129,16 @@ impl<R: Runtime> Querier<R> {
     /// memory away for good. A query that needs more is refused for good.
     pub(super) fn query_max_bytes(&self) -> u64 {
         let max_bytes = self.core.budgets().queries.max_bytes();
-        max_bytes - Effort::TREE_MAX_BYTES.min(max_bytes / 2)
+        max_bytes - Estimate::TREE_MAX_BYTES.min(max_bytes / 2)
     }
 
-    /// Plans a query with `plan`, which takes `effort`.
+    /// Plans a query with `plan`, whose cost is `estimate`.
     ///
     /// # Errors
     /// Errors of `plan`, or there is no memory for it.
     pub(crate) async fn planned(
         &self,
-        effort: Effort,
+        estimate: Estimate,
         plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
     ) -> Result<Plan, ApiError> {
         let account = Account::open(&self.core.budgets().queries, 0, self.query_max_bytes());
@@ -146,7 +146,7 @@ impl<R: Runtime> Querier<R> {
         let cancellation = CancelOnDrop(Cancellation::default());
         let allowance =
             PartAllowance { grant: account.grant(), cancellation: cancellation.0.clone() };
-        let planned = if effort.is_short() {
+        let planned = if estimate.is_short() {
             plan(&allowance)
         } else {
             self.core.runtime.offload_to(SideQueue::Queries, move || plan(&allowance)).await
@@ -163,8 +163,9 @@ impl<R: Runtime> Querier<R> {
         expr: &Arc<Expr>,
         params: QueryParams,
     ) -> Result<Plan, ApiError> {
-        let (effort, expr) = (Effort::of_plan(expr), Arc::clone(expr));
-        self.planned(effort, move |allowance| Plan::with_allowance(&expr, &params, allowance)).await
+        let (estimate, expr) = (Estimate::of_plan(expr), Arc::clone(expr));
+        self.planned(estimate, move |allowance| Plan::with_allowance(&expr, &params, allowance))
+            .await
     }
 }
 

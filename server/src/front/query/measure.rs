@@ -1,6 +1,6 @@
 //! How much streams hold, from the directories of their blocks.
 
-use logsvc_logql::engine::{Effort, Plan, QueryResult, SizeOf, StreamLabels};
+use logsvc_logql::engine::{Estimate, Plan, QueryResult, SizeOf, StreamLabels};
 use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::IndexStats;
 use logsvc_proto::error::ApiError;
@@ -26,12 +26,12 @@ impl<R: Runtime> Querier<R> {
         // One sum over everything: its bytes are the sample, the rest was counted on
         // the way.
         let bounds_ns = (range.start_ns, range.end_ns);
-        let (effort, selector) = (Effort::of_matchers(&selector.matchers), selector.clone());
+        let (estimate, selector) = (Estimate::of_matchers(&selector.matchers), selector.clone());
         let plan = move |_: &PartAllowance| {
             let by = StreamLabels::Listed(Vec::new());
             Plan::volume(&selector, by, bounds_ns, None, size)
         };
-        let plan = self.planned(effort, plan).await?;
+        let plan = self.planned(estimate, plan).await?;
         let executed = self.execute(&tenants.merged(), &plan, permit).await?;
         Ok(stats_of(&executed))
     }

@@ -14,7 +14,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{Effort, KnownSteps, LeafStats, Plan, QueryParams, QueryResult, Steps};
+use logsvc_logql::engine::{
+    Estimate, KnownSteps, LeafStats, Plan, QueryParams, QueryResult, Steps,
+};
 use logsvc_logql::syntax::ast::Expr;
 use logsvc_proto::encode::CacheStats;
 use logsvc_proto::error::ApiError;
@@ -97,8 +99,8 @@ impl StepReuse {
         steps: Range<u32>,
     ) -> Result<Plan, ApiError> {
         let params = QueryParams { time: self.steps.time_of(steps), ..self.params.clone() };
-        let (effort, expr) = (Effort::of_plan(&self.expr), Arc::clone(&self.expr));
-        querier.planned(effort, move |_| Plan::of_checked(&expr, &params)).await
+        let (estimate, expr) = (Estimate::of_plan(&self.expr), Arc::clone(&self.expr));
+        querier.planned(estimate, move |_| Plan::of_checked(&expr, &params)).await
     }
 }
 

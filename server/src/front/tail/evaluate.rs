@@ -75,7 +75,7 @@ impl TailPipeline {
         let entries = parts.iter().map(|part| part.block.entry_count()).sum::<usize>();
         let bytes = parts.iter().map(|part| part.block.held_bytes()).sum::<usize>();
         let is_light =
-            |leaf: &LeafPlan| bytes <= leaf.core_batch_bytes() && leaf.effort().is_short();
+            |leaf: &LeafPlan| bytes <= leaf.core_batch_bytes() && leaf.estimate().is_short();
         entries > RUN_ENTRIES || !self.plan.leaves().iter().all(is_light)
     }
 }

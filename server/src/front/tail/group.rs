@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use logsvc_logql::engine::Effort;
+use logsvc_logql::engine::Estimate;
 use logsvc_logql::syntax::ast::LogExpr;
 use logsvc_runtime::{Account, Monotonic, Runtime, SideQueue};
 use logsvc_shards::scan::PartAllowance;
@@ -92,7 +92,7 @@ pub(super) async fn run<R: Runtime>(
     inbox: Rc<Inbox>,
 ) {
     let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.core.runtime.unix_nanos());
-    let queue = (!Effort::of_stages(&log).is_short()).then_some(SideQueue::Queries);
+    let queue = (!Estimate::of_stages(&log).is_short()).then_some(SideQueue::Queries);
     let live = inline_or_offloaded(&hub.core.runtime, queue, move || {
         TailPipeline::new(&expr, form, now_ns)
     })

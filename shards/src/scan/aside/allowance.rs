@@ -42,7 +42,7 @@ impl Allowance for PartAllowance {
         self.grant.shrink_to(self.grant.bytes().saturating_sub(bytes));
     }
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         give_way();
         if self.cancellation.is_cancelled() { Err(Stop::Ended) } else { Ok(()) }
     }

@@ -18,7 +18,8 @@ use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory, SealedSegment};
 use crate::types::ScanStats;
 use logsvc_segment::{
-    BlockInfo, BlockMetadata, ColumnKind, Decoder, LineParts, Part, RunInfo, SegmentError, Verdicts,
+    BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, Part, RunInfo,
+    SegmentError,
 };
 
 /// Why a column cannot be evaluated yet.
@@ -110,8 +111,8 @@ pub(in crate::scan) struct OpenBlock {
     pub(in crate::scan) is_searched: bool,
     /// The lines that a search has found, once it was made.
     pub(in crate::scan) found: Option<Option<Arc<Found>>>,
-    /// The results of a search up to the column that it missed.
-    pub(in crate::scan) judged: Option<Verdicts>,
+    /// The outcomes of a search whose next column was missing.
+    pub(in crate::scan) outcomes: Option<LineOutcomes>,
     /// Whether it was counted, and as searched, and its metadata.
     is_counted: bool,
     is_counted_as_searched: bool,
@@ -133,7 +134,7 @@ impl OpenBlock {
             fresh: Vec::new(),
             is_searched: false,
             found: None,
-            judged: None,
+            outcomes: None,
             is_counted: false,
             is_counted_as_searched: false,
             is_metadata_counted: false,

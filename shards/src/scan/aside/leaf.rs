@@ -72,9 +72,9 @@ impl Leaf {
         }
     }
 
-    /// Looks whether the query may go on.
+    /// Checks whether the query may go on.
     pub(in crate::scan) fn check(&self) -> Result<(), ScanError> {
-        self.executor.look();
+        self.executor.check();
         self.executor.stop().map_or(Ok(()), |stop| Err(stop.into()))
     }
 

@@ -98,23 +98,23 @@ impl OpenBlock {
     ) -> Result<Option<Found>, Unready> {
         let Some(parts) = self.parts(decoder, stats)? else { return Ok(None) };
         let joined_max = parts.line_count() / JOINED_ONE_IN;
-        let verdicts = match self.judged.take() {
-            Some(verdicts) => verdicts,
-            None => searcher.search.judge(&parts),
+        let outcomes = match self.outcomes.take() {
+            Some(outcomes) => outcomes,
+            None => searcher.search.test(&parts),
         };
         // Before they are taken apart: they may be needed again.
-        let is_joined = searcher.decides && (1..=joined_max).contains(&ones(&verdicts.doubtful));
+        let is_joined = searcher.decides && (1..=joined_max).contains(&ones(&outcomes.doubtful));
         let timestamps = match is_joined && parts.has_times() {
             true => match self.timestamps(decoder, stats) {
                 Err(Unready::Missing) => {
-                    self.judged = Some(verdicts);
+                    self.outcomes = Some(outcomes);
                     return Err(Unready::Missing);
                 }
                 timestamps => Some(timestamps?),
             },
             false => None,
         };
-        let (mut lines, doubtful) = (verdicts.passing, verdicts.doubtful);
+        let (mut lines, doubtful) = (outcomes.passing, outcomes.doubtful);
         if !searcher.decides {
             lines.iter_mut().zip(&doubtful).for_each(|(line, doubt)| *line |= doubt);
             return Ok((ones(&lines) <= joined_max).then_some(Found { parts, lines }));

@@ -38,7 +38,7 @@ const SLICE: Duration = Duration::from_millis(1);
 pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply, ScanError> {
     let now = env.runtime.now();
     // A part of a divided scan is part of a long one.
-    let is_short = job.share.is_whole() && job.request.plan.effort().is_short();
+    let is_short = job.share.is_whole() && job.request.plan.estimate().is_short();
     let begin_aside = !is_short || job.streams.len() > STREAMS_MAX_ON_CORE;
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;

@@ -16,7 +16,7 @@ impl LeafExecutor {
     /// Runs one entry that passed the front filters.
     pub(super) fn entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let collects_patterns = matches!(self.collector, Collector::Patterns(_));
-        // The pipeline counts what an entry costs that goes through it.
+        // The pipeline counts the work of an entry that goes through it.
         let is_processed = !collects_patterns && !self.labels_are_stored;
         let meter = self.labels.meter();
         let goes_on = if is_processed { !meter.is_stopped() } else { meter.work(ENTRY_WORK) };
@@ -108,7 +108,7 @@ impl LeafExecutor {
     fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let timestamp_ns = block.timestamps_ns[i];
         let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
-        if let (Some(probe), Some(base)) = (&mut self.probe, &stream.probe_base)
+        if let (Some(probe), Some(base)) = (&mut self.shortcuts.probe, &stream.probe_base)
             && !probe.may_keep(base, &block.metadata, i, stored_line)
         {
             return;

@@ -7,7 +7,7 @@ use crate::engine::leaf::StreamState;
 use crate::engine::params::Direction;
 
 impl LeafExecutor {
-    /// Whether lines matter by nothing but the line filters, so that
+    /// Whether the line filters are the only readers of lines, so that
     /// [`LeafExecutor::filtered_block`] may be used.
     #[must_use]
     pub fn only_filters_lines(&self) -> bool {
@@ -24,7 +24,7 @@ impl LeafExecutor {
     /// Takes a block without lines, of which the entries `passes` have passed
     /// [`LeafExecutor::keeps_line`]. Line ends must be there if the leaf adds up lengths
     /// ([`LeafExecutor::adds_lengths`]). `line_bytes` is the length of the lines that
-    /// were looked at, for the statistics.
+    /// the filters have read, for the statistics.
     pub fn filtered_block(
         &mut self,
         stream: &StreamState,

@@ -2,11 +2,13 @@
 
 mod entries;
 mod filtered;
+mod groups;
 
 use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
+use self::groups::ListedGroups;
 use super::hints::Hints;
 use super::limit::SeriesGuard;
 use super::log::{LogCollector, StreamKey};
@@ -21,11 +23,10 @@ use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
-use crate::engine::hash::{FixedMap, new_map};
 use crate::engine::labels::sets::{LabelSets, Reduction};
 use crate::engine::labels::{BaseLabels, EntryLabels, NameId, Wanted};
 use crate::engine::leaf::wanted::wanted;
-use crate::engine::meter::{Allowance, Meter, Stop, Unlimited, map_bytes};
+use crate::engine::meter::{Allowance, Meter, Stop, Unlimited};
 use crate::engine::params::Direction;
 use crate::engine::patterns::PatternCollector;
 use crate::engine::pipeline::Pipeline;
@@ -41,42 +42,44 @@ enum Collector {
     Patterns(PatternCollector),
 }
 
+/// Ways to skip work without a change of the result.
+#[derive(Debug, Default)]
+struct Shortcuts {
+    hints: Hints,
+    probe: Option<Probe>,
+    /// Whether the executor ignores metadata that the query does not read.
+    skips_metadata: bool,
+}
+
 /// Runs one leaf over the blocks of one core.
 #[derive(Debug)]
 pub struct LeafExecutor {
     plan: LeafPlan,
     pipeline: Pipeline,
-    hints: Hints,
-    probe: Option<Probe>,
-    /// Whether metadata that the query does not look at is left alone.
-    skips_metadata: bool,
+    shortcuts: Shortcuts,
     /// True when the labels of an entry follow from its stream and its metadata.
     labels_are_stored: bool,
     reduction: Reduction,
-    /// Whether nothing is asked of the labels of a stream but the group that it belongs to.
-    groups_streams: bool,
-    /// Where series are told apart by labels of streams alone.
+    /// Where the result depends on no label of a stream but the labels that the reduction lists.
+    listed_groups: Option<ListedGroups>,
+    /// Where labels of streams alone distinguish series.
     stream_groups: Option<StreamGroups>,
-    /// The labels of those groups by the ids of their label sets.
-    groups: FixedMap<u32, Arc<BaseLabels>>,
-    /// Memory of those labels.
-    groups_bytes: usize,
     label_sets: LabelSets,
     collector: Collector,
     /// Where the answer has a series for each that the leaf finds.
     guard: Option<SeriesGuard>,
     selection: Selection,
     set_cache: SetCache,
-    /// The known bytes of metadata, where the size of entries is asked for.
+    /// The known bytes of metadata, for queries of the size of entries.
     sizes: MetadataShares,
     /// The key of streams whose order does not matter.
     no_key: StreamKey,
     line_buffer: Vec<u8>,
-    /// Memory of the states that were given out.
+    /// Memory of the [`StreamState`]s that the executor has returned.
     states_bytes: usize,
     stats: LeafStats,
     failure: Option<EvalError>,
-    /// The last one to go, as it has the meter: memory is free before it is given back.
+    /// The last field, since it has the meter: memory is freed before the meter gives it back.
     labels: EntryLabels,
 }
 
@@ -101,7 +104,7 @@ impl LeafExecutor {
     ) -> Result<Self, PlanError> {
         let meter = Meter::new(allowance);
         // The client may be gone.
-        meter.look();
+        meter.check_allowance();
         // The executor itself, wherever it is put.
         let _is_admitted = meter.admit(size_of::<Self>());
         let mut labels = EntryLabels::with_meter(meter);
@@ -150,18 +153,16 @@ impl LeafExecutor {
             LeafKind::Range { series: SeriesLabels::Stream(by), .. } => Some(StreamGroups::new(by)),
             _ => None,
         };
+        let hints = Hints::new(plan, &mut labels);
+        let shortcuts = Shortcuts { hints, probe, skips_metadata: true };
         Ok(Self {
             plan: plan.clone(),
-            hints: Hints::new(plan, &mut labels),
-            probe,
-            skips_metadata: true,
+            shortcuts,
             labels_are_stored,
             pipeline,
             reduction,
-            groups_streams,
+            listed_groups: groups_streams.then(ListedGroups::default),
             stream_groups,
-            groups: new_map(),
-            groups_bytes: 0,
             labels,
             label_sets: LabelSets::new(),
             collector,
@@ -177,17 +178,17 @@ impl LeafExecutor {
         })
     }
 
-    /// The same without looking at anything before the pipeline does, for tests: the
-    /// answers are the same.
+    /// The same without shortcuts: the pipeline alone reads entries. For tests; the answers are
+    /// the same.
     #[must_use]
     pub fn without_shortcuts(self) -> Self {
-        Self { hints: Hints::default(), probe: None, skips_metadata: false, ..self }
+        Self { shortcuts: Shortcuts::default(), ..self }
     }
 
     /// Prepares a stream; `labels` are its stream labels.
     pub fn stream(&mut self, labels: &Labels) -> StreamState {
         let state = self.state_of(labels);
-        if !self.groups_streams {
+        if self.listed_groups.is_none() {
             self.states_bytes += state.held_bytes();
         }
         state
@@ -203,19 +204,9 @@ impl LeafExecutor {
             let needs = self.needs_of(&base);
             return StreamState { base, probe_base: None, key, needs, plain_set, number };
         }
-        if let (true, Reduction::By(listed)) = (self.groups_streams, &self.reduction) {
+        if let (Some(groups), Reduction::By(listed)) = (&mut self.listed_groups, &self.reduction) {
             let group = self.label_sets.intern_listed(labels, listed, &self.labels);
-            let base = match self.groups.get(&group) {
-                Some(base) => Arc::clone(base),
-                None => {
-                    let base = self.labels.base_of_listed(labels, listed);
-                    if self.labels.meter().make_room_in_map(&mut self.groups) {
-                        self.groups_bytes += base.held_bytes();
-                        self.groups.insert(group, Arc::clone(&base));
-                    }
-                    base
-                }
-            };
+            let base = groups.base(group, labels, listed, &self.labels);
             let (needs, key) = (self.needs_of(&base), self.no_key.clone());
             return StreamState { base, probe_base: None, key, needs, plain_set: group, number: 0 };
         }
@@ -237,7 +228,7 @@ impl LeafExecutor {
             Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
         };
         let needs = self.needs_of(&base);
-        let probe_base = self.probe.as_mut().map(|probe| probe.base(labels));
+        let probe_base = self.shortcuts.probe.as_mut().map(|probe| probe.base(labels));
         StreamState { base, probe_base, key, needs, plain_set, number }
     }
 
@@ -245,7 +236,7 @@ impl LeafExecutor {
     /// for all.
     #[must_use]
     pub fn streams_are_alike(&self) -> bool {
-        self.groups_streams && self.reduction == Reduction::By(Vec::new())
+        self.listed_groups.is_some() && self.reduction == Reduction::By(Vec::new())
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
@@ -304,19 +295,19 @@ impl LeafExecutor {
         self.failure.is_some() || self.stop().is_some()
     }
 
-    /// Why the leaf has to end before its end, if it has: then it has no result.
+    /// The reason to end the leaf early, if there is one. The leaf has no result then.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
-        self.labels.meter().stop().or_else(|| self.probe.as_ref().and_then(Probe::stop))
+        self.labels.meter().stop().or_else(|| self.shortcuts.probe.as_ref().and_then(Probe::stop))
     }
 
-    /// Looks whether the work may go on; see [`LeafExecutor::stop`].
-    pub fn look(&self) {
-        self.labels.meter().look();
+    /// Checks whether the work may go on; see [`LeafExecutor::stop`].
+    pub fn check(&self) {
+        self.labels.meter().check_allowance();
     }
 
     /// Asks for memory that the caller is about to allocate for this leaf, in bytes. False if
-    /// there is none. It counts until [`LeafExecutor::held_bytes`] is told of it otherwise.
+    /// there is none. [`LeafExecutor::held_bytes`] includes it from then on.
     #[must_use]
     pub fn hold(&mut self, bytes: usize) -> bool {
         self.states_bytes += bytes;
@@ -332,7 +323,7 @@ impl LeafExecutor {
 
     /// Gives back buffers that outliers have made large, and sets the bytes in use.
     fn reconcile(&mut self) {
-        if let Some(probe) = &mut self.probe {
+        if let Some(probe) = &mut self.shortcuts.probe {
             probe.reconcile();
         }
         let meter = self.labels.meter();
@@ -356,8 +347,8 @@ impl LeafExecutor {
         plan
     }
 
-    /// The times, `start <= t < end`, of the entries that can still change the result: those of
-    /// the plan, until a limit of entries is reached.
+    /// The times, `start <= t < end`, of the entries that can still change the result: the times
+    /// of the plan, until a limit of entries is reached.
     #[must_use]
     pub fn open_bounds_ns(&self) -> (i64, i64) {
         let bounds_ns = self.plan.entry_bounds_ns();
@@ -370,7 +361,7 @@ impl LeafExecutor {
     /// Heap memory of the executor and of the stream states that it has given out, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.own_bytes() + self.probe.as_ref().map_or(0, Probe::held_bytes)
+        self.own_bytes() + self.shortcuts.probe.as_ref().map_or(0, Probe::held_bytes)
     }
 
     /// The same without the probe, which counts for itself.
@@ -384,10 +375,9 @@ impl LeafExecutor {
         size_of::<Self>()
             + collector
             + self.pipeline.held_bytes()
-            + self.hints.held_bytes()
+            + self.shortcuts.hints.held_bytes()
             + self.reduction.held_bytes()
-            + map_bytes(&self.groups)
-            + self.groups_bytes
+            + self.listed_groups.as_ref().map_or(0, ListedGroups::held_bytes)
             + self.selection.held_bytes()
             + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
@@ -420,10 +410,10 @@ impl LeafExecutor {
     }
 
     /// Offers a block by its directory entry alone. True when that was enough and
-    /// the block must not be given to [`LeafExecutor::block`]: nothing but counts
-    /// or lengths is asked, and all of its entries are seen by the same steps. Where the
-    /// size of entries is asked for, that of their metadata is estimated from blocks that
-    /// were given.
+    /// the block must not be given to [`LeafExecutor::block`]: the query needs counts
+    /// or lengths alone, and the same steps see all entries of the block. Where the query
+    /// needs the size of entries, the size of their metadata is estimated from the blocks
+    /// that were read.
     pub fn summary(&mut self, stream: &StreamState, block: &BlockSummary) -> bool {
         let (min, max) = (block.min_timestamp_ns, block.max_timestamp_ns);
         let Collector::Range(range) = &mut self.collector else {
@@ -474,8 +464,8 @@ impl LeafExecutor {
         }
     }
 
-    /// Takes a block of a stream, each block once. Where the leaf is stopped midway, what is
-    /// left of the block is passed over.
+    /// Takes a block of a stream, each block once. A leaf that is stopped midway skips the rest
+    /// of the block.
     pub fn block(&mut self, stream: &mut StreamState, block: &EntryBlock<'_>) {
         if self.is_done() {
             return;
@@ -487,7 +477,7 @@ impl LeafExecutor {
 
     fn entries_of(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {
         let mut block = *block;
-        if self.skips_metadata
+        if self.shortcuts.skips_metadata
             && let MetadataColumn::Sets { sets, .. } = block.metadata
             && !self.reads_metadata(|name| sets.may_have_name(name))
         {
@@ -522,7 +512,7 @@ impl LeafExecutor {
             self.stats.line_bytes += (lines.end(end - 1) - lines.start(first)) as u64;
         }
         if block.sorted && matches!(self.collector, Collector::Log(_)) {
-            // The others cannot be in the result, whatever is in their lines.
+            // Other entries cannot be in the result, whatever their lines hold.
             let open = rows_within(block.timestamps_ns, self.open_bounds_ns());
             let open = open.start.max(first)..open.end.min(end);
             if open.is_empty() {
@@ -535,7 +525,7 @@ impl LeafExecutor {
         if stream.needs.lines {
             let (selection, meter) = (&mut self.selection, self.labels.meter());
             self.pipeline.front().narrow(&lines, selection, meter);
-            self.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
+            self.shortcuts.hints.narrow(&stream.base, &block.metadata, &lines, selection, meter);
             if meter.is_stopped() {
                 return;
             }
@@ -584,7 +574,8 @@ impl LeafExecutor {
         true
     }
 
-    /// What the leaf found, and the allowance, of which what that holds is taken and no more.
+    /// The result of the leaf, and the allowance, from which the memory of the result alone is
+    /// taken.
     ///
     /// # Errors
     /// The leaf had to end before its end, if only because there was no memory for its result.

@@ -31,7 +31,7 @@ fn pattern(rng: &mut Rng, depth: usize) -> String {
         } else {
             (*rng.pick(&ATOMS)).to_owned()
         };
-        // Go refuses a repetition of what is none, but not one of an assertion.
+        // Go refuses a repetition of a repetition, but not a repetition of an assertion.
         let suffix = if atom.starts_with('.') && atom.len() > 1 { "" } else { rng.pick(&SUFFIXES) };
         text += &atom;
         text += suffix;
@@ -78,21 +78,21 @@ fn values(rng: &mut Rng) -> Vec<String> {
     values
 }
 
-/// Checks what a walk says about values.
+/// Checks the outcomes of a walk over values.
 fn check(
     pattern: &str,
     values: &[&str],
-    test: &mut dyn FnMut(usize) -> Option<Verdict>,
+    test: &mut dyn FnMut(usize) -> Option<PatternOutcome>,
 ) -> [usize; 3] {
     let plain = compile_matcher(pattern.as_bytes()).expect("it compiled before");
     let mut counts = [0; 3];
     for (at, value) in values.iter().enumerate() {
         let expected = plain.is_match(value.as_bytes());
-        let Some(verdict) = test(at) else { continue };
-        let kind = match verdict {
-            Verdict::Accepted => 0,
-            Verdict::Rejected => 1,
-            Verdict::RejectedBeginning(len) => {
+        let Some(outcome) = test(at) else { continue };
+        let kind = match outcome {
+            PatternOutcome::Accepted => 0,
+            PatternOutcome::Rejected => 1,
+            PatternOutcome::RejectedBeginning(len) => {
                 let alike = values.iter().filter(|other| {
                     other.len() >= len && other.as_bytes()[..len] == value.as_bytes()[..len]
                 });
@@ -103,7 +103,7 @@ fn check(
                 2
             }
         };
-        assert_eq!(expected, verdict == Verdict::Accepted, "{pattern:?} on {value:?}");
+        assert_eq!(expected, outcome == PatternOutcome::Accepted, "{pattern:?} on {value:?}");
         counts[kind] += 1;
     }
     counts
@@ -158,10 +158,10 @@ fn an_automaton_that_grows_too_large_is_given_up() {
     let mut small = Automaton::new(&hir, SMALL_MAX_BYTES).expect("its first states have room");
     let mut given_up = false;
     check(text, &values, &mut |at| {
-        let verdict = if given_up { None } else { small.test(values[at].as_bytes()) };
-        given_up |= verdict.is_none();
+        let outcome = if given_up { None } else { small.test(values[at].as_bytes()) };
+        given_up |= outcome.is_none();
         assert!(small.cache.memory_usage() <= SMALL_MAX_BYTES);
-        verdict
+        outcome
     });
     assert!(given_up);
     assert!(Automaton::new(&hir, 1 << 10).is_none(), "no room for the first states");
@@ -188,16 +188,16 @@ fn a_boundary_of_unicode_words_is_left_to_the_plain_pattern() {
 fn beginnings_are_rejected_as_a_whole() {
     let long = "v".repeat(VALUES_MIN);
     let cases = [
-        ("service-7-.*", "service-70-x", Verdict::RejectedBeginning(10)),
-        ("service-7-.*", "service-7-x", Verdict::Accepted),
-        ("service-7-.*", "serv", Verdict::Rejected),
-        ("service-7-.*", "", Verdict::Rejected),
-        ("(foo|bar)[0-9]+", "foe1", Verdict::RejectedBeginning(3)),
-        ("(foo|bar)[0-9]+", "bar7", Verdict::Accepted),
-        ("(foo|bar)[0-9]+", "bar", Verdict::Rejected),
-        (".*x", &long, Verdict::Rejected),
-        (".+", "", Verdict::Rejected),
-        ("x+^y", "x", Verdict::Rejected),
+        ("service-7-.*", "service-70-x", PatternOutcome::RejectedBeginning(10)),
+        ("service-7-.*", "service-7-x", PatternOutcome::Accepted),
+        ("service-7-.*", "serv", PatternOutcome::Rejected),
+        ("service-7-.*", "", PatternOutcome::Rejected),
+        ("(foo|bar)[0-9]+", "foe1", PatternOutcome::RejectedBeginning(3)),
+        ("(foo|bar)[0-9]+", "bar7", PatternOutcome::Accepted),
+        ("(foo|bar)[0-9]+", "bar", PatternOutcome::Rejected),
+        (".*x", &long, PatternOutcome::Rejected),
+        (".+", "", PatternOutcome::Rejected),
+        ("x+^y", "x", PatternOutcome::Rejected),
     ];
     for (pattern, value, expected) in cases {
         let matcher = matcher(pattern);

@@ -3,8 +3,8 @@
 use crate::engine::labels::text::push_clean;
 
 /// Appends a string without its escapes. With `clean`, U+FFFD and invalid bytes
-/// become spaces. False when an escape is invalid or a surrogate stands alone; what
-/// was appended then means nothing.
+/// become spaces. False when an escape is invalid or a surrogate stands alone; the
+/// appended bytes mean nothing then.
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, mut text: &[u8], clean: bool) -> bool {
     while let Some(at) = memchr::memchr(b'\\', text) {
         push(out, &text[..at], clean);

@@ -17,7 +17,7 @@ use crate::engine::labels::text::{is_label_name, push_clean};
 use crate::engine::labels::{EntryLabels, NameId};
 use crate::syntax::ast::Extraction;
 
-/// So many bytes of a line are counted at once, see [`super::super::super::meter`].
+/// Bytes of a line whose work is counted at once, see [`super::super::super::meter`].
 const COUNTED_BYTES: usize = 32 << 10;
 /// The work of comparing a key with a path.
 const PATH_WORK: usize = 8;
@@ -195,8 +195,8 @@ impl Search<'_> {
         }
     }
 
-    /// Notes which paths the key at step `step` belongs to, and takes its value for
-    /// those that end here. False when nothing is left to be found.
+    /// Notes the paths that the key at step `step` belongs to, and takes its value for
+    /// the paths that end here. False when nothing is left to be found.
     fn enter_key(&mut self, key: &[u8], has_escapes: bool, step: usize, value_at: usize) -> bool {
         self.key.clear();
         let is_counted = self.labels.meter().work(self.paths.len() * PATH_WORK)

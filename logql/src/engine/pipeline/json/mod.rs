@@ -22,11 +22,11 @@ use scan::{BAD_ESCAPE, Failure, Field, Fields, Kind, MAX_DEPTH, TOO_DEEP, Value}
 /// The error of a line that cannot be read.
 pub(crate) const JSON_ERROR: &[u8] = b"JSONParserErr";
 
-/// So many bytes of fields are counted at once, see [`super::super::meter`].
+/// Bytes of fields whose work is counted at once, see [`super::super::meter`].
 const COUNTED_BYTES: usize = 16 << 10;
 /// The work of a byte of fields: there may be one field in six bytes.
 const FIELD_FACTOR: usize = 4;
-/// So many underscores may come to a part of a name.
+/// Underscores that may be added to a part of a name.
 const UNDERSCORES: usize = 2;
 
 /// `| json` without expressions.

@@ -28,7 +28,7 @@ pub(crate) const TOO_DEEP: Failure = "Objects are nested more than 64 levels dee
 /// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// The text is what stands between the quotes.
+    /// A string; the text stands between the quotes.
     String {
         /// Whether there is a backslash.
         has_escapes: bool,
@@ -164,7 +164,7 @@ pub(crate) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// Opens the object that `data` begins with. What follows it is ignored.
+    /// Opens the object that `data` begins with. Bytes behind the object are ignored.
     pub(crate) fn open(data: &'l [u8]) -> Result<Self, Failure> {
         match skip_space(data, 0) {
             Some(at) if data[at] == b'{' => Ok(Self { data, at: at + 1, is_first: true }),

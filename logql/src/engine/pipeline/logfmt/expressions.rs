@@ -142,7 +142,7 @@ impl Token<'_> {
     }
 }
 
-/// The token at the start of the text and what follows it.
+/// The token at the start of the text, and the text behind it.
 fn next_token(text: &[u8]) -> Result<Option<(Token<'_>, &[u8])>, String> {
     let text = text.trim_ascii_start();
     let Some(&first) = text.first() else { return Ok(None) };

@@ -82,7 +82,7 @@ impl CompiledStage for Logfmt {
         if labels.has_all() {
             return;
         }
-        // What a pair costs is some nanoseconds, so that a look at each of them would be seen.
+        // A pair takes some nanoseconds, so a check at each pair would be measurable.
         if line.len() < COUNTED_BYTES {
             self.pairs::<false>(line, labels);
         } else {
@@ -100,12 +100,12 @@ impl CompiledStage for Logfmt {
     }
 }
 
-/// So many bytes of pairs are counted at once, see [`super::super::meter`].
+/// Bytes of pairs whose work is counted at once, see [`super::super::meter`].
 const COUNTED_BYTES: usize = 16 << 10;
 /// The work of a byte of pairs: there may be one pair in four bytes.
 const PAIR_FACTOR: usize = 4;
 
-/// The label that a key stands for, if anybody looks at it.
+/// The label that a key stands for, if the query reads it.
 #[inline(never)]
 fn label_of(key: &[u8], buffer: &mut Vec<u8>, labels: &mut EntryLabels) -> Option<NameId> {
     let name = sanitized(key, buffer, labels.meter())?;

@@ -87,8 +87,8 @@ impl<'v> Exec<'v, '_> {
         })
     }
 
-    /// Counts the bytes that a call may read. Where they are many it gives what a message of the
-    /// call may need, which shows them.
+    /// Counts the bytes that a call may read. Where they are many, it reserves the memory that an
+    /// error message of the call may need, since the message shows these bytes.
     fn charged(&self, start: usize) -> Result<Option<Reservation<'v>>, String> {
         let bytes: usize = self.args[start..].iter().map(Value::len_bytes).sum();
         self.run.work(bytes)?;

@@ -29,14 +29,14 @@ enum Flow {
     Continue,
 }
 
-/// One execution of a template and those it calls.
+/// One execution of a template and of the templates that it calls.
 struct Exec<'v, 'o> {
     run: &'o Execution<'v>,
     template: &'v Template,
     out: Out<'o>,
     /// Name of the template at hand.
     name: &'v [u8],
-    /// The node that an error points at: the last one that was looked at.
+    /// The node that an error points at: the last visited one.
     place: Option<ErrorNode<'v>>,
     /// The variable `$`: the argument of the template at hand.
     root: Value<'v>,

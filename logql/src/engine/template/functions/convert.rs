@@ -31,7 +31,7 @@ pub(super) fn to_int(value: &Value<'_>) -> i64 {
     }
 }
 
-/// Go's conversion on the usual machines: what does not fit becomes the smallest
+/// Go's conversion on the usual machines: a value that does not fit becomes the smallest
 /// integer.
 fn truncate(value: f64) -> i64 {
     let truncated = value as i64;

@@ -6,7 +6,7 @@ use crate::engine::template::time::{Time, Zone, parse};
 use crate::engine::template::value::{Text, Value};
 use logsvc_proto::go::quote::quoted_bytes;
 
-/// Bytes of work that looking up a zone and reading a time stand for.
+/// The work of looking up a zone and of reading a time, in bytes.
 const READ_WORK_BYTES: usize = 2048;
 
 /// Bytes of a message that shows a value, in lengths of the value.

@@ -25,7 +25,7 @@ const SEARCH_FACTOR: usize = 8;
 /// Bytes that translating takes per byte of a pattern, and the longest pattern that is translated.
 const TRANSLATION_FACTOR: usize = 16;
 const TRANSLATED_MAX_BYTES: usize = 64 << 10;
-/// Bytes of work that compiling stands for, per unit of cost.
+/// The work of compiling per unit of cost, in bytes.
 const WORK_PER_COST_BYTES: usize = 64;
 
 const THREE_TEXTS: &[Param] = &[Param::Text, Param::Text, Param::Text];
@@ -59,7 +59,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// A compiled pattern, or why it is none.
 type Compiled = Result<Arc<CapturingRegex>, String>;
 
-/// Compiled patterns by their text, those used last behind.
+/// Compiled patterns by their text, the last used at the end.
 #[derive(Default, Debug)]
 pub(in super::super) struct RegexCache {
     /// With the size of each in bytes, about.
@@ -82,7 +82,8 @@ fn compiled(run: &Execution<'_>, pattern: &[u8]) -> Compiled {
         entries[index..].rotate_left(1);
         return entries[entries.len() - 1].1.clone();
     }
-    // What is made of it while it is compiled; patterns of more than some thousand bytes fail.
+    // Memory for the translation while it is compiled. Patterns of more than some thousand
+    // bytes fail.
     let compiling_bytes = TRANSLATION_FACTOR * pattern.len().min(TRANSLATED_MAX_BYTES);
     let mut held = run.hold(compiling_bytes)?;
     let mut regex_bytes = 0;
@@ -121,8 +122,8 @@ fn searching(run: &Execution<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
     compiled(run, pattern)
 }
 
-/// The work of a search that may go to the end of a text, see [`crate::engine::meter`]. Most end
-/// sooner; those that don't must not keep the leaf from looking.
+/// The work of a search that may go to the end of a text, see [`crate::engine::meter`]. Most
+/// searches end sooner; a search that does not must not delay the checks of the leaf.
 fn search_work(rest_bytes: usize) -> usize {
     64 + rest_bytes / 8
 }

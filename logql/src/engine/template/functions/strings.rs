@@ -74,7 +74,7 @@ fn repeat_count(count: i64) -> Result<usize, String> {
     usize::try_from(count).map_err(|_| "strings: negative Repeat count".to_owned())
 }
 
-/// Cuts the characters of a set; `indexes` are those of the text and the set.
+/// Cuts the characters of a set; `indexes` are the indexes of the text and of the set.
 fn trim<'v>(
     run: &Execution<'v>,
     args: &mut [Value<'v>],

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The tokens, those of kinds that carry text with it.
+/// The tokens, with their texts for kinds that carry a text.
 fn tokens(text: &str) -> String {
     let mut lexer = Lexer::new(text.as_bytes());
     let mut out = Vec::new();

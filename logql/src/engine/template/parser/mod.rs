@@ -16,7 +16,7 @@ use logsvc_proto::go::unquote::unescape;
 /// Deepest nesting of parentheses and blocks.
 const MAX_DEPTH: usize = 100;
 
-/// A template and those it defines, by name.
+/// A template and the templates that it defines, by name.
 pub(super) type Trees = Vec<(Box<[u8]>, List)>;
 
 /// The end of a list.
@@ -168,7 +168,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Drops spaces and looks at what follows.
+    /// Drops spaces and looks at the next token.
     fn peek_non_space(&mut self) -> Kind {
         let token = self.next_non_space();
         let kind = token.kind;

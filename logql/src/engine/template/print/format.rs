@@ -9,8 +9,8 @@ const MAX_NUMBER: i64 = 1_000_000;
 /// Prints `values` as `format` says.
 ///
 /// # Errors
-/// When the output becomes too long. A bad format is no error: the output says
-/// what is wrong with it.
+/// When the output becomes too long. A bad format is no error: the output names
+/// the fault.
 pub(in super::super) fn sprintf(
     out: &mut Out<'_>,
     format: &[u8],

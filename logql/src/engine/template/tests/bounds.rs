@@ -1,4 +1,4 @@
-//! Hostile templates, and what is known of a template without executing it.
+//! Hostile templates, and the properties of a template that are known without executing it.
 
 use super::{Template, render};
 

@@ -95,7 +95,7 @@ impl Time {
         Self { seconds, nanos, zone: self.zone.clone() }
     }
 
-    /// Nanoseconds from `other` to this instant, at most what fits.
+    /// Nanoseconds from `other` to this instant, saturating.
     pub(super) fn since(&self, other: &Self) -> i64 {
         let seconds = i128::from(self.seconds) - i128::from(other.seconds);
         let nanos = seconds * i128::from(NANOS_PER_SECOND) + i128::from(self.nanos)
@@ -103,7 +103,7 @@ impl Time {
         i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// The date moved by years, months and days; what overflows a month flows over.
+    /// The date moved by years, months and days. Days beyond a month count into the next month.
     pub(super) fn plus_date(&self, years: i64, months: i64, days: i64) -> Self {
         let civil = self.civil();
         let month = (i64::from(civil.month) - 1).wrapping_add(months);

@@ -88,7 +88,7 @@ fn name<'t>(text: &'t [u8], names: &[&str], len: Option<usize>) -> Option<(i64, 
     })
 }
 
-/// Digits behind a separator as nanoseconds; those beyond nine are dropped.
+/// Digits behind a separator as nanoseconds; digits beyond nine are dropped.
 fn fraction(text: &[u8], digits: usize) -> Option<(u32, &[u8])> {
     let (b'.' | b',', rest) = text.split_first()? else { return None };
     if leading_digits(rest, digits) < digits {

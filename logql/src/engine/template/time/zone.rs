@@ -9,7 +9,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// Transitions looked at on either side of a time for the name of an offset.
+/// Transitions on either side of a time among which the name of an offset is searched.
 const TRANSITIONS_NEARBY: usize = 3;
 
 /// How an instant is shown.

@@ -74,11 +74,11 @@ fn lines_are_judged_as_if_they_were_looked_at() {
                 .collect();
             let Some((search, has_all)) = LineSearch::new(&tests) else { continue };
             searches += 1;
-            let verdicts = search.judge(&parts);
+            let outcomes = search.test(&parts);
             let all_decide = tests.iter().all(|test| test.decides);
             for (number, line) in lines.iter().enumerate() {
                 let (yes, maybe) =
-                    (bit(&verdicts.passing, number), bit(&verdicts.doubtful, number));
+                    (bit(&outcomes.passing, number), bit(&outcomes.doubtful, number));
                 assert!(!(yes && maybe));
                 let expected = tests.iter().all(|test| passes(test, line));
                 // A test that its texts do not decide passes some of the lines with them.
@@ -116,12 +116,12 @@ fn ends_of_a_text_without_its_beginning_leave_no_doubt() {
         let text = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let verdicts = search.judge(&parts);
-        assert_eq!(verdicts.doubtful.iter().any(|word| *word != 0), is_doubtful, "{test:?}");
+        let outcomes = search.test(&parts);
+        assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{test:?}");
         for (number, line) in lines.iter().enumerate() {
-            let may = bit(&verdicts.passing, number) || bit(&verdicts.doubtful, number);
+            let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
             assert!(may || !passes(&test, line), "{test:?} {number}");
-            assert!(!bit(&verdicts.passing, number) || passes(&test, line), "{test:?} {number}");
+            assert!(!bit(&outcomes.passing, number) || passes(&test, line), "{test:?} {number}");
         }
     }
 }
@@ -157,12 +157,12 @@ fn texts_that_no_time_has_leave_no_doubt_beside_times() {
         let literal = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![literal], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let verdicts = search.judge(&parts);
-        assert_eq!(verdicts.doubtful.iter().any(|word| *word != 0), is_doubtful, "{text}");
+        let outcomes = search.test(&parts);
+        assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{text}");
         for (number, line) in lines.iter().enumerate() {
-            let may = bit(&verdicts.passing, number) || bit(&verdicts.doubtful, number);
+            let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
             assert!(may || !passes(&test, line), "{text} {number}");
-            assert!(!bit(&verdicts.passing, number) || passes(&test, line), "{text} {number}");
+            assert!(!bit(&outcomes.passing, number) || passes(&test, line), "{text} {number}");
         }
     }
 }
@@ -215,7 +215,7 @@ fn arbitrary_bytes_are_bounded() {
         let text = Literal { bytes: b"id=".to_vec(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         if let Some((search, _)) = LineSearch::new(&[test]) {
-            search.judge(&parts);
+            search.test(&parts);
         }
     }
 }

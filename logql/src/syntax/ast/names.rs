@@ -1,6 +1,6 @@
 //! How operators and functions are written.
 
-use super::ast::{
+use super::{
     BinaryOp, CompareOp, LineFilterOp, MatchOp, RangeFunction, UnwrapConversion, VectorFunction,
 };
 

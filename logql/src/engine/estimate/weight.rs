@@ -62,7 +62,7 @@ struct Weight {
     is_heavy: bool,
     /// Texts that lines are searched for.
     texts: usize,
-    /// Parsers, and what else reads and writes a line byte by byte.
+    /// Parsers, and other stages that read and write a line byte by byte.
     parsers: usize,
     /// Simple patterns in it.
     patterns: usize,
@@ -81,7 +81,7 @@ impl Weight {
         self.patterns += other.patterns;
     }
 
-    /// That of several things together, of which there may be so many.
+    /// The weight of several parts together. More than [`LIGHT_ITEMS`] parts are heavy.
     fn of_all(weights: impl Iterator<Item = Weight>) -> Weight {
         let (mut sum, mut count) = (Weight::PLAIN, 0);
         for weight in weights {

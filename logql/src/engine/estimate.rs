@@ -5,7 +5,7 @@
 //! hundred megabytes. The caller asks for an estimate first, has the memory admitted, and moves
 //! long work to another thread. An estimate reads the text or the tree once and compiles nothing.
 //!
-//! Guarantees: memory is estimated within a factor of about two, or too high (`tests/effort.rs`
+//! Guarantees: memory is estimated within a factor of about two, or too high (`tests/estimate.rs`
 //! measures it). Times are those of a current machine. What can go wrong: patterns of equal
 //! estimate differ in the automaton that a regex engine builds for them, so an estimate of one
 //! pattern is less exact than a sum over many.
@@ -24,7 +24,7 @@ use crate::syntax::go_regex::{Purpose, translate};
 
 /// An estimate of time and memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Effort {
+pub struct Estimate {
     /// Time of one CPU in ns.
     pub time_ns: u64,
     /// Memory in bytes.
@@ -34,17 +34,17 @@ pub struct Effort {
 /// Work that takes longer than this, in ns, is better done on another thread.
 const SHORT_MAX_NS: u64 = 500_000;
 
-/// A tree takes so many bytes for each byte of its text: a stage of five bytes is an enum of
+/// Bytes of a tree for each byte of its text: a stage of five bytes is an enum of
 /// a hundred and its place in a list that doubles.
 const TREE_BYTES: u64 = 32;
 
 /// Reading a byte of text, in ns.
 const PARSE_NS: u64 = 40;
 
-/// Time to check a pattern that was not looked at, in ns.
+/// Time to check a pattern whose text is not read, in ns.
 const UNSEEN_PATTERN_NS: u64 = 150_000;
 
-impl Effort {
+impl Estimate {
     /// The largest tree of a query, in bytes.
     pub const TREE_MAX_BYTES: u64 = MAX_QUERY_LEN_BYTES as u64 * TREE_BYTES;
 
@@ -97,7 +97,7 @@ impl Effort {
     }
 }
 
-impl std::ops::Add for Effort {
+impl std::ops::Add for Estimate {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -108,25 +108,25 @@ impl std::ops::Add for Effort {
     }
 }
 
-impl std::iter::Sum for Effort {
-    fn sum<I: Iterator<Item = Self>>(efforts: I) -> Self {
-        efforts.fold(Self::default(), |sum, effort| sum + effort)
+impl std::iter::Sum for Estimate {
+    fn sum<I: Iterator<Item = Self>>(estimates: I) -> Self {
+        estimates.fold(Self::default(), |sum, estimate| sum + estimate)
     }
 }
 
 impl LeafPlan {
-    /// What it takes to compile the leaf, and what that holds, the caches of its patterns
-    /// included.
+    /// The time to compile the leaf, and the memory of the compiled leaf with the caches of
+    /// its patterns.
     #[must_use]
-    pub fn effort(&self) -> Effort {
+    pub fn estimate(&self) -> Estimate {
         let keeps_all = matches!(self.kind, LeafKind::Log { .. });
-        compiled(&self.log, keeps_all) + Effort::of_matchers(&self.log.selector.matchers)
+        compiled(&self.log, keeps_all) + Estimate::of_matchers(&self.log.selector.matchers)
     }
 }
 
 impl Plan {
-    /// What putting parts together that hold so many bytes is like, in bytes that are read or
-    /// written: each node of the query goes through all of them.
+    /// The work to merge parts that hold `held_bytes`, in bytes that are read or written: each
+    /// node of the query goes through all parts.
     #[must_use]
     pub fn merge_bytes(&self, held_bytes: usize) -> usize {
         let Root::Metric { node, grid, .. } = &*self.root else { return held_bytes };
@@ -142,8 +142,8 @@ fn is_plain(matcher: &Matcher) -> bool {
     matches!(matcher.op, MatchOp::Equal | MatchOp::NotEqual)
 }
 
-fn of_metric(expr: &MetricExpr) -> Effort {
-    let mut sum = Effort::default();
+fn of_metric(expr: &MetricExpr) -> Estimate {
+    let mut sum = Estimate::default();
     let mut largest = 0;
     // As deep as the parser lets it be, which is not deep.
     let mut rest = vec![expr];
@@ -151,13 +151,13 @@ fn of_metric(expr: &MetricExpr) -> Effort {
         match expr {
             MetricExpr::Literal(_) | MetricExpr::Vector(_) => {}
             MetricExpr::RangeAggregation(range) => {
-                let mut effort = compiled(&range.range.log, range.grouping.is_none());
+                let mut estimate = compiled(&range.range.log, range.grouping.is_none());
                 for filter in range.range.unwrap.iter().flat_map(|unwrap| &unwrap.filters) {
-                    effort = effort + of_filter(filter);
+                    estimate = estimate + of_filter(filter);
                 }
-                effort = effort + Effort::of_matchers(&range.range.log.selector.matchers);
-                sum.time_ns = sum.time_ns.saturating_add(effort.time_ns);
-                largest = largest.max(effort.bytes);
+                estimate = estimate + Estimate::of_matchers(&range.range.log.selector.matchers);
+                sum.time_ns = sum.time_ns.saturating_add(estimate.time_ns);
+                largest = largest.max(estimate.bytes);
             }
             MetricExpr::VectorAggregation(vector) => rest.push(&vector.expr),
             MetricExpr::BinaryOperation(binary) => rest.extend([&*binary.left, &*binary.right]),
@@ -168,60 +168,60 @@ fn of_metric(expr: &MetricExpr) -> Effort {
             }
         }
     }
-    sum + Effort::new(0, largest)
+    sum + Estimate::new(0, largest)
 }
 
 /// The estimate of a leaf without stages.
-const LEAF: Effort = Effort::new(10_000, 8 << 10);
+const LEAF: Estimate = Estimate::new(10_000, 8 << 10);
 
 /// Compiles the stages twice where all labels of an entry are wanted: once to look at it
 /// beforehand.
-fn compiled(log: &LogExpr, keeps_all: bool) -> Effort {
-    let stages: Effort = log.stages.iter().map(of_stage).sum();
+fn compiled(log: &LogExpr, keeps_all: bool) -> Estimate {
+    let stages: Estimate = log.stages.iter().map(of_stage).sum();
     let parses = log.stages.iter().any(|stage| effects(stage).only_parses());
     let filters = log.stages.iter().any(|stage| effects(stage).label_filter().is_some());
-    let twice = if keeps_all && parses && filters { stages } else { Effort::default() };
+    let twice = if keeps_all && parses && filters { stages } else { Estimate::default() };
     LEAF + stages + twice
 }
 
-fn of_stage(stage: &Stage) -> Effort {
+fn of_stage(stage: &Stage) -> Estimate {
     match effects(stage).arguments {
         Arguments::LineFilters(filters) => {
             let of_operand = |op: LineFilterOp, operand: &LineOperand| match (op, operand) {
-                (_, LineOperand::Ip(text)) => Effort::new(2_000, 512 + text_bytes(text)),
+                (_, LineOperand::Ip(text)) => Estimate::new(2_000, 512 + text_bytes(text)),
                 (LineFilterOp::Regex | LineFilterOp::NotRegex, LineOperand::Text(text)) => {
                     // Once to filter with, once to find the texts that it requires.
                     let pattern = of_pattern(text);
-                    Effort::new(pattern.time_ns + pattern.time_ns / 2, pattern.bytes)
+                    Estimate::new(pattern.time_ns + pattern.time_ns / 2, pattern.bytes)
                 }
-                (_, LineOperand::Text(text)) => Effort::new(1_000, 700 + 4 * text_bytes(text)),
+                (_, LineOperand::Text(text)) => Estimate::new(1_000, 700 + 4 * text_bytes(text)),
             };
             let of_filter = |filter: &LineFilter| {
-                let operands: Effort =
+                let operands: Estimate =
                     filter.operands.iter().map(|one| of_operand(filter.op, one)).sum();
                 // Several are searched for together.
                 let is_set = filter.operands.len() > 1;
-                if is_set { operands + Effort::new(PATTERN_NS, PATTERN_BYTES) } else { operands }
+                if is_set { operands + Estimate::new(PATTERN_NS, PATTERN_BYTES) } else { operands }
             };
             filters.iter().map(of_filter).sum()
         }
         Arguments::Extractions([]) => KEY_CACHE,
         Arguments::Extractions(list) => of_extractions(list),
-        Arguments::Groups(text) => of_pattern(text) + Effort::new(0, GROUPS_BYTES),
+        Arguments::Groups(text) => of_pattern(text) + Estimate::new(0, GROUPS_BYTES),
         Arguments::Captures(text) => {
             let captures = memchr::memchr_iter(b'<', text.as_bytes()).count() as u64;
-            Effort::new(1_000 + captures * 200, 400 + captures * 650 + 2 * text_bytes(text))
+            Estimate::new(1_000 + captures * 200, 400 + captures * 650 + 2 * text_bytes(text))
         }
-        Arguments::None | Arguments::OwnPattern(_) => Effort::new(200, 256),
+        Arguments::None | Arguments::OwnPattern(_) => Estimate::new(200, 256),
         Arguments::LabelFilter(filter) => of_filter(filter),
         Arguments::Template(text) => of_template(text),
         Arguments::Formats(list) => list
             .iter()
             .map(|item| {
-                let label = Effort::new(200, 450 + 2 * item.label.len() as u64);
+                let label = Estimate::new(200, 450 + 2 * item.label.len() as u64);
                 label
                     + match &item.value {
-                        LabelFormatValue::Rename(from) => Effort::new(200, 2 * from.len() as u64),
+                        LabelFormatValue::Rename(from) => Estimate::new(200, 2 * from.len() as u64),
                         LabelFormatValue::Template(text) => of_template(text),
                     }
             })
@@ -229,7 +229,7 @@ fn of_stage(stage: &Stage) -> Effort {
         Arguments::Names(list) => list
             .iter()
             .map(|item| match item {
-                NameOrMatcher::Name(name) => Effort::new(200, 450 + 2 * name.len() as u64),
+                NameOrMatcher::Name(name) => Estimate::new(200, 450 + 2 * name.len() as u64),
                 NameOrMatcher::Matcher(matcher) => of_matcher(matcher),
             })
             .sum(),
@@ -237,44 +237,44 @@ fn of_stage(stage: &Stage) -> Effort {
 }
 
 /// The estimate of a parser that remembers keys.
-const KEY_CACHE: Effort = Effort::new(1_000, 4_300);
+const KEY_CACHE: Estimate = Estimate::new(1_000, 4_300);
 
-fn of_extractions(list: &[Extraction]) -> Effort {
+fn of_extractions(list: &[Extraction]) -> Estimate {
     list.iter()
         .map(|one| {
             let texts = one.label.len() as u64 + text_bytes(&one.source);
-            Effort::new(500, 300 + 2 * texts)
+            Estimate::new(500, 300 + 2 * texts)
         })
         .sum()
 }
 
-fn of_template(text: &Text) -> Effort {
+fn of_template(text: &Text) -> Estimate {
     // Patterns of its functions are compiled with it.
     let patterns = memchr::memmem::find_iter(text.as_bytes(), b"regex").count() as u64;
     let len = text_bytes(text);
-    let own = Effort::new(500 + 60 * len, 600 + 80 * len);
-    own + Effort::new(patterns * PATTERN_NS, patterns * PATTERN_BYTES)
+    let own = Estimate::new(500 + 60 * len, 600 + 80 * len);
+    own + Estimate::new(patterns * PATTERN_NS, patterns * PATTERN_BYTES)
 }
 
-fn of_filter(filter: &LabelFilter) -> Effort {
-    let mut sum = Effort::default();
+fn of_filter(filter: &LabelFilter) -> Estimate {
+    let mut sum = Estimate::default();
     for_each_filter(filter, &mut |filter| {
         sum = sum
             + match filter {
                 LabelFilter::String(matcher) => of_matcher(matcher),
                 LabelFilter::Number { name, .. }
                 | LabelFilter::Duration { name, .. }
-                | LabelFilter::Bytes { name, .. } => Effort::new(300, 280 + name.len() as u64),
+                | LabelFilter::Bytes { name, .. } => Estimate::new(300, 280 + name.len() as u64),
                 LabelFilter::Ip { name, pattern, .. } => {
-                    Effort::new(2_000, 512 + name.len() as u64 + text_bytes(pattern))
+                    Estimate::new(2_000, 512 + name.len() as u64 + text_bytes(pattern))
                 }
-                LabelFilter::And(..) | LabelFilter::Or(..) => Effort::new(50, 64),
+                LabelFilter::And(..) | LabelFilter::Or(..) => Estimate::new(50, 64),
             };
     });
     sum
 }
 
-/// Calls `look` with a filter and those that it consists of.
+/// Calls `look` with a filter and with the filters that it consists of.
 fn for_each_filter<'f>(filter: &'f LabelFilter, look: &mut impl FnMut(&'f LabelFilter)) {
     let mut rest = vec![filter];
     while let Some(filter) = rest.pop() {
@@ -285,8 +285,9 @@ fn for_each_filter<'f>(filter: &'f LabelFilter, look: &mut impl FnMut(&'f LabelF
     }
 }
 
-fn of_matcher(matcher: &Matcher) -> Effort {
-    let own = Effort::new(300, 280 + 2 * (matcher.name.len() as u64 + text_bytes(&matcher.value)));
+fn of_matcher(matcher: &Matcher) -> Estimate {
+    let own =
+        Estimate::new(300, 280 + 2 * (matcher.name.len() as u64 + text_bytes(&matcher.value)));
     if is_plain(matcher) { own } else { own + of_pattern(&matcher.value) }
 }
 
@@ -305,40 +306,40 @@ const ANY_CHAR_NS: u64 = 200_000;
 const LITERALS_NS: u64 = 60_000;
 const LITERALS_BYTES: u64 = 16 << 10;
 
-/// What a byte takes of alternatives that are nothing but texts: most of it while they are
-/// taken apart.
+/// Memory for a byte of a pattern whose alternatives are plain texts. The compiler of the
+/// pattern takes most of it while it splits the alternatives.
 const TEXT_BYTES: u64 = 110;
 
-/// Alternatives of so many bytes are few.
+/// Most bytes of alternatives that count as few.
 const FEW_TEXTS_BYTES: u64 = 256;
 
 /// Addition for finding the groups of a pattern.
 const GROUPS_BYTES: u64 = 4 << 10;
 
 /// The estimate of a pattern in Go's syntax; nothing if it is none.
-fn of_pattern(text: &Text) -> Effort {
+fn of_pattern(text: &Text) -> Estimate {
     let bytes = text.as_bytes();
     let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-/|".contains(byte);
     if bytes.iter().all(is_text) {
         let len = bytes.len() as u64;
         let byte_bytes = if len <= FEW_TEXTS_BYTES { TEXT_BYTES / 2 } else { TEXT_BYTES };
-        return Effort::new(PATTERN_NS + 1_000 * len, byte_bytes * (2 + len));
+        return Estimate::new(PATTERN_NS + 1_000 * len, byte_bytes * (2 + len));
     }
-    let Ok(translation) = translate(bytes, Purpose::Search) else { return Effort::default() };
+    let Ok(translation) = translate(bytes, Purpose::Search) else { return Estimate::default() };
     let has = |text: &[u8]| memchr::memmem::find(bytes, text).is_some();
-    let mut effort = Effort::new(
+    let mut estimate = Estimate::new(
         PATTERN_NS + translation.cost.saturating_mul(STATE_NS),
         PATTERN_BYTES + translation.cost.saturating_mul(STATE_BYTES),
     );
     let ignores_case = has(b"(?i");
     if ignores_case || has(b".") || has(b"[^") {
-        effort = effort + Effort::new(ANY_CHAR_NS, 0);
+        estimate = estimate + Estimate::new(ANY_CHAR_NS, 0);
     }
     if ignores_case || has(b"|") {
-        effort =
-            effort + Effort::new(LITERALS_NS, LITERALS_BYTES + TEXT_BYTES * bytes.len() as u64);
+        estimate =
+            estimate + Estimate::new(LITERALS_NS, LITERALS_BYTES + TEXT_BYTES * bytes.len() as u64);
     }
-    effort
+    estimate
 }
 
 fn text_bytes(text: &Text) -> u64 {
@@ -404,18 +405,18 @@ mod tests {
             [r#"{a="b"}"#, r#"sum by (level) (count_over_time({a=~"b|c"} |= "error" | json [1m]))"#]
         {
             let expr = syntax::parse(query).expect("a query");
-            assert!(Effort::of_text(query).is_short() && Effort::of_plan(&expr).is_short());
+            assert!(Estimate::of_text(query).is_short() && Estimate::of_plan(&expr).is_short());
         }
         for query in [
             format!("{{a=\"b\"}}{}", " |= `x`".repeat(9_000)),
             format!("{{a=\"b\"}}{}", " | a=~`x.+`".repeat(20)),
             r#"{a="b"} | x=~"[\\pL]{900}""#.to_owned(),
         ] {
-            assert!(!Effort::of_text(&query).is_short(), "{query}");
+            assert!(!Estimate::of_text(&query).is_short(), "{query}");
         }
         let query = format!("{{a=\"b\"}}{}", " |~ `x.+y`".repeat(20));
         let expr = syntax::parse(&query).expect("a query");
-        assert!(!Effort::of_plan(&expr).is_short());
+        assert!(!Estimate::of_plan(&expr).is_short());
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! What compiling a query holds is estimated within a factor of about two.
+//! The memory of a compiled query is estimated within a factor of about two.
 
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator")]
 
 mod counting;
 
 use logsvc_logql::engine::testing::{Columns, TestEntry};
-use logsvc_logql::engine::{Effort, LeafExecutor, Plan, QueryParams};
+use logsvc_logql::engine::{Estimate, LeafExecutor, Plan, QueryParams};
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 
-/// What is held of what `make` gives, in bytes.
+/// The value that `make` returns, and its heap memory in bytes.
 fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
     let (made, held_bytes, _) = counting::measured(make);
     (made, u64::try_from(held_bytes).unwrap_or(0))
@@ -80,7 +80,7 @@ fn what_a_compiled_leaf_holds_is_estimated_within_a_factor_of_about_two() {
         for query in [query.clone(), format!("sum by (job) (count_over_time({query} [1s]))")] {
             let plan = plan(&query);
             let leaf = &plan.leaves()[0];
-            // What is made once for all.
+            // Makes the statics that all leaves share.
             drop(LeafExecutor::new(leaf));
             let (mut executor, compiled_bytes) =
                 held(|| LeafExecutor::new(leaf).expect("compiles"));
@@ -89,7 +89,7 @@ fn what_a_compiled_leaf_holds_is_estimated_within_a_factor_of_about_two() {
                 executor.block(&mut stream, &columns.block(0));
             });
             let bytes = compiled_bytes + used_bytes;
-            let estimated = leaf.effort();
+            let estimated = leaf.estimate();
             let is_near = estimated.bytes * 5 / 2 + (64 << 10) >= bytes
                 && (query.starts_with("sum") || estimated.bytes <= bytes * 5 / 2 + (64 << 10));
             if !is_near {
@@ -108,7 +108,7 @@ fn a_tree_holds_no_more_than_is_estimated_of_its_text() {
             if query.len() > 130_000 {
                 continue;
             }
-            let estimated = Effort::of_text(&query).bytes;
+            let estimated = Estimate::of_text(&query).bytes;
             let (parsed, bytes) = held(|| syntax::parse(&query));
             assert!(parsed.is_ok() && bytes <= estimated, "{query:.80}: {bytes} > {estimated}");
         }

@@ -1,4 +1,4 @@
-//! A leaf looks often whether it may go on, also within a single entry, and ends when it may not.
+//! A leaf checks often whether it may go on, also within a single entry, and ends when it may not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,21 +10,21 @@ use logsvc_proto::Labels;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Counts looks, and has the leaf end after some.
+/// Counts checks, and has the leaf end after some.
 #[derive(Clone, Debug)]
-struct Looks {
+struct Checks {
     count: Arc<AtomicU64>,
     max: u64,
 }
 
-impl Allowance for Looks {
+impl Allowance for Checks {
     fn take(&mut self, _bytes: u64) -> Result<(), Stop> {
         Ok(())
     }
 
     fn give_back(&mut self, _bytes: u64) {}
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn check(&mut self) -> Result<(), Stop> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if count > self.max { Err(Stop::Ended) } else { Ok(()) }
     }
@@ -34,8 +34,8 @@ impl Allowance for Looks {
     }
 }
 
-/// How often a leaf looks that may go on so many times, and why it ends.
-fn looks(query: &str, lines: &[String], max: u64) -> (u64, Option<Stop>) {
+/// The number of checks of a leaf whose first `max` checks succeed, and why it ends.
+fn checks(query: &str, lines: &[String], max: u64) -> (u64, Option<Stop>) {
     let expr = syntax::parse(query).expect("a query");
     let params = QueryParams::range(0, 10_000_000 * SECOND_NS, SECOND_NS * 10_000);
     let plan = Plan::new(&expr, &params).expect("a plan");
@@ -46,7 +46,7 @@ fn looks(query: &str, lines: &[String], max: u64) -> (u64, Option<Stop>) {
     };
     let entries: Vec<_> = (0..).zip(lines).map(entry).collect();
     let columns = Columns::new(&entries, true);
-    let allowance = Looks { count: Arc::default(), max };
+    let allowance = Checks { count: Arc::default(), max };
     let count = Arc::clone(&allowance.count);
     let leaf = &plan.leaves()[0];
     let mut executor = LeafExecutor::with_allowance(leaf, Box::new(allowance)).expect("compiled");
@@ -56,17 +56,17 @@ fn looks(query: &str, lines: &[String], max: u64) -> (u64, Option<Stop>) {
     (count.load(Ordering::Relaxed), stop)
 }
 
-/// Runs a query, and again with fewer looks, after which it ends soon.
+/// Runs a query, and again with fewer checks, after which it ends soon.
 fn check(query: &str, lines: &[String], least: u64) {
     let shown: String = query.chars().take(100).collect();
-    let (count, stop) = looks(query, lines, u64::MAX);
-    assert!(count >= least && stop.is_none(), "{shown}: {count} looks, {stop:?}");
-    let (fewer, stop) = looks(query, lines, 2);
-    assert!(fewer <= 5 && stop == Some(Stop::Ended), "{shown}: {fewer} looks, {stop:?}");
+    let (count, stop) = checks(query, lines, u64::MAX);
+    assert!(count >= least && stop.is_none(), "{shown}: {count} checks, {stop:?}");
+    let (fewer, stop) = checks(query, lines, 2);
+    assert!(fewer <= 5 && stop == Some(Stop::Ended), "{shown}: {fewer} checks, {stop:?}");
 }
 
 #[test]
-fn templates_look_within_an_entry() {
+fn templates_check_within_an_entry() {
     let line = ["GET /cart 200".to_owned()];
     for template in [
         r#"{{ repeat 4000000 "a" }}"#,
@@ -89,7 +89,7 @@ fn templates_look_within_an_entry() {
 }
 
 #[test]
-fn parsers_and_filters_look_within_a_line() {
+fn parsers_and_filters_check_within_a_line() {
     let words = "a=b word ".repeat(120_000);
     let json = format!(
         r#"{{"a":{{"b":[{}1],"c":"{}"}},{}"z":1}}"#,
@@ -122,7 +122,7 @@ fn parsers_and_filters_look_within_a_line() {
 }
 
 #[test]
-fn leaves_look_while_they_collect_and_finish() {
+fn leaves_check_while_they_collect_and_finish() {
     let lines: Vec<String> = (0..20_000).map(|i| format!("id=u{i} n={i}")).collect();
     for query in [
         r#"{app="m"}"#,
