@@ -5,4 +5,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_segment::fuzz::filters(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::segment::filters(data));

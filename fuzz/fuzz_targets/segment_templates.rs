@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_segment::fuzz::lines_as_templates(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::segment::lines_as_templates(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_shards::fuzz::batch_sections(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::shards::batch_sections(data));

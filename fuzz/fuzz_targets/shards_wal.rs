@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| logsvc_shards::fuzz::wal_records(data));
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::shards::wal_records(data));

@@ -76,6 +76,7 @@ mod directory;
 mod error;
 pub mod filter;
 mod format;
+#[doc(hidden)]
 pub mod fuzz;
 pub mod head;
 mod reader;

@@ -17,6 +17,7 @@
 pub mod changes;
 pub mod check;
 pub mod compact;
+#[doc(hidden)]
 pub mod fuzz;
 pub mod host;
 pub(crate) mod index;

@@ -1,8 +1,10 @@
 //! The order of crates: which crate of the workspace may depend on which, and that
 //! the runtimes `monoio` and `glommio` are known to `logsvc-runtime` alone.
 //!
-//! The judge is `cargo metadata`. Dependencies for tests and build scripts count too: a
-//! test that reaches across a layer ties the crates together as well.
+//! The judge is `cargo metadata`. Dependencies for tests and build scripts count too: a test that
+//! reaches across a layer ties the crates together as well. Packages that serve tests
+//! ([`FOR_TESTS`]) are the exception: the tests of every package may use them, and the product may
+//! not.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -10,19 +12,16 @@ use serde_json::Value;
 
 /// Every package of the workspace with the packages it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
-    // What tests and benchmarks share.
+    // Tests and benchmarks share it.
     ("logsvc-testkit", &[]),
-    ("logsvc-proto", &["logsvc-testkit"]),
+    ("logsvc-proto", &[]),
     ("logsvc-runtime", &[]),
     ("logsvc-logql", &["logsvc-proto"]),
     ("logsvc-http", &["logsvc-runtime"]),
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
-    ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-testkit"]),
-    (
-        "logsvc-shards",
-        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-testkit"],
-    ),
+    ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
+    ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment"]),
     (
         "logsvc-server",
         &[
@@ -33,7 +32,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
-            "logsvc-testkit",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.
@@ -42,11 +40,22 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-shards", "logsvc-testkit"],
     ),
     ("logsvc-ci", &[]),
-    ("logsvc-fuzz-bodies", &["logsvc-proto", "logsvc-runtime", "logsvc-logql", "logsvc-http"]),
+    (
+        "logsvc-fuzz-bodies",
+        &[
+            "logsvc-proto",
+            "logsvc-runtime",
+            "logsvc-logql",
+            "logsvc-http",
+            "logsvc-segment",
+            "logsvc-shards",
+        ],
+    ),
 ];
 
-/// Packages that the tests of every package may use, and nothing else may.
-const FOR_TESTS: &[&str] = &["logsvc-fuzz-bodies"];
+/// Packages that the tests of every package may use. A dependency that is not for tests needs an
+/// arrow of its own.
+const FOR_TESTS: &[&str] = &["logsvc-testkit", "logsvc-fuzz-bodies"];
 
 /// Packages that only one package may name.
 const OWNED: &[(&str, &str)] = &[("monoio", "logsvc-runtime"), ("glommio", "logsvc-runtime")];
@@ -134,15 +143,21 @@ mod tests {
 
     #[test]
     fn packages_for_tests_are_for_tests_only() {
-        let on = "logsvc-fuzz-bodies";
-        assert_eq!(faults_of_kind("logsvc-proto", &[on], Some("dev")), [""; 0]);
-        let expected = format!("logsvc-proto must not depend on {on}");
-        for kind in [None, Some("build")] {
-            assert_eq!(
-                faults_of_kind("logsvc-proto", &[on], kind),
-                std::slice::from_ref(&expected)
-            );
+        for package in ["logsvc-proto", "logsvc-segment", "logsvc-shards", "logsvc-server"] {
+            for &on in FOR_TESTS {
+                assert_eq!(faults_of_kind(package, &[on], Some("dev")), [""; 0]);
+                for kind in [None, Some("build")] {
+                    let expected = format!("{package} must not depend on {on}");
+                    assert_eq!(faults_of_kind(package, &[on], kind), [expected]);
+                }
+            }
         }
+    }
+
+    #[test]
+    fn benchmarks_may_share_what_tests_share() {
+        assert_eq!(faults_of_kind("logsvc-bench", &["logsvc-testkit"], None), [""; 0]);
+        assert_eq!(faults_of_kind("logsvc-bench", &["logsvc-fuzz-bodies"], None).len(), 1);
     }
 
     #[test]

@@ -3,7 +3,11 @@
 //!
 //! The fuzz targets call them, and so do ordinary tests of the crates, over examples and random
 //! bytes: so they run without a fuzzer, too. Each module needs the feature of its name, so that
-//! the tests of one crate do not build the others.
+//! the tests of one crate do not build the others. Bodies that need code which a crate keeps to
+//! itself are in the `fuzz` module of that crate.
+//!
+//! Unit tests of a crate that call a body get a second build of the crate with it. The types of the
+//! two builds differ, so only bytes and numbers pass between such a test and a body.
 //!
 //! What must be absent: the product does not depend on this crate.
 
@@ -13,3 +17,7 @@ pub mod http;
 pub mod logql;
 #[cfg(feature = "proto")]
 pub mod proto;
+#[cfg(feature = "segment")]
+pub mod segment;
+#[cfg(feature = "shards")]
+pub mod shards;

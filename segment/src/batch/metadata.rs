@@ -55,7 +55,7 @@ impl<'a> MetadataPairs<'a> {
     }
 
     /// Appends the encoded pairs in their order.
-    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+    pub fn write_to(&self, out: &mut Vec<u8>) {
         match (self.shared, self.own) {
             (only, []) | ([], only) => out.extend_from_slice(only),
             (shared, own) if is_one_before(shared, own) => {

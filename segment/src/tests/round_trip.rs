@@ -3,6 +3,7 @@ use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 use super::model::*;
 use crate::filter::{BlockSet, Needle};
 use crate::*;
+use logsvc_fuzz_bodies::segment as fuzz;
 use logsvc_proto::{StreamId, varint};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 

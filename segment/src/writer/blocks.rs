@@ -31,19 +31,19 @@ impl SegmentWriter {
         let bounds = block.runs.iter().fold((i64::MAX, i64::MIN), |(min_ns, max_ns), run| {
             (min_ns.min(run.min_ns), max_ns.max(run.max_ns))
         });
-        self.blocks.push(BlockRow {
+        self.rows.blocks.push(BlockRow {
             min_ns: bounds.0,
             max_ns: bounds.1,
-            first_run: self.runs.len() as u32,
+            first_run: self.rows.runs.len() as u32,
             first_stream: block.first_stream,
             entries: block.timestamps_ns.len() as u32,
             line_bytes: block.line_bytes as u32,
             metadata_bytes: block.metadata.pairs_len() as u32,
             columns: columns.map(|place| column_row(&place)),
         });
-        self.entries += block.timestamps_ns.len() as u64;
-        self.line_bytes += block.line_bytes as u64;
-        self.runs.extend_from_slice(&block.runs);
+        self.rows.entries += block.timestamps_ns.len() as u64;
+        self.rows.line_bytes += block.line_bytes as u64;
+        self.rows.runs.extend_from_slice(&block.runs);
         self.pending.clear();
         self.lines.clear();
         // Releases the memory of one huge entry.
@@ -100,7 +100,7 @@ impl SegmentWriter {
     /// Writes the small columns if they have at least this many bytes.
     pub(super) fn flush_stripe(&mut self, from_bytes: usize) {
         if self.stripe.len() >= from_bytes {
-            self.stripe.flush(&mut self.blocks, &mut self.out, self.out_offset);
+            self.stripe.flush(&mut self.rows.blocks, &mut self.out, self.out_offset);
         }
     }
 }

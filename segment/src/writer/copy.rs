@@ -65,7 +65,7 @@ impl SegmentWriter {
         self.finish_block()?;
         self.filters.push(filter);
 
-        let first_run = self.runs.len() as u32;
+        let first_run = self.rows.runs.len() as u32;
         let mut first_stream = None;
         let runs = encoded.directory.runs_of_block(encoded.block);
         for (index, (run, key)) in runs.zip(streams).enumerate() {
@@ -77,7 +77,7 @@ impl SegmentWriter {
             if let Some(current) = &mut self.current {
                 current.last_ns = run.max_ns;
             }
-            self.runs.push(RunRow {
+            self.rows.runs.push(RunRow {
                 min_ns: run.min_ns,
                 max_ns: run.max_ns,
                 first_entry: run.entries.start,
@@ -93,7 +93,7 @@ impl SegmentWriter {
             let stored = encoded.columns[kind as usize];
             self.stripe.push_stored(index, stored, &mut columns[kind as usize]);
         }
-        self.blocks.push(BlockRow {
+        self.rows.blocks.push(BlockRow {
             min_ns: info.min_ns,
             max_ns: info.max_ns,
             first_run,
@@ -103,8 +103,8 @@ impl SegmentWriter {
             metadata_bytes: info.metadata_bytes,
             columns,
         });
-        self.entries += u64::from(info.entries);
-        self.line_bytes += u64::from(info.line_bytes);
+        self.rows.entries += u64::from(info.entries);
+        self.rows.line_bytes += u64::from(info.line_bytes);
         self.flush_stripe(STRIPE_TARGET_BYTES);
         Ok(())
     }
@@ -147,9 +147,9 @@ impl SegmentWriter {
         if !streams.iter().map(|key| key.id).eq(ids.take(streams.len())) {
             return Err(WriteError::Malformed("a run is another stream's"));
         }
-        if self.runs.len() + self.pending.runs.len() + streams.len() > MAX_RUNS
-            || self.streams.len() + streams.len() > MAX_STREAMS
-            || self.blocks.len() + 2 > MAX_BLOCKS
+        if self.rows.runs.len() + self.pending.runs.len() + streams.len() > MAX_RUNS
+            || self.rows.streams.len() + streams.len() > MAX_STREAMS
+            || self.rows.blocks.len() + 2 > MAX_BLOCKS
         {
             return Err(WriteError::Full);
         }

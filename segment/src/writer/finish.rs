@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::directory::rows::Root;
 use crate::error::WriteError;
 use crate::filter::{FilterIndex, RegionEnd};
-use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, Totals};
+use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer};
 
 /// A complete segment.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl SegmentWriter {
     /// If there is no entry, or the last block does not compress.
     pub fn end(mut self) -> Result<SegmentEnd, WriteError> {
         self.finish_block()?;
-        if self.blocks.is_empty() {
+        if self.rows.blocks.is_empty() {
             return Err(WriteError::Empty);
         }
         self.flush_stripe(0);
@@ -112,23 +112,16 @@ impl SegmentWriter {
         let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;
         let directory_offset = offset(&out);
 
-        let totals = Totals {
-            streams: self.streams.len() as u32,
-            runs: self.runs.len() as u32,
-            blocks: self.blocks.len() as u32,
-            entries: self.entries,
-            line_bytes: self.line_bytes,
-            min_ns: self.blocks.iter().map(|block| block.min_ns).fold(i64::MAX, i64::min),
-            max_ns: self.blocks.iter().map(|block| block.max_ns).fold(i64::MIN, i64::max),
-        };
+        let rows = std::mem::take(&mut self.rows);
+        let totals = rows.totals();
         let mut by_id: Vec<u32> = (0..totals.streams).collect();
-        by_id.sort_unstable_by_key(|&stream| self.streams[stream as usize].id);
+        by_id.sort_unstable_by_key(|&stream| rows.streams[stream as usize].id);
         let root = Root {
-            tenants: std::mem::take(&mut self.tenants),
-            streams: std::mem::take(&mut self.streams),
+            tenants: rows.tenants,
+            streams: rows.streams,
             by_id,
-            runs: std::mem::take(&mut self.runs),
-            blocks: std::mem::take(&mut self.blocks),
+            runs: rows.runs,
+            blocks: rows.blocks,
             label_chunks,
             filter_index: filter_index.encode(),
         };

@@ -19,6 +19,7 @@ mod finish;
 mod pairs;
 mod pending;
 mod pending_metadata;
+mod rows;
 mod stream_table;
 mod stripe;
 
@@ -39,11 +40,12 @@ use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 
 use crate::batch::MetadataPairs;
 use crate::columns::compress::Compressor;
-use crate::directory::rows::{BlockRow, RunRow, StreamRow, TenantRow};
+use crate::directory::rows::{StreamRow, TenantRow};
 use crate::error::WriteError;
 use crate::filter::{BlockFilterBuilder, RegionWriter};
 use crate::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, MergedPlace, SegmentIdentity};
 use pending::PendingBlock;
+use rows::Rows;
 use stream_table::StreamTable;
 use stripe::Stripe;
 
@@ -74,14 +76,9 @@ pub struct SegmentWriter {
     pending: PendingBlock,
     stripe: Stripe,
     table: StreamTable,
-    tenants: Vec<TenantRow>,
-    streams: Vec<StreamRow>,
-    runs: Vec<RunRow>,
-    blocks: Vec<BlockRow>,
+    rows: Rows,
     filter: BlockFilterBuilder,
     filters: RegionWriter,
-    entries: u64,
-    line_bytes: u64,
     /// Lines of the open block; the lines of a draft are at the end of `out`.
     lines: Vec<u8>,
     /// Output that the caller has not taken, and its offset in the file.
@@ -140,14 +137,9 @@ impl SegmentWriter {
             pending,
             stripe,
             table: StreamTable::default(),
-            tenants: Vec::new(),
-            streams: Vec::new(),
-            runs: Vec::new(),
-            blocks: Vec::new(),
+            rows: Rows::default(),
             filter,
             filters: RegionWriter::new(),
-            entries: 0,
-            line_bytes: 0,
             lines,
             out,
             out_offset: 0,
@@ -351,7 +343,7 @@ impl SegmentWriter {
 
     /// Entries appended so far.
     pub fn entry_count(&self) -> u64 {
-        self.entries + self.pending.timestamps_ns.len() as u64
+        self.rows.entries + self.pending.timestamps_ns.len() as u64
     }
 
     /// Bytes that the writer occupies.
@@ -360,9 +352,7 @@ impl SegmentWriter {
             + self.compressor.held_bytes()
             + self.stripe.len()
             + self.table.held_bytes()
-            + self.streams.capacity() * size_of::<StreamRow>()
-            + self.runs.capacity() * size_of::<RunRow>()
-            + self.blocks.capacity() * size_of::<BlockRow>()
+            + self.rows.held_bytes()
             + self.lines.capacity()
             + self.out.capacity()
     }
@@ -370,7 +360,8 @@ impl SegmentWriter {
     /// Makes a run of the current stream the last run of the open block.
     fn begin_run(&mut self) -> Result<(), WriteError> {
         let number = self.current_number()?;
-        if self.runs.len() + self.pending.runs.len() >= MAX_RUNS || self.blocks.len() >= MAX_BLOCKS
+        if self.rows.runs.len() + self.pending.runs.len() >= MAX_RUNS
+            || self.rows.blocks.len() >= MAX_BLOCKS
         {
             return Err(WriteError::Full);
         }
@@ -384,17 +375,17 @@ impl SegmentWriter {
         if let Some(number) = current.number {
             return Ok(number);
         }
-        if self.streams.len() >= MAX_STREAMS {
+        if self.rows.streams.len() >= MAX_STREAMS {
             return Err(WriteError::Full);
         }
-        let number = self.streams.len() as u32;
+        let number = self.rows.streams.len() as u32;
         self.table.push(&current.labels, &mut self.compressor)?;
-        if self.tenants.last().is_none_or(|last| last.name != current.tenant.as_str()) {
+        if self.rows.tenants.last().is_none_or(|last| last.name != current.tenant.as_str()) {
             let name = current.tenant.as_str().to_owned();
-            self.tenants.push(TenantRow { name, first_stream: number });
+            self.rows.tenants.push(TenantRow { name, first_stream: number });
         }
-        let first_run = (self.runs.len() + self.pending.runs.len()) as u32;
-        self.streams.push(StreamRow { id: current.id.to_bytes(), first_run });
+        let first_run = (self.rows.runs.len() + self.pending.runs.len()) as u32;
+        self.rows.streams.push(StreamRow { id: current.id.to_bytes(), first_run });
         current.number = Some(number);
         Ok(number)
     }

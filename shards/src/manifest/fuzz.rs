@@ -1,4 +1,5 @@
-//! The manifest's decoders over arbitrary bytes; see [`crate::fuzz::manifest`].
+//! The manifest's decoders over arbitrary bytes; see [`crate::fuzz::manifest`]. They are private to
+//! the manifest, so the body is here.
 
 use std::future::Future;
 use std::io;

@@ -111,7 +111,7 @@ impl FrameHeader {
 
     /// Reads a header of any file; `None` if it does not check. For files whose
     /// own header, and with it their nonce, is damaged.
-    pub(crate) fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
+    pub fn decode_any(bytes: &[u8]) -> Option<FrameHeader> {
         let bytes = bytes.get(..FRAME_HEADER_LEN)?;
         let layout = Layout::ALL.into_iter().find(|one| bytes[..4] == *one.frame_magic())?;
         if !header_crc_matches(bytes, 4) {

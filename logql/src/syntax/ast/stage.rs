@@ -92,6 +92,10 @@ macro_rules! keywords {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(in crate::syntax) enum Keyword { $($variant,)* }
 
+        /// All words.
+        #[cfg(test)]
+        const WORDS: &[&str] = &[$($text,)*];
+
         impl Keyword {
             /// The word as it is printed, and its name in error messages.
             pub(in crate::syntax) fn as_str(self) -> &'static str {
@@ -306,5 +310,23 @@ impl Display for NameOrMatcher {
             Self::Name(name) => f.write_str(name),
             Self::Matcher(matcher) => matcher.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that `text` lacks, each in the form that `marked` gives it.
+    fn missing(text: &str, marked: impl Fn(&str) -> String) -> Vec<&'static str> {
+        WORDS.iter().copied().filter(|word| !text.contains(&marked(word))).collect()
+    }
+
+    #[test]
+    fn every_stage_is_in_the_documentation_and_in_golden_queries() {
+        let documentation = include_str!("../../../../docs/logql.md");
+        assert_eq!(missing(documentation, |word| format!("`{word}`")), [""; 0]);
+        let queries = include_str!("../../../tests/golden/queries.txt");
+        assert_eq!(missing(queries, |word| format!("| {word}")), [""; 0]);
     }
 }

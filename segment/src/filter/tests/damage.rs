@@ -96,7 +96,7 @@ fn any_bytes_are_taken() {
     for seed in seeds(400) {
         let _guard = SeedGuard(seed);
         let mut rng = Rng::new(seed);
-        crate::fuzz::filters(&random_line(&mut rng));
+        logsvc_fuzz_bodies::segment::filters(&random_line(&mut rng));
         let count = rng.below(60);
         let mut index = vec![1, 0, 0, 0, count as u8, 0, 0, 0];
         index.extend((0..2 * count).map(|_| *rng.pick(&[0, 1, 17, 64, 127, 129, 192])));
@@ -104,6 +104,6 @@ fn any_bytes_are_taken() {
             let at = rng.below(index.len() as u64) as usize;
             index[at] ^= 1 << rng.below(8);
         }
-        crate::fuzz::filters(&index);
+        logsvc_fuzz_bodies::segment::filters(&index);
     }
 }

@@ -1,17 +1,124 @@
-//! Segments, directories and columns from arbitrary bytes.
+//! Batches, block filters and segments out of arbitrary bytes.
 
 use std::sync::LazyLock;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
-
-use crate::columns::lengths::RunLines;
-use crate::columns::templates::Timestamps;
-use crate::columns::timestamps::RunTimes;
-use crate::columns::{lengths, metadata, templates, timestamps};
-use crate::{
+use logsvc_segment::batch::{BatchBuilder, MetadataPairs, checked_sections, sections};
+use logsvc_segment::filter::{BlockFilterBuilder, BlockSet, FilterIndex, Needle, RegionWriter};
+use logsvc_segment::fuzz::columns;
+pub use logsvc_segment::fuzz::lines_as_templates;
+use logsvc_segment::head::{BlockPool, StreamHead};
+use logsvc_segment::{
     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, PairsColumn,
     SegmentError, SegmentIdentity, SegmentWriter,
 };
+
+/// Reads a batch, appends what decodes to a head, and builds the batch again from the decoded
+/// entries. Returns the head.
+///
+/// # Panics
+/// If an entry gets lost or changes on the way.
+pub fn batch_sections(data: &[u8]) -> StreamHead {
+    let (mut head, mut pool) = (StreamHead::default(), BlockPool::default());
+    let mut builder = BatchBuilder::new(Vec::new());
+    let mut walk = sections(data);
+    let mut last_offset = 0;
+    while let Some(section) = walk.next() {
+        let Ok(section) = section else { break };
+        assert!(walk.offset() > last_offset && walk.offset() <= data.len());
+        last_offset = walk.offset();
+        let count = section.entry_count();
+        assert_eq!(section.entries().len(), count);
+        builder.begin(section.stream);
+        for entry in section.entries() {
+            check_divided(entry.metadata);
+            builder.push_entry(&entry);
+        }
+        builder.end();
+        let appended = head.append(&section, &mut pool);
+        assert_eq!(appended.entries + appended.duplicates, count as u64);
+    }
+    let held: usize = head.blocks().map(|block| block.len()).sum();
+    let read: usize = sections(&data[..last_offset]).flatten().map(|s| s.entry_count()).sum();
+    assert!(held <= read);
+
+    let rebuilt = builder.finish();
+    let before = sections(&data[..last_offset])
+        .flatten()
+        .flat_map(|section| section.entries().map(move |entry| (section.stream, entry)));
+    let known_good = checked_sections(&rebuilt).flatten();
+    let mut after = sections(&rebuilt).zip(known_good).flat_map(|(section, known_good)| {
+        let section = section.expect("what was built decodes");
+        assert_eq!(known_good, section, "without a second check");
+        section.entries().map(move |entry| (section.stream, entry))
+    });
+    for entry in before {
+        assert_eq!(after.next(), Some(entry));
+    }
+    assert_eq!(after.next(), None);
+    head
+}
+
+/// Checks that the union of shared and own pairs does not depend on their division.
+fn check_divided(metadata: MetadataPairs<'_>) {
+    let mut union = Vec::new();
+    metadata.write_to(&mut union);
+    let whole = MetadataPairs::from_checked(&[], &union);
+    assert!(whole == metadata && whole.eq(metadata), "writing metadata changes it");
+}
+
+/// Reads the bytes as an index, and probes it with the same bytes as its region. Then builds
+/// filters of the bytes as the lines of a few blocks, and searches pieces of them.
+///
+/// # Panics
+/// If a filter excludes a block with the needle, or a probe breaks a guarantee.
+pub fn filters(data: &[u8]) {
+    let needle_len = data.first().map_or(5, |&byte| usize::from(byte) % 40 + 1);
+    if let Ok(index) = FilterIndex::decode(data) {
+        assert_eq!(FilterIndex::decode(&index.encode()), Ok(index.clone()));
+        // The reserved bytes may have any value.
+        assert_eq!(index.encode()[4..], data[4..]);
+        let conditions = [data.get(..needle_len).and_then(Needle::substring)];
+        let conditions = conditions.into_iter().flatten().map(|needle| vec![needle]).collect();
+        run(&index, data, conditions);
+    }
+
+    let lines: Vec<&[u8]> = data.splitn(12, |&byte| byte == b'\n').collect();
+    let (mut builder, mut writer) = (BlockFilterBuilder::new(), RegionWriter::new());
+    for line in &lines {
+        builder.add_line(line);
+        builder.add_metadata(line, &line[line.len() / 2..]);
+        writer.push(builder.finish());
+    }
+    let (region, index) = writer.finish();
+    assert_eq!(index.check(&region), Ok(()));
+    for (block, line) in lines.iter().enumerate() {
+        let start = line.len().saturating_sub(needle_len) / 2;
+        let text = &line[start..line.len().min(start + needle_len)];
+        let mut conditions = vec![
+            vec![Needle::metadata(b"no", b"thing"), Needle::metadata_name(line)],
+            vec![Needle::metadata(line, &line[line.len() / 2..])],
+        ];
+        conditions.extend(Needle::any_substring([&text.to_ascii_uppercase()[..], text]));
+        let candidates = run(&index, &region, conditions);
+        assert!(candidates.contains(block), "block {block} was excluded");
+    }
+}
+
+/// Probes a region, which may be shorter than the index says.
+fn run(index: &FilterIndex, region: &[u8], conditions: Vec<Vec<Needle>>) -> BlockSet {
+    let mut probe = index.probe(conditions, BlockSet::full(index.block_count()));
+    while let Some(reads) = probe.next_reads() {
+        assert!(reads.windows(2).all(|pair| pair[0].end < pair[1].start));
+        assert!(reads.iter().all(|read| read.start < read.end && read.end <= index.region_len()));
+        let piece = |place: u64| region.len().min(usize::try_from(place).unwrap_or(usize::MAX));
+        let pieces: Vec<&[u8]> =
+            reads.iter().map(|read| &region[piece(read.start)..piece(read.end)]).collect();
+        // Damaged filters exclude no block, which the caller asserts.
+        let _ = probe.supply(&pieces);
+    }
+    probe.into_candidates()
+}
 
 /// Reads the bytes as a segment; as changes of the directory of a small segment, with a matching
 /// checksum; and as columns.
@@ -23,41 +130,6 @@ pub fn segment(data: &[u8]) {
     let _ = decode_all(data);
     damaged_directory(data);
     columns(data);
-}
-
-/// Encodes the bytes as templates of lines, which end with a byte 0xff, and decodes them. It
-/// must compare every block, because a writer verifies only a sample of its blocks.
-///
-/// # Panics
-/// If the decoded lines differ.
-pub fn lines_as_templates(data: &[u8]) {
-    let (mut lines, mut ends) = (Vec::with_capacity(data.len()), Vec::new());
-    for line in data.split(|&byte| byte == 0xff) {
-        lines.extend_from_slice(line);
-        ends.push(lines.len() as u32);
-    }
-    // The first bytes give the timestamps.
-    let head = data.first_chunk::<8>().map_or(0, |head| i64::from_le_bytes(*head));
-    let (first_ns, step_ns) = (head, head >> 20);
-    let timestamps_ns: Vec<i64> = (0..ends.len() as i64)
-        .map(|line| first_ns.saturating_add(step_ns.saturating_mul(line)))
-        .collect();
-    let mut encoder = templates::Encoder::new();
-    // Twice, since the encoder keeps its buffers and statistics.
-    for _ in 0..2 {
-        let mut stored = Vec::new();
-        let encoded = encoder.encode(&lines, &ends, &timestamps_ns, &mut stored);
-        let Some(encoded) = encoded else { return };
-        let timestamps = match encoded.has_times {
-            true => Timestamps::Of(&timestamps_ns),
-            false => Timestamps::None,
-        };
-        let text = encoded.text.to_vec();
-        let as_text = |_: &[u8], _| Ok(text.clone());
-        let len = lines.len();
-        let joined = templates::decode(&stored, len, timestamps, as_text, |malformed| malformed);
-        assert_eq!(joined.as_deref(), Ok(&lines[..]));
-    }
 }
 
 /// Opens a segment and decodes all its parts; returns the number of entries.
@@ -116,7 +188,10 @@ fn decode_columns(directory: &Directory, file: &[u8]) -> Result<u64, SegmentErro
 
 /// Changes the directory of a small segment by `data`, makes its checksum match, and calls all
 /// accessors; returns whether the directory was accepted.
-fn damaged_directory(data: &[u8]) -> bool {
+///
+/// # Panics
+/// If an accepted directory breaks a guarantee.
+pub fn damaged_directory(data: &[u8]) -> bool {
     static SAMPLE: LazyLock<(Vec<u8>, Footer)> = LazyLock::new(sample);
     let (file, footer) = &*SAMPLE;
     let range = footer.directory_range();
@@ -148,42 +223,11 @@ fn damaged_directory(data: &[u8]) -> bool {
     true
 }
 
-/// Reads the bytes as columns.
-fn columns(data: &[u8]) {
-    let Some((&[first, second], rest)) = data.split_first_chunk::<2>() else { return };
-    let entries = u32::from(first) + 1;
-    let bound = i64::from(second) << (second % 50);
-    let runs = [
-        RunTimes { entries, min_ns: -bound, max_ns: bound },
-        RunTimes { entries: 1, min_ns: i64::MAX, max_ns: i64::MAX },
-    ];
-    if let Ok(times) = timestamps::decode(rest, runs.into_iter(), entries as usize + 1) {
-        assert!(times[..entries as usize].is_sorted());
-        assert_eq!((times[0], times[entries as usize - 1]), (-bound, bound));
-    }
-    let runs = [entries, 0].map(|entries| RunLines { entries, line_bytes: u32::from(second) });
-    if let Ok(ends) = lengths::decode(rest, runs[..1].iter().copied(), entries as usize) {
-        assert!(ends.is_sorted());
-    }
-    let as_text = |text: &[u8], _| Ok(text.to_vec());
-    // Timestamps that often lead to years that cannot be written.
-    let times: Vec<i64> = (0..i64::from(second)).map(|line| bound << (line % 64)).collect();
-    for timestamps in [Timestamps::None, Timestamps::Of(&times)] {
-        let len = usize::from(first);
-        let lines = templates::decode(rest, len, timestamps, as_text, |malformed| malformed);
-        if let Ok(lines) = lines {
-            assert_eq!(lines.len(), len);
-        }
-    }
-    let pairs_bytes = usize::from(second) * 16;
-    if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {
-        assert_eq!(metadata.set_ids.len(), entries as usize);
-        assert!(metadata.set_ids.iter().all(|&id| (id as usize) < metadata.sets.len()));
-    }
-}
-
-/// A segment of two tenants, three streams and two blocks.
-fn sample() -> (Vec<u8>, Footer) {
+/// A segment of two tenants and three streams, and its footer.
+///
+/// # Panics
+/// If the writer refuses it.
+pub fn sample() -> (Vec<u8>, Footer) {
     let mut writer = SegmentWriter::new(SegmentIdentity {
         epoch: 3,
         shards: 2,
@@ -220,61 +264,4 @@ fn sample() -> (Vec<u8>, Footer) {
     let finished = writer.finish().expect("it has entries");
     file.extend_from_slice(&finished.bytes);
     (file, finished.footer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use logsvc_testkit::{Rng, SeedGuard, seeds};
-
-    #[test]
-    fn the_sample_is_read_whole() {
-        let (file, footer) = sample();
-        assert_eq!(decode_all(&file), Ok(9));
-        assert_eq!((footer.totals.streams, footer.totals.blocks, footer.totals.runs), (3, 3, 5));
-        segment(&file);
-    }
-
-    #[test]
-    fn lines_come_back_from_templates() {
-        let words: [&[u8]; 11] = [
-            b"id=",
-            b"1",
-            b"0042",
-            b"99999999999999999999",
-            b"deadbeef",
-            b"\"a b\" ",
-            b"\xff",
-            b":",
-            b"2026-11-22T20:33:01",
-            b"22/Nov/2026:20:33:0",
-            b".000001",
-        ];
-        for seed in seeds(300) {
-            let _guard = SeedGuard(seed);
-            let mut rng = Rng::new(seed);
-            let data: Vec<&[u8]> = (0..rng.below(400)).map(|_| *rng.pick(&words)).collect();
-            lines_as_templates(&data.concat());
-        }
-    }
-
-    #[test]
-    fn decoders_keep_their_word_on_damaged_directories_and_random_columns() {
-        let mut accepted = 0;
-        let seeds = seeds(6000);
-        let many = seeds.end - seeds.start > 1000;
-        for seed in seeds {
-            let _guard = SeedGuard(seed);
-            let mut rng = Rng::new(seed);
-            let len = 3 * rng.between(1, 4);
-            let mut data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
-            if rng.one_in(2) {
-                // Small numbers are more often meaningful.
-                data.iter_mut().skip(2).step_by(3).for_each(|byte| *byte %= 8);
-            }
-            segment(&data);
-            accepted += usize::from(damaged_directory(&data));
-        }
-        assert!(accepted > 100 || !many, "only {accepted} directories told anything");
-    }
 }
