@@ -4,6 +4,9 @@
 //! On epoll and on glommio a read or write that is possible at once does not leave the task, and
 //! neither does accepting on any backend. A fast peer could keep a core to itself. So each
 //! socket counts the operations that did not wait, and yields when its budget is spent.
+//!
+//! This bounds how long one peer keeps others waiting. It is no matter of speed: pushes over four
+//! connections on io_uring are as fast without it (2026-11-25).
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

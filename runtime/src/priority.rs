@@ -2,6 +2,9 @@
 //!
 //! Guarantee: only the calling thread changes. Correctness does not depend on it, so a refusal
 //! of the system is ignored.
+//!
+//! Worth (2026-11-25, two CPUs, pushes at 250 MB/s beside a heavy query): a p50 of 1.5 to 1.8 ms;
+//! with equal priorities and slices 2.3 to 2.5 ms.
 
 /// The time that a core wants to keep a CPU for at once. It is the shortest that Linux takes.
 const CORE_SLICE_NANOS: u64 = 100_000;

@@ -13,6 +13,9 @@
 //! which they asked. A task waits for the turns before its own and for the driver, and for
 //! nothing else. A dropped wait leaves nothing behind. What can go wrong: a task that awaits
 //! something else within its turn computes without a turn when it is woken.
+//!
+//! Worth (2026-11-25, two CPUs, pushes over 32 connections): 790 to 850 MB/s; without turns 590 to
+//! 640. With four connections there is no difference.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
