@@ -3,7 +3,7 @@
 //! Traps of glommio 0.9.0, and how this backend avoids them:
 //!
 //! - It sleeps through wake-ups from other threads, and beside ready tasks: other threads
-//!   wake tasks by a notifier of our own, see [`notifier`], and its preemption timer never fires.
+//!   wake tasks by a notifier of our own, see `notifier.rs`, and its preemption timer never fires.
 //! - Queues with `Latency::Matters` make that much more likely: everything runs in the
 //!   default queue, which has none.
 //! - `spawn_local` polls the new task at once, inside the caller: tasks are put

@@ -33,12 +33,11 @@ struct Setup {
 
 impl Setup {
     fn choose(random: &mut Rng, runtimes: &[&'static [&'static str]]) -> Setup {
-        Setup {
-            cores: *random.pick(&["1", "2", "4"]),
-            runtime: *random.pick(runtimes),
-            file_max: *random.pick(&["1MB", "256MB"]),
-            head_max: *random.pick(&["2KB", "8KB", "32KB", "64MB"]),
-        }
+        let cores = *random.pick(&["1", "2", "4"]);
+        let runtime = *random.pick(runtimes);
+        let file_max = *random.pick(&["1MB", "256MB"]);
+        let head_max = *random.pick(&["2KB", "8KB", "32KB", "64MB"]);
+        Setup { cores, runtime, file_max, head_max }
     }
 
     fn args(&self) -> Vec<&'static str> {
