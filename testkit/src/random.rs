@@ -46,6 +46,22 @@ impl Rng {
         &choices[self.index(choices.len())]
     }
 
+    /// Cuts, inserts or changes up to three bytes, sometimes none.
+    pub fn damage(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..self.below(4) {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = self.index(bytes.len());
+            match self.below(5) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, self.next_u64() as u8),
+                2 => bytes[at] = *self.pick(&[0, 1, 0x7f, 0x80, 0xff]),
+                _ => bytes[at] ^= 1 << self.below(8),
+            }
+        }
+    }
+
     /// So many random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next_u64() as u8).collect()

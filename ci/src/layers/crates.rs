@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-testkit",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.

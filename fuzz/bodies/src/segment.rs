@@ -12,6 +12,28 @@ use logsvc_segment::{
     ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, PairsColumn,
     SegmentError, SegmentIdentity, SegmentWriter,
 };
+use logsvc_testkit::Rng;
+
+/// A batch of a few small entries, some with shared metadata.
+#[must_use]
+pub fn random_batch(rng: &mut Rng) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(Vec::new());
+    for _ in 0..rng.below(4) {
+        builder.begin(StreamId(u128::from(rng.below(2))));
+        for _ in 0..rng.below(5) {
+            let line = vec![b'x'; rng.below(20) as usize];
+            let metadata = (0..rng.below(3)).map(|n| (format!("k{n}"), "v".repeat(n as usize)));
+            let (ns, metadata) = (rng.below(4) as i64, metadata.collect::<Vec<_>>().into_iter());
+            match rng.below(3) {
+                0 => builder.push(ns, &line, metadata),
+                1 => builder.push_sharing(ns, &line, &[(b"k1", b"shared")], metadata),
+                _ => builder.push_sharing(ns, &line, &[(b"level", b"info")], metadata),
+            }
+        }
+        builder.end();
+    }
+    builder.finish()
+}
 
 /// Reads a batch, appends what decodes to a head, and builds the batch again from the decoded
 /// entries. Returns the head.
