@@ -13,10 +13,9 @@ const MAX_FIELDS: usize = 20;
 
 /// Records with one field for each row of a table: by crate, settings, options of a command
 /// line, results of a run, and metrics. They have no state that could be parted.
-const RECORDS: [(&str, &str); 5] = [
+const RECORDS: [(&str, &str); 4] = [
     ("server", "Config"),
     ("server", "Limits"),
-    ("server", "CoreMetrics"),
     ("bench", "CompareArgs"),
     ("bench", "Known"),
 ];
