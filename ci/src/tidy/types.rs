@@ -11,8 +11,8 @@ use syn::{Attribute, Fields, Item, Type};
 /// A larger struct is more than one thing.
 const MAX_FIELDS: usize = 20;
 
-/// Records with one field for each row of a table: by crate, settings, options of a command
-/// line, results of a run, and metrics. They have no state that could be parted.
+/// Records with one field for each row of a table: settings, options of a command line, and
+/// results of a run. They have no state that could be parted.
 const RECORDS: [(&str, &str); 4] = [
     ("server", "Config"),
     ("server", "Limits"),
