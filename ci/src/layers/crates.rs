@@ -32,7 +32,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
-            "logsvc-testkit",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.
@@ -50,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-testkit",
         ],
     ),
 ];

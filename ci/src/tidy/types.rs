@@ -13,12 +13,8 @@ const MAX_FIELDS: usize = 20;
 
 /// Records with one field for each row of a table: settings, options of a command line, and
 /// results of a run. They have no state that could be parted.
-const RECORDS: [(&str, &str); 4] = [
-    ("server", "Config"),
-    ("server", "Limits"),
-    ("bench", "CompareArgs"),
-    ("bench", "Known"),
-];
+const RECORDS: [(&str, &str); 4] =
+    [("server", "Config"), ("server", "Limits"), ("bench", "CompareArgs"), ("bench", "Known")];
 
 /// Definitions of types, and their methods, of all crates.
 #[derive(Default)]
